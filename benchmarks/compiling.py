@@ -52,9 +52,9 @@ def draw_by_call() -> None:
 
 def fetch_nothing() -> None:
     """Ask for no memory ahead."""
-    from plb.search import move_generation as drawing
+    from plb.search import move_generation as move_generation
 
-    drawing.ROWS_IN_CACHE = 2**62
+    move_generation.ROWS_IN_CACHE = 2**62
 
 
 def mark_no_loads() -> None:

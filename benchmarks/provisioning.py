@@ -16,7 +16,7 @@ import resource
 import time
 from pathlib import Path
 
-from cluster.bench.timing import fastest
+from cluster.bench.decisions import fastest
 from cluster.warmup.warmup import warm_up_provisioning
 from plb.provisioning import Instance, ProvisioningPlan, moves_between, provision, replan
 from workloads.provisioning import (
@@ -64,10 +64,10 @@ def beside_peers(folder: Path) -> None:
             f"{theirs / seconds:6.1f}"
         )
     for name, instance in instances.items():
-        told(f"auto, {SEARCH_SECONDS:g} s", name, instance, "auto", SEARCH_SECONDS)
+        run_algorithm(f"auto, {SEARCH_SECONDS:g} s", name, instance, "auto", SEARCH_SECONDS)
 
 
-def told(what: str, name: str, instance: Instance, algorithm: str, limit: float | None = None) -> None:
+def run_algorithm(what: str, name: str, instance: Instance, algorithm: str, limit: float | None = None) -> None:
     """Print what one run comes to."""
     began = time.perf_counter()
     plan = provision(instance, algorithm, time_limit=limit)
@@ -103,8 +103,10 @@ def curves(directory: Path) -> None:
     base = read_contest(directory, nodes=PAPER_NODES, self_limits=False)
     instance = with_graph(base, "arbitrary", CURVE_DENSITY, SEED)
     for algorithm in ("FF", "SpreadWFD-Avg-Decr2", "SpreadWFD-Avg-BinSearch"):
-        told(algorithm, f"{instance.time_points} time points", instance, algorithm)
-    told(f"auto, {SEARCH_SECONDS:g} s", f"{instance.time_points} time points", instance, "auto", SEARCH_SECONDS)
+        run_algorithm(algorithm, f"{instance.time_points} time points", instance, algorithm)
+    run_algorithm(
+        f"auto, {SEARCH_SECONDS:g} s", f"{instance.time_points} time points", instance, "auto", SEARCH_SECONDS
+    )
     print(_memory())
     anew(directory)
 
@@ -122,7 +124,7 @@ def anew(directory: Path) -> None:
             f"moves {'any' if most_moves is None else f'{most_moves:,}'}: {after.nodes:,} machines, {moves.moved:,} "
             f"moved, {moves.placed:,} placed, {after.seconds:.1f} s"
         )
-    told(f"auto, {SEARCH_SECONDS:g} s, from nothing", instance.name, instance, "auto", SEARCH_SECONDS)
+    run_algorithm(f"auto, {SEARCH_SECONDS:g} s, from nothing", instance.name, instance, "auto", SEARCH_SECONDS)
 
 
 def _check(plan: ProvisioningPlan) -> None:

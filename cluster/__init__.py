@@ -1,1 +1,1 @@
-"""The simulated cluster: tenants who come and go, metering, failovers that take time, and the command line ``plb``."""
+"""The simulated cluster and the command line ``plb``. Read `cluster.simulation.simulation` first."""

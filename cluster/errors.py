@@ -1,4 +1,4 @@
-"""The errors of the simulated cluster; all are `PlbError`, so the command line turns each into a clear message."""
+"""The errors of the simulated cluster. All are `PlbError`, so the command line turns each into a clear message."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plb.errors import PlbError
 
 @attrs.frozen
 class ScenarioProblem:
-    """One thing that is wrong with a scenario.
+    """One error in a scenario.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class ScenarioProblem:
     message
         What is wrong, and what would be right.
     line
-        Line in the file, counted from 1; None where it is not known.
+        Line in the file, counted from 1; None if unknown.
     """
 
     place: str
@@ -34,12 +34,12 @@ class ScenarioProblem:
 
 
 class ScenarioError(PlbError, ValueError):
-    """A scenario cannot be run; `problems` holds everything that is wrong with it.
+    """A scenario cannot be run; `problems` lists every error in it.
 
     Parameters
     ----------
     source
-        The file, or what else the scenario came from.
+        The file, or another name of the source.
     problems
         At least one problem.
     """
@@ -51,40 +51,40 @@ class ScenarioError(PlbError, ValueError):
 
 
 class DensityError(PlbError, ValueError):
-    """A tenant density cannot be reached with the tenants and nodes that there are."""
+    """A tenant density cannot be reached with the given tenants and nodes."""
 
 
 class ResultsExistError(PlbError, FileExistsError):
-    """A results directory holds files already, or is a file; or a file of results is there already.
+    """A results directory is not empty or is a file, or a results file exists already.
 
     Parameters
     ----------
     folder
         The directory, or the file.
     of_directory
-        Whether a directory was wanted; False: a file.
+        Whether a directory was expected; False: a file.
     forced
-        What the command does with ``--force``.
+        What ``--force`` makes the command do.
     """
 
     def __init__(self, folder: Path, of_directory: bool = True, forced: str = "overwrite it") -> None:
         super().__init__(folder, of_directory, forced)
         self.folder, self.of_directory = folder, of_directory
         if not of_directory:
-            self._message = f"{folder}: is there already; give another file, or --force to {forced}"
+            self._message = f"{folder}: exists already; give another file, or --force to {forced}"
         elif folder.is_dir():
-            self._message = f"{folder}: holds files already; give another directory, or --force to {forced}"
+            self._message = f"{folder}: is not empty; give another directory, or --force to {forced}"
         else:
             self._message = f"{folder}: is a file; give a directory"
 
 
 class ResultsError(PlbError, ValueError):
-    """A file of a results directory is missing or damaged; `problems` holds everything that is wrong with it.
+    """A file of a results directory is missing or damaged; `problems` lists every error in it.
 
     Parameters
     ----------
     path
-        The file, or the directory where it is none of results.
+        The file, or the directory if it is no results directory.
     problems
         At least one problem.
     """

@@ -1,6 +1,6 @@
 """A placement policy of one's own: tenants of one class stand apart, as they grow alike. See docs/policies.md.
 
-Run it with `python examples/apart_by_class.py`; examples/own_policy.toml lets a simulated cluster use it.
+Run it with `python examples/apart_by_class.py`; examples/extension_policy.toml lets a simulated cluster use it.
 """
 
 import numpy as np

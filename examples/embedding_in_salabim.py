@@ -191,5 +191,5 @@ Outage(node="n2", repair=2 * HOUR, at=20 * HOUR)
 Outage(node="n4", repair=1 * HOUR, at=30 * HOUR)
 for day in (1, 2):
     env.run(till=day * 24 * HOUR)
-    told = ", ".join(f"{number} {what}" for what, number in sorted(counts.items()))
-    say(f"{len(tenants)} tenants stand; so far {told}")
+    counted = ", ".join(f"{number} {what}" for what, number in sorted(counts.items()))
+    say(f"{len(tenants)} tenants stand; so far {counted}")

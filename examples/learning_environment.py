@@ -17,7 +17,7 @@ from cluster.learning.baselines import BASELINES, play
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.episode import Episode
 from cluster.learning.sequence import Job, JobSequence
-from plb.learning.errors import MissingExtraError
+from plb.errors import MissingExtraError
 
 try:
     from cluster.learning.environment import PlacementEnvironment

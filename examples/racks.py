@@ -55,7 +55,7 @@ def main() -> None:
 
 def plan_of(weights: dict[str, float]) -> list[str]:
     """Return what balancing does with four replicas on three racks."""
-    config = PlbConfig(metrics=[Metric("cpu")], max_percentage_to_move=1.0, own_terms=weights)
+    config = PlbConfig(metrics=[Metric("cpu")], max_percentage_to_move=1.0, extension_terms=weights)
     engine = PlacementAndLoadBalancing(config, seed=1)
     for index in range(6):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 20}, fault_domain=f"fd:/rack{index // 2}"))

@@ -8,8 +8,8 @@ from racks import BusyRacks, plan_of, rack_of
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.extensions.compiled_terms import CompiledTerm
 from plb.extensions.configuration import Configuration
+from plb.extensions.energy_terms import CompiledTerm
 from plb.registry import register_term
 from plb.state.arrays import Problem, Solution
 from plb.testing import counterexample

@@ -19,9 +19,9 @@ from plb.model import (
     UpgradeMark,
 )
 from plb.model.alternatives import Alternatives, ClosedNode, Place
-from plb.model.metric_settings import PlacementStrategy
+from plb.model.metric import PlacementStrategy
 from plb.model.move import Move, MoveKind, Phase, Reason
-from plb.model.outcome import DomainOutcome, Held, Idle, Proposals
+from plb.model.outcome import DomainOutcome, Idle, Immovable, Proposals
 from plb.model.plan import Energy, Plan
 from plb.model.unplaced import Unplaced
 from plb.model.violations import Apart, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread, Violation
@@ -46,8 +46,8 @@ __all__ = [
     "DomainState",
     "EndReason",
     "Energy",
-    "Held",
     "Idle",
+    "Immovable",
     "InvalidValueError",
     "Metric",
     "Misplaced",

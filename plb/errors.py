@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from os import PathLike, fspath
 
 
 class PlbError(Exception):
@@ -137,3 +138,90 @@ class UnsupportedNumbaError(PlbError, ImportError):
         self.installed, self.missing, self.supported = installed, missing, supported
         reason = "" if missing is None else f" (it has no {missing})"
         self._message = f"Numba {installed} is not supported{reason}; install {supported}"
+
+
+class MissingExtraError(PlbError, ImportError):
+    """A package that learning needs is not installed.
+
+    Parameters
+    ----------
+    package
+        Its name, such as ``"torch"``.
+    """
+
+    def __init__(self, package: str) -> None:
+        super().__init__(package)
+        self.package = package
+        self._message = f"{package} is not installed; pip install 'plb[learning]' brings it"
+
+
+class CheckpointError(PlbError):
+    """A file holds no policy that can be used here.
+
+    Parameters
+    ----------
+    path
+        The file.
+    reason
+        What is wrong with it, in words.
+    """
+
+    def __init__(self, path: str | PathLike[str], reason: str) -> None:
+        super().__init__(path, reason)
+        self.path, self.reason = path, reason
+        self._message = f"checkpoint {fspath(path)}: {reason}"
+
+
+class DivergedError(PlbError):
+    """Training has come to a number that is not finite.
+
+    Parameters
+    ----------
+    iteration
+        In which iteration, the first being 1.
+    what
+        What is not finite, in words.
+    """
+
+    def __init__(self, iteration: int, what: str) -> None:
+        super().__init__(iteration, what)
+        self.iteration, self.what = iteration, what
+        self._message = (
+            f"training diverged in iteration {iteration}: {what} not finite; a smaller learning rate may help, "
+            "and a game must give finite observations and rewards"
+        )
+
+
+class NoPlanError(PlbError):
+    """An algorithm finds no place for all replicas on the nodes that there are.
+
+    Parameters
+    ----------
+    instance, algorithm
+        Their names.
+    nodes
+        How many nodes there are.
+    """
+
+    def __init__(self, instance: str, algorithm: str, nodes: int) -> None:
+        super().__init__(instance, algorithm, nodes)
+        self._message = (
+            f"instance {instance}: {algorithm} finds no place for all replicas on the {nodes:,} nodes there are"
+        )
+
+
+class NoCapacityError(PlbError):
+    """A replica finds no place on the nodes that there are, with the others as they stand.
+
+    Parameters
+    ----------
+    instance, application
+        Their names.
+    """
+
+    def __init__(self, instance: str, application: str) -> None:
+        super().__init__(instance, application)
+        self._message = (
+            f"instance {instance}: application {application} finds no place on the nodes that there are, with the "
+            "others as they stand"
+        )

@@ -1,7 +1,7 @@
 """Energy terms, constraints and placement policies of users, by the names under which settings choose them.
 
 A new one is one file that ends in one line, ``register_term(MyTerm())``; whoever imports that file may name it in
-``PlbConfig(own_terms={"my_term": 1.0})``.
+``PlbConfig(extension_terms={"my_term": 1.0})``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ from typing import Any, TypeVar
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
-from plb.extensions.compiled_constraints import CompiledConstraint
-from plb.extensions.compiled_terms import CompiledTerm
-from plb.extensions.constraints import Constraint
-from plb.extensions.energy_terms import EnergyTerm, missing_verbs
+from plb.extensions.constraints import CompiledConstraint, Constraint
+from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, missing_verbs
 from plb.extensions.policies import PlacementPolicy
 from plb.model.plan import Energy
 from plb.policies import KNOWN as KNOWN_POLICIES
@@ -26,7 +24,7 @@ from plb.settings.config import PlbConfig
 from plb.settings.extensions import ANNEALING
 from plb.validation import check_name
 
-BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "own")
+BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "extension_terms")
 """Names that plans use for the energy and its own terms."""
 
 _terms: dict[str, EnergyTerm] = {}
@@ -97,17 +95,17 @@ def register_policy(policy: object) -> None:
     _enter(_policies, "policy", policy)
 
 
-def own_term(name: str) -> EnergyTerm:
+def extension_term(name: str) -> EnergyTerm:
     """Return a copy of the term of that name; refuse a name that nothing is registered under."""
     return deepcopy(_known(_terms, "energy term", name))
 
 
-def own_constraint(name: str) -> Constraint:
+def extension_constraint(name: str) -> Constraint:
     """Return a copy of the constraint of that name; refuse a name that nothing is registered under."""
     return deepcopy(_known(_constraints, "constraint", name))
 
 
-def own_policy(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlacementPolicy | None:
+def extension_policy(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlacementPolicy | None:
     """Return a copy of the policy of that name, None for the engine's own search; refuse a name that is not known.
 
     Parameters
@@ -125,12 +123,12 @@ def check_policy(name: str) -> None:
         raise UnknownNameError("placement policy", name, [ANNEALING, *_policies], "PlbConfig")
 
 
-def own_terms() -> Mapping[str, EnergyTerm]:
+def extension_terms() -> Mapping[str, EnergyTerm]:
     """Return the terms that are registered, by name."""
     return MappingProxyType(_terms)
 
 
-def own_constraints() -> Mapping[str, Constraint]:
+def extension_constraints() -> Mapping[str, Constraint]:
     """Return the constraints that are registered, by name."""
     return MappingProxyType(_constraints)
 
@@ -150,11 +148,11 @@ def check_extensions(config: PlbConfig) -> None:
     InvalidValueError
         If the policy has no options, or refuses the value of one.
     """
-    for name in config.own_terms:
+    for name in config.extension_terms:
         _known(_terms, "energy term", name)
-    for name in config.own_constraints:
+    for name in config.extension_constraints:
         _known(_constraints, "constraint", name)
-    own_policy(config.policy, config.policy_options)
+    extension_policy(config.policy, config.policy_options)
 
 
 def _enter(known: dict[str, Item], kind: str, item: Item) -> None:

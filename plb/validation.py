@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from numbers import Real
 from operator import index
 from typing import Any, TypeVar
 
 from plb.errors import InvalidValueError, UnknownNameError
-from plb.read_only import ReadOnlyMapping
+
+Key = TypeVar("Key")
+Value = TypeVar("Value", covariant=True)
+
+
+class ReadOnlyMapping(Mapping[Key, Value]):
+    """A read-only copy of a mapping, in its order."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[Key, Value]) -> None:
+        self._items = dict(items)
+
+    def __getitem__(self, key: Key) -> Value:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
 
 Member = TypeVar("Member", bound=Enum)
 Item = TypeVar("Item")
@@ -135,8 +159,8 @@ def check_loads(item: str, field: str, loads: Mapping[str, float]) -> Mapping[st
     return ReadOnlyMapping({metric: check_number(item, f"{field}[{metric}]", load) for metric, load in given.items()})
 
 
-def check_step(item: str, field: str, value: float, *, high: float = math.inf) -> float:
-    """Return a step of a metric as a float if it is a power of two, else raise `InvalidValueError`."""
+def check_quantum(item: str, field: str, value: float, *, high: float = math.inf) -> float:
+    """Return a quantum of a metric as a float if it is a power of two, else raise `InvalidValueError`."""
     allowed = "a power of two" + (f", at most {high:g}" if math.isfinite(high) else "")
     try:
         number = check_number(item, field, value, high=high, low_open=True)

@@ -19,8 +19,8 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
     mounted = []
 
     def mount(options: str) -> Path:
-        wanted = f"remount,{options}" if mounted else options
-        command = ["mount", "-t", "tmpfs", "-o", wanted, "tmpfs", place]
+        requested = f"remount,{options}" if mounted else options
+        command = ["mount", "-t", "tmpfs", "-o", requested, "tmpfs", place]
         if subprocess.run(command, capture_output=True, check=False).returncode:
             pytest.skip("a disk cannot be mounted here")
         mounted[:] = [place]

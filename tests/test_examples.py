@@ -62,7 +62,11 @@ def simulate(scenario: str, folder: Path, *options: str) -> dict[str, dict[str, 
 
 def test_quick_start_compares_the_energies(tmp_path: Path) -> None:
     """The quick start, cut to an hour of simulated time, ends with figures of all policies and its plots."""
-    assert list(simulate("quickstart.toml", tmp_path, "--days", "0.042")) == ["original", "modified", "overload"]
+    assert list(simulate("quickstart.toml", tmp_path, "--days", "0.042")) == [
+        "original",
+        "modified",
+        "expected_overload",
+    ]
     assert (tmp_path / "out" / "violations.png").exists()
 
 

@@ -104,10 +104,10 @@ class Checker:
         """Note the rows that have what a row above has."""
         self.bad_rows(~values.is_first_distinct().to_numpy(), column, values, expected)
 
-    def columns(self, frame: pl.DataFrame, wanted: dict[str, str], rows: pl.Series | None = None) -> bool:
+    def columns(self, frame: pl.DataFrame, requested: dict[str, str], rows: pl.Series | None = None) -> bool:
         """Check that the columns are there, of kind "text", "number" or "flag", without nulls; return whether so."""
         before = len(self.problems)
-        for name, kind in wanted.items():
+        for name, kind in requested.items():
             if name not in frame.columns:
                 self.add(f"columns {', '.join(frame.columns)}", f"a column of {kind}s", column=name)
             elif not _is_kind(frame[name].dtype, kind):

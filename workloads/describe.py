@@ -70,7 +70,7 @@ class MetricFigures:
 
 
 @attrs.frozen(eq=False, kw_only=True)
-class Description:
+class TraceDescription:
     """What a trace is like.
 
     Parameters
@@ -141,7 +141,7 @@ class Description:
         }
 
 
-def describe(path: str | Path) -> Description:
+def describe(path: str | Path) -> TraceDescription:
     """Return what a trace in the project's own format is like.
 
     Parameters
@@ -161,7 +161,7 @@ def describe(path: str | Path) -> Description:
     days = samples.group_by("hour").agg(pl.col(f"usage_{i}").mean() for i in places).collect(engine="streaming")
     lives = samples.group_by("tenth").agg(pl.col(f"share_{i}").mean() for i in places).collect(engine="streaming")
     figures = (_metric(metric, i, header, series, days, lives) for i, metric in enumerate(header.metrics))
-    return Description(
+    return TraceDescription(
         provenance=header.provenance,
         step_seconds=header.step_seconds,
         rows=int(series["rows"].sum()),

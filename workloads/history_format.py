@@ -74,8 +74,8 @@ def read_history(path: str | Path) -> DemandHistory:
     check = Checker(file)
     frame = check.read()
     numbers = ["lifetime_s", *(prefix + name for prefix in MATRICES.values() for name in names)]
-    wanted = {"tenant_class": "text", "role": "text", "censored": "flag"} | dict.fromkeys(numbers, "number")
-    if check.columns(frame, wanted):
+    requested = {"tenant_class": "text", "role": "text", "censored": "flag"} | dict.fromkeys(numbers, "number")
+    if check.columns(frame, requested):
         check.numbers(frame, numbers)
         unknown = ~frame["role"].cast(pl.String).is_in(list(ROLES)).to_numpy()
         check.bad_rows(unknown, "role", frame["role"], f"one of {', '.join(ROLES)}")

@@ -128,13 +128,13 @@ def _whole(lengths: npt.NDArray[Any], samples: int, period: npt.NDArray[Any]) ->
 def _chosen(known: tuple[MetricInfo, ...], names: Sequence[str] | None, file: Path) -> tuple[MetricInfo, ...]:
     """Return the resources of these names, in the order of the names."""
     of_name = {metric.name: metric for metric in known}
-    wanted = check_names("traces", "resources", names or ["cpu" if "cpu" in of_name else known[0].name])
-    for name in wanted:
+    requested = check_names("traces", "resources", names or ["cpu" if "cpu" in of_name else known[0].name])
+    for name in requested:
         if name not in of_name:
             raise UnknownNameError("resource", name, of_name, str(file))
-    if len(set(wanted)) < len(wanted):
-        raise InvalidValueError("traces", "resources", wanted, "names that differ")
-    return tuple(of_name[name] for name in wanted)
+    if len(set(requested)) < len(requested):
+        raise InvalidValueError("traces", "resources", requested, "names that differ")
+    return tuple(of_name[name] for name in requested)
 
 
 def _check_numbers(check: Checker, table: pl.DataFrame, columns: Sequence[str], rows: pl.Series) -> None:
@@ -152,8 +152,8 @@ def _without_small(file: Path, found: UsageSamples) -> UsageSamples:
     if found.tasks:
         keep &= (maximum(found.values, found.start) > 0).any(axis=1)
     if not keep.any():
-        wanted = f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples"
-        Checker(file).refuse(wanted, "at least one such task")
+        requested = f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples"
+        Checker(file).refuse(requested, "at least one such task")
     return UsageSamples(
         found.resources,
         found.values[spread(keep, found.start)],

@@ -111,7 +111,7 @@ class TraceSet:
     series_index: npt.NDArray[np.int32] = attrs.field(init=False, repr=False)
 
     @family.default
-    def _own_family(self) -> npt.NDArray[np.int64]:
+    def _singleton_family(self) -> npt.NDArray[np.int64]:
         return np.arange(len(self.tenant), dtype=np.int64)
 
     def __attrs_post_init__(self) -> None:
@@ -121,12 +121,12 @@ class TraceSet:
 
     def _check_shapes(self) -> None:
         tenants, series, metrics = len(self.tenant), len(self.series_tenant), len(self.metrics)
-        wanted: dict[str, tuple[int, ...]] = dict.fromkeys(
+        requested: dict[str, tuple[int, ...]] = dict.fromkeys(
             ("class_code", "replicas", "lifetime_steps", "censored", "family"), (tenants,)
         )
-        wanted |= {"max_usage": (tenants, metrics), "series_role": (series,), "series_start": (series + 1,)}
-        wanted |= {"values": (int(self.series_start[-1]), metrics)}
-        for field, shape in wanted.items():
+        requested |= {"max_usage": (tenants, metrics), "series_role": (series,), "series_start": (series + 1,)}
+        requested |= {"values": (int(self.series_start[-1]), metrics)}
+        for field, shape in requested.items():
             found = getattr(self, field).shape
             if found != shape:
                 raise InvalidValueError("trace set", field, found, f"an array of shape {shape}")

@@ -39,9 +39,9 @@ def check_tenants(tenants: pl.DataFrame, header: Header, path: Path) -> None:
     """Raise `TraceError` unless the tenants table is complete and its values are in range."""
     check = Checker(path)
     maxima = [f"max_{metric.name}" for metric in header.metrics]
-    wanted = {"tenant": "text", "tenant_class": "text", "replicas": "number", "lifetime_s": "number"}
+    requested = {"tenant": "text", "tenant_class": "text", "replicas": "number", "lifetime_s": "number"}
     optional = {name: "number" for name in ("family", "start_s") if name in tenants.columns}
-    if check.columns(tenants, wanted | {"censored": "flag"} | dict.fromkeys(maxima, "number") | optional):
+    if check.columns(tenants, requested | {"censored": "flag"} | dict.fromkeys(maxima, "number") | optional):
         for name in ("tenant", "tenant_class"):
             empty = (tenants[name].cast(pl.String).str.strip_chars() == "").to_numpy()
             check.bad_rows(empty, name, tenants[name], "a name that is not empty")
@@ -107,11 +107,11 @@ class _SampleChecks:
 
     def take(self, frame: pl.DataFrame) -> None:
         """Check the rows that follow those so far."""
-        wanted = {"tenant": "text", "tenant_class": "text", "role": "text", "time_s": "number"}
-        wanted |= dict.fromkeys(self.metrics, "number")
-        if not self.check.columns(frame.head(0), wanted):
+        requested = {"tenant": "text", "tenant_class": "text", "role": "text", "time_s": "number"}
+        requested |= dict.fromkeys(self.metrics, "number")
+        if not self.check.columns(frame.head(0), requested):
             self.check.raise_problems()
-        self.complete = self.check.columns(frame, wanted) and self.complete
+        self.complete = self.check.columns(frame, requested) and self.complete
         if self.complete and len(frame):
             self._take(frame)
         self.check.rows_above += len(frame)
@@ -140,10 +140,10 @@ class _SampleChecks:
         self.has_rows[owner[first & (owner >= 0)]] = True
         start = np.flatnonzero(first & (owner >= 0) & (role >= 0))
         place = owner[start], role[start]
-        fresh = np.zeros(len(start), np.bool_)
-        fresh[np.unique(np.ravel_multi_index(place, self.has_role.shape), return_index=True)[1]] = True
+        is_first = np.zeros(len(start), np.bool_)
+        is_first[np.unique(np.ravel_multi_index(place, self.has_role.shape), return_index=True)[1]] = True
         again = np.zeros(len(frame), np.bool_)
-        again[start[~fresh | self.has_role[place]]] = True
+        again[start[~is_first | self.has_role[place]]] = True
         self.has_role[place] = True
         self.check.bad_rows(again, "tenant", frame["tenant"], "the rows of a tenant and role in one piece")
 
@@ -207,10 +207,10 @@ def _check_against_tenants(
 def _check_lengths(check: Checker, tenants: pl.DataFrame, series: SeriesTable, step: float) -> None:
     """Check that each series has as many rows as its tenant lives steps."""
     rows = np.diff(series.start)
-    wanted = np.rint(tenants["lifetime_s"].to_numpy() / step).astype(np.int64)[series.tenant]
-    for place in np.flatnonzero(rows != wanted)[:ROWS_LISTED].tolist():
+    requested = np.rint(tenants["lifetime_s"].to_numpy() / step).astype(np.int64)[series.tenant]
+    for place in np.flatnonzero(rows != requested)[:ROWS_LISTED].tolist():
         found = f"a series of {rows[place]} rows"
-        check.add(found, f"{wanted[place]} rows (lifetime_s by step)", int(series.start[place + 1]), "time_s")
+        check.add(found, f"{requested[place]} rows (lifetime_s by step)", int(series.start[place + 1]), "time_s")
 
 
 def _check_roles(check: Checker, tenants: pl.DataFrame, has: Mask) -> None:
@@ -220,6 +220,6 @@ def _check_roles(check: Checker, tenants: pl.DataFrame, has: Mask) -> None:
     stateful = primary & ~instance & (secondary == several)
     for row in np.flatnonzero(~(stateful | (instance & ~primary & ~secondary)))[:ROWS_LISTED].tolist():
         roles = ", ".join(name for name, role in ROLES.items() if has[row, role])
-        wanted = "primary and secondary" if several[row] else "primary only"
+        requested = "primary and secondary" if several[row] else "primary only"
         name = tenants["tenant"][row]
-        check.add(f"tenant {name!r} with roles {roles}", f"{wanted} (or instance only)", column="role")
+        check.add(f"tenant {name!r} with roles {roles}", f"{requested} (or instance only)", column="role")

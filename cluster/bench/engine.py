@@ -2,7 +2,7 @@
 
 The yardstick is [1] section 8.5: Service Fabric needs 432 ms to enumerate and score 1,000 configurations, 890 ms with
 the expected failovers. A configuration counts as scored when its proposal passed the constraints and its energy, or a
-bound that settles its fate, was computed (design section 6).
+bound that settles its fate, was computed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import attrs
 import numpy as np
 
 from cluster.bench.clusters import REPLICAS_A_NODE, bench_cluster
-from cluster.bench.decisions import decision_seconds
+from cluster.bench.decisions import decision_seconds, fastest
 from cluster.bench.figures import EngineFigures, SizeFigures
 from cluster.bench.kernels import arithmetic, score_fully, score_only
 from cluster.bench.start import cold_first_plan, warm_first_plan
-from cluster.bench.timing import fastest
 from plb.compiler import Stream
 from plb.engine import PlacementAndLoadBalancing
 from plb.evaluation.proposals import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE
@@ -155,8 +154,8 @@ class SizeBench:
     def bytes_per_replica(self) -> float:
         """Return the memory of the arrays of a search, a replica."""
         arrays = (*self.problem, *self.solution)
-        held = sum({id(array): array.nbytes for array in arrays if isinstance(array, np.ndarray)}.values())
-        return held / self.replicas
+        size = sum({id(array): array.nbytes for array in arrays if isinstance(array, np.ndarray)}.values())
+        return size / self.replicas
 
     def score(
         self, temperature: float, solution: Solution | None = None, proposals: int | None = None
@@ -206,7 +205,7 @@ class SizeBench:
         """Return the seconds of a report of all loads, and of the refresh after it."""
         rows = self.choice.movable
         random = np.random.default_rng(self.seed)
-        before = self.problem.load[rows] * self.configuration.description.steps
+        before = self.problem.load[rows] * self.configuration.description.quanta
         after = before * random.uniform(0.9, 1.1, before.shape)
         found = []
         for loads in (after, before, after, before):

@@ -63,7 +63,7 @@ class SizeFigures:
         return self.full / self.arithmetic
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures, those of design section 13 among them."""
+        """Return the figures."""
         quality = {f"{seconds:g}": share for seconds, share in self.quality.items()}
         return attrs.asdict(self) | {"proposals_per_second": self.early_five, "ratio": self.ratio, "quality": quality}
 
@@ -87,7 +87,7 @@ class EngineFigures:
     cold_first_plan_seconds: float | None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures under the keys of design section 13."""
+        """Return the figures under stable keys."""
         smallest = self.sizes[0]
         return {
             "proposals_per_second": smallest.early_five,

@@ -1,4 +1,4 @@
-"""What `plb bench engine` times: loops that draw and judge proposals and take none, and one of bare arithmetic."""
+"""What `plb bench engine` times: loops that evaluate proposals and accept none, and one of bare arithmetic."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from plb.evaluation.delta import (
     present_energy,
     violations_at_target,
 )
-from plb.evaluation.proposals import judge_in_place, refusal_in_place
+from plb.evaluation.proposals import evaluate_in_place, refusal_in_place
 from plb.model.rules import NO_REFUSAL
-from plb.search.move_generation import Choice, draw_proposal
+from plb.search.move_generation import Choice, generate_proposal
 from plb.state.arrays import Problem, Solution
 
 
 @kernel(inline=True)
 def _draw_allowed(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
     """Draw a proposal; its row is NOWHERE if the draw came to nothing or a rule refuses it."""
-    row, target, partner = draw_proposal(problem, solution, choice, rng)
+    row, target, partner = generate_proposal(problem, solution, choice, rng)
     if row == NOWHERE or target == solution.node[row]:
         return NOWHERE, target, partner
     if refusal_in_place(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL:
@@ -42,7 +42,7 @@ def score_only(
     proposals: int,
     tally: Int,
 ) -> int:
-    """Draw and judge proposals against the present state, and take none; return how many would have been taken."""
+    """Generate and evaluate proposals against the present state, and accept none; return how many would be accepted."""
     energy = present_energy(problem, solution)
     accepted = 0
     for _ in range(proposals):
@@ -50,7 +50,7 @@ def score_only(
         if row == NOWHERE:
             continue
         highest = energy - temperature * math.log(1.0 - uniform(rng))
-        accepted += judge_in_place(problem, solution, highest, row, target, partner, tally) < math.inf
+        accepted += evaluate_in_place(problem, solution, highest, row, target, partner, tally) < math.inf
     return accepted
 
 

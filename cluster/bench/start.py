@@ -184,6 +184,6 @@ def _run(program: str, cache: str | None) -> tuple[str, float]:
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     seconds = time.perf_counter() - begun
     if run.returncode:
-        told = run.stderr.strip().splitlines() or [f"exit code {run.returncode}"]
-        raise PlbError(f"bench start: a process failed: {told[-1]}")
+        lines = run.stderr.strip().splitlines() or [f"exit code {run.returncode}"]
+        raise PlbError(f"bench start: a process failed: {lines[-1]}")
     return run.stdout, seconds

@@ -13,9 +13,8 @@ import attrs
 from cluster.capacity.question import Question, Searched
 from cluster.errors import DensityError
 from cluster.runs.sweep import Task
-from cluster.scenario.overrides import override
 from cluster.scenario.scenario import Scenario
-from cluster.scenario.scenario_file import read_scenario
+from cluster.scenario.scenario_file import override, read_scenario
 from cluster.simulation.growth import check_classes
 from cluster.simulation.pools import Source, read_source
 from cluster.simulation.tenants import TenantSequence, make_tenants
@@ -34,7 +33,7 @@ class Subject:
     file
         The scenario file.
     given
-        What the command line says instead: keywords of `cluster.scenario.overrides.override`, as plain JSON values.
+        What the command line says instead: keywords of `cluster.scenario.scenario_file.override`, as plain JSON values.
     scenario
         The scenario that they make.
     inputs
@@ -70,8 +69,8 @@ class Subject:
         """Return one run; its key says all that it depends on: not the limits, nor the range of the search."""
         there = question.scenario(self.scenario, value)
         run = attrs.evolve(there.run, policies=(policy,), repeats=1)
-        own = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
-        known = digest(attrs.evolve(there, run=run).as_json(), own, self.inputs)
+        of_cluster = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
+        known = digest(attrs.evolve(there, run=run).as_json(), of_cluster, self.inputs)
         arguments = {
             "subject": self._as_json(),
             "question": attrs.asdict(question),
@@ -119,7 +118,7 @@ def tenants_at(question: Question, scenario: Scenario, source: Source, value: fl
     if question.searched is Searched.DENSITY:
         tenants = make_tenants(there, source, repeat)
     else:
-        tenants = make_tenants(scenario, source, repeat, held_by=there.cluster)
+        tenants = make_tenants(scenario, source, repeat, cluster_of_tenants=there.cluster)
     check_classes(scenario.workload.growth, tenants.traces)
     return tenants
 

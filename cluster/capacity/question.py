@@ -58,7 +58,7 @@ class Question:
         Ends of the values that are tried.
     step
         Distance between values.
-    own
+    scenario_value
         The value of the scenario.
     """
 
@@ -68,7 +68,7 @@ class Question:
     lowest: float
     highest: float
     step: float
-    own: float
+    scenario_value: float
 
     def __attrs_post_init__(self) -> None:
         check_number("capacity", "violations", self.violations)
@@ -104,7 +104,7 @@ class Question:
     def search(self) -> Search:
         """Return a search from the place that is nearest to the scenario's own value."""
         lowest, highest = self._ends
-        start = min(max(self.place(self.own), lowest), highest)
+        start = min(max(self.place(self.scenario_value), lowest), highest)
         return least_sufficient(start, lowest, highest, max(1, abs(start) // FIRST_STEP_SHARE))
 
     def suffices(self, violations: float, refused: float) -> bool:
@@ -128,8 +128,8 @@ class Question:
         if self.searched is Searched.DENSITY:
             return value
         metric, there = scenario.workload.density_metric, self.scenario(scenario, value).cluster
-        own = scenario.cluster.total_capacity(metric)
-        return scenario.workload.density * own / there.total_capacity(metric)
+        capacity = scenario.cluster.total_capacity(metric)
+        return scenario.workload.density * capacity / there.total_capacity(metric)
 
     def as_json(self) -> dict[str, Any]:
         """Return the question as plain JSON values."""
@@ -165,7 +165,7 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
     """
     _check(scenario, searched)
     of_nodes = searched is Searched.NODES
-    own = float(scenario.cluster.nodes) if of_nodes else scenario.workload.density
+    scenario_value = float(scenario.cluster.nodes) if of_nodes else scenario.workload.density
     known = {name: float(value) for name, value in given.items() if value is not None}
     step = known.get("step", NODES_STEP if of_nodes else DENSITY_STEP)
     least = float(_least_nodes(scenario)) if of_nodes else 0.0
@@ -173,7 +173,7 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
         "violations": VIOLATIONS_A_DAY,
         "refused": 0.0,
         "lowest": max(least, step),
-        "highest": max(min(FARTHEST * own, _most(searched)), step),
+        "highest": max(min(FARTHEST * scenario_value, _most(searched)), step),
         "step": step,
     }
     chosen = {**defaults, **known}
@@ -183,7 +183,7 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
     if chosen["lowest"] > chosen["highest"] and "highest" not in known:
         allowed = f"at most {chosen['highest']:g}, where the search ends unless --highest says otherwise"
         raise InvalidValueError("capacity", "lowest", chosen["lowest"], allowed)
-    return Question(searched=searched, own=own, **chosen)
+    return Question(searched=searched, scenario_value=scenario_value, **chosen)
 
 
 def _most(searched: Searched) -> float:

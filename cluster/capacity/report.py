@@ -96,16 +96,16 @@ def _fails(question: Question, point: Point) -> str:
 
 def _change(question: Question, found: float) -> str:
     """Return what would have to change in the scenario; of a density, how far it is from the one that was found."""
-    difference = found - question.own
+    difference = found - question.scenario_value
     if question.searched is Searched.DENSITY:
         share = abs(difference) / found
         if share < 0.005:
             return "That is the scenario's own density."
-        return f"The scenario's {question.own:g} is {share:.0%} {'less' if difference > 0 else 'more'}."
-    own, nodes = _value(question, question.own), _value(question, abs(difference))
+        return f"The scenario's {question.scenario_value:g} is {share:.0%} {'less' if difference > 0 else 'more'}."
+    scenario_value, nodes = _value(question, question.scenario_value), _value(question, abs(difference))
     if difference == 0:
-        return f"The scenario has {own}: add none."
-    return f"The scenario has {own}: {f'add {nodes}' if difference > 0 else f'{nodes} can go'}."
+        return f"The scenario has {scenario_value}: add none."
+    return f"The scenario has {scenario_value}: {f'add {nodes}' if difference > 0 else f'{nodes} can go'}."
 
 
 def _doubts(question: Question, answer: Answer, point: Point) -> list[str]:

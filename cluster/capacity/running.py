@@ -23,7 +23,7 @@ from cluster.results.writing import check_free, json_object, stamp, write_json
 from cluster.runs.sweep import Journal, sweep
 from cluster.simulation.engine_setup import metrics_of, nodes_of
 from cluster.simulation.faults import make_faults
-from cluster.studies.carrying_out import JOURNAL, progress_bar
+from cluster.studies.runner import JOURNAL, progress_bar
 from plb import PlbError
 
 if TYPE_CHECKING:

@@ -34,14 +34,14 @@ def compare_command(
     from cluster.results.directory_comparison import compare_results
     from cluster.results.policy_comparison import FIGURES
     from cluster.results.reading import read_results
-    from cluster.results.writing import check_outputs, own_files, stamped, write_json
+    from cluster.results.writing import check_outputs, files_of_results, stamped, write_json
     from plb import UnknownNameError
 
     figures = list(dict.fromkeys(figure or FIGURES))
     for name in figures:
         if name not in FIGURES:
             raise UnknownNameError("figure", name, FIGURES, "--figure")
-    check_outputs([file for one in folder for file in own_files(one)], [], json)
+    check_outputs([file for one in folder for file in files_of_results(one)], [], json)
     found = compare_results([read_results(one) for one in folder])
     if json is not None:
         write_json(json, stamped(found.as_json(), *found.origin))

@@ -49,14 +49,14 @@ def explain_command(
     from cluster.explanation.as_text import render
     from cluster.explanation.explanation import question
     from cluster.results.recorded_run import read_run
-    from cluster.results.writing import check_outputs, own_files, stamped, write_json
+    from cluster.results.writing import check_outputs, files_of_results, stamped, write_json
     from cluster.scenario.scenario_file import inputs_of, read_scenario
     from cluster.scenario.times import seconds_of
 
     seconds = seconds_of(time)
     given = None if scenario is None else read_scenario(scenario)
     run = read_run(results, policy, repeat - 1, given=given, traces=traces)
-    read = [*own_files(results), *inputs_of(run.scenario), *([] if scenario is None else [scenario])]
+    read = [*files_of_results(results), *inputs_of(run.scenario), *([] if scenario is None else [scenario])]
     check_outputs(read, [], json)
     found = _answer(question(run, partition, seconds), quiet)
     if json is not None:

@@ -163,8 +163,8 @@ def _digest_of(path: Path, config: LearningConfig) -> str:
 
 def _close(config: LearningConfig, found: Sequence[EvaluationResult], folder: Path, quiet: bool) -> None:
     """Write the plots and print the tables."""
+    from cluster.learning.evaluation import evaluation_table
     from cluster.learning.plots import save_evaluation
-    from cluster.learning.tables import evaluation_table
 
     for evaluation in found:
         picture = folder / f"evaluation-{evaluation.machines}.png"

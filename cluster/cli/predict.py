@@ -15,7 +15,7 @@ from cluster.console.output import clear_errors, messages, output
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from plb.risk.peaks import Predictions, TaskSamples, Teller
+    from plb.risk.peaks import Predictions, PredictorOrOracle, TaskSamples
 
 DEFAULT = "max(n-sigma;rc-like)"
 """What predicts best in [5] section 5.4."""
@@ -66,7 +66,7 @@ def predict_command(
     from workloads.task_samples import check_suffix, prediction_frame, read_task_samples, write_frame
 
     specs = [*(predictor or ()), *(more or ())] or [DEFAULT]
-    tellers = [parse(one) for one in specs]
+    predictors = [parse(one) for one in specs]
     if len(set(specs)) < len(specs):
         raise ConflictError("a predictor is given twice")
     check_number("predict", "step", step, low_open=True)
@@ -76,12 +76,12 @@ def predict_command(
         say(f"reading {file}")
         table = read_task_samples(file, step_seconds=step)
         say("predicting", len(table.samples))
-        found = predict(table.samples, tellers, threads=threads, report=report)
+        found = predict(table.samples, predictors, threads=threads, report=report)
         say(f"writing {out}")
         frame = prediction_frame(table, found, specs)
         write_frame(frame, out)
-    _note_on_step(tellers, table.samples, found)
-    figures = _figures(specs, tellers, found)
+    _note_on_step(predictors, table.samples, found)
+    figures = _figures(specs, predictors, found)
     console = output(quiet=quiet)
     console.print(_table(figures))
     machines = "1 machine" if len(table.machines) == 1 else f"{len(table.machines):,} machines"
@@ -92,15 +92,15 @@ def predict_command(
         write_json(json, stamped({**counts, "predictors": figures}, configuration, None))
 
 
-def _figures(specs: Sequence[str], tellers: Sequence[Teller], found: Predictions) -> dict[str, Any]:
+def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], found: Predictions) -> dict[str, Any]:
     """Return the metrics of each predictor beside each oracle: means over machines of their means over steps."""
     from plb.risk.peaks import PeakOracle, machine_metrics
 
-    oracles = [place for place, teller in enumerate(tellers) if isinstance(teller, PeakOracle)]
+    oracles = [place for place, predictor in enumerate(predictors) if isinstance(predictor, PeakOracle)]
     figures: dict[str, Any] = {}
     for place, name in enumerate(specs):
         peak = found.peak[place]
-        own = machine_metrics(found.machine, found.limit, peak, peak)
+        of_predictor = machine_metrics(found.machine, found.limit, peak, peak)
         beside = {}
         for oracle in oracles if place not in oracles else ():
             metrics = machine_metrics(found.machine, found.limit, peak, found.peak[oracle])
@@ -110,7 +110,11 @@ def _figures(specs: Sequence[str], tellers: Sequence[Teller], found: Predictions
                 "violation_rate": float(metrics.violation_rate.mean()),
                 "violation_severity": float(metrics.violation_severity.mean()),
             }
-        figures[name] = {"rows": int(own.steps.sum()), "savings": float(own.savings.mean()), "oracles": beside}
+        figures[name] = {
+            "rows": int(of_predictor.steps.sum()),
+            "savings": float(of_predictor.savings.mean()),
+            "oracles": beside,
+        }
     return figures
 
 
@@ -136,20 +140,20 @@ def _table(figures: dict[str, Any]) -> Table:
     return table
 
 
-def _note_on_step(tellers: Sequence[Teller], samples: TaskSamples, found: Predictions) -> None:
+def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples, found: Predictions) -> None:
     """Say on standard error where an oracle counts steps of another length than the samples have."""
     import numpy as np
 
     from plb.risk.peaks import PeakOracle
 
     intervals, counts = np.unique(np.diff(found.time)[np.diff(found.machine) == 0], return_counts=True)
-    if len(intervals) and any(isinstance(teller, PeakOracle) for teller in tellers):
+    if len(intervals) and any(isinstance(predictor, PeakOracle) for predictor in predictors):
         usual, step = int(intervals[counts.argmax()]), samples.step
         if usual != step:
-            told = (
+            note = (
                 f"samples are mostly {usual / 1e6:g} s apart, and the oracle's horizon counts steps of {step / 1e6:g} s"
             )
-            typer.echo(f"plb: note: {told}; see --step", err=True)
+            typer.echo(f"plb: note: {note}; see --step", err=True)
 
 
 @contextmanager

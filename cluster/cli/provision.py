@@ -11,8 +11,8 @@ from cluster.cli.options import Json, Quiet
 from cluster.console.output import clear_errors
 
 
-def _list_algorithms(wanted: bool) -> None:
-    if wanted:
+def _list_algorithms(required: bool) -> None:
+    if required:
         from plb.provisioning import AUTO, algorithm_names
 
         typer.echo("\n".join((AUTO, *algorithm_names())))
@@ -82,17 +82,17 @@ def provision_command(
     check_outputs([instance], [out, *of_scenario], json, force=force)
     check_endings([out])
     nodes = None if node is None else parse_nodes(node)
-    with progress(quiet) as tell:
-        tell(f"reading {instance}")
+    with progress(quiet) as report:
+        report(f"reading {instance}")
         problem = read_instance(instance, nodes)
-        plan = provision(problem, algorithm, rules=rules, time_limit=time_limit, seed=seed, tell=tell)
-        tell("checking the plan")
+        plan = provision(problem, algorithm, rules=rules, time_limit=time_limit, seed=seed, report=report)
+        report("checking the plan")
         faults = plan.faults()
     if out is not None:
         write_plan(out, plan)
-    told = None
+    note = None
     if scenario is not None and not faults:
-        told = write_scenario(scenario, plan, instance, node)
+        note = write_scenario(scenario, plan, instance, node)
     configuration = {
         "instance": digest_of_files(instance),
         "nodes": node,
@@ -101,5 +101,5 @@ def provision_command(
         "time_limit": time_limit,
         "seed": seed,
     }
-    written = {"Plan": out, "Scenario": told}
+    written = {"Plan": out, "Scenario": note}
     finish(plan, faults, written, json, configuration=configuration, seed=seed, quiet=quiet)

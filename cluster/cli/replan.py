@@ -69,13 +69,13 @@ def replan_command(
     check_outputs([instance, plan], [out, moves_out], json, force=force)
     check_endings([out, moves_out])
     nodes = None if node is None else parse_nodes(node)
-    with progress(quiet) as tell:
-        tell(f"reading {instance}")
+    with progress(quiet) as report:
+        report(f"reading {instance}")
         problem = read_instance(instance, nodes)
-        tell(f"reading {plan}")
+        report(f"reading {plan}")
         before = _read(plan, problem)
-        after = replan(before, most_moves=most_moves, time_limit=time_limit, seed=seed, tell=tell)
-        tell("checking the plan")
+        after = replan(before, most_moves=most_moves, time_limit=time_limit, seed=seed, report=report)
+        report("checking the plan")
         faults, changes = after.faults(), moves_between(before, after)
     if out is not None:
         write_plan(out, after)

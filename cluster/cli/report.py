@@ -26,11 +26,11 @@ def report_command(
     """
     from cluster.report.writing import report_page
     from cluster.results.reading import read_results
-    from cluster.results.writing import REPORT, check_outputs, own_files, write_text
+    from cluster.results.writing import REPORT, check_outputs, files_of_results, write_text
 
     path = out or results / REPORT
     found = read_results(results)
-    check_outputs(own_files(results), [path], None, force=force)
+    check_outputs(files_of_results(results), [path], None, force=force)
     with messages(quiet=quiet).status("Drawing and writing ..."):
         write_text(path, report_page(found))
     output(quiet=quiet).print(f"Report: {path}", soft_wrap=True)

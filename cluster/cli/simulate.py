@@ -43,16 +43,15 @@ def simulate_command(
     All policies face the same tenants. The directory takes Parquet tables a run, summary.json, timings.json,
     columns.json and plots. Ctrl-C ends a run early and keeps what there is.
     """
-    from cluster.results.writing import ResultsFolder, check_free, check_outputs, own_files
-    from cluster.scenario.overrides import override
-    from cluster.scenario.scenario_file import inputs_of, read_scenario
+    from cluster.results.writing import ResultsFolder, check_free, check_outputs, files_of_results
+    from cluster.scenario.scenario_file import inputs_of, override, read_scenario
 
     chosen = override(
         read_scenario(scenario), policy=policy, seed=seed, repeats=repeats, density=density, days=days, traces=traces
     )
     folder = out or Path("results") / chosen.name
     check_free(folder, force=force)
-    check_outputs([scenario, *inputs_of(chosen), *own_files(folder)], [], json)
+    check_outputs([scenario, *inputs_of(chosen), *files_of_results(folder)], [], json)
     experiment = _prepare(chosen, quiet)
     results = ResultsFolder(folder, chosen, experiment.source, force=force)
     runs, interrupted = _run(experiment, results, jobs, quiet)

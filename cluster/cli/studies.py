@@ -27,9 +27,11 @@ def _of(study: Study) -> Callable[..., None]:
         study_command(study, **options)  # type: ignore[arg-type]
 
     signature = inspect.signature(study_command, eval_str=True)
-    own = [one for name, one in signature.parameters.items() if name != "study" and study in ONLY_OF.get(name, Study)]
-    command.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-    command.__annotations__ = {option.name: option.annotation for option in own}
+    options = [
+        one for name, one in signature.parameters.items() if name != "study" and study in ONLY_OF.get(name, Study)
+    ]
+    command.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
+    command.__annotations__ = {option.name: option.annotation for option in options}
     return command
 
 

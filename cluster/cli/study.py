@@ -13,8 +13,8 @@ from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, 
 from cluster.console.output import FAILED, clear_errors, output
 
 if TYPE_CHECKING:
-    from cluster.studies.carrying_out import Place
-    from cluster.studies.wanted import Report
+    from cluster.studies.request import StudyReport
+    from cluster.studies.runner import OutputDirectory
 
 
 class Study(StrEnum):
@@ -109,9 +109,9 @@ def study_command(
     from cluster.results.writing import check_outputs
     from cluster.scenario.scenario_file import inputs_of, read_scenario
     from cluster.studies.base import base_of
-    from cluster.studies.carrying_out import Place
+    from cluster.studies.request import StudyRequest
+    from cluster.studies.runner import OutputDirectory
     from cluster.studies.running import RUN
-    from cluster.studies.wanted import Wanted
 
     if traces is not None and scenario is None:
         raise typer.BadParameter("needs --scenario, which says what the nodes are", param_hint="--traces")
@@ -121,9 +121,9 @@ def study_command(
         raise typer.BadParameter("overhead measures one region", param_hint="--region")
     read = [] if scenario is None else [scenario, *inputs_of(read_scenario(scenario))]
     check_outputs(read if traces is None else [*read, traces], [], json)
-    wanted = Wanted(
+    request = StudyRequest(
         base=base_of(region, scenario, traces, quick=quick),
-        place=Place(out or Path("results") / f"study-{study.value}", jobs, scheduler, restart, quiet),
+        output=OutputDirectory(out or Path("results") / f"study-{study.value}", jobs, scheduler, restart, quiet),
         quick=quick,
         full=full,
         oracle=oracle,
@@ -134,27 +134,27 @@ def study_command(
         days=days,
         seed=seed,
     )
-    show(RUN[study.value](wanted), wanted.place, json)
+    show(RUN[study.value](request), request.output, json)
 
 
-def show(report: Report, place: Place, json: Path | None) -> None:
+def show(report: StudyReport, directory: OutputDirectory, json: Path | None) -> None:
     """Print the tables of a study and write its figures; end with exit code 1 if a run failed."""
     from cluster.results.writing import write_json
-    from cluster.studies.carrying_out import stamped_as
+    from cluster.studies.runner import stamped_as
     from plb.phrasing import counted
 
-    console = output(quiet=place.quiet)
+    console = output(quiet=directory.quiet)
     for table in report.tables:
         console.print(table)
     if json is not None:
-        write_json(json, stamped_as(report.figures, place.folder))
-    console.print(f"Runs, timings and plots: {place.folder}", soft_wrap=True)
+        write_json(json, stamped_as(report.figures, directory.folder))
+    console.print(f"Runs, timings and plots: {directory.folder}", soft_wrap=True)
     if not report.failed:
         return
     task, outcome = report.failed[0]
     typer.echo(
         f"plb: {counted(len(report.failed), 'run')} failed, the first: {task.key}: {outcome.last_line}; see "
-        f"{_failures(place.folder)}. The same command tries again.",
+        f"{_failures(directory.folder)}. The same command tries again.",
         err=True,
     )
     raise typer.Exit(FAILED)
@@ -162,6 +162,6 @@ def show(report: Report, place: Place, json: Path | None) -> None:
 
 def _failures(folder: Path) -> str:
     """Return where the failures of a study are: in its directory, and of a pilot in one below."""
-    from cluster.studies.carrying_out import FAILURES
+    from cluster.studies.runner import FAILURES
 
     return " and ".join(map(str, sorted(folder.rglob(FAILURES))))

@@ -59,9 +59,9 @@ def gaussian_command(
     """
     from cluster.cli.study import show
     from cluster.results.writing import check_outputs
-    from cluster.studies.carrying_out import Place
     from cluster.studies.gaussian import design as of
     from cluster.studies.gaussian.running import run_gaussian
+    from cluster.studies.runner import OutputDirectory
 
     check_outputs([traces], [], json)
     found = of.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
@@ -78,11 +78,11 @@ def gaussian_command(
         averaged=averaged,
         seed=seed,
     )
-    place = Place(out or Path("results") / "study-gaussian", jobs, scheduler, restart, quiet)
-    report = run_gaussian(design, place)
+    output = OutputDirectory(out or Path("results") / "study-gaussian", jobs, scheduler, restart, quiet)
+    report = run_gaussian(design, output)
     if not quiet:
         units = [
             f"{c:g} {metric.unit} of {metric.name}" for c, metric in zip(design.capacity, found.resources, strict=True)
         ]
         typer.echo(f"{found.tasks:,} tasks in the trace, {found.left_out:,} left out; capacity 1: {', '.join(units)}")
-    show(report, place, json)
+    show(report, output, json)

@@ -31,14 +31,14 @@ def peaks_command(
     from cluster.cli.study import show
     from cluster.results.writing import check_outputs
     from cluster.studies.base import regions
-    from cluster.studies.carrying_out import Place
-    from cluster.studies.peaks_report import carry_out_peaks, cells_of
-    from cluster.studies.wanted import Report
+    from cluster.studies.peaks_report import cells_of, run_peaks
+    from cluster.studies.request import StudyReport
+    from cluster.studies.runner import OutputDirectory
 
     if region and traces is not None:
         raise typer.BadParameter("the traces say what the tasks are", param_hint="--region")
     check_outputs([] if traces is None else [traces], [], json)
-    place = Place(out or Path("results") / "study-peaks", restart=restart, quiet=quiet)
+    output = OutputDirectory(out or Path("results") / "study-peaks", restart=restart, quiet=quiet)
     cells = cells_of(traces, regions(region or ()).workloads, quick=quick, seed=seed)
-    table, figures = carry_out_peaks(cells, place, seed)
-    show(Report((table,), figures, ()), place, json)
+    table, figures = run_peaks(cells, output, seed)
+    show(StudyReport((table,), figures, ()), output, json)

@@ -78,17 +78,17 @@ def provisioning_command(
     """
     from cluster.cli.study import show
     from cluster.results.writing import check_outputs
-    from cluster.studies.carrying_out import Place
     from cluster.studies.provisioning import design as of
     from cluster.studies.provisioning.planning import base_of
     from cluster.studies.provisioning.published import PublishedMeans
     from cluster.studies.provisioning.running import run_provisioning
+    from cluster.studies.runner import OutputDirectory
     from plb.validation import check_member
     from workloads.provisioning import GraphKind
 
     check_outputs([one for one in (base, curves, published) if one is not None], [], json)
     graphs = [check_member("study", "graph", name, GraphKind) for name in graph or ()]
-    figures = [check_member("study", "figure", number, of.Figure) for number in figure or ()]
+    figures = [check_member("study", "figure", number, of.PublishedFigure) for number in figure or ()]
     usual_seconds = of.QUICK_AUTO_SECONDS if quick else of.AUTO_SECONDS
     design = of.ProvisioningDesign(
         base=base,
@@ -105,5 +105,5 @@ def provisioning_command(
     for source in (base, curves):
         if source is not None:
             base_of(str(source.resolve()))
-    place = Place(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet)
-    show(run_provisioning(design, place, means), place, json)
+    output = OutputDirectory(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet)
+    show(run_provisioning(design, output, means), output, json)

@@ -33,15 +33,15 @@ def warmup_command(
 
     check_file(json)
     begun = time.perf_counter()
-    wanted = min(jobs or cores(), len(TASKS))
-    log = WarmupLog(cache_directory(), wanted)
-    done = _do_tasks(wanted, log)
+    requested = min(jobs or cores(), len(TASKS))
+    log = WarmupLog(cache_directory(), requested)
+    done = _do_tasks(requested, log)
     seconds, compiled = time.perf_counter() - begun, sum(len(one.kernels) for one in done)
     log.end(seconds)
-    _tell(done, compiled, seconds)
+    _print_progress(done, compiled, seconds)
     output().print(log.where(), soft_wrap=True)
     if json is not None:
-        write_json(json, stamped({"seconds": seconds, "compiled": compiled, "jobs": wanted}, None, None))
+        write_json(json, stamped({"seconds": seconds, "compiled": compiled, "jobs": requested}, None, None))
 
 
 def _do_tasks(jobs: int, log: WarmupLog) -> list[Warmed]:
@@ -80,7 +80,7 @@ def _under_way(left: Sequence[str], jobs: int) -> str:
     return f"compiling: {listed(left[:jobs])}" if left else "compiled"
 
 
-def _tell(done: Sequence[Warmed], compiled: int, seconds: float) -> None:
+def _print_progress(done: Sequence[Warmed], compiled: int, seconds: float) -> None:
     """Say what was compiled, and what the engine warned of: each warning once, however many processes had it."""
     from plb.phrasing import counted
 

@@ -45,18 +45,18 @@ class FittingConsole(Console):
         """Return a table that is no wider than the console, where that can be."""
         if self._measured(table).maximum <= self.width:
             return table
-        fitted = self._narrowed(table)
+        fitted = self._filtered(table)
         if self._measured(fitted).maximum > self.width:
             table = copy.copy(table)
             table.padding = 0
-            fitted = self._narrowed(table)
+            fitted = self._filtered(table)
         return fitted
 
-    def _narrowed(self, table: Table) -> Table:
+    def _filtered(self, table: Table) -> Table:
         """Return a table of which the widest columns are narrower, one after the other, until it fits."""
         own = [max(self._of_cells(column), self._measured(column.header).maximum) for column in table.columns]
         least = [self._least(column) for column in table.columns]
-        widths = narrowed(own, least, self._measured(table).maximum - self.width)
+        widths = shrunk(own, least, self._measured(table).maximum - self.width)
         fitted = copy.copy(table)
         fitted.columns = [
             replace(column, width=width, no_wrap=False, overflow="fold")
@@ -74,7 +74,7 @@ class FittingConsole(Console):
         return max((self._measured(cell).maximum for cell in column.cells), default=0)
 
 
-def narrowed(widths: Sequence[int], least: Sequence[int], excess: int) -> list[int]:
+def shrunk(widths: Sequence[int], least: Sequence[int], excess: int) -> list[int]:
     """Return widths that are less by `excess` in all, or by as much as can be; the widest ones give first.
 
     Parameters

@@ -8,7 +8,7 @@ import attrs
 
 from cluster.explanation.explanation import Explanation, parts_of_energy
 from plb import Alternatives, ClosedNode, Place
-from plb.model.unplaced import Elimination
+from plb.model.unplaced import RuledOut
 
 
 def as_json(found: Explanation) -> dict[str, Any]:
@@ -38,9 +38,9 @@ def _replica(found: Explanation, one: Alternatives) -> dict[str, Any]:
         "node": None if one.standing is None else one.standing.node,
         "standing": None if one.standing is None else _place(found, one.standing),
         "rank": one.rank,
-        "held": None if one.held is None else one.held.value,
+        "immovable": None if one.immovable is None else one.immovable.value,
         "nodes": one.nodes,
-        "eliminated": [_elimination(rule) for rule in one.eliminated],
+        "diagnosis": [_ruled_out_as_json(rule) for rule in one.diagnosis],
         "given_up": list(one.given_up),
         "places": [_place(found, place) for place in one.places],
         "closed": [_closed(closed) for closed in one.closed],
@@ -58,7 +58,7 @@ def _place(found: Explanation, place: Place) -> dict[str, Any]:
     }
 
 
-def _elimination(one: Elimination) -> dict[str, Any]:
+def _ruled_out_as_json(one: RuledOut) -> dict[str, Any]:
     return {"rule": one.rule, **attrs.asdict(one), "text": str(one)}
 
 
@@ -66,7 +66,7 @@ def _closed(one: ClosedNode) -> dict[str, Any]:
     return {
         "node": one.node,
         "distance": one.distance,
-        "obstacles": [_elimination(obstacle) for obstacle in one.obstacles],
+        "obstacles": [_ruled_out_as_json(obstacle) for obstacle in one.obstacles],
         "unmet": [attrs.asdict(clause) for clause in one.unmet],
         "changes": list(one.changes),
     }

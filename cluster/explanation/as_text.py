@@ -11,7 +11,7 @@ from rich.text import Text
 from cluster.explanation.explanation import Explanation, parts_of_energy
 from cluster.scenario.times import in_words
 from plb import Alternatives, Combination, Place
-from plb.model.unplaced import Elimination
+from plb.model.unplaced import RuledOut
 from plb.phrasing import counted, listed, rule_in_words
 
 SMALLEST = 5e-7
@@ -56,8 +56,8 @@ def _history(found: Explanation) -> Table:
 
 def _replica(found: Explanation, one: Alternatives, best: int) -> Iterator[RenderableType]:
     yield Text(_verdict(found, one), style="bold")
-    if one.eliminated:
-        yield _eliminated(one.eliminated, one.nodes)
+    if one.diagnosis:
+        yield _diagnosis_table(one.diagnosis, one.nodes)
     if one.given_up:
         rules = listed([rule_in_words(rule) for rule in one.given_up])
         why = "which it breaks where it stands" if one.standing else "which placement gives up"
@@ -79,8 +79,8 @@ def _verdict(found: Explanation, one: Alternatives) -> str:
         text += f" Its node runs into a violation with probability {one.standing.violation_probability:.3f}."
     if one.rank is None:
         text += " Its own node would not take it anew."
-    if one.held is not None:
-        text += f" It may not move: {one.held.value}."
+    if one.immovable is not None:
+        text += f" It may not move: {one.immovable.value}."
     return text
 
 
@@ -92,14 +92,14 @@ def _asks_risk(found: Explanation) -> bool:
     return found.config is not None and found.config.reads_probabilities
 
 
-def _eliminated(eliminated: Sequence[Elimination], nodes: int) -> Table:
+def _diagnosis_table(diagnosis: Sequence[RuledOut], nodes: int) -> Table:
     table = Table(title="ruled out, each node by the first rule that it fails", title_justify="left")
     table.add_column("rule", no_wrap=True)
     table.add_column("nodes", justify="right")
     table.add_column("left", justify="right")
     table.add_column("why", overflow="fold")
     left = nodes
-    for one in eliminated:
+    for one in diagnosis:
         left -= one.nodes
         table.add_row(rule_in_words(one.rule), str(one.nodes), str(left), str(one))
     return table
@@ -115,9 +115,9 @@ def _places(found: Explanation, one: Alternatives, best: int) -> Table:
     first = {base.node: base, **{place.node: place for place in one.places[: best + 1]}}
     shown = list(first.values())[: best + 1]
     parts = {place.node: parts_of_energy(found.config, place.energy) for place in shown}
-    own = parts[base.node]
-    changes = {node: {name: value - own[name] for name, value in there.items()} for node, there in parts.items()}
-    names = [name for name in own if any(abs(there[name]) > SMALLEST for there in changes.values())]
+    present = parts[base.node]
+    changes = {node: {name: value - present[name] for name, value in there.items()} for node, there in parts.items()}
+    names = [name for name in present if any(abs(there[name]) > SMALLEST for there in changes.values())]
     what = "where it stands" if one.standing else "the best node"
     table = Table(title=f"the best nodes by energy, compared with {what}", title_justify="left")
     table.add_column("node", no_wrap=True)

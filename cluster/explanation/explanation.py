@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from cluster.explanation.replay import Replay
+from cluster.explanation.replay import RunReplay
 from cluster.explanation.tenant_history import Event, Stay, history_of, stay_of, times_to_look
 from cluster.results.recorded_run import RecordedRun
 from cluster.scenario.times import in_words
@@ -95,10 +95,10 @@ def answer(asked: Explanation, progress: Callable[[float], None] | None = None) 
     """
     run, stay = asked.run, asked.stay
     if asked.status == "not arrived":
-        Replay(run).check_stays()
+        RunReplay(run).check_stays()
         return asked
     until = min(asked.time_s, stay.departure_s)
-    replay = Replay(run, progress)
+    replay = RunReplay(run, progress)
     looks = replay.look_at(stay.tenant, times_to_look(run, stay, until), until)
     found = attrs.evolve(asked, events=history_of(run, stay, looks, until))
     if found.status == "departed":
@@ -123,12 +123,12 @@ def parts_of_energy(config: PlbConfig, energy: Energy) -> dict[str, float]:
         "fragmentation": config.w_fragmentation,
         "expected_failovers": config.w_failovers,
         "expected_overload": config.w_overload,
-        **config.own_terms,
+        **config.extension_terms,
     }
     return {name: weights[name] * value for name, value in energy.terms.items()}
 
 
-def _shares(replay: Replay) -> dict[str, dict[str, float]]:
+def _shares(replay: RunReplay) -> dict[str, dict[str, float]]:
     """Return the load of every node as a share of its capacity, by metric."""
     recorder = replay.simulation.recorder
     found: dict[str, dict[str, float]] = {}

@@ -30,7 +30,7 @@ Look = tuple[int, tuple[PlacedReplica, ...]]
 """A time, and the replicas of a tenant after everything that happened at it; none while it is not there."""
 
 
-class Replay:
+class RunReplay:
     """A run from its start to a time.
 
     Parameters

@@ -124,16 +124,16 @@ def history_of(run: RecordedRun, stay: Stay, looks: Sequence[Look], until: int) 
 
 def _refusals(rows: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
     """Yield refusals; those of a role that follow one another for the same reasons are one event."""
-    told: list[list[Mapping[str, Any]]] = []
+    groups: list[list[Mapping[str, Any]]] = []
     for row in sorted(rows, key=lambda row: (row["role"], row["time_s"])):
-        before = told[-1][-1] if told else None
+        before = groups[-1][-1] if groups else None
         alike = before is not None and all(before[name] == row[name] for name in ("role", "ruled_out", "nodes"))
         # attempts begin anew where it had a place in between
         if alike and before is not None and before["attempt"] <= row["attempt"]:
-            told[-1].append(row)
+            groups[-1].append(row)
         else:
-            told.append([row])
-    yield from map(_refused, told)
+            groups.append([row])
+    yield from map(_refused, groups)
 
 
 def _refused(rows: Sequence[Mapping[str, Any]]) -> Event:

@@ -2,7 +2,7 @@
 
 Tetris, best fit, worst fit and chance place the head of the queue only where it fits, and wait where it fits nowhere: a
 job that is larger than a machine waits until the episode is cut short. What fits is a question of what one looks at,
-see `Fit`. Ties go to the first machine.
+see `FitRule`. Ties go to the first machine.
 
 Shapes: M machines, D resources.
 """
@@ -28,7 +28,7 @@ Policy = Callable[[Episode], int]
 """What decides: it returns the action for an episode that is not over."""
 
 
-class Fit(Enum):
+class FitRule(Enum):
     """What a job requires, and what a machine has left."""
 
     PRESENT = "present"
@@ -39,14 +39,14 @@ class Fit(Enum):
     """Peak usage, and what the peaks of the jobs on the machine leave: no machine is ever used beyond its capacity."""
 
 
-def requirement(episode: Episode, fit: Fit) -> Floats:
+def requirement(episode: Episode, fit: FitRule) -> Floats:
     """Return what the head of the queue requires, (D,)."""
     return np.asarray(_figures(episode, fit)[episode.head])
 
 
-def room(episode: Episode, fit: Fit) -> Floats:
+def capacity(episode: Episode, fit: FitRule) -> Floats:
     """Return what each machine has left, (M, D)."""
-    if fit is Fit.PRESENT:
+    if fit is FitRule.PRESENT:
         return np.asarray(1.0 - episode.usage)
     left = np.ones((episode.dimensions.machines, len(episode.dimensions.resources)))
     running = episode.running()
@@ -54,9 +54,9 @@ def room(episode: Episode, fit: Fit) -> Floats:
     return left
 
 
-def _figures(episode: Episode, fit: Fit) -> Floats:
+def _figures(episode: Episode, fit: FitRule) -> Floats:
     jobs = episode.jobs
-    return {Fit.PRESENT: jobs.usage[:, :, 0], Fit.MEAN: jobs.mean, Fit.PEAK: jobs.peak}[fit]
+    return {FitRule.PRESENT: jobs.usage[:, :, 0], FitRule.MEAN: jobs.mean, FitRule.PEAK: jobs.peak}[fit]
 
 
 def fits(needed: Floats, left: Floats) -> npt.NDArray[np.bool_]:
@@ -74,11 +74,11 @@ class Scoring(ABC):
         What is looked at.
     """
 
-    fit: Fit = Fit.PRESENT
+    fit: FitRule = FitRule.PRESENT
 
     def __call__(self, episode: Episode) -> int:
         """Return the action."""
-        needed, left = requirement(episode, self.fit), room(episode, self.fit)
+        needed, left = requirement(episode, self.fit), capacity(episode, self.fit)
         possible = fits(needed, left)
         return int(np.where(possible, self.scores(needed, left), -np.inf).argmax()) + 1 if possible.any() else WAIT
 
@@ -98,7 +98,7 @@ class Tetris(Scoring):
         return left @ needed
 
 
-class BestFit(Scoring):
+class BestFitBaseline(Scoring):
     """Takes the machine that has the least left of the job's dominant resource: that of which it requires most."""
 
     def scores(self, needed: Floats, left: Floats) -> Floats:
@@ -106,7 +106,7 @@ class BestFit(Scoring):
         return -left[:, needed.argmax()]
 
 
-class WorstFit(Scoring):
+class WorstFitBaseline(Scoring):
     """Takes the machine that has the most left of the job's dominant resource."""
 
     def scores(self, needed: Floats, left: Floats) -> Floats:
@@ -126,12 +126,12 @@ class RandomPlacement:
         Equal seeds decide equally in equal episodes, whatever was played before.
     """
 
-    fit: Fit = Fit.PRESENT
+    fit: FitRule = FitRule.PRESENT
     seed: int = 0
 
     def __call__(self, episode: Episode) -> int:
         """Return the action."""
-        possible = np.flatnonzero(fits(requirement(episode, self.fit), room(episode, self.fit)))
+        possible = np.flatnonzero(fits(requirement(episode, self.fit), capacity(episode, self.fit)))
         rng = stream(self.seed, "random placement", episode.name, episode.decisions)
         return int(rng.choice(possible)) + 1 if len(possible) else WAIT
 
@@ -148,17 +148,17 @@ class LeastPenalty:
         """Return the action."""
         steps = int(episode.jobs.steps[episode.head])
         usage = episode.jobs.usage[episode.head, :, :steps]
-        now, penalties = episode.coming(steps), episode.penalties
+        now, penalties = episode.upcoming(steps), episode.penalties
         before = penalties.of_machines(now.usage, now.squares, now.jobs)
         after = penalties.of_machines(now.usage + usage, now.squares + usage * usage, now.jobs + 1)
         return int((after - before).argmin()) + 1
 
 
-_KINDS: Mapping[str, Callable[[Fit], Policy]] = MappingProxyType(
-    {"tetris": Tetris, "best-fit": BestFit, "worst-fit": WorstFit, "random": RandomPlacement}
+_KINDS: Mapping[str, Callable[[FitRule], Policy]] = MappingProxyType(
+    {"tetris": Tetris, "best-fit": BestFitBaseline, "worst-fit": WorstFitBaseline, "random": RandomPlacement}
 )
 BASELINES: Mapping[str, Policy] = MappingProxyType(
-    {f"{name}-{fit.value}": kind(fit) for name, kind in _KINDS.items() for fit in Fit}
+    {f"{name}-{fit.value}": kind(fit) for name, kind in _KINDS.items() for fit in FitRule}
     | {"least-penalty": LeastPenalty()}
 )
 """All baselines by name: ``"tetris-mean"``, ``"least-penalty"``."""

@@ -39,7 +39,7 @@ BOOTSTRAP_ITERATIONS = 100
 
 
 @attrs.frozen(kw_only=True)
-class Evaluation(Section):
+class EvaluationSection(Section):
     """On what a trained policy is measured, beside which baselines.
 
     Parameters
@@ -95,7 +95,7 @@ class LearningConfig:
     bootstrap_iterations: int = BOOTSTRAP_ITERATIONS
     penalties: Penalties = attrs.field(factory=Penalties)
     training: TrainingSettings = attrs.field(factory=TrainingSettings)
-    evaluation: Evaluation = attrs.field(factory=Evaluation)
+    evaluation: EvaluationSection = attrs.field(factory=EvaluationSection)
 
     def __attrs_post_init__(self) -> None:
         check_directory_name("learning file", self.name)
@@ -120,7 +120,7 @@ class LearningConfig:
 
 
 def _out_of_range(
-    sizes: Dimensions, evaluation: Evaluation, jobs: Jobs, bootstrap: Jobs | None
+    sizes: Dimensions, evaluation: EvaluationSection, jobs: Jobs, bootstrap: Jobs | None
 ) -> Iterator[tuple[str, PlbError]]:
     """Yield where episodes would take more memory than machines have, or jobs could not come, with the section."""
     for place, some, counts in (("jobs", jobs, evaluation.machines), ("bootstrap", bootstrap, ())):
@@ -183,7 +183,7 @@ class _ConfigReader(SectionReader):
         sections = {
             "machines": self.section("machines", data.get("machines", {}), Dimensions),
             "penalties": self.section("penalties", data.get("penalties", {}), Penalties),
-            "evaluation": self.section("evaluation", data.get("evaluation", {}), Evaluation),
+            "evaluation": self.section("evaluation", data.get("evaluation", {}), EvaluationSection),
             "jobs": self._jobs("jobs", data.get("jobs", {})),
             "bootstrap": self._jobs("bootstrap", bootstrap) if "bootstrap" in data else None,
         }

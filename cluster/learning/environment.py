@@ -12,8 +12,7 @@ from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.metrics import figures
 from cluster.learning.rewards import Penalties
 from cluster.learning.sequence import JobSource
-from plb.errors import InvalidValueError
-from plb.learning.errors import MissingExtraError
+from plb.errors import InvalidValueError, MissingExtraError
 from plb.learning.interface import Float32, Observation, ObservationShape, array_shapes
 
 try:

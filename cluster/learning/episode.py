@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from cluster.learning.dimensions import MOST_CELLS, Dimensions
-from cluster.learning.rewards import Penalties, Standing
+from cluster.learning.rewards import Penalties, RewardState
 from cluster.learning.sequence import Floats, Ints, JobArrays, JobSequence
 from plb.errors import ConflictError, InvalidValueError
 from plb.learning.interface import WAIT, Observation
@@ -54,7 +54,7 @@ class Record:
 
     dimensions: Dimensions
     penalties: Penalties
-    standing: Standing
+    standing: RewardState
     arrival: Ints
     machine: Ints
     placed: Ints
@@ -108,14 +108,14 @@ class Episode:
         self._steps: list[int] = self.jobs.steps.tolist()
         last = self._arrival[-1] + HORIZONS * sizes.horizon
         self.last_step = last if self.longest_steps is None else self.longest_steps
-        self._check_room()
+        self._check_capacity()
         self._clear()
         self.time, self._begun = first, True
         self.decisions = 0
         self.truncated = self.over = False
         self._arrive()
 
-    def _check_room(self) -> None:
+    def _check_capacity(self) -> None:
         """Refuse an episode whose arrays would take more memory than machines have."""
         sizes = self.dimensions
         most = MOST_CELLS // (sizes.machines * len(sizes.resources)) - sizes.past - sizes.horizon
@@ -129,10 +129,10 @@ class Episode:
 
     def _clear(self) -> None:
         sizes, jobs = self.dimensions, self.jobs
-        room = sizes.past + self.last_step + sizes.horizon
-        self._usage = np.zeros((sizes.machines, len(sizes.resources), room))
+        capacity = sizes.past + self.last_step + sizes.horizon
+        self._usage = np.zeros((sizes.machines, len(sizes.resources), capacity))
         self._squares = np.zeros_like(self._usage)
-        self._count = np.zeros((sizes.machines, room), np.int64)
+        self._count = np.zeros((sizes.machines, capacity), np.int64)
         self._queue = np.zeros(self.last_step, np.int64)
         self._profiles = jobs.usage.astype(np.float32)
         arriving = np.bincount(jobs.arrival, minlength=self.last_step + 1) / sizes.machines
@@ -157,12 +157,12 @@ class Episode:
         self._check_begun()
         return self._usage[:, :, self.dimensions.past + self.time]
 
-    def coming(self, steps: int) -> Standing:
+    def upcoming(self, steps: int) -> RewardState:
         """Return what will stand in the next steps, the present one first, if nothing more were placed; no queue."""
         self._check_begun()
         now = self.dimensions.past + self.time
         window = slice(now, now + check_count("episode", "steps", steps, low=1, high=self.dimensions.horizon))
-        return Standing(
+        return RewardState(
             usage=self._usage[:, :, window].copy(),
             squares=self._squares[:, :, window].copy(),
             jobs=self._count[:, window].copy(),
@@ -217,10 +217,10 @@ class Episode:
         self.over = finished or self.truncated
         return reward
 
-    def _standing(self, begin: int, end: int) -> Standing:
+    def _standing(self, begin: int, end: int) -> RewardState:
         past = self.dimensions.past
         steps = slice(past + begin, past + end)
-        return Standing(
+        return RewardState(
             usage=self._usage[:, :, steps],
             squares=self._squares[:, :, steps],
             jobs=self._count[:, steps],

@@ -1,4 +1,4 @@
-"""Policies on held-back job sequences, beside one another: means, 95 % intervals, and paired differences."""
+"""The evaluation of policies on held-back job sequences: means, 95 % intervals, paired differences, tables."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from rich.box import SIMPLE_HEAVY
+from rich.table import Table
 
 from cluster.learning.baselines import BASELINES, Policy, play
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
-from cluster.learning.metrics import figure
+from cluster.learning.metrics import UTILISATION, figure
 from cluster.learning.sources import SourceOf, scaled
 from cluster.learning.workers import Map
-from cluster.results.intervals import Interval
+from cluster.results.intervals import Interval, decimals_of
 from cluster.simulation.streams import stream_seed
 
 LEARNED = "learned"
@@ -23,7 +25,7 @@ LEARNED = "learned"
 
 
 @attrs.frozen
-class Task:
+class EvaluationTask:
     """One job sequence, to be played by every policy.
 
     Parameters
@@ -133,7 +135,7 @@ def evaluate(
     """
     count = config.machines.machines if machines is None else machines
     attrs.evolve(config, evaluation=attrs.evolve(config.evaluation, machines=(count,)))  # is checked
-    tasks = [Task(config, policy, count, sequence) for sequence in range(config.evaluation.sequences)]
+    tasks = [EvaluationTask(config, policy, count, sequence) for sequence in range(config.evaluation.sequences)]
     found = []
     for figures in over(play_task, tasks):
         found.append(figures)
@@ -144,7 +146,7 @@ def evaluate(
     return EvaluationResult(int(count), by_policy)
 
 
-def play_task(task: Task) -> dict[str, dict[str, float]]:
+def play_task(task: EvaluationTask) -> dict[str, dict[str, float]]:
     """Return the figures of every policy on one job sequence."""
     config = task.config
     dimensions = attrs.evolve(config.machines, machines=task.machines)
@@ -177,3 +179,38 @@ def _learned(path: str, _changed: int) -> Policy:
 
     policy = LearnedPolicy.load(path)
     return lambda episode: policy.act(episode.observe())
+
+
+MARKS = {"better": "<", "worse": ">", "equal": " "}
+MOST_DECIMALS = 2
+SHOWN_SINGLY = 2
+"""So many resources have a column of their own; more of them share one."""
+
+
+def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Table:
+    """Return the means of all policies; where the learned one is better or worse for sure, a mark says so."""
+    resources = config.machines.resources
+    used = [UTILISATION + one for one in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
+    columns = ("reward", "over_use", "machines", *used, "fragmentation", "wait")
+    table = Table(
+        title=f"{config.name}: {evaluation.machines} machines, {evaluation.sequences} held-back job sequences",
+        caption="± half of the 95 % interval; < the learned policy is better, > worse, sequence by sequence",
+        box=SIMPLE_HEAVY,
+    )
+    table.add_column("policy", no_wrap=True)
+    for column in columns:
+        table.add_column(figure(column).heading, justify="right", no_wrap=True)
+    for policy in evaluation.figures:
+        cells = []
+        for column in columns:
+            mark = " " if policy == LEARNED else MARKS[evaluation.verdict(policy, column)]
+            cells.append(f"{cell(evaluation.interval(policy, column))}{mark}")
+        table.add_row(policy, *cells, end_section=policy == LEARNED)
+    return table
+
+
+def cell(interval: Interval) -> str:
+    """Return a mean and half of its interval, to the first digit of the latter."""
+    half = interval.half_width or 0.0
+    decimals = min(MOST_DECIMALS, decimals_of(half)) if half else (1 if interval.mean else 0)
+    return f"{interval.mean:,.{decimals}f}±{half:.{decimals}f}"

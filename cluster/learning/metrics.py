@@ -21,7 +21,7 @@ UTILISATION = "utilisation_"
 
 
 @attrs.frozen
-class Figure:
+class LearningFigure:
     """What there is to say of a figure.
 
     Parameters
@@ -39,33 +39,43 @@ class Figure:
     less_is_better: bool | None
 
 
-FIGURES: Mapping[str, Figure] = MappingProxyType(
+FIGURES: Mapping[str, LearningFigure] = MappingProxyType(
     {
-        "reward": Figure("reward", "sum of the rewards", less_is_better=False),
-        "over_use": Figure("over-use", "usage beyond capacity, in machines, mean over steps", less_is_better=True),
-        "overloaded": Figure("overloaded", "share of steps of used machines with over-use", less_is_better=True),
-        "machines": Figure("machines", "machines with a job, mean over steps", less_is_better=True),
-        "most_machines": Figure("most machines", "machines with a job, the most at a time", less_is_better=True),
-        "utilisation": Figure("utilisation", "usage of used machines, at most 1, mean", less_is_better=False),
-        "fragmentation": Figure("fragmentation", "share of free room not on the freest machine", less_is_better=True),
-        "wait": Figure("wait", "steps from arrival to placement, mean over jobs", less_is_better=True),
-        "unplaced": Figure("unplaced", "jobs that were not placed", less_is_better=True),
-        "penalty_contention": Figure("contention", "penalty for contention, weighted sum", less_is_better=True),
-        "penalty_over_use": Figure("over-use penalty", "penalty for over-use, weighted sum", less_is_better=True),
-        "penalty_wait": Figure("wait penalty", "penalty for waiting, weighted sum", less_is_better=True),
-        "penalty_under_use": Figure("under-use", "penalty for under-use, weighted sum", less_is_better=True),
-        "steps": Figure("steps", "steps from the first arrival to the end", less_is_better=None),
+        "reward": LearningFigure("reward", "sum of the rewards", less_is_better=False),
+        "over_use": LearningFigure(
+            "over-use", "usage beyond capacity, in machines, mean over steps", less_is_better=True
+        ),
+        "overloaded": LearningFigure(
+            "overloaded", "share of steps of used machines with over-use", less_is_better=True
+        ),
+        "machines": LearningFigure("machines", "machines with a job, mean over steps", less_is_better=True),
+        "most_machines": LearningFigure(
+            "most machines", "machines with a job, the most at a time", less_is_better=True
+        ),
+        "utilisation": LearningFigure("utilisation", "usage of used machines, at most 1, mean", less_is_better=False),
+        "fragmentation": LearningFigure(
+            "fragmentation", "share of free room not on the freest machine", less_is_better=True
+        ),
+        "wait": LearningFigure("wait", "steps from arrival to placement, mean over jobs", less_is_better=True),
+        "unplaced": LearningFigure("unplaced", "jobs that were not placed", less_is_better=True),
+        "penalty_contention": LearningFigure("contention", "penalty for contention, weighted sum", less_is_better=True),
+        "penalty_over_use": LearningFigure(
+            "over-use penalty", "penalty for over-use, weighted sum", less_is_better=True
+        ),
+        "penalty_wait": LearningFigure("wait penalty", "penalty for waiting, weighted sum", less_is_better=True),
+        "penalty_under_use": LearningFigure("under-use", "penalty for under-use, weighted sum", less_is_better=True),
+        "steps": LearningFigure("steps", "steps from the first arrival to the end", less_is_better=None),
     }
 )
 """The figures of every episode, by name; beside them stand the utilisations of the single resources."""
 
 
-def figure(name: str) -> Figure:
+def figure(name: str) -> LearningFigure:
     """Return what there is to say of a figure, that of a single resource's utilisation included."""
     if name in FIGURES or not name.startswith(UTILISATION):
         return FIGURES[name]
     resource = name.removeprefix(UTILISATION)
-    return Figure(resource, f"usage of {resource} of used machines, at most 1, mean", less_is_better=False)
+    return LearningFigure(resource, f"usage of {resource} of used machines, at most 1, mean", less_is_better=False)
 
 
 def figures(record: Record) -> dict[str, float]:

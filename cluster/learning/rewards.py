@@ -18,7 +18,7 @@ PARTS = ("contention", "over_use", "wait", "under_use")
 """The penalties, in the order of the rows of `Penalties.of`."""
 
 
-class Standing(NamedTuple):
+class RewardState(NamedTuple):
     """What stands on the machines, and in the queue, over some steps.
 
     Parameters
@@ -83,7 +83,7 @@ class Penalties(Section):
     wait: float = number(0.25, high=1e6)
     under_use: float = number(0.25, high=1e6)
 
-    def of(self, standing: Standing) -> Floats:
+    def of(self, standing: RewardState) -> Floats:
         """Return the weighted penalties, at least 0, by part and step: (4, S), in the order of `PARTS`."""
         parts: npt.NDArray[np.float64] = np.empty((len(PARTS), len(standing.queue)))
         parts[0] = self.contention * contention(standing.usage, standing.squares).sum(axis=0)
@@ -98,7 +98,7 @@ class Penalties(Section):
         Parameters
         ----------
         usage, squares, jobs
-            As in `Standing`.
+            As in `RewardState`.
         """
         penalties = self.contention * contention(usage, squares)
         penalties += self.over_use * over_use(usage)

@@ -151,5 +151,5 @@ class TraceJobs:
             Of the split.
         """
         parts = zip(split_tenants(self.traces, share, seed), ("training", "held back"), strict=True)
-        learned, judged = (TraceJobs(part, self.windows, f"{self.name}, {which}") for part, which in parts)
-        return learned, judged
+        learned, evaluated = (TraceJobs(part, self.windows, f"{self.name}, {which}") for part, which in parts)
+        return learned, evaluated

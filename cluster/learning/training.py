@@ -54,7 +54,7 @@ class MakeGame:
 
 
 @attrs.frozen
-class Stage:
+class TrainingStage:
     """A part of a training.
 
     Parameters
@@ -79,13 +79,13 @@ class Stage:
     start: Path | None = None
 
 
-def stages(config: LearningConfig, folder: Path) -> list[Stage]:
+def stages(config: LearningConfig, folder: Path) -> list[TrainingStage]:
     """Return the parts of a training, in their order."""
-    main = Stage("training", config.jobs, config.training.iterations, folder / TRAINING, config.training.seed)
+    main = TrainingStage("training", config.jobs, config.training.iterations, folder / TRAINING, config.training.seed)
     if config.bootstrap is None:
         return [main]
     seed = stream_seed(config.training.seed, "bootstrap")
-    first = Stage("bootstrap", config.bootstrap, config.bootstrap_iterations, folder / BOOTSTRAP, seed)
+    first = TrainingStage("bootstrap", config.bootstrap, config.bootstrap_iterations, folder / BOOTSTRAP, seed)
     return [first, attrs.evolve(main, start=first.file)]
 
 

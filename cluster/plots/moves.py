@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from cluster.plots.base import coloured, plot_counts, shortened
-from cluster.simulation.causes import CAUSES_OF_MOVES, told
+from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +86,7 @@ def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats:
     left = np.zeros(len(policies))
     for (cause, means), colour in coloured(failovers_by_cause(moves, policies, repeats).items()):
         widths = np.array([means[policy] for policy in policies])
-        ax.barh(places, widths, left=left, height=0.6, color=colour, label=shortened([told(cause)])[0])
+        ax.barh(places, widths, left=left, height=0.6, color=colour, label=shortened([cause_text(cause)])[0])
         left += widths
     ax.set_yticks(places, shortened(policies))
     ax.set(xlabel="failovers a run", ylim=(-0.6, len(policies) - 0.4), xlim=(0.0, max(1.0, 1.05 * left.max())))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.plots.base import COLOURS, coloured, save_figure
-from workloads.describe import DAY, HOUR, HOURS, TENTHS, Description
+from workloads.describe import DAY, HOUR, HOURS, TENTHS, TraceDescription
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CLASSES_SHOWN = 10
 
 
-def plot_tenants(ax: Axes, trace: Description) -> None:
+def plot_tenants(ax: Axes, trace: TraceDescription) -> None:
     """Draw how many tenants live over time, or how many reach an age where the trace does not say when they began."""
     start = np.zeros(len(trace.lifetime_hours)) if trace.start_hours is None else trace.start_hours
     steps = np.rint(np.concatenate([start, start + trace.lifetime_hours]) * HOUR / trace.step_seconds)
@@ -31,7 +31,7 @@ def plot_tenants(ax: Axes, trace: Description) -> None:
     ax.set_ylim(bottom=0.0)
 
 
-def plot_lifetimes(ax: Axes, trace: Description) -> None:
+def plot_lifetimes(ax: Axes, trace: TraceDescription) -> None:
     """Draw the distribution of lifetimes; those that the trace cut apart from those that ended."""
     for label, some, colour in (
         ("ended", ~trace.censored, COLOURS[1]),
@@ -45,7 +45,7 @@ def plot_lifetimes(ax: Axes, trace: Description) -> None:
     ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
 
 
-def plot_classes(ax: Axes, trace: Description) -> None:
+def plot_classes(ax: Axes, trace: TraceDescription) -> None:
     """Draw the tenants of the largest classes."""
     names, counts = np.unique(trace.tenant_class, return_counts=True)
     order = np.argsort(-counts, kind="stable")
@@ -60,7 +60,7 @@ def plot_classes(ax: Axes, trace: Description) -> None:
     _finish(ax, "classes", "tenants", "")
 
 
-def plot_usage(ax: Axes, trace: Description) -> None:
+def plot_usage(ax: Axes, trace: TraceDescription) -> None:
     """Draw the distribution over the series of mean and peak usage by MaxUsage."""
     for figures, colour in coloured(trace.metrics):
         if len(figures.mean_shares):
@@ -71,7 +71,7 @@ def plot_usage(ax: Axes, trace: Description) -> None:
     ax.legend(fontsize=8, framealpha=0.8, edgecolor="none")
 
 
-def plot_growth(ax: Axes, trace: Description) -> None:
+def plot_growth(ax: Axes, trace: TraceDescription) -> None:
     """Draw the mean usage by MaxUsage over a tenant's life."""
     middles = (np.arange(TENTHS) + 0.5) * 100.0 / TENTHS
     for figures, colour in coloured(trace.metrics):
@@ -82,7 +82,7 @@ def plot_growth(ax: Axes, trace: Description) -> None:
     ax.legend(frameon=False, fontsize=8)
 
 
-def plot_days(ax: Axes, trace: Description) -> None:
+def plot_days(ax: Axes, trace: TraceDescription) -> None:
     """Draw the mean usage by hour of the day."""
     for figures, colour in coloured(trace.metrics):
         ax.plot(np.arange(HOURS) + 0.5, figures.daily, "o-", markersize=3, color=colour, label=figures.metric.name)
@@ -94,7 +94,7 @@ def plot_days(ax: Axes, trace: Description) -> None:
     ax.legend(frameon=False, fontsize=8, loc="lower right")
 
 
-def save_description(path: Path, trace: Description, title: str) -> Path:
+def save_description(path: Path, trace: TraceDescription, title: str) -> Path:
     """Draw all panels into one PNG."""
     from matplotlib.figure import Figure
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from cluster.console.output import FAILED, messages, output, say
 from cluster.results.writing import stamped, write_json
 from plb.provisioning import Moves, ProvisioningPlan
-from plb.provisioning.workbench import Tell
+from plb.provisioning.workbench import ReportProgress
 from workloads.provisioning.tables import writer_of
 
 
@@ -70,7 +70,7 @@ def finish(
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Tell]:
+def progress(quiet: bool) -> Iterator[ReportProgress]:
     """Show the latest line that is told, on standard error."""
     if quiet:
         yield lambda _text: None

@@ -1,8 +1,21 @@
-"""What the sections of a report are made of. The page shows each kind in one way."""
+"""The blocks of a report's sections: text, tables and pictures, and how they write times and amounts.
+
+A picture is part of the page itself, and the same on every machine.
+"""
 
 from __future__ import annotations
 
+import base64
+import io
+import math
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import attrs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @attrs.frozen
@@ -13,7 +26,7 @@ class Text:
 
 
 @attrs.frozen
-class Table:
+class PageTable:
     """A table; all cells but those of the first columns are set to the right.
 
     Parameters
@@ -66,14 +79,14 @@ class Gallery:
 class Tables:
     """Tables beside one another, where there is room."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[PageTable, ...]
 
 
-Block = Text | Table | Tables | Gallery
+Block = Text | PageTable | Tables | Gallery
 
 
 @attrs.frozen
-class Section:
+class PageSection:
     """A section of a report.
 
     Parameters
@@ -94,3 +107,61 @@ class Section:
     def kinds(self) -> tuple[str, ...]:
         """The names of the classes of the blocks, by which the page chooses how to show them."""
         return tuple(type(block).__name__ for block in self.blocks)
+
+
+def moment(seconds: float) -> str:
+    """Return a time since the start as days, hours, minutes and seconds."""
+    whole = math.floor(seconds)
+    days, rest = divmod(whole, 86400)
+    return f"{days} d {rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+
+
+def amount(value: float | None) -> str:
+    """Return a number with six significant digits; a dash for none."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.6g}"
+
+
+def count(value: float) -> str:
+    """Return a count, or the mean of counts with a digit behind the point where it is not whole."""
+    return f"{value:,.{0 if float(value).is_integer() else 1}f}"
+
+
+def share(value: float | None) -> str:
+    """Return a share near 1, such as an availability, in percent; a dash for none."""
+    return "-" if value is None else "100%" if value == 1.0 else f"{value:.5%}"
+
+
+DOTS_PER_INCH = 150
+"""Sharp on screens with small dots, too."""
+PIXELS_PER_INCH = 100
+"""At which the letters of a picture are about as large as those of the page."""
+WIDE, HIGH = 6.0, 3.2
+"""Inches of a picture, unless it is given others."""
+
+
+def picture(
+    draw: Callable[[Axes], object], caption: str, alternative: str, *, width: float = WIDE, height: float = HIGH
+) -> Picture:
+    """Return what `draw` draws into the axes that it is given; if it returns a map of loads, that gets a colour bar.
+
+    Names in the plots are never read as formulas; letters that the font lacks are drawn as boxes, and what long names
+    leave no room for is cut.
+    """
+    from matplotlib import rc_context
+    from matplotlib.collections import QuadMesh
+    from matplotlib.figure import Figure
+
+    target = io.BytesIO()
+    with rc_context({"text.parse_math": False, "font.family": "DejaVu Sans"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+        warnings.filterwarnings("ignore", "constrained_layout not applied", UserWarning)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        ax = figure.subplots()
+        drawn = draw(ax)
+        if isinstance(drawn, QuadMesh):
+            figure.colorbar(drawn, ax=ax, extend="max").set_label("load (% of capacity)")
+        figure.savefig(target, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
+    source = "data:image/png;base64," + base64.b64encode(target.getvalue()).decode("ascii")
+    return Picture(source, caption, alternative, round(PIXELS_PER_INCH * width), round(PIXELS_PER_INCH * height))

@@ -12,17 +12,15 @@ import polars as pl
 from cluster.errors import ResultsError
 from cluster.plots.energy import plot_energy
 from cluster.plots.moves import MOST_NUMBERED, DomainMoves, domain_moves, plot_domain_moves
-from cluster.report.blocks import Block, Gallery, Section, Table, Tables, Text
+from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Tables, Text, count, moment, picture
 from cluster.report.material import Material
-from cluster.report.numbers import count, moment
-from cluster.report.pictures import picture
 from cluster.simulation.run_tables import TERMS
 
 SLOWEST_SHOWN = 20
 """Plans in the table of the slowest, of all runs together."""
 
 
-def domains_section(material: Material) -> Section:
+def domains_section(material: Material) -> PageSection:
     """Return how many replicas moved from each fault domain to each."""
     heading = "Moves between fault domains"
     nodes = material.results.table("nodes")
@@ -31,7 +29,7 @@ def domains_section(material: Material) -> Section:
     }
     counts = {policy: domain_moves(*frames) for policy, frames in by_policy.items()}
     if not any(one.counts.any() for one in counts.values()):
-        return Section("domains", heading, (Text("No replica moved to another node."),))
+        return PageSection("domains", heading, (Text("No replica moved to another node."),))
     blocks: list[Block] = [Text(f"From the domain of the row to that of the column{material.of_sums}.")]
     size = max(len(one.domains) for one in counts.values())
     pictures = tuple(
@@ -50,32 +48,32 @@ def domains_section(material: Material) -> Section:
     else:
         tables = (_matrix(f"Moves under {policy}{material.of_sums}.", one) for policy, one in counts.items())
         blocks.append(Tables(tuple(tables)))
-    return Section("domains", heading, tuple(blocks))
+    return PageSection("domains", heading, tuple(blocks))
 
 
-def _matrix(caption: str, between: DomainMoves) -> Table:
+def _matrix(caption: str, between: DomainMoves) -> PageTable:
     """Return the matrix with its sums."""
     rows = [
         (name, *map(count, row), count(row.sum())) for name, row in zip(between.domains, between.counts, strict=True)
     ]
     sums = ("all", *map(count, between.counts.sum(axis=0)), count(between.counts.sum()))
-    return Table(caption, ("from \\ to", *between.domains, "all"), (*rows, sums))
+    return PageTable(caption, ("from \\ to", *between.domains, "all"), (*rows, sums))
 
 
-def energy_section(material: Material) -> Section:
+def energy_section(material: Material) -> PageSection:
     """Return the energy and its terms after every plan."""
     heading = "Energy by term over time"
     plans = material.plans.filter(repeat=material.shown_repeat)
     if not len(plans):
-        return Section("energy", heading, (Text("The engine made no plan."),))
+        return PageSection("energy", heading, (Text("The engine made no plan."),))
     used = [term for term in TERMS if np.any(plans[f"{term}_after"].to_numpy() != 0.0)]
     unused = [term.replace("_", " ") for term in TERMS if term not in used]
-    told = (
+    description = (
         f"After each plan{material.of_shown}: the energy, which is the weighted sum of the terms, and each term before "
         "it is weighted. Energies are comparable only between policies with the same weights."
     )
     if unused:
-        told += f" Always 0, so not drawn: {', '.join(unused)}."
+        description += f" Always 0, so not shown: {', '.join(unused)}."
     pictures = tuple(
         picture(
             partial(plot_energy, plans=plans, term=term, policies=material.shown_policies, days=material.days),
@@ -84,17 +82,17 @@ def energy_section(material: Material) -> Section:
         )
         for term in used
     )
-    return Section("energy", heading, (Text(told), Gallery(pictures)) if pictures else (Text(told),))
+    return PageSection("energy", heading, (Text(description), Gallery(pictures)) if pictures else (Text(description),))
 
 
-def slowest_section(material: Material) -> Section:
+def slowest_section(material: Material) -> PageSection:
     """Return the plans that took longest."""
     heading = "Slowest decisions"
     slowest = [(run.policy, run.repeat, one.plan, one.seconds) for run in material.results.runs for one in run.slowest]
     names = {"policy": pl.String, "repeat": pl.Int32, "plan": pl.Int64, "seconds": pl.Float64}
     frame = pl.DataFrame(slowest, schema=names, orient="row").join(material.plans, on=["policy", "repeat", "plan"])
     if not len(frame):
-        return Section("slowest", heading, (Text("The engine made no plan."),))
+        return PageSection("slowest", heading, (Text("The engine made no plan."),))
     columns = ("time_s", "seconds", "occasion", "moves", "unplaced", "drawn", "scored", "accepted", "end_reason")
     ordered = frame.sort("seconds", descending=True, maintain_order=True).head(SLOWEST_SHOWN)
     rows = tuple(
@@ -106,22 +104,22 @@ def slowest_section(material: Material) -> Section:
             "policy", "repeat", *columns
         ).iter_rows()
     )
-    told = Text(
+    introduction = Text(
         "In milliseconds of wall-clock time. Run anew, the scenario gives other ones; nothing else on this page "
         "differs then but the column wall (s) of the comparison."
     )
     caption = f"The {len(rows)} slowest plans of all runs."
     searched = ("moves", "not placed", "proposals drawn", "scored", "accepted")
     headings = ("policy", "repeat", "occasion", "search ended by", "simulated time", "ms", *searched)
-    return Section("slowest", heading, (told, Table(caption, headings, rows, left=4)))
+    return PageSection("slowest", heading, (introduction, PageTable(caption, headings, rows, left=4)))
 
 
-def refusals_section(material: Material) -> Section:
+def refusals_section(material: Material) -> PageSection:
     """Return which rules kept replicas from a place."""
     heading = "Refusals by rule"
     refusals = material.results.table("refusals")
     if not len(refusals):
-        return Section("refusals", heading, (Text("Every replica found a place when it was looked for."),))
+        return PageSection("refusals", heading, (Text("Every replica found a place when it was looked for."),))
     tries: Counter[tuple[str, str]] = Counter()
     nodes: Counter[tuple[str, str]] = Counter()
     for policy, ruled_out in refusals.select("policy", "ruled_out").iter_rows():
@@ -132,14 +130,14 @@ def refusals_section(material: Material) -> Section:
     rows = tuple(
         (rule, policy, count(tries[rule, policy]), count(nodes[rule, policy])) for rule, policy in sorted(tries)
     )
-    told = "; ".join(f"{policy}: {of_policy.get(policy, 0):,}" for policy in material.policies)
+    totals = "; ".join(f"{policy}: {of_policy.get(policy, 0):,}" for policy in material.policies)
     caption = f"In how many of the refusals each rule ruled out nodes, and how many nodes together{material.of_sums}."
-    return Section(
+    return PageSection(
         "refusals",
         heading,
         (
-            Text(f"Refusals, each a replica that was looked for a place once and found none: {told}."),
-            Table(caption, ("rule", "policy", "refusals", "nodes ruled out"), rows, left=2),
+            Text(f"Refusals, each a replica that was looked for a place once and found none: {totals}."),
+            PageTable(caption, ("rule", "policy", "refusals", "nodes ruled out"), rows, left=2),
         ),
     )
 

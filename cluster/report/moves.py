@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 import polars as pl
 
+from cluster.report.blocks import amount, moment
 from cluster.report.material import Material
-from cluster.report.numbers import amount, moment
 from cluster.simulation.run_tables import TERMS
 from plb.model.move import MoveKind, Phase
 

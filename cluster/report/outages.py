@@ -8,23 +8,33 @@ from typing import Any
 import polars as pl
 
 from cluster.plots.tenants import MOST_CLASSES, availability_by_class, plot_availability
-from cluster.report.blocks import Block, Gallery, Section, Table, Tables, Text
+from cluster.report.blocks import (
+    Block,
+    Gallery,
+    PageSection,
+    PageTable,
+    Tables,
+    Text,
+    amount,
+    count,
+    moment,
+    picture,
+    share,
+)
 from cluster.report.material import Material
-from cluster.report.numbers import amount, count, moment, share
-from cluster.report.pictures import picture
 from cluster.results.summary_tables import outage_rows
-from cluster.simulation.causes import told
+from cluster.simulation.causes import cause_text
 
 MOST_EVENTS = 100
 """Node events, and domains of upgrades, that a table lists of each policy."""
 
 
-def availability_section(material: Material) -> Section:
+def availability_section(material: Material) -> PageSection:
     """Return the availability of the tenants by their class."""
     heading = "Availability by tenant class"
     tenants = material.results.table("tenants")
     if not len(tenants):
-        return Section("availability", heading, (Text("No tenant arrived."),))
+        return PageSection("availability", heading, (Text("No tenant arrived."),))
     seconds = {(run.policy, run.repeat): float(run.totals["simulated_seconds"]) for run in material.results.runs}
     classes = availability_by_class(tenants, seconds)
     blocks: list[Block] = []
@@ -45,16 +55,16 @@ def availability_section(material: Material) -> Section:
         _classes(f"Policy {policy}{material.of_sums}.", classes.filter(policy=policy)) for policy in material.policies
     )
     blocks.append(Tables(tuple(tables)))
-    return Section("availability", heading, tuple(blocks))
+    return PageSection("availability", heading, tuple(blocks))
 
 
-def _classes(caption: str, classes: pl.DataFrame) -> Table:
+def _classes(caption: str, classes: pl.DataFrame) -> PageTable:
     """Return the table of one policy: one of all tenants, then a row a class."""
     rows = [(row["tenant_class"], *_figures(row)) for row in classes.iter_rows(named=True)]
     whole = classes.select(pl.col("tenants", "failovers", "stay_s", "downtime_s").sum()).row(0, named=True)
     used = 1.0 - whole["downtime_s"] / whole["stay_s"] if whole["stay_s"] else None
     headings = ("class", "tenants", "days of stay", "downtime (s)", "availability", "failovers")
-    return Table(caption, headings, (("all classes", *_figures({**whole, "availability": used})), *rows))
+    return PageTable(caption, headings, (("all classes", *_figures({**whole, "availability": used})), *rows))
 
 
 def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -62,10 +72,10 @@ def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
     return count(row["tenants"]), stay, amount(row["downtime_s"]), share(row["availability"]), count(row["failovers"])
 
 
-def outages_section(material: Material) -> Section:
+def outages_section(material: Material) -> PageSection:
     """Return interruptions by cause, and what faults and upgrades did, if there were any."""
     blocks = [*_interruptions(material), *_node_events(material), *_upgrades(material)]
-    return Section("outages", "Interruptions, faults and upgrades", tuple(blocks))
+    return PageSection("outages", "Interruptions, faults and upgrades", tuple(blocks))
 
 
 def _interruptions(material: Material) -> list[Block]:
@@ -83,12 +93,12 @@ def _interruptions(material: Material) -> list[Block]:
         .sort("policy", "cause")
     )
     rows = tuple(
-        (policy, told(cause), count(number), amount(seconds), amount(longest))
+        (policy, cause_text(cause), count(number), amount(seconds), amount(longest))
         for policy in material.policies
         for _, cause, number, seconds, longest in by_cause.filter(policy=policy).iter_rows()
     )
     caption = f"Interruptions of tenants by cause{material.of_sums}; overlapping ones count each."
-    return [Table(caption, ("policy", "cause", "interruptions", "seconds", "longest (s)"), rows, left=2)]
+    return [PageTable(caption, ("policy", "cause", "interruptions", "seconds", "longest (s)"), rows, left=2)]
 
 
 def _node_events(material: Material) -> list[Block]:
@@ -97,7 +107,7 @@ def _node_events(material: Material) -> list[Block]:
     if not len(events) and not len(upgrades):
         return [Text("No node was down: there were neither faults nor upgrades.")]
     figures = tuple(tuple(row) for row in outage_rows(material.results.runs, material.policies))
-    blocks: list[Block] = [Table("Faults and upgrades, means over repeats.", ("", *material.policies), figures)]
+    blocks: list[Block] = [PageTable("Faults and upgrades, means over repeats.", ("", *material.policies), figures)]
     rows = tuple(
         (policy, str(repeat + 1), node, cause, "goes down" if down else "comes back", moment(time))
         for policy, repeat, time, node, down, cause in _listed(events, material.policies).iter_rows()
@@ -105,7 +115,7 @@ def _node_events(material: Material) -> list[Block]:
     if rows:
         caption = f"Nodes that went down and came back{_first(events, 'node_events')}."
         headings = ("policy", "repeat", "node", "cause", "event", "simulated time")
-        blocks.append(Table(caption, headings, rows, left=5))
+        blocks.append(PageTable(caption, headings, rows, left=5))
     return blocks
 
 
@@ -122,7 +132,7 @@ def _upgrades(material: Material) -> list[Block]:
         for policy, repeat, upgrade, domain, begin, end, back, outcome in domains.iter_rows()
     )
     headings = ("policy", "repeat", "upgrade", "upgrade domain", "direction", "outcome", "begin", "end")
-    return [Table(f"Upgrade domains{_first(upgrades, 'upgrades')}.", headings, rows, left=6)]
+    return [PageTable(f"Upgrade domains{_first(upgrades, 'upgrades')}.", headings, rows, left=6)]
 
 
 def _listed(table: pl.DataFrame, policies: Sequence[str]) -> pl.DataFrame:

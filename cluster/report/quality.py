@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 from cluster.plots.base import plot_violations
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.moves import failovers_by_cause, plot_causes, plot_failovers
-from cluster.report.blocks import Block, Gallery, Picture, Section, Table, Text
+from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Picture, Text, count, picture
 from cluster.report.material import Material
-from cluster.report.numbers import count
-from cluster.report.pictures import picture
 from cluster.results.summary_tables import comparison_caption, comparison_rows
-from cluster.simulation.causes import told
+from cluster.simulation.causes import cause_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,23 +23,23 @@ OUTCOMES = {
 }
 
 
-def comparison_section(material: Material) -> Section:
+def comparison_section(material: Material) -> PageSection:
     """Return the policies beside one another."""
     headings, rows = comparison_rows(material.comparison)
     caption = f"Policies beside one another; {comparison_caption(material.comparison)}."
     runs = material.comparison.repeats
     counted = tuple((policy, count(runs[policy]), *cells) for policy, *cells in rows)
-    table = Table(caption, (headings[0], "runs", *headings[1:]), counted)
+    table = PageTable(caption, (headings[0], "runs", *headings[1:]), counted)
     cut = [
         f"{run.policy}, repeat {run.repeat + 1}, covers {run.totals['simulated_seconds'] / 86400:.2f} days only"
         for run in material.results.runs
         if not run.complete
     ]
     remarks = (Text(f"Interrupted: {'; '.join(cut)}. Compare the figures with care."),) if cut else ()
-    return Section("comparison", "Comparison of the policies", (table, *remarks))
+    return PageSection("comparison", "Comparison of the policies", (table, *remarks))
 
 
-def violations_section(material: Material) -> Section:
+def violations_section(material: Material) -> PageSection:
     """Return the violations over time, and what came of all shortages."""
     rows = []
     for policy in material.policies:
@@ -49,9 +47,9 @@ def violations_section(material: Material) -> Section:
         means = (sum(one[name] for one in totals) / len(totals) for name in OUTCOMES)
         rows.append((policy, *map(count, means)))
     caption = "Nodes and metering times that were short of something, means over repeats."
-    table = Table(caption, ("policy", *OUTCOMES.values()), tuple(rows))
+    table = PageTable(caption, ("policy", *OUTCOMES.values()), tuple(rows))
     if not any(run.totals["violations"] for run in material.results.runs):
-        return Section("violations", "Violations over time", (Text("No node was in violation at any time."), table))
+        return PageSection("violations", "Violations over time", (Text("No node was in violation at any time."), table))
     shortages = material.results.table("shortages")
     drawn = picture(
         lambda ax: plot_violations(ax, shortages, material.policies, material.lengths, material.days),
@@ -60,14 +58,14 @@ def violations_section(material: Material) -> Section:
         width=7.5,
         height=3.8,
     )
-    return Section("violations", "Violations over time", (Gallery((drawn,)), table))
+    return PageSection("violations", "Violations over time", (Gallery((drawn,)), table))
 
 
-def failovers_section(material: Material) -> Section:
+def failovers_section(material: Material) -> PageSection:
     """Return the failovers over time and by cause."""
     causes = failovers_by_cause(material.moves, material.policies, material.repeats)
     if not causes:
-        return Section("failovers", "Failovers over time and by cause", (Text("There was no failover."),))
+        return PageSection("failovers", "Failovers over time and by cause", (Text("There was no failover."),))
     over_time = picture(
         lambda ax: plot_failovers(ax, material.moves, material.policies, material.lengths, material.days),
         "Failovers so far: every move but those for balance.",
@@ -80,17 +78,17 @@ def failovers_section(material: Material) -> Section:
         height=max(2.0, 0.8 + 0.5 * len(material.policies)),
     )
     rows = tuple(
-        (told(cause), *(count(means[policy]) for policy in material.policies)) for cause, means in causes.items()
+        (cause_text(cause), *(count(means[policy]) for policy in material.policies)) for cause, means in causes.items()
     )
-    table = Table("Failovers by cause, means over repeats.", ("cause", *material.policies), tuple(rows))
-    return Section("failovers", "Failovers over time and by cause", (Gallery((over_time, by_cause)), table))
+    table = PageTable("Failovers by cause, means over repeats.", ("cause", *material.policies), tuple(rows))
+    return PageSection("failovers", "Failovers over time and by cause", (Gallery((over_time, by_cause)), table))
 
 
-def load_section(material: Material) -> Section:
+def load_section(material: Material) -> PageSection:
     """Return the load of the nodes over time: bands, and a map by node."""
     load = material.node_load
     if not len(load):
-        return Section("load", "Load of the nodes", (Text("No load was metered, or no node has a capacity."),))
+        return PageSection("load", "Load of the nodes", (Text("No load was metered, or no node has a capacity."),))
     blocks: list[Block] = [
         Text(
             f"Load by capacity{material.of_shown}, both ends of moves counted. From "
@@ -103,7 +101,7 @@ def load_section(material: Material) -> Section:
         shown = [policy for policy in material.shown_policies if policy in loaded]
         bands, maps = zip(*(_load_pictures(material, metric, policy) for policy in shown), strict=True)
         blocks += [Gallery((*bands, *maps))] if len(maps) == 1 else [Gallery(bands), Gallery(maps)]
-    return Section("load", "Load of the nodes", tuple(blocks))
+    return PageSection("load", "Load of the nodes", tuple(blocks))
 
 
 def _load_pictures(material: Material, metric: str, policy: str) -> tuple[Picture, Picture]:

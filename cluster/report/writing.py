@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cluster.errors import ResultsError
+from cluster.report.blocks import count
 from cluster.report.decisions import domains_section, energy_section, refusals_section, slowest_section
 from cluster.report.material import Material
 from cluster.report.moves import listed_moves
-from cluster.report.numbers import count
 from cluster.report.outages import availability_section, outages_section
 from cluster.report.quality import comparison_section, failovers_section, load_section, violations_section
 from cluster.results.reading import Results
@@ -84,14 +84,14 @@ def _interrupted(material: Material) -> str:
     if results.summary["complete"]:
         return ""
     cut = [f"{run.policy}, repeat {run.repeat + 1}" for run in results.runs if not run.complete]
-    told = [f"{len(results.runs)} runs are there" if len(results.runs) > 1 else "one run is there"]
+    parts = [f"{len(results.runs)} runs are there" if len(results.runs) > 1 else "one run is there"]
     if cut:
-        told.append(f"cut short: {'; '.join(cut)}")
+        parts.append(f"cut short: {'; '.join(cut)}")
     missing = results.not_begun
     if missing:
         named = (f"{policy}, {_named(repeats)}" for policy, repeats in missing.items())
-        told.append(f"not begun: {counted(sum(map(len, missing.values())), 'run')} ({'; '.join(named)})")
-    return "; ".join(told)
+        parts.append(f"not begun: {counted(sum(map(len, missing.values())), 'run')} ({'; '.join(named)})")
+    return "; ".join(parts)
 
 
 def _named(repeats: Sequence[int]) -> str:

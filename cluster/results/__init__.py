@@ -1,4 +1,4 @@
-"""The results directory of a run: written, read, checked and compared.
+"""The results directory of a run: writing, reading, checks and comparisons.
 
-Begin reading in `cluster.results.writing` and `cluster.results.reading`.
+Read `cluster.results.writing` and `cluster.results.reading` first.
 """

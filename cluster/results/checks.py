@@ -1,4 +1,4 @@
-"""What can be wrong with the files of a results directory; nothing that is not checked here is relied on."""
+"""Checks of the files of a results directory. Readers rely only on properties that are checked here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cluster.simulation.run_tables import TABLES, columns_of
 from plb import PlbError, UnknownNameError
 
 LARGEST = 1e15
-"""Numbers are at most so large, so that sums of them are still finite and exact."""
+"""Maximum absolute value of numbers, so that their sums are finite and exact."""
 COUNTS = (
     *("tenants", "violations", "violation_rows", "shortages_covered", "shortages_unresolved", "failovers", "moves"),
     *("swaps", "placement_failures", "refusals", "quorum_losses", "node_faults", "upgraded_domains"),
@@ -33,9 +33,9 @@ HEAD: Mapping[str, type] = {
     "complete": bool,
     "runs": list,
 }
-"""What a summary has to say beside the runs; the key of a table within a table stands behind a dot."""
+"""Keys and types that a summary requires besides its runs; a dot separates keys of nested tables."""
 RANGES: Mapping[str, tuple[float, float]] = {"scenario.cluster.violation_threshold": (0.0, 1.0)}
-"""Between which bounds numbers of `HEAD` lie: above the first, and up to the second."""
+"""Bounds of numbers of `HEAD`: above the first, and at most the second."""
 WORDS = {
     str: "a text",
     float: "a number",
@@ -47,7 +47,7 @@ WORDS = {
 
 
 def problems_of_summary(summary: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with a summary, each with its place."""
+    """Yield the problems of a summary, each with its place."""
     yield from _problems_of_head(summary)
     policies, rows = _at(summary, "scenario.run.policies"), summary.get("runs")
     known = policies if isinstance(policies, list) else []
@@ -58,7 +58,7 @@ def problems_of_summary(summary: Mapping[str, Any]) -> Iterator[str]:
         key = (row.get("policy"), row.get("repeat")) if isinstance(row, dict) else None
         if key is not None and isinstance(key[0], str) and isinstance(key[1], int):
             if key in seen:
-                yield f"{place}: policy {key[0]!r} and repeat {key[1]} are there already"
+                yield f"{place}: policy {key[0]!r} and repeat {key[1]} occur twice"
             seen.add((key[0], key[1]))
 
 
@@ -78,7 +78,7 @@ def _problems_of_head(summary: Mapping[str, Any]) -> Iterator[str]:
     for name in ("versions", "metrics"):
         pairs = summary.get(name)
         if isinstance(pairs, dict) and not all(isinstance(value, str) for value in pairs.values()):
-            yield f"{name}: found a value that is no text"
+            yield f"{name}: found a value that is not text"
     policies = _at(summary, "scenario.run.policies")
     for policy in policies if isinstance(policies, list) else []:
         try:
@@ -114,7 +114,7 @@ def _problems_of_run(place: str, row: object, known: list[Any]) -> Iterator[str]
 
 
 def problems_of_timings(timings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what is wrong with the timings of the runs of a summary, each with its place."""
+    """Yield the problems of the timings of a summary's runs, each with its place."""
     timed = timings.get("runs")
     if not isinstance(timed, list):
         yield f"runs: {_found(timed, 'runs', timings)}; expected a list"
@@ -125,7 +125,7 @@ def problems_of_timings(timings: Mapping[str, Any], rows: Sequence[Mapping[str, 
         place = f"runs[{number}]"
         key = (one.get("policy"), one.get("repeat")) if isinstance(one, dict) else None
         if key is None or not isinstance(key[0], str) or not isinstance(key[1], int) or key not in plans:
-            yield f"{place}: is of no run of the summary"
+            yield f"{place}: belongs to no run of the summary"
             continue
         missing.pop((key[0], key[1]), None)
         seconds = one.get("seconds")
@@ -150,7 +150,7 @@ def _is_duration(value: Any) -> bool:
 
 
 def _at(values: Any, place: str) -> Any:
-    """Return what stands at a place, or None."""
+    """Return the value at a place, or None."""
     for key in place.split("."):
         if not isinstance(values, dict):
             return None
@@ -159,7 +159,7 @@ def _at(values: Any, place: str) -> Any:
 
 
 def _is(value: object, kind: type) -> bool:
-    """Return whether a value is of a kind; numbers have to be finite and not huge, and truth is no number."""
+    """Return whether a value is of a kind; numbers must be finite and not huge, and booleans are not numbers."""
     if kind in (int, float):
         numbers = (int,) if kind is int else (int, float)
         return isinstance(value, numbers) and not isinstance(value, bool) and abs(value) <= LARGEST
@@ -167,7 +167,7 @@ def _is(value: object, kind: type) -> bool:
 
 
 def _found(value: object, name: str, beside: Mapping[str, Any]) -> str:
-    """Say what was found; where it is nothing, what has nearly that name."""
+    """Return a description of a value; for a missing one, with the key that has a similar name."""
     if value is not None:
         return f"found {value!r:.60}"
     near = get_close_matches(name, [key for key in map(str, beside) if key != name], n=1)
@@ -175,7 +175,7 @@ def _found(value: object, name: str, beside: Mapping[str, Any]) -> str:
 
 
 def problems_of_columns(frame: pl.DataFrame, table: str) -> Iterator[str]:
-    """Yield which columns of a run's table are missing, of another type, or empty where every row has a value."""
+    """Yield the problems of a table's columns: missing, of another type, or with invalid nulls or numbers."""
     for name, spec in columns_of(table).items():
         if name not in frame.columns:
             near = get_close_matches(name, [one for one in frame.columns if one not in TABLES[table]], n=1)

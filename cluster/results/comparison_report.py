@@ -1,4 +1,4 @@
-"""Results directories beside one another, in tables and lines."""
+"""Tables and lines that compare results directories."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from cluster.results.summary_tables import HEADINGS, cell
 from plb.phrasing import counted, listed
 
 LONGEST_VALUE = 60
-"""Characters of a value that are shown."""
+"""Maximum number of characters of a printed value."""
 
 
 def table_of_rows(found: ResultsComparison, figures: Sequence[str]) -> Table:
-    """Return the means of every row with their intervals, and ratios of the first of the figures."""
+    """Return the means of every row with their intervals, and ratios of the first figure."""
     first = found.rows[0]
     caption = f"ratio: {HEADINGS[figures[0]]} by those of the first row"
     if max(row.repeats for row in found.rows) > 1:
@@ -40,11 +40,11 @@ def table_of_rows(found: ResultsComparison, figures: Sequence[str]) -> Table:
 
 
 def table_of_differences(found: ResultsComparison, figures: Sequence[str]) -> Table | None:
-    """Return the differences to the first row, of those that faced its tenants; None where there is no such row."""
+    """Return the differences to the first row, for rows with the same tenants; None if there is no such row."""
     rows = [row for row in found.rows if row.pairs]
     if not rows:
         return None
-    caption = "repeat by repeat, where both faced the same tenants"
+    caption = "for each repeat in which both have the same tenants"
     if max(row.pairs for row in rows) > 1:
         caption += "; means with 95 % intervals"
     labels, table = _labels(found), _table("difference to the first row", caption)
@@ -59,7 +59,7 @@ def table_of_differences(found: ResultsComparison, figures: Sequence[str]) -> Ta
 
 
 def lines(found: ResultsComparison) -> Iterator[str]:
-    """Yield what differs between the directories, and which of their runs do not count."""
+    """Yield the differences between the directories, and the runs that are not counted."""
     hashes = {one.summary["scenario_sha256"] for one in found.results}
     if len(found.results) > 1 and len(hashes) == 1:
         yield f"All ran the same scenario, {next(iter(hashes))[:12]}."
@@ -68,20 +68,20 @@ def lines(found: ResultsComparison) -> Iterator[str]:
     yield from _differing("They were made with different versions", found.version_differences)
     for one, run in found.interrupted:
         days = run.totals["simulated_seconds"] / 86400.0
-        yield f"Interrupted after {days:.2f} days, and left out: {run.policy}, repeat {run.repeat + 1} of {one.folder}"
+        yield f"Interrupted after {days:.2f} days and omitted: {run.policy}, repeat {run.repeat + 1} of {one.folder}"
     for one, runs in found.missing:
-        yield f"Not begun: {counted(runs, 'run')} of {one.folder}"
+        yield f"Not started: {counted(runs, 'run')} of {one.folder}"
 
 
 def _unpaired(found: ResultsComparison) -> Iterator[str]:
-    """Yield which rows have no differences to the first one, and why."""
+    """Yield the rows without differences to the first one, and the reason."""
     labels = _labels(found)
     policies: dict[tuple[str, str], list[str]] = {}
     for row in found.rows:
         if row.unpaired:
             policies.setdefault((labels[row.directory], row.unpaired), []).append(row.policy)
     for (label, why), names in policies.items():
-        yield f"No difference to the first row for {listed(names)} of {label}, as its tenants may be others: {why}."
+        yield f"No difference to the first row for {listed(names)} of {label}, as its tenants may differ: {why}."
 
 
 def _differing(heading: str, values: Mapping[str, Sequence[Any]]) -> Iterator[str]:
@@ -97,7 +97,7 @@ def _text(value: Any) -> str:
 
 
 def _labels(found: ResultsComparison) -> dict[str, str]:
-    """Return what tells the directories apart: their paths below the directory that has them all."""
+    """Return labels of the directories: their paths relative to their common parent directory."""
     places = {str(one.folder): one.folder.resolve() for one in found.results}
     common = os.path.commonpath([place.parent for place in places.values()])
     return {name: place.relative_to(common).as_posix() for name, place in places.items()}

@@ -1,4 +1,4 @@
-"""Results directories beside one another: a row a directory and policy, compared with the first."""
+"""Compares results directories: a row for each directory and policy, compared with the first row."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class Row:
     Parameters
     ----------
     directory, policy
-        Which.
+        Names of the directory and the policy.
     repeats
-        Number of its finished runs; only these count.
+        Number of its finished runs; only these are counted.
     figures
-        By figure, its mean, interval and ratio to the first row.
+        Mean, interval and ratio to the first row, by figure.
     pairs
-        Repeats in which it faced the tenants of the first row; 0 in the first row itself.
+        Repeats with the same tenants as the first row; 0 in the first row itself.
     differences
-        By figure, its difference to the first row; empty without pairs.
+        Difference to the first row, by figure; empty without pairs.
     unpaired
-        Why there are no pairs; empty where there are, and in the first row itself.
+        Why there are no pairs; empty if there are any, and in the first row itself.
     """
 
     directory: str
@@ -53,16 +53,16 @@ class Row:
 
 @attrs.frozen(eq=False)
 class ResultsComparison:
-    """What several results directories say together.
+    """A comparison of several results directories.
 
     Parameters
     ----------
     results
         The directories.
     rows
-        By directory, then in the order of its policies; those without a finished run are left out.
+        By directory, then in the order of its policies; those without a finished run are omitted.
     scenario_differences, version_differences
-        By key, the value in each directory, where they are not all the same.
+        Keys with different values, with the value in each directory.
     """
 
     results: tuple[Results, ...]
@@ -72,25 +72,25 @@ class ResultsComparison:
 
     @property
     def interrupted(self) -> list[tuple[Results, RunSummary]]:
-        """Runs that were interrupted, with their directories; they do not count."""
+        """Interrupted runs with their directories; they are not counted."""
         return [(one, run) for one in self.results for run in one.runs if not run.complete]
 
     @property
     def missing(self) -> list[tuple[Results, int]]:
-        """Directories of which runs have not begun, with their number."""
+        """Directories with runs that have not started, and the number of these runs."""
         runs = [(one, sum(map(len, one.not_begun.values()))) for one in self.results]
         return [(one, number) for one, number in runs if number]
 
     @property
     def origin(self) -> tuple[dict[str, Any], int | None]:
-        """What is compared, for the stamp of the figures: hashes, seeds and versions; and the seed that all have."""
+        """The inputs, for the stamp of the figures: hashes, seeds and versions; and the seed if all are equal."""
         kept = ("scenario_sha256", "seed", "versions")
         compared = [{name: one.summary[name] for name in kept} for one in self.results]
         seeds = {one["seed"] for one in compared}
         return {"compared": compared}, seeds.pop() if len(seeds) == 1 else None
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything as plain JSON values under stable keys."""
+        """Return the comparison as plain JSON values under stable keys."""
         directories = [
             {
                 "directory": str(one.folder),
@@ -150,10 +150,10 @@ def _row(
     if key != first and not (why := why_other_tenants(results[first[0]], results[number])):
         known = {run.repeat: run for run in first_runs}
         both = [(known[run.repeat], run) for run in runs if run.repeat in known]
-        # equal scenarios of different versions may have other tenants; their number would tell
+        # equal scenarios of different versions may have different tenants; their number reveals it
         pairs = [(one, other) for one, other in both if one.totals["tenants"] == other.totals["tenants"]]
         if not pairs:
-            why = "in every repeat another number of tenants came" if both else "no repeat is finished in both"
+            why = "the number of tenants differs in every repeat" if both else "no repeat is finished in both"
     differences = {name: _difference(name, pairs) for name in FIGURES} if pairs else {}
     return Row(str(results[number].folder), policy, len(runs), figures, len(pairs), differences, why)
 

@@ -26,12 +26,12 @@ class Interval:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Interval:
-        """Return that of at least one value."""
+        """Return the interval of one or more values."""
         return Interval(float(np.mean(values)), half_width(values))
 
     @property
     def sign(self) -> int:
-        """1 or -1 where the whole interval lies above or below 0, else 0; of a single value, its own."""
+        """1 or -1 if the whole interval is above or below 0, else 0; for a single value, its sign."""
         half = self.half_width or 0.0
         return int(self.mean > half) - int(self.mean < -half)
 
@@ -42,7 +42,7 @@ class Interval:
 
 
 def decimals_of(half_width: float | None) -> int:
-    """Return the decimals with which half the width of an interval shows its first digit; 0 for none."""
+    """Return the number of decimals that shows the first digit of half the width of an interval; 0 without one."""
     return max(0, -math.floor(math.log10(half_width))) if half_width else 0
 
 

@@ -1,4 +1,4 @@
-"""Policies beside one another: mean over repeats, its 95 % interval, and the ratio to the first policy."""
+"""Compares policies: mean over repeats, its 95 % interval, and the ratio to the first policy."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from cluster.results.intervals import Interval, half_width
 
 FIGURES = ("violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds")
-"""What is compared; also the keys of ``plb simulate --json``."""
+"""The figures compared; also the keys of ``plb simulate --json``."""
 
 
-class Run(Protocol):
-    """What is compared: a run, or what a results directory says of one."""
+class ComparableRun(Protocol):
+    """A run to compare, or its summary in a results directory."""
 
     @property
     def policy(self) -> str:
@@ -31,7 +31,7 @@ class Run(Protocol):
 
     @property
     def timings(self) -> Mapping[str, float]:
-        """Its wall-clock seconds by part, ``"total"`` among them."""
+        """Its wall-clock seconds by part, including ``"total"``."""
 
     @property
     def complete(self) -> bool:
@@ -40,12 +40,12 @@ class Run(Protocol):
 
 @attrs.frozen
 class Estimate(Interval):
-    """A mean over repeats with its interval, beside the first policy.
+    """A mean over repeats with its interval and its ratio to the first policy.
 
     Parameters
     ----------
     ratio
-        The mean by that of the first policy; None where that is 0.
+        The mean divided by that of the first policy; None if that is 0.
     """
 
     ratio: float | None
@@ -58,9 +58,9 @@ class Comparison:
     Parameters
     ----------
     policies
-        Names, the first being what the others are compared with.
+        Names; the others are compared with the first.
     repeats
-        Number of finished runs of each.
+        Number of finished runs of each policy.
     figures
         Estimates by policy and figure.
     """
@@ -70,7 +70,7 @@ class Comparison:
     figures: dict[str, dict[str, Estimate]]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the means under the stable keys of design section 13."""
+        """Return the means under the keys of ``plb simulate --json``."""
         return {
             "policies": {
                 policy: {name: estimate.mean for name, estimate in self.figures[policy].items()}
@@ -79,8 +79,8 @@ class Comparison:
         }
 
 
-def compare(runs: Iterable[Run], policies: Sequence[str]) -> Comparison:
-    """Compare the policies over their runs; policies without a run are left out."""
+def compare(runs: Iterable[ComparableRun], policies: Sequence[str]) -> Comparison:
+    """Compare policies over their runs; policies without a run are omitted."""
     found = list(runs)
     values = {
         policy: [{**run.totals, "wall_seconds": run.timings["total"]} for run in found if run.policy == policy]

@@ -1,4 +1,4 @@
-"""What a results directory holds, read with every part checked: programs that use it need not doubt what they find."""
+"""Reads a results directory and checks all of it, so that callers can rely on its contents."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from plb import UnknownNameError
 
 @attrs.frozen(eq=False)
 class RunSummary:
-    """A run without its tables; `cluster.simulation.record.RunResult` has the same fields beside them.
+    """A run without its tables; `cluster.simulation.record.RunResult` has the same fields and the tables.
 
     Parameters
     ----------
     policy, repeat
-        Which run.
+        Policy and number of the repeat.
     totals
         Figures of the run, as in ``summary.json``.
     timings
         Wall-clock seconds by part.
     slowest
-        The plans that took longest, the slowest first.
+        The slowest plans, the slowest first.
     complete
         False if the run was interrupted.
     """
@@ -53,9 +53,9 @@ class Results:
     folder
         The directory.
     summary, timings
-        What ``summary.json`` and ``timings.json`` say.
+        The contents of ``summary.json`` and ``timings.json``.
     runs
-        The runs, by repeat and then in the order of the scenario's policies.
+        The runs, by repeat, then in the order of the scenario's policies.
     """
 
     folder: Path
@@ -75,7 +75,7 @@ class Results:
 
     @property
     def violation_threshold(self) -> float:
-        """Share of the capacity from which on a node is in violation."""
+        """Share of the capacity at which a violation begins."""
         return float(self.summary["scenario"]["cluster"]["violation_threshold"])
 
     @property
@@ -85,21 +85,21 @@ class Results:
 
     @property
     def not_begun(self) -> dict[str, list[int]]:
-        """By policy, the repeats of the scenario of which there is no run; policies that have all are left out.
+        """Repeats without a run, by policy; policies with all runs are omitted.
 
-        Where the scenario does not tell how many there are to be, they are those that any policy has.
+        If the scenario does not have their number, these are the repeats that another policy has.
         """
         number = self.summary["scenario"]["run"].get("repeats")
-        wanted = {run.repeat for run in self.runs} if number is None else set(range(number))
-        missing = {policy: sorted(wanted.difference(self.repeats(policy))) for policy in self.policies}
+        requested = {run.repeat for run in self.runs} if number is None else set(range(number))
+        missing = {policy: sorted(requested.difference(self.repeats(policy))) for policy in self.policies}
         return {policy: repeats for policy, repeats in missing.items() if repeats}
 
     def repeats(self, policy: str) -> list[int]:
-        """Return the numbers of the runs of a policy."""
+        """Return the numbers of the repeats of a policy."""
         return [run.repeat for run in self.runs if run.policy == policy]
 
     def lengths(self, policy: str) -> dict[int, float]:
-        """Return how many days each run of a policy covers, by the number of the run."""
+        """Return the simulated days of each run of a policy, by repeat."""
         return {run.repeat: run.totals["simulated_seconds"] / 86400.0 for run in self.runs if run.policy == policy}
 
     def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
@@ -108,16 +108,16 @@ class Results:
         Parameters
         ----------
         name
-            See `cluster.simulation.run_tables.TABLES`.
+            A key of `cluster.simulation.run_tables.TABLES`.
         repeat
-            Leave the other repeats out.
+            Only this repeat; None: all.
 
         Raises
         ------
         UnknownNameError
             There is no such table.
         ResultsError
-            A file of it is missing or damaged, or lacks columns.
+            One of its files is missing, damaged or without required columns.
         """
         if name not in TABLES:
             raise UnknownNameError("table", name, TABLES, str(self.folder))
@@ -126,15 +126,15 @@ class Results:
         return pl.concat([empty, *frames]).sort("policy", "repeat", maintain_order=True)
 
     def path_of(self, policy: str, repeat: int, name: str) -> Path:
-        """Return the file of a run's table."""
+        """Return the file of a table of a run."""
         return self.folder / RUNS / f"{policy}-{repeat}" / f"{name}.parquet"
 
     def _table_of_run(self, run: RunSummary, name: str) -> pl.DataFrame:
         path = self.path_of(run.policy, run.repeat, name)
         if not path.is_file():
-            _fail(path, f"is missing, though {SUMMARY} names the run")
+            _fail(path, f"is missing, but {SUMMARY} has the run")
         try:
-            with path.open("rb") as file:  # Polars takes no path that is not UTF-8
+            with path.open("rb") as file:  # Polars rejects paths that are not UTF-8
                 frame = pl.read_parquet(file, glob=False)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             _fail(path, f"is damaged ({str(error)[:200]})")
@@ -142,23 +142,23 @@ class Results:
         if not problems:
             of_run = (pl.col("policy") == run.policy) & (pl.col("repeat") == run.repeat)
             others = len(frame.filter(~of_run))
-            problems = [f"{others} rows are of another policy or repeat"] if others else []
+            problems = [f"{others} rows belong to another policy or repeat"] if others else []
         if problems:
             raise ResultsError(path, problems)
         return frame.select(list(columns_of(name)))
 
 
 def read_results(folder: str | Path) -> Results:
-    """Read a results directory: its summary and timings now, its tables when they are asked for.
+    """Read a results directory: summary and timings now, tables on demand.
 
     Raises
     ------
     ResultsError
-        A file is missing or damaged, or lacks what it should say; all problems of the file are named.
+        A file is missing, damaged or incomplete; all problems of the file are reported.
     """
     folder = Path(folder)
     if not (folder / SUMMARY).is_file():
-        _fail(folder, f"holds no results of plb simulate: there is no {SUMMARY}")
+        _fail(folder, f"is not a results directory of plb simulate: there is no {SUMMARY}")
     summary, timings = _read_json(folder / SUMMARY), _read_json(folder / TIMINGS)
     problems = list(problems_of_summary(summary))
     if problems:
@@ -183,10 +183,10 @@ def _read_json(path: Path) -> dict[str, Any]:
         values = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         _fail(path, "is missing")
-    except (ValueError, RecursionError) as error:  # ValueError: no UTF-8, no JSON, or a number of too many digits
-        _fail(path, f"is no JSON ({str(error)[:200]})")
+    except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, or a number of too many digits
+        _fail(path, f"is not JSON ({str(error)[:200]})")
     if not isinstance(values, dict):
-        _fail(path, "is no JSON object")
+        _fail(path, "is not a JSON object")
     return values
 
 

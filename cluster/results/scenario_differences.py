@@ -1,4 +1,4 @@
-"""What differs between results: keys of their scenarios, versions, and whether they faced the same tenants."""
+"""Differences between results: keys of their scenarios, versions, and whether they had the same tenants."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cluster.results.reading import Results
-from cluster.scenario.cluster_section import Cluster, Group
+from cluster.scenario.cluster_section import ClusterSection, NodeGroup
 from cluster.scenario.workload_section import OF_REPORTS
 from plb import PlbError
 from plb.phrasing import listed
 
 MISSING = "-"
-"""Stands for a key that a scenario does not have."""
+"""Value of a key that a scenario does not have."""
 NOT_OF_TENANTS = (*OF_REPORTS, "density", "density_end")
-"""Fields of ``[workload]`` on which tenants do not depend, or only by what they are promised in all."""
+"""Fields of ``[workload]`` that do not affect tenants, or affect only their total promised demand."""
 SAME_PROMISES = 1e-9
-"""Relative difference up to which promises to all tenants count as the same; beyond that, one tenant more may come."""
+"""Relative tolerance for equal promised demand of all tenants; a larger difference may add a tenant."""
 
 
 def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
-    """Return the keys in which the scenarios differ, in the order of the first, with the value of each.
+    """Return the keys in which the scenarios differ, in the order of the first, with all values.
 
-    Keys are those of a scenario file, such as ``cluster.nodes``; `MISSING` stands where there is none. Of policies that
-    not all have, nothing is said: ``run.policies`` does.
+    Keys are those of a scenario file, such as ``cluster.nodes``; a missing value is `MISSING`. Policies that some
+    scenarios lack are not compared, since ``run.policies`` shows them.
     """
     scenarios = [one.summary["scenario"] for one in results]
     tables = [scenario.get("policies") for scenario in scenarios]
@@ -34,15 +34,15 @@ def scenario_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
 
 
 def version_differences(results: Sequence[Results]) -> dict[str, list[Any]]:
-    """Return the packages of which the results were made with different versions, with the version of each."""
+    """Return the packages whose versions differ between results, with all versions."""
     return differences([one.summary["versions"] for one in results])
 
 
 def why_other_tenants(first: Results, second: Results) -> str:
-    """Return why repeat i of two results did not face the same tenants, as far as they tell; empty where it did.
+    """Return why repeat i of two results may have had different tenants; empty if the tenants were the same.
 
-    So it did if the workload, the traces, the seed, the days and the share of past tenants are the same, and tenants
-    are promised as much in all: 40 nodes at density 2 have the tenants of 50 such nodes at density 1.6.
+    Tenants are the same if workload, traces, seed, days, split and total promised demand are: 40 nodes at density 2
+    have the tenants of 50 such nodes at density 1.6.
     """
     differing = differences([_origin(one) for one in (first, second)])
     if differing:
@@ -50,14 +50,14 @@ def why_other_tenants(first: Results, second: Results) -> str:
     promised = [_promised(one.summary["scenario"]) for one in (first, second)]
     for one, other in zip(*promised, strict=True):
         if one is None or other is None:
-            return "the scenarios do not tell what tenants are promised"
+            return "the scenarios do not determine the promised demand of tenants"
         if not math.isclose(one, other, rel_tol=SAME_PROMISES):
-            return f"tenants are promised {other:.10g} of {_metric(second)} in all, not {one:.10g}"
+            return f"the promised demand of all tenants is {other:.10g} of {_metric(second)}, not {one:.10g}"
     return ""
 
 
 def _origin(results: Results) -> dict[str, Any]:
-    """Return what tenants depend on beside their number."""
+    """Return the values that tenants depend on, except the total promised demand."""
     scenario = results.summary["scenario"]
     workload, run = (scenario.get(name) for name in ("workload", "run"))
     kept = dict(workload) if isinstance(workload, dict) else {}
@@ -77,10 +77,12 @@ def _metric(results: Results) -> str:
 
 
 def _promised(scenario: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """Return what all tenants are promised at the start and at the end; None where a scenario does not tell."""
+    """Return the total promised demand at the start and at the end; None if a scenario does not determine it."""
     try:
         fields, workload = scenario["cluster"], scenario["workload"]
-        cluster = Cluster(**{**fields, "groups": tuple(Group(**group) for group in fields.get("groups", ()))})
+        cluster = ClusterSection(
+            **{**fields, "groups": tuple(NodeGroup(**group) for group in fields.get("groups", ()))}
+        )
         capacity = cluster.total_capacity(workload["density_metric"])
         end = workload.get("density_end")
         return workload["density"] * capacity, (workload["density"] if end is None else end) * capacity
@@ -94,7 +96,7 @@ def _only(scenario: Mapping[str, Any], policies: set[str]) -> dict[str, Any]:
 
 
 def _flat(table: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield all that is no table, with its place."""
+    """Yield all values that are not tables, with their places."""
     for name, value in table.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{place}{name}.")
@@ -103,9 +105,9 @@ def _flat(table: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Any]
 
 
 def differences(tables: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the keys in which tables of plain JSON values differ, in the order of the first, with the value of each.
+    """Return the keys in which tables of plain JSON values differ, in the order of the first, with all values.
 
-    A key of a table within a table stands behind a dot. `MISSING` stands where there is none.
+    A dot separates keys of nested tables. A missing value is `MISSING`.
     """
     flat = [dict(_flat(table)) for table in tables]
     keys = dict.fromkeys(key for table in flat for key in table)

@@ -1,4 +1,4 @@
-"""The tables that end a run of `plb simulate`."""
+"""The tables at the end of `plb simulate`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from cluster.results.intervals import Interval, decimals_of
-from cluster.results.policy_comparison import Comparison, Run
-from cluster.simulation.causes import CAUSES_OF_MOVES, told
+from cluster.results.policy_comparison import ComparableRun, Comparison
+from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
 
 MOST_DECIMALS = 6
-"""An interval that is narrower still is one of rounding."""
+"""Narrower intervals are due to rounding only."""
 HEADINGS = {
     "violations": "violations",
     "failovers": "failovers",
@@ -25,7 +25,7 @@ HEADINGS = {
 
 
 def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]:
-    """Return headings and rows, one a policy: means, with 95 % intervals where there is more than one repeat."""
+    """Return headings and rows, one for each policy: means, with 95 % intervals for more than one repeat."""
     headings = ["policy"]
     for name, heading in HEADINGS.items():
         headings += [heading, "ratio"] if name == "violations" else [heading]
@@ -42,14 +42,14 @@ def comparison_rows(comparison: Comparison) -> tuple[list[str], list[list[str]]]
 
 
 def comparison_caption(comparison: Comparison) -> str:
-    """Say what the figures of the comparison are."""
+    """Return an explanation of the figures of the comparison."""
     repeats = max(comparison.repeats.values())
     caption = f"ratio: violations by those of {comparison.policies[0]}"
     return f"{caption}; means of {repeats} repeats with 95 % intervals" if repeats > 1 else caption
 
 
 def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Table:
-    """Return the closing table."""
+    """Return the comparison as a table."""
     caption = Text(comparison_caption(comparison), style="table.caption")
     if remark:
         caption.append(f"\ninterrupted: {remark}", style="red")
@@ -63,13 +63,13 @@ def comparison_table(comparison: Comparison, title: str, remark: str = "") -> Ta
 
 
 def cell(estimate: Interval, *, signed: bool = False) -> str:
-    """Return a mean with its interval, where it has one; `signed`: with a plus, where it is positive.
+    """Return a mean with its interval, if any; `signed`: with a plus sign if it is positive.
 
-    There are as many decimals as show the first digit of the interval, if it is not 0.
+    The number of decimals shows the first digit of the interval, if it is not 0.
     """
     digits = 0 if float(estimate.mean).is_integer() or abs(estimate.mean) >= 100 else 1
-    if (wanted := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
-        digits = max(digits, wanted)
+    if (needed := decimals_of(estimate.half_width)) <= MOST_DECIMALS:
+        digits = max(digits, needed)
     text = f"{estimate.mean:{'+' if signed and estimate.mean else ''},.{digits}f}"
     return text if estimate.half_width is None else f"{text} ± {estimate.half_width:,.{digits}f}"
 
@@ -82,8 +82,8 @@ OUTAGES = {
 }
 
 
-def outage_rows(runs: Sequence[Run], policies: Sequence[str]) -> list[list[str]]:
-    """Return what faults and upgrades did: a row a figure with its name, then a cell a policy, means over repeats."""
+def outage_rows(runs: Sequence[ComparableRun], policies: Sequence[str]) -> list[list[str]]:
+    """Return the effects of faults and upgrades: for each figure its name, then the mean over repeats by policy."""
     totals = [[run.totals for run in runs if run.policy == policy] for policy in policies]
     known = [[one["availability"] for one in of if one["availability"] is not None] for of in totals]
     rows = [["availability of tenants", *(f"{np.mean(one):.4%}" if one else "-" for one in known)]]
@@ -92,12 +92,12 @@ def outage_rows(runs: Sequence[Run], policies: Sequence[str]) -> list[list[str]]
     found = {cause for of in totals for one in of for cause in one["moves_by_cause"]}
     for cause in (*CAUSES_OF_MOVES, *sorted(found - {*CAUSES_OF_MOVES})):
         counts = ([one["moves_by_cause"].get(cause, 0) for one in of] for of in totals)
-        rows.append([f"moves for {told(cause)}", *map(count_text, counts)])
+        rows.append([f"moves for {cause_text(cause)}", *map(count_text, counts)])
     return rows
 
 
-def outage_table(runs: Sequence[Run], policies: Sequence[str]) -> Table:
-    """Return what faults and upgrades did: a column a policy."""
+def outage_table(runs: Sequence[ComparableRun], policies: Sequence[str]) -> Table:
+    """Return the effects of faults and upgrades, with a column for each policy."""
     table = Table("", title="faults and upgrades")
     for policy in policies:
         table.add_column(policy, justify="right", no_wrap=True)

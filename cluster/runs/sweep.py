@@ -22,7 +22,7 @@ from cluster.runs.processes import cores, ignore_interrupts
 from plb.errors import PlbError
 
 CHECK = "check"
-"""What tells a damaged line of a journal, beside the fields of `Outcome`."""
+"""What tells a damaged line of a journal, beside the fields of `TaskOutcome`."""
 Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """What a task is done by: a function of a module, from plain JSON values to plain JSON values."""
 
@@ -44,7 +44,7 @@ class Task:
 
 
 @attrs.frozen
-class Outcome:
+class TaskOutcome:
     """What came of a task.
 
     Parameters
@@ -89,7 +89,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.finished: dict[str, Outcome] = {}
+        self.finished: dict[str, TaskOutcome] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("ab+")
         try:
@@ -108,7 +108,7 @@ class Journal:
         with suppress(OSError):  # of a line that could not be written, which `add` told
             self._file.close()
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: TaskOutcome) -> None:
         """Keep an outcome beyond the end of this process; a failure is not kept, so that it is tried again."""
         if outcome.error is not None:
             return
@@ -145,7 +145,7 @@ class Journal:
         content = _plain(line)
         if content is None or content.pop(CHECK, None) != _digest(content):
             raise PlbError(f"{self._path}, line {number}: is no outcome of a run, or damaged; remove the file")
-        outcome = Outcome(**content)
+        outcome = TaskOutcome(**content)
         self.finished[outcome.key] = outcome
 
 
@@ -170,8 +170,8 @@ def sweep(
     *,
     jobs: int | None = None,
     scheduler: str | None = None,
-    progress: Callable[[Outcome], None] | None = None,
-) -> list[Outcome]:
+    progress: Callable[[TaskOutcome], None] | None = None,
+) -> list[TaskOutcome]:
     """Do the tasks that the journal does not have, and return the outcomes of all, in the order of the tasks.
 
     The outcomes do not depend on how many processes there are, where they are, or in which order tasks end.
@@ -207,7 +207,7 @@ def sweep(
         twice = next(key for key in keys if keys.count(key) > 1)
         raise PlbError(f"sweep: two tasks have the key {twice!r}")
     left = [task for task in tasks if task.key not in journal.finished]
-    failed: dict[str, Outcome] = {}
+    failed: dict[str, TaskOutcome] = {}
     for outcome in outcomes(run, left, jobs=jobs, scheduler=scheduler):
         journal.add(outcome)
         if outcome.error is not None:
@@ -219,12 +219,12 @@ def sweep(
 
 def outcomes(
     run: Run, tasks: Sequence[Task], *, jobs: int | None = None, scheduler: str | None = None
-) -> Iterator[Outcome]:
+) -> Iterator[TaskOutcome]:
     """Begin tasks in their order, and yield the outcomes as they come; parameters and errors are those of `sweep`."""
     if not tasks:
         return
-    wanted = min(cores() if jobs is None else jobs, len(tasks))
-    if scheduler is None and wanted == 1:
+    requested = min(cores() if jobs is None else jobs, len(tasks))
+    if scheduler is None and requested == 1:
         yield from (_do(run, task) for task in tasks)
         return
     from joblib import Parallel, delayed, parallel_config
@@ -235,7 +235,7 @@ def outcomes(
         # loky replaces a worker that has come to hold much memory; no task is lost
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         if scheduler is None:
-            stack.enter_context(parallel_config("loky", n_jobs=wanted, initializer=ignore_interrupts))
+            stack.enter_context(parallel_config("loky", n_jobs=requested, initializer=ignore_interrupts))
         else:
             client = stack.enter_context(_client(scheduler))
             stack.enter_context(parallel_config("dask", n_jobs=-1, client=client))
@@ -260,11 +260,11 @@ def _client(scheduler: str) -> Any:
         raise PlbError(f"no Dask scheduler answers at {scheduler}: {error}") from None
 
 
-def _do(run: Run, task: Task) -> Outcome:
+def _do(run: Run, task: Task) -> TaskOutcome:
     """Do a task; what goes wrong is its outcome, so that the others go on."""
     began = time.process_time()
     try:
         values = run(task.arguments)
     except Exception as error:
-        return Outcome(task.key, None, time.process_time() - began, traceback.format_exc(), type(error).__name__)
-    return Outcome(task.key, values, time.process_time() - began)
+        return TaskOutcome(task.key, None, time.process_time() - began, traceback.format_exc(), type(error).__name__)
+    return TaskOutcome(task.key, values, time.process_time() - began)

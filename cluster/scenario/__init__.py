@@ -1,4 +1,4 @@
-"""What a scenario file says, one module a section.
+"""The contents of a scenario file, one module for each section.
 
-Begin reading in `cluster.scenario.scenario`.
+Read `cluster.scenario.scenario` first.
 """

@@ -1,4 +1,4 @@
-"""What a scenario says of the cluster: section ``[cluster]``, nodes of one kind or of several."""
+"""Section ``[cluster]`` of a scenario: nodes of one or more kinds."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from plb import InvalidValueError
 from plb.validation import check_number
 
 MOST_NODES = 100_000
-"""Of a cluster."""
+"""Maximum number of nodes of a cluster."""
 
 
 @attrs.frozen(kw_only=True)
 class Hardware(Section):
-    """What nodes of one kind have.
+    """The capacities of nodes of one kind.
 
     Parameters
     ----------
     vcores, memory_gb_per_vcore, disk_gb
         Capacities of the metrics ``cpu``, ``memory`` and ``disk``.
     capacities
-        Capacities by metric, instead of the three above; metrics of the workload that are missing are unlimited.
+        Capacities by metric, instead of the three above; other metrics of the workload are unlimited.
     """
 
     vcores: float = number(80.0, low_open=True)
@@ -45,8 +45,8 @@ class Hardware(Section):
 
 
 @attrs.frozen(kw_only=True)
-class Group(Hardware):
-    """Nodes of another kind than the rest.
+class NodeGroup(Hardware):
+    """Nodes of a further kind.
 
     Parameters
     ----------
@@ -60,26 +60,26 @@ class Group(Hardware):
 
 
 @attrs.frozen(kw_only=True)
-class Cluster(Hardware):
-    """The nodes of the cluster, all alike ([1] sections 8.1 and 8.2) but for those in groups of their own.
+class ClusterSection(Hardware):
+    """The nodes of the cluster, all equal ([1] sections 8.1 and 8.2) except those in groups.
 
     Parameters
     ----------
     nodes
         Number of nodes, those in groups included.
     upgrade_domains, fault_domains
-        Number of domains, over which the nodes are spread in turn.
+        Number of domains; the nodes are assigned to them in turn.
     vcores, memory_gb_per_vcore, disk_gb, capacities
-        As in `Hardware`, of the nodes that are in no group.
+        As in `Hardware`, for nodes outside the groups.
     groups
-        Nodes of other kinds, such as ``[{ nodes = 8, vcores = 128.0 }]``: the last ones of the cluster. They have the
-        metrics that the others have.
+        Nodes of other kinds, such as ``[{ nodes = 8, vcores = 128.0 }]``: the last nodes of the cluster. They have the
+        same metrics as the other nodes.
     violation_threshold
-        Share of a capacity from which on a node is in violation.
+        Share of a capacity at which a violation begins.
     copy_gbit_per_second
-        Bandwidth at which a move copies data, Gbit/s. Not published; ours.
+        Bandwidth at which a move copies data, Gbit/s. Not published; assumed.
     interruption_seconds
-        How long a database cannot be used when its primary changes nodes. Not published; ours.
+        Seconds for which a database is unavailable when its primary changes nodes. Not published; assumed.
     metering_minutes
         Time between two meterings ([1] section 8.1: 10).
     """
@@ -87,7 +87,7 @@ class Cluster(Hardware):
     nodes: int = count(40, low=1, high=MOST_NODES)
     upgrade_domains: int = count(10, low=1, high=MOST_NODES)
     fault_domains: int = count(5, low=1, high=MOST_NODES)
-    groups: tuple[Group, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
     violation_threshold: float = number(0.95, high=1.0, low_open=True)
     copy_gbit_per_second: float = number(10.0, low_open=True)
     interruption_seconds: float = number(30.0)
@@ -105,7 +105,7 @@ class Cluster(Hardware):
 
     @property
     def kinds(self) -> tuple[tuple[int, Mapping[str, float]], ...]:
-        """Number of nodes and their capacity, for each kind of nodes, in the order of the nodes."""
+        """Number of nodes and capacity of each kind, in the order of the nodes."""
         plain = self.nodes - sum(group.nodes for group in self.groups)
         return ((plain, self.capacity), *((group.nodes, group.capacity) for group in self.groups))
 
@@ -115,5 +115,5 @@ class Cluster(Hardware):
         return [capacity for nodes, capacity in self.kinds for _ in range(nodes)]
 
     def total_capacity(self, metric: str) -> float:
-        """Return the capacity of all nodes together for a metric that has one."""
+        """Return the total capacity of all nodes for a metric that has one."""
         return sum(nodes * capacity[metric] for nodes, capacity in self.kinds)

@@ -1,4 +1,4 @@
-"""SHA-256 of configurations and of files, so that results tell what they were made with."""
+"""SHA-256 of configurations and of files, which identify the inputs of results."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 PART = 1 << 20
-"""Bytes of a file that are in memory at a time."""
+"""Bytes of a file in memory at a time."""
 
 
 def digest_of(values: Mapping[str, Any]) -> str:
-    """Return that of plain JSON values as canonical JSON, in hexadecimal digits; the order of keys does not matter."""
+    """Return the digest of plain JSON values as canonical JSON, in hexadecimal digits; the order of keys is ignored."""
     text = json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return sha256(text.encode()).hexdigest()
 
 
 def digest_of_files(path: Path) -> str:
-    """Return that of a file, or of all files of a directory, with their names."""
+    """Return the digest of a file, or of all files of a directory with their names."""
     found = sha256()
     for file in sorted(path.iterdir()) if path.is_dir() else [path]:
         if file.is_file():

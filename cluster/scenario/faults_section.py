@@ -1,6 +1,6 @@
-"""What a scenario says of faults: nodes that crash, domains that fail as a whole, nodes that flap.
+"""Section ``[faults]`` of a scenario: crashes of nodes, outages of fault domains, and flapping nodes.
 
-Section ``[faults]``; entries of `crashes`, `outages` and `flapping` are tables, such as
+Entries of `crashes`, `outages` and `flapping` are tables, such as
 ``crashes = [{ node = "n03", at_hours = 5.0, hours = 1.0 }]``.
 """
 
@@ -14,7 +14,7 @@ from cluster.scenario.sections import Section, number, span
 from plb import InvalidValueError
 
 ONE_SECOND = 1 / 60
-"""In minutes: the simulation knows no shorter time."""
+"""In minutes: the resolution of simulated time."""
 ONE_MINUTE = 1 / 1440
 """In days."""
 
@@ -28,7 +28,7 @@ class Crash(Section):
     node
         Its name.
     at_hours, hours
-        When, since the start, and for how long.
+        Begin, since the start of the run, and duration.
     """
 
     node: str
@@ -38,14 +38,14 @@ class Crash(Section):
 
 @attrs.frozen(kw_only=True)
 class Outage(Section):
-    """A fault domain of which all nodes go down together.
+    """An outage of all nodes of a fault domain.
 
     Parameters
     ----------
     fault_domain
-        Its path, such as ``"fd:/fd0"``, or that of a domain above.
+        Path of the domain, such as ``"fd:/fd0"``, or of a domain above.
     at_hours, hours
-        When, since the start, and for how long.
+        Begin, since the start of the run, and duration.
     """
 
     fault_domain: str
@@ -55,16 +55,16 @@ class Outage(Section):
 
 @attrs.frozen(kw_only=True)
 class Flapping(Section):
-    """A node that goes down and comes back again and again.
+    """A node that repeatedly goes down and comes back.
 
     Parameters
     ----------
     node
         Its name.
     from_hours, until_hours
-        When it begins, since the start, and after when it goes down no more.
+        Period, since the start of the run, in which the node goes down.
     up_minutes, down_minutes
-        How long it is up and down each time, a second at least; it begins by going down.
+        Duration of each time up and down, at least a second; the node goes down first.
     """
 
     node: str
@@ -87,10 +87,9 @@ class Faults(Section):
     Parameters
     ----------
     days_between_crashes
-        Mean time that a node is up between two crashes, exponential, a minute at least; None: nodes do not crash by
-        chance.
+        Mean of the exponential time that a node is up between two crashes, at least a minute; None: no random crashes.
     repair_hours
-        Mean time that such a crash lasts.
+        Mean duration of a random crash.
     repair_distribution
         ``"exponential"``, ``"lognormal"`` (with `repair_sigma`) or ``"constant"``.
     repair_sigma
@@ -98,11 +97,11 @@ class Faults(Section):
     crashes, outages, flapping
         Faults at given times.
     rebuild_after_minutes
-        How long a replica on a node that is down is waited for before another is built elsewhere
-        (Service Fabric's ReplicaRestartWaitDuration: 30).
+        Time to wait for a replica on a node that is down before it is built elsewhere (Service Fabric's
+        ReplicaRestartWaitDuration: 30).
     remote_storage
-        Whether a tenant with a single replica has its data on remote storage, so that it starts anew on another node;
-        if not, it waits until its node is back.
+        Whether a tenant with a single replica has its data on remote storage, so that it restarts on another node. If
+        not, it waits until its node is back.
     """
 
     days_between_crashes: float | None = number(None, low=ONE_MINUTE)
@@ -117,5 +116,5 @@ class Faults(Section):
 
     @property
     def is_any(self) -> bool:
-        """Whether any node ever fails."""
+        """Whether any fault can occur."""
         return self.days_between_crashes is not None or bool(self.crashes or self.outages or self.flapping)

@@ -1,4 +1,4 @@
-"""Python files that a scenario names: they register the energy terms, constraints and policies that it uses."""
+"""Imports the Python files of a scenario, which register energy terms, constraints and policies."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from cluster.errors import ScenarioError, ScenarioProblem
 
 
 def import_files(files: Iterable[str]) -> None:
-    """Run each file, unless this process has done so; in every process that makes engines of the scenario.
+    """Run each file once in this process; every process that creates engines of the scenario needs this.
 
     Raises
     ------
     ScenarioError
-        If a file cannot be run; the error it raised is named.
+        If a file cannot be run; the message has the error that it raised.
     """
     for file in files:
         path = Path(file).resolve()
         name = f"imports_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
         if name not in sys.modules:
-            _run(name, path, file)
+            _execute(name, path, file)
 
 
-def _run(name: str, path: Path, file: str) -> None:
+def _execute(name: str, path: Path, file: str) -> None:
     spec = spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise ScenarioError(file, [ScenarioProblem("imports", "is no Python file")])
+        raise ScenarioError(file, [ScenarioProblem("imports", "is not a Python file")])
     module = sys.modules[name] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
@@ -39,5 +39,5 @@ def _run(name: str, path: Path, file: str) -> None:
 
 
 def digests(files: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of each file by its name, so that results tell which version they were made with."""
+    """Return the SHA-256 of each file by its name, to record its version in results."""
     return {Path(file).name: sha256(Path(file).read_bytes()).hexdigest() for file in files}

@@ -1,8 +1,6 @@
-"""What a scenario says: a cluster, a workload, a run and the policies to compare.
+"""A scenario: a cluster, a workload, a run and the policies to compare. `cluster.scenario.scenario_file` reads one.
 
-`cluster.scenario.scenario_file` reads one.
-
-Every field stands in the scenario file under the same name, in the section named like the class: ``[cluster]``,
+Every field has the same name in the scenario file, in the section with the name of the class: ``[cluster]``,
 ``[workload]``, ``[run]``, ``[faults]``, ``[upgrades]``, ``[engine]`` and ``[policies.NAME]``.
 """
 
@@ -16,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.digests import digest_of
 from cluster.scenario.faults_section import Faults
 from cluster.scenario.imports import digests, import_files
@@ -31,7 +29,7 @@ from plb.registry import policies
 from plb.settings.extensions import ANNEALING
 
 MOST_REPEATS = 10_000
-"""Of each policy in a scenario."""
+"""Maximum number of repeats of each policy."""
 WITHOUT_RISK: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.0, "w_overload": 0.0})
 AS_IN_PAPER: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 0.0})
 WITH_OVERLOAD: Mapping[str, Any] = MappingProxyType({"w_failovers": 0.10, "w_overload": 100.0})
@@ -39,7 +37,7 @@ BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "original": WITHOUT_RISK,
         "modified": AS_IN_PAPER,
-        "overload": WITH_OVERLOAD,
+        "expected_overload": WITH_OVERLOAD,
         **{
             one.name: MappingProxyType(
                 {"policy": one.name, **(AS_IN_PAPER if one.name in READ_HISTORY else WITHOUT_RISK)}
@@ -48,21 +46,21 @@ BUILT_IN_POLICIES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         },
     }
 )
-"""The two arms of [1] section 8.2, which differ in `w_failovers` alone; the default energy, which differs from the
-second in `w_overload` alone; and each placement policy of `plb.policies`.
+"""The two arms of [1] section 8.2, which differ only in `w_failovers`; the default energy, which differs from the
+second only in `w_overload`; and each placement policy of `plb.policies`.
 
-For policies that do not read the demand history, no demand is sampled.
+Policies that do not read the demand history sample no demand.
 """
 ENGINE_DEFAULTS: Mapping[str, Any] = MappingProxyType({"min_load_balancing_interval": None})
-"""Where scenarios differ from `PlbConfig`: [1] section 3.3 lets a replica move only on admission, when fragmentation
-keeps another one out, or on a violation; so balancing is off unless ``[engine]`` gives it an interval."""
-FIXED_METRIC_FIELDS = ("name", "trend", "step", "violation_threshold")
-"""Fields of `plb.Metric` that follow from the workload and the cluster."""
+"""Differences of scenarios from the defaults of `PlbConfig`. In [1] section 3.3 a replica moves only on admission, when
+fragmentation prevents a placement, or on a violation; so balancing is off unless ``[engine]`` sets its interval."""
+FIXED_METRIC_FIELDS = ("name", "trend", "quantum", "violation_threshold")
+"""Fields of `plb.Metric` that the workload and the cluster determine."""
 
 
 @attrs.frozen(kw_only=True)
-class Run(Section):
-    """How long, how often and which policies.
+class RunSection(Section):
+    """Length and repeats of the run, and its policies.
 
     Parameters
     ----------
@@ -71,12 +69,12 @@ class Run(Section):
     seed
         Seed of the first repeat; repeat i uses stream i of it.
     repeats
-        Number of runs of each policy, each with tenants of its own; all policies see the same ones.
+        Number of runs of each policy, each with its own tenants; all policies have the same tenants.
     policies
-        Names of the policies: ``"original"``, ``"modified"``, ``"overload"``, placement policies, or sections
+        Names of the policies: ``"original"``, ``"modified"``, ``"expected_overload"``, placement policies, or sections
         ``[policies.NAME]``.
     fill_hours
-        Time over which the first tenants arrive; 0: all at once.
+        Time over which the first tenants arrive; 0: all at the start.
     """
 
     days: float = number(10.0, high=LONGEST / 24, low_open=True)
@@ -88,32 +86,33 @@ class Run(Section):
 
 @attrs.frozen(kw_only=True)
 class Scenario:
-    """All that a run depends on.
+    """All inputs of a run.
 
     Parameters
     ----------
     name
         Name of the scenario, for tables and plots.
     imports
-        Python files that register energy terms, constraints and placement policies (`plb.registry`) which `engine` and
-        `policies` name.
+        Python files that register the energy terms, constraints and placement policies (`plb.registry`) that `engine`
+        and `policies` use.
     cluster, workload, run, faults, upgrades
         The sections.
     metrics
-        Fields of `plb.Metric` by metric of the workload, apart from those that follow from workload and cluster.
+        Fields of `plb.Metric` by metric of the workload, except those that workload and cluster determine.
     engine
-        Fields of `plb.PlbConfig` for every policy, apart from `metrics`. Its `policy_options` are those of its own
-        `policy`: where a section of `policies` names another one, they do not hold.
+        Fields of `plb.PlbConfig` for every policy, except `metrics`. `policy_options` apply to the `policy` given here,
+        not to another `policy` in a section of `policies`.
     policies
-        By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`, and under ``metrics`` those of
-        metrics. The built-in ones are in here too; a section of that name changes further fields of it.
+        By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`, and under ``metrics`` the fields
+        of metrics in which it differs. Built-in policies are included; a section with the name of one changes further
+        fields.
     """
 
     name: str = "scenario"
     imports: tuple[str, ...] = ()
-    cluster: Cluster = attrs.field(factory=Cluster)
+    cluster: ClusterSection = attrs.field(factory=ClusterSection)
     workload: Workload = attrs.field(factory=Workload)
-    run: Run = attrs.field(factory=Run)
+    run: RunSection = attrs.field(factory=RunSection)
     faults: Faults = attrs.field(factory=Faults)
     upgrades: Upgrades = attrs.field(factory=Upgrades)
     metrics: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
@@ -124,7 +123,7 @@ class Scenario:
         names = dict.fromkeys([*BUILT_IN_POLICIES, *self.policies])
         known = {name: {**BUILT_IN_POLICIES.get(name, {}), **self.policies.get(name, {})} for name in names}
         object.__setattr__(self, "policies", known)
-        if len({Path(file).name for file in self.imports}) < len(self.imports):  # results tell them by their names
+        if len({Path(file).name for file in self.imports}) < len(self.imports):  # results identify them by name
             raise InvalidValueError("scenario", "imports", list(self.imports), "files of different names")
         if not self.run.policies:
             raise InvalidValueError("run", "policies", (), "at least one policy")
@@ -136,7 +135,7 @@ class Scenario:
         if self.run.fill_hours > 24 * self.run.days:
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, f"at most the {self.run.days:g} days")
         if self.run.fill_hours and self.workload.kind == "plan":
-            raise InvalidValueError("run", "fill_hours", self.run.fill_hours, '0 with kind = "plan": all stand at once')
+            raise InvalidValueError("run", "fill_hours", self.run.fill_hours, '0 with kind = "plan": all start placed')
         for name in (self.name, *known):
             check_directory_name("scenario", name)
         for name in self.run.policies:
@@ -145,30 +144,30 @@ class Scenario:
             search, options = self._search(name)
             for option in path_options(policies().get(search)):
                 if not options.get(option):
-                    item, allowed = f"policies.{name}", f"the name of a file: policy {search} cannot do without"
+                    item, allowed = f"policies.{name}", f"the name of a file: policy {search} requires it"
                     raise InvalidValueError(item, f"policy_options.{option}", options.get(option, ""), allowed)
 
     def _search(self, policy: str) -> tuple[str, Mapping[str, Any]]:
-        """Return which search or placement policy of the engine decides under a policy, and its options."""
-        own, of_engine = self.policies[policy], self.engine
-        search = own.get("policy", of_engine.get("policy", ANNEALING))
+        """Return the search or placement policy that the engine uses for a policy, and its options."""
+        of_policy, of_engine = self.policies[policy], self.engine
+        search = of_policy.get("policy", of_engine.get("policy", ANNEALING))
         shared = of_engine.get("policy_options", {}) if search == of_engine.get("policy", ANNEALING) else {}
-        return search, own.get("policy_options", shared)
+        return search, of_policy.get("policy_options", shared)
 
     def config(self, policy: str, metrics: tuple[Metric, ...]) -> PlbConfig:
-        """Return the engine's settings under a policy; what it says of metrics prevails over `metrics`.
+        """Return the engine's settings for a policy; its settings of metrics override `metrics`.
 
-        The files of `imports` are run first.
+        Runs the files of `imports` first.
         """
         import_files(self.imports)
         of_engine = {**ENGINE_DEFAULTS, **self.engine}
         fields = {**of_engine, **self.policies[policy]}
         fields["policy"], fields["policy_options"] = self._search(policy)
-        own = fields.pop("metrics", {})
-        return PlbConfig(metrics=[attrs.evolve(one, **own.get(one.name, {})) for one in metrics], **fields)
+        of_policy = fields.pop("metrics", {})
+        return PlbConfig(metrics=[attrs.evolve(one, **of_policy.get(one.name, {})) for one in metrics], **fields)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the scenario as plain JSON values, with the policies that run."""
+        """Return the scenario as plain JSON values, with the selected policies."""
         plain = attrs.asdict(self)
         del plain["imports"]
         if self.workload.kind != "plan":
@@ -189,14 +188,14 @@ class Scenario:
 
 
 def with_digests(settings: Mapping[str, Any], search: str) -> dict[str, Any]:
-    """Return settings of an engine with the files that policy options name told by their content, not their place.
+    """Return settings of an engine with digests of files in place of their paths in policy options.
 
     Parameters
     ----------
     settings
         Fields of `plb.PlbConfig`.
     search
-        The placement policy whose options they have.
+        The placement policy that the options belong to.
     """
     options = settings.get("policy_options", {})
     files = {name: digests([options[name]]) for name in path_options(policies().get(search)) if name in options}

@@ -1,4 +1,7 @@
-"""Read a scenario from TOML. All problems of a file are reported at once, each with its place."""
+"""Reads a scenario from TOML. All problems of a file are reported at once, each with its place.
+
+`override` applies the options of the command line.
+"""
 
 from __future__ import annotations
 
@@ -10,43 +13,44 @@ from typing import Any
 import attrs
 
 from cluster.errors import ScenarioError
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.faults_section import Faults
 from cluster.scenario.imports import import_files
-from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, Run, Scenario
+from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario
 from cluster.scenario.section_file import SectionReader, nearest, read_toml
 from cluster.scenario.sections import Section, check_is_file
 from cluster.scenario.upgrades_section import Upgrades
 from cluster.scenario.workload_section import Workload
-from plb import Metric, PlbConfig, PlbError
+from plb import ConflictError, Metric, PlbConfig, PlbError
 from plb.policies.options import path_options
 from plb.registry import check_extensions, policies
 from plb.settings.extensions import ANNEALING
+from workloads.format import holds_traces
 
 SECTIONS: Mapping[str, type[Section]] = {
-    "cluster": Cluster,
+    "cluster": ClusterSection,
     "workload": Workload,
-    "run": Run,
+    "run": RunSection,
     "faults": Faults,
     "upgrades": Upgrades,
 }
 TOP_LEVEL = ("name", "imports", *SECTIONS, "metrics", "engine", "policies")
 PATHS = ("path", "plan")
-"""Fields of ``[workload]`` that name files."""
+"""Fields of ``[workload]`` that are paths of files."""
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
 METRIC_FIELDS = tuple(field.name for field in attrs.fields(Metric) if field.name not in FIXED_METRIC_FIELDS)
 
 
 def read_scenario(path: str | Path) -> Scenario:
-    """Read a scenario; its relative paths count from the file's folder.
+    """Read a scenario; relative paths are relative to the folder of the file.
 
-    They stand in `workload.path`, `workload.plan`, `imports`, and in `policy_options` that name files. The files in
-    `imports` are run: they register the energy terms, constraints and policies that the scenario names.
+    This applies to `workload.path`, `workload.plan`, `imports`, and the files in `policy_options`. The files in
+    `imports` are run, so that they register energy terms, constraints and policies of the scenario.
 
     Raises
     ------
     ScenarioError
-        The file cannot be read, or something in it is unknown or out of range; every problem is named, with its place.
+        The file cannot be read, or has unknown keys or values out of range; every problem is reported with its place.
     """
     file = Path(path)
     text, data = read_toml(file)
@@ -57,14 +61,14 @@ def read_scenario(path: str | Path) -> Scenario:
 
 
 def named_files(scenario: Scenario) -> list[str]:
-    """Return the files that a scenario imports, and those that options of its policies name."""
+    """Return the files that a scenario imports, and the files in options of its policies."""
     settings = [scenario.engine, *scenario.policies.values()]
     options = [option for fields in settings for option in fields.get("policy_options", {}).values()]
     return [*scenario.imports, *(option for option in options if isinstance(option, str) and Path(option).is_file())]
 
 
 def inputs_of(scenario: Scenario) -> list[Path]:
-    """Return all that a run of a scenario reads: files, and directories of traces."""
+    """Return all inputs of a scenario: files, and directories of traces."""
     places = [getattr(scenario.workload, name) for name in PATHS]
     return [Path(place) for place in (*places, *named_files(scenario)) if place is not None]
 
@@ -77,13 +81,13 @@ def scenario_from(
     Parameters
     ----------
     data
-        What the TOML file says.
+        The contents of the TOML file.
     source, text
         Its name and its text, for messages.
     name
-        Name of the scenario where it gives none.
+        Name of the scenario if `data` has none.
     folder
-        From which the files in `imports` count; None: the present one.
+        Base of relative paths in `imports`; None: the current directory.
     """
     reader = _ScenarioReader(text, Path() if folder is None else folder)
     scenario = reader.scenario({"name": name or source, **data})
@@ -96,7 +100,7 @@ class _ScenarioReader(SectionReader):
     """Reads the tables of a scenario."""
 
     def scenario(self, data: Mapping[str, Any]) -> Scenario | None:
-        """Return the scenario that the tables describe, or None if something is wrong with them."""
+        """Return the scenario that the tables describe, or None if there are problems."""
         self.unknown_keys("", data, TOP_LEVEL)
         name = self.value("name", data["name"], str)
         imports = self._imports(data.get("imports", []))
@@ -118,7 +122,7 @@ class _ScenarioReader(SectionReader):
             return None
 
     def _imports(self, names: Any) -> tuple[str, ...]:
-        """Run the files that the scenario imports, and return them by their full names."""
+        """Run the files that the scenario imports, and return their full paths."""
         checked: tuple[str, ...] = self.value("imports", names, tuple[str, ...]) or ()
         files = tuple(str((self.folder / name).resolve()) for name in checked)
         try:
@@ -136,7 +140,7 @@ class _ScenarioReader(SectionReader):
                 self.add("run.policies", f"unknown policy {name!r}{nearest(name, known)}")
 
     def _engine_fields(self, place: str, table: Any, policy: str) -> dict[str, Any]:
-        """Return settings of the engine; `policy` is the one whose options they may give if they name none."""
+        """Return settings of the engine; `policy` is the one that their options belong to if they do not set one."""
         found = dict(self.table(place, table))
         options = {"policy_options": found.pop("policy_options")} if "policy_options" in found else {}
         fields = self.settings(place, found, ENGINE_FIELDS, PlbConfig, {"metrics": (Metric("any"),)}, check_extensions)
@@ -148,7 +152,7 @@ class _ScenarioReader(SectionReader):
         return {**fields, **found}
 
     def _placed(self, place: str, policy: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return options of a policy; those that are files count from the folder, and must be there."""
+        """Return options of a policy with existing files relative to the folder as full paths."""
         placed = dict(options)
         for name in path_options(policies().get(policy)):
             if name in placed:
@@ -157,15 +161,45 @@ class _ScenarioReader(SectionReader):
         return placed
 
     def _policy(self, place: str, table: Any, policy: str) -> dict[str, Any]:
-        """Return the fields of a policy, with those of its metrics under ``metrics`` if it has any."""
+        """Return the fields of a policy, with any fields of metrics under ``metrics``."""
         found = dict(self.table(place, table))
         metrics = self._metrics(f"{place}.metrics", found.pop("metrics", {}))
         fields = self._engine_fields(place, found, policy)
         return {**fields, "metrics": metrics} if metrics else fields
 
     def _metrics(self, place: str, table: Any) -> dict[str, dict[str, Any]]:
-        """Return the settings of metrics by metric."""
+        """Return the settings of each metric."""
         return {
             key: self.settings(f"{place}.{key}", fields, METRIC_FIELDS, Metric, {"name": "any"})
             for key, fields in self.table(place, table).items()
         }
+
+
+OVERRIDDEN: Mapping[str, tuple[str, ...]] = {
+    "run": ("policies", "seed", "repeats", "days"),
+    "workload": ("density", "kind", "path"),
+}
+"""Fields that the command line can override, by section."""
+
+
+def override(scenario: Scenario, **given: Any) -> Scenario:
+    """Return a scenario with values from the command line; None keeps a value.
+
+    Raises
+    ------
+    ConflictError
+        Traces are given for the tenants of a plan.
+    """
+    traces = given.pop("traces")
+    if traces is not None and scenario.workload.kind == "plan":
+        raise ConflictError(f"{scenario.name}: its tenants come from a plan; --traces does not apply")
+    values = {key: value for key, value in given.items() if value is not None}
+    if "policy" in values:
+        values["policies"] = tuple(dict.fromkeys(values.pop("policy")))
+    workload = {"density": values.pop("density")} if "density" in values else {}
+    if traces is not None:
+        workload["path"] = str(traces)
+        if scenario.workload.kind == "region" or holds_traces(traces):
+            workload["kind"] = "traces"
+    run = attrs.evolve(scenario.run, **values)
+    return attrs.evolve(scenario, run=run, workload=attrs.evolve(scenario.workload, **workload))

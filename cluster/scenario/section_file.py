@@ -1,4 +1,4 @@
-"""Read the sections of a TOML file. All problems of a file are reported at once, each with its place."""
+"""Reads sections of a TOML file. All problems of a file are reported at once, each with its place."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from plb import PlbError
 
 
 def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
-    """Return the text of a TOML file, and what it says.
+    """Return the text of a TOML file, and its contents.
 
     Raises
     ------
     ScenarioError
-        The file cannot be read, or is no TOML.
+        The file cannot be read, or is not TOML.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ScenarioError(str(path), [ScenarioProblem("", error.strerror or str(error))]) from None
     except UnicodeDecodeError as error:
-        raise ScenarioError(str(path), [ScenarioProblem("", f"is no text in UTF-8 ({error})")]) from None
-    except ValueError as error:  # no system has a file of such a name
+        raise ScenarioError(str(path), [ScenarioProblem("", f"is not text in UTF-8 ({error})")]) from None
+    except ValueError as error:  # the name cannot be that of a file
         raise ScenarioError(str(path), [ScenarioProblem("", str(error))]) from None
     try:
         return text, tomllib.loads(text)
-    except ValueError as error:  # a number of thousands of digits is no TOMLDecodeError
+    except ValueError as error:  # a number of thousands of digits raises no TOMLDecodeError
         raise ScenarioError(str(path), [ScenarioProblem("not valid TOML", str(error))]) from None
     except RecursionError:
-        message = "lists or tables stand in one another too deeply"
+        message = "lists or tables are nested too deeply"
         raise ScenarioError(str(path), [ScenarioProblem("not valid TOML", message)]) from None
 
 
 class SectionReader:
-    """Reads the tables of a file and collects what is wrong with them.
+    """Reads the tables of a file and collects their problems.
 
     Parameters
     ----------
     text
-        The file, in which the lines of problems are looked up.
+        The text of the file, to find the lines of problems.
     folder
-        From which the paths in it count.
+        Base of relative paths in the file.
     """
 
     def __init__(self, text: str, folder: Path) -> None:
@@ -61,8 +61,8 @@ class SectionReader:
         self._converter = _strict_converter()
 
     def section(self, place: str, table: Any, kind: type[Section]) -> Any:
-        """Return the section that a table gives, or None if something is wrong with it."""
-        noted = len(self.problems)
+        """Return the section in a table, or None if there are problems."""
+        problems_before = len(self.problems)
         fields = {field.name: field for field in attrs.fields(kind)}
         hints = get_type_hints(kind)
         values = {}
@@ -71,12 +71,12 @@ class SectionReader:
             values[key] = self.value(f"{place}.{key}", value, hints[key])
             if len(self.problems) == before:
                 self.attempt(f"{place}.{key}", lambda key=key: check_field(place, fields[key], values[key]))
-        if len(self.problems) == noted:
+        if len(self.problems) == problems_before:
             for key, error in kind.conflicts(values):
                 self.add(f"{place}.{key}", str(error))
-        if len(self.problems) == noted:
+        if len(self.problems) == problems_before:
             self.attempt(place, lambda: kind(**values))
-        return kind(**values) if len(self.problems) == noted else None
+        return kind(**values) if len(self.problems) == problems_before else None
 
     def settings(
         self,
@@ -87,12 +87,12 @@ class SectionReader:
         others: Mapping[str, Any],
         check: Callable[[Any], None] = lambda _: None,
     ) -> dict[str, Any]:
-        """Return the settings in a table that are fields of `kind`; each is tried alone, beside `others`.
+        """Return the settings in a table that are fields of `kind`; each is checked alone, together with `others`.
 
         Parameters
         ----------
         check
-            Called with what was made of each, to refuse it.
+            Called with the object made from each setting; raises an error to reject it.
         """
         hints = get_type_hints(kind)
         values = {}
@@ -104,27 +104,27 @@ class SectionReader:
         return values
 
     def known(self, place: str, table: Any, known: Iterable[str]) -> dict[str, Any]:
-        """Return the entries of a table whose keys are known; note the others."""
+        """Return the entries of a table with known keys; record the others as problems."""
         found = self.table(place, table)
         self.unknown_keys(place, found, known)
         return {key: value for key, value in found.items() if key in known}
 
     def table(self, place: str, table: Any) -> Mapping[str, Any]:
-        """Return a table of the file; note where it is none."""
+        """Return a table of the file; record a problem if it is not a table."""
         if isinstance(table, Mapping):
             return table
         self.add(place, f"{table!r} is not a table; write [{place}] and its keys below")
         return {}
 
     def unknown_keys(self, place: str, table: Mapping[str, Any], known: Iterable[str]) -> None:
-        """Note the keys of a table that nobody knows, each with the nearest known one."""
+        """Record the unknown keys of a table, each with the nearest known key."""
         names = list(known)
         for key in table:
             if key not in names:
                 self.add(f"{place}.{key}" if place else key, f"unknown key {key!r}{nearest(key, names)}")
 
     def value(self, place: str, value: Any, kind: Any) -> Any:
-        """Return a value as `kind` has it, or None where it is none of these; that is noted."""
+        """Return a value converted to `kind`; if that fails, record a problem and return None."""
         if get_origin(kind) is tuple and not isinstance(value, list | tuple):
             self.add(place, f"{value!r} is not allowed: expected a list, such as [{value!r}]")
             return None
@@ -135,18 +135,18 @@ class SectionReader:
             return None
 
     def attempt(self, place: str, check: Any) -> None:
-        """Note the error that a check raises."""
+        """Record the error that a check raises."""
         try:
             check()
         except (PlbError, ValueError) as error:
             self.add(place, str(error))
 
     def add(self, place: str, message: str) -> None:
-        """Note what is wrong, with its line."""
+        """Record a problem, with its line."""
         self.problems.append(ScenarioProblem(place, message, self._line(place)))
 
     def _line(self, place: str) -> int | None:
-        """Return the line on which a key or section stands, as far as a search of the text can tell."""
+        """Return the line of a key or section if a search of the text finds it."""
         section, _, key = place.rpartition(".")
         header = re.compile(rf"\s*\[\s*{re.escape(section)}\s*\]")
         entry = re.compile(rf"\s*[\"']?{re.escape(key)}[\"']?\s*=")
@@ -161,21 +161,21 @@ class SectionReader:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint at the known name that is meant, or at all of them."""
+    """Return a hint with the closest known name, or with all of them."""
     names = list(known)
     close = get_close_matches(name, names, n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(names)}"
 
 
 def as_text(kind: Any) -> Any:
-    """Return the literal texts that an enumeration stands for in a file; other types as they are."""
+    """Return the literal texts of an enumeration in a file; other types are unchanged."""
     if isinstance(kind, type) and issubclass(kind, Enum):
         return Literal.__getitem__(tuple(member.value for member in kind))
     return kind
 
 
 def _reason(error: Exception, value: Any, kind: Any) -> str:
-    """Return what is wrong in words; the errors of the members of a list stand in a group."""
+    """Return the problem in words; the errors of the members of a list form a group."""
     inner = sorted(getattr(error, "exceptions", ()), key=lambda one: isinstance(one, KeyError))
     if inner:
         return _reason(inner[0], value, kind)
@@ -190,7 +190,7 @@ def _reason(error: Exception, value: Any, kind: Any) -> str:
 
 
 def _strict_converter() -> cattrs.Converter:
-    """Return a converter that takes no text for a number and no fraction for a whole number."""
+    """Return a converter that rejects text for a number and a fraction for a whole number."""
     converter = cattrs.Converter(prefer_attrib_converters=False, forbid_extra_keys=True)
 
     def expect(words: str, *types: type) -> Any:

@@ -1,4 +1,4 @@
-"""What the sections of a scenario are made of: fields with a range, checked when a section is made."""
+"""Base of the sections of a scenario: fields with a range, checked when a section is created."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from plb.errors import InvalidValueError, PlbError
 from plb.validation import check_count, check_number
 
 LONGEST = 1e6
-"""The longest time that a scenario can speak of, in hours or minutes."""
+"""The longest time in a scenario, in hours or minutes."""
 
 
 @attrs.frozen
 class Range:
-    """The range of a number in a scenario; ends belong to it unless they are open."""
+    """The range of a number in a scenario; its ends are included unless they are open."""
 
     low: float = 0.0
     high: float = math.inf
@@ -26,7 +26,7 @@ class Range:
     whole: bool = False
 
     def check(self, item: str, field: str, value: float) -> None:
-        """Raise `InvalidValueError` if `value` lies outside."""
+        """Raise `InvalidValueError` if `value` is outside the range."""
         if self.whole:
             check_count(item, field, value, low=int(self.low))  # type: ignore[arg-type]
             check_number(item, field, value, low=self.low, high=self.high)
@@ -40,7 +40,7 @@ def number(default: Any, *, low: float = 0.0, high: float = math.inf, low_open: 
 
 
 def span(default: Any, *, low: float = 0.0, low_open: bool = False) -> Any:
-    """Return a field for a time, or a tuple of times, in hours or minutes: up to a century or so."""
+    """Return a field for a time, or a tuple of times, in hours or minutes, of at most `LONGEST`."""
     return number(default, low=low, high=LONGEST, low_open=low_open)
 
 
@@ -50,25 +50,25 @@ def count(default: Any, *, low: int = 0, high: float = math.inf) -> Any:
 
 
 def check_directory_name(item: str, name: str) -> None:
-    """Raise `InvalidValueError` if no directory can have this name: results go to one."""
+    """Raise `InvalidValueError` if the name is not valid for a directory, which results need."""
     if directory_name(name) != name:
-        raise InvalidValueError(item, "name", name, "a name that a directory can have, without / or \\")
+        raise InvalidValueError(item, "name", name, "a valid name of a directory, without / or \\")
 
 
 def directory_name(name: str) -> str:
-    """Return a name as a directory can have it: _ stands for every letter that is not allowed, or for all of it."""
+    """Return a name with _ in place of each character that is invalid in names of directories, or of the whole name."""
     found = "".join("_" if letter in "/\\" or not letter.isprintable() else letter for letter in name)
     return "_" if not found.strip() or found in (".", "..") else found
 
 
 def check_is_file(item: str, field: str, path: str) -> None:
-    """Raise `InvalidValueError` if there is no file at this place."""
+    """Raise `InvalidValueError` if the path is not that of a file."""
     if not Path(path).is_file():
-        raise InvalidValueError(item, field, path, "the name of a file that is there")
+        raise InvalidValueError(item, field, path, "the name of an existing file")
 
 
 def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:
-    """Raise `InvalidValueError` if `value` lies outside the range of a section's field."""
+    """Raise `InvalidValueError` if `value` is outside the range of a section's field."""
     allowed: Range | None = field.metadata.get("range")
     if allowed is None or value is None:
         return
@@ -81,7 +81,7 @@ def check_field(item: str, field: attrs.Attribute[Any], value: Any) -> None:
 
 @attrs.frozen(kw_only=True)
 class Section:
-    """A section whose fields are checked when it is made."""
+    """A section whose fields are checked when it is created."""
 
     def __attrs_post_init__(self) -> None:
         values = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
@@ -92,11 +92,11 @@ class Section:
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:  # noqa: ARG003
-        """Yield what is wrong with values that are each within its range, with the name of the field.
+        """Yield the conflicts among values that are each within range, with the name of the field.
 
         Parameters
         ----------
         values
-            By field; those that are left out have their defaults.
+            By field; omitted fields have their defaults.
         """
         yield from ()

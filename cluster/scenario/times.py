@@ -1,4 +1,4 @@
-"""Times of a run as people write them: ``3d``, ``2d4h30m``, ``36h``, or seconds."""
+"""Times of a run in text form: ``3d``, ``2d4h30m``, ``36h``, or seconds."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ALLOWED = "seconds, such as 345600, or days, hours, minutes and seconds, such as
 
 
 def seconds_of(text: str) -> int:
-    """Return the whole seconds since the start of a run that a text means.
+    """Return a time, given as text, in whole seconds since the start of a run.
 
     Raises
     ------
     InvalidValueError
-        If it is neither a number of seconds nor made of days, hours, minutes and seconds in this order, or too large.
+        The text is neither a number of seconds nor days, hours, minutes and seconds in this order, or is too large.
     """
     words = text.strip().lower()
     match = _PARTS.fullmatch(f"{words}s" if re.fullmatch(r"\d+(\.\d+)?", words) else words)
@@ -31,7 +31,7 @@ def seconds_of(text: str) -> int:
 
 
 def in_words(seconds: float) -> str:
-    """Return a time as `seconds_of` reads it, such as ``2d4h30m``; fractions of seconds are left out."""
+    """Return a time in the form that `seconds_of` reads, such as ``2d4h30m``, without fractions of seconds."""
     left, parts = int(seconds), []
     for unit, length in SECONDS.items():
         count, left = divmod(left, length)

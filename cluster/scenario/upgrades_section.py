@@ -1,4 +1,4 @@
-"""What a scenario says of rolling upgrades: section ``[upgrades]``."""
+"""Section ``[upgrades]`` of a scenario: rolling upgrades."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from cluster.scenario.sections import Section, count, number, span
 
 @attrs.frozen(kw_only=True)
 class Upgrades(Section):
-    """Rolling upgrades, which take the upgrade domains one after the other.
+    """Rolling upgrades, which upgrade one domain after the other.
 
     Parameters
     ----------
     starts_hours
-        When upgrades begin, since the start; one that comes while another goes on waits for its end.
+        Begin of each upgrade, since the start of the run; an upgrade waits for the end of the previous one.
     minutes_per_node
-        How long a node is down for its upgrade.
+        Time for which a node is down for its upgrade.
     nodes_at_once
-        Most nodes of a domain that are drained or down at a time.
+        Maximum number of nodes of a domain that are drained or down at a time.
     drain
-        Whether nodes are drained before they go down: primaries hand over their role, replicas of tenants with one or
-        two move away; the primaries come back after.
+        Whether nodes are drained before they go down: primaries hand over their role, and replicas of tenants with one
+        or two move away. The primaries return afterwards.
     safety_check_minutes
-        How long a node waits until all its tenants keep a quorum without it; then the upgrade is rolled back.
+        Maximum time for which a node waits until all its tenants keep a quorum without it, before a roll-back.
     health_check_minutes
-        Time between the end of a domain and the look at the cluster that decides whether the next one may begin.
+        Time between the end of a domain and the health check that allows the next one.
     failure_probability
-        Probability that a domain is found unhealthy after its upgrade; the upgrade is then rolled back, domain by
-        domain, last one first.
+        Probability that a domain is unhealthy after its upgrade; the upgrade is then rolled back domain by domain, the
+        last one first.
     """
 
     starts_hours: tuple[float, ...] = span(())

@@ -1,4 +1,4 @@
-"""What a scenario says of its tenants: section ``[workload]``."""
+"""Section ``[workload]`` of a scenario: its tenants."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from workloads.parameters import RegionParameters
 from workloads.regions import REGIONS
 
 MOST_DENSITY = 1e100
-"""What tenants then ask for in all is still a finite number, so that `DensityError` says how little of it is there."""
+"""Up to this density the promised demand is a finite number, so that `DensityError` can report the shortfall."""
 MOST_TENANTS = 1_000_000
-"""Of a demand history."""
+"""Maximum size of a demand history."""
 OF_PLANS = ("plan", "nodes", "plan_hours")
-"""Fields of `Workload` that only tenants of a plan have."""
+"""Fields of `Workload` that apply only to tenants of a plan."""
 NOT_OF_PLANS = (
     *("region", "density", "density_end", "history_tenants", "history_share", "initial_demand_percentile"),
     *("pair_share", "window_days", "trace_seed"),
 )
-"""Fields of `Workload` that say nothing of tenants of a plan."""
+"""Fields of `Workload` that do not apply to tenants of a plan."""
 OF_REPORTS = ("initial_demand_percentile", "oracle_hours", "oracle_after_hours")
-"""Fields of `Workload` that change what is reported to the engine, and neither tenants nor history."""
+"""Fields of `Workload` that affect reports to the engine, but neither tenants nor history."""
 
 
 @attrs.frozen(kw_only=True)
 class Growth(Section):
-    """Tenants of one class whose demand grows at once, for a while.
+    """A temporary increase of the demand of one tenant class.
 
     Parameters
     ----------
     tenant_class
-        The class, or a pattern: ``"BC_*"`` is every class whose name begins so, ``"*"`` every one.
+        The class, or a pattern: ``"BC_*"`` matches every class whose name starts with BC_, ``"*"`` matches all.
     at_hours, hours
-        When, since the start, and for how long.
+        Begin, since the start of the run, and duration.
     factor
-        What their demand is multiplied by.
+        Factor on the demand.
     """
 
     tenant_class: str
@@ -49,52 +49,52 @@ class Growth(Section):
 
 @attrs.frozen(kw_only=True)
 class Workload(Section):
-    """Where the tenants come from, and how densely they are packed.
+    """The source of the tenants and their density.
 
     Parameters
     ----------
     kind
-        ``"region"`` (synthetic), ``"bitbrains"``, ``"traces"`` (the project's own trace format) or ``"plan"``: the
-        applications of a plan of `plb provision`, which stand from the start where it says.
+        ``"region"`` (synthetic), ``"bitbrains"``, ``"traces"`` (the project's trace format) or ``"plan"``: the
+        applications of a plan of `plb provision`, placed from the start as in the plan.
     region
         Name of the synthetic region.
     region_parameters
-        Parameters of the region that differ, such as ``{ size_bias = 1.2, cpu.median = 0.1 }``; see
+        Changed parameters of the region, such as ``{ size_bias = 1.2, cpu.median = 0.1 }``; see
         `workloads.parameters.RegionParameters`.
     path
-        Directory of the traces; `plb simulate --traces` overrides it. Of a plan: the instance that was planned.
+        Directory of the traces, which `plb simulate --traces` overrides; for a plan, the instance that was planned.
     plan
         File of the plan.
     nodes
-        Kinds of nodes of the instance, as `plb provision --node` takes them; none: those that it has without.
+        Kinds of nodes of the instance, as for `plb provision --node`; empty: the kinds in the instance.
     plan_hours
-        Time over which the time points of a plan's demand spread; then they begin anew.
+        Time that the time points of a plan's demand cover; then they repeat.
     density
-        Tenant density: mean over nodes of the sum of MaxUsage by capacity, for `density_metric` ([1] section 8.1).
+        Tenant density: mean over nodes of the sum of MaxUsage over capacity, for `density_metric` ([1] section 8.1).
     density_end
-        Density at the end of the run; it rises evenly from `density`. None: it stays.
+        Density at the end of the run, with a linear increase from `density`. None: constant.
     density_metric
-        The metric that density is about.
+        The metric of the density.
     history_tenants
-        Past tenants in the demand history of a synthetic region.
+        Number of past tenants in the demand history of a synthetic region.
     history_share
-        Share of the tenants of real traces that become the history; the others are simulated.
+        Share of the tenants of real traces that forms the history; the others are simulated.
     initial_demand_percentile
-        Percentile of the initial demand of its class in the history that is reported for a new replica
-        ([1] section 8.2).
+        Percentile of the initial demand of the class in the history that is reported for a new replica ([1] section
+        8.2).
     oracle_hours
-        The largest demand of the next so many hours is reported instead of the present one: an exact prediction
-        ([1] section 8.2: 24). 0: the present demand.
+        If not 0, the largest demand within this many hours is reported instead of the present demand: an exact
+        prediction ([1] section 8.2: 24).
     oracle_after_hours
-        ... for tenants who arrived so long ago; a predictor has to see them for a while first.
+        Minimum age of a tenant for such a prediction; a real predictor needs observations first.
     growth
-        Classes whose demand grows for a while, such as ``[{ tenant_class = "GP_*", at_hours = 24.0, hours = 6.0,
-        factor = 1.5 }]``. The demand history knows nothing of it.
+        Classes whose demand grows for a while, such as ``[{ tenant_class = "GP_*", at_hours = 24.0, hours = 6.0, factor
+        = 1.5 }]``. The demand history does not include this growth.
     pair_share
-        Share of the tenants that come as a pair: the second one follows the first by an aligned affinity, and both have
-        as many replicas.
+        Share of the tenants that arrive as pairs: the second is bound to the first by an aligned affinity, and both
+        have the same number of replicas.
     window_days
-        Longest life of a Bitbrains tenant.
+        Maximum lifetime of a Bitbrains tenant.
     trace_seed
         Seed of a synthetic region, and of the split of real traces. The history is the same in all repeats.
     """
@@ -121,26 +121,26 @@ class Workload(Section):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield each parameter that the region does not have or that is out of its range, and what goes with no plan.
+        """Yield invalid parameters of the region, and fields that do not apply to the kind of workload.
 
-        What has its default may stand beside anything.
+        Fields with their default values are always valid.
         """
         parameters, kind = values.get("region_parameters", {}), values.get("kind", "region")
         region = values.get("region", attrs.fields(cls).region.default)
         if parameters and kind != "region":
-            allowed = 'none but with kind = "region"'
+            allowed = 'none except with kind = "region"'
             yield "region_parameters", InvalidValueError("workload", "region_parameters", dict(parameters), allowed)
-        elif region in REGIONS:  # an unknown one is told where the workload is read
+        elif region in REGIONS:  # an unknown region is reported when the workload is read
             for error in REGIONS[region].refused(parameters):
                 yield "region_parameters", error
-        allowed = 'the default with kind = "plan"' if kind == "plan" else 'none but with kind = "plan"'
+        allowed = 'the default with kind = "plan"' if kind == "plan" else 'none except with kind = "plan"'
         for name in NOT_OF_PLANS if kind == "plan" else OF_PLANS:
             default = getattr(attrs.fields(cls), name).default
             if values.get(name, default) != default:
                 yield name, InvalidValueError("workload", name, values[name], allowed)
 
     def parameters_of_region(self) -> RegionParameters:
-        """Return the synthetic region as it is to be generated."""
+        """Return the parameters of the synthetic region, with the changes applied."""
         if self.region not in REGIONS:
             raise UnknownNameError("region", self.region, REGIONS, "workload.region")
         return REGIONS[self.region].changed(self.region_parameters)

@@ -1,4 +1,4 @@
-"""One run: tenants who come and go, metering, failovers, faults and upgrades, and the tables that record them.
+"""One simulated run: tenants, metering, failovers, faults and upgrades, and the tables that record them.
 
-Begin reading in `cluster.simulation.simulation`.
+Read `cluster.simulation.simulation` first.
 """

@@ -1,4 +1,4 @@
-"""Admission of tenants from a pool until a tenant density is reached, and again whenever somebody has departed."""
+"""Admission of tenants from a pool, at the start and after each departure, until the tenant density is reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.errors import DensityError
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.simulation.pools import TenantPool
 from plb.model import Role
 from workloads.trace import MetricInfo, TraceSet, concatenate
@@ -20,26 +20,26 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 SECONDS_BETWEEN_RISES = 3600
-"""Where the density rises, tenants are admitted at least so often."""
+"""While the density rises, tenants are admitted at least this often."""
 
 
-class Admission:
-    """Admits tenants of a pool, in its order, whenever the density has fallen below the target.
+class TenantAdmission:
+    """Admits tenants of a pool, in its order, whenever the density is below the target.
 
     Parameters
     ----------
     pool
         The tenants.
     rng
-        Decides their order.
+        Determines their order.
     metric
-        Column of the density's metric.
+        Column of the metric that the density counts.
     targets
-        What tenants are promised in all of that metric, in its unit, at the start and at the end.
+        Promised demand of all tenants in that metric, in its unit, at the start and at `end`.
     end
-        When that is, in seconds since the start.
+        End of the run, in seconds since the start.
     limit
-        (R,) demand that the first tenants have to stay below.
+        (R,) limit that the demand of the first tenants must stay below.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class Admission:
         return admitted
 
     def start(self, tenants: list[int], arrival: Ints) -> None:
-        """Let tenants arrive at the given times."""
+        """Set the arrival times of tenants."""
         for number, time in zip(tenants, arrival.tolist(), strict=True):
             self.arrival.append(time)
             heapq.heappush(self._departures, (time + self._lifetime[number], number))
 
     def run(self) -> None:
-        """Replace those who depart before the end, and admit more as the target rises."""
+        """Replace tenants that depart before the end, and admit more as the target rises."""
         rises = iter(range(SECONDS_BETWEEN_RISES, math.ceil(self._end), SECONDS_BETWEEN_RISES))
         rise = next(rises, None) if self._targets[1] > self._targets[0] else None
         while True:
@@ -96,12 +96,12 @@ class Admission:
             self.start(admitted, np.full(len(admitted), time))
 
     def _target(self, time: float) -> float:
-        """Return the promised demand that is to be reached at `time`, in units of the density's metric."""
+        """Return the target of the promised demand at `time`, in units of the density's metric."""
         first, last = self._targets
         return first + (last - first) * time / self._end
 
     def traces(self) -> TraceSet:
-        """Return the traces of all who were admitted."""
+        """Return the traces of all admitted tenants."""
         return concatenate(self._parts).select(np.arange(len(self._lifetime)))
 
     def _next(self, density: float, time: int) -> tuple[float, int]:
@@ -119,7 +119,7 @@ class Admission:
         return found
 
     def _check_demand(self, density: float) -> None:
-        """Raise `DensityError` if those who were admitted already need more than the cluster has."""
+        """Raise `DensityError` if the admitted tenants already need more than the cluster has."""
         self._demand += first_demand(self._parts[-1], self._parts[-1].tenants)
         if (self._demand >= self._limit).any():
             metric = int((self._demand >= self._limit).argmax())
@@ -146,19 +146,19 @@ def lifetime_seconds(traces: TraceSet) -> Ints:
 
 
 def promised(traces: TraceSet, metric: int) -> npt.NDArray[np.float64]:
-    """Return MaxUsage of all replicas of every tenant together, for one metric."""
+    """Return MaxUsage times the number of replicas of every tenant, for one metric."""
     return traces.max_usage[:, metric].astype(np.float64) * traces.replicas
 
 
-def limit_of(cluster: Cluster, metrics: Sequence[MetricInfo]) -> Floats:
-    """Return the load at which the whole cluster is at its threshold, by metric; infinite without a capacity."""
+def limit_of(cluster: ClusterSection, metrics: Sequence[MetricInfo]) -> Floats:
+    """Return the load at which the whole cluster reaches its threshold, by metric; infinite without a capacity."""
     names = [metric.name for metric in metrics]
     total = [cluster.total_capacity(name) if name in cluster.capacity else np.inf for name in names]
     return np.asarray(cluster.violation_threshold * np.array(total))
 
 
 def first_demand(traces: TraceSet, tenants: int) -> npt.NDArray[Any]:
-    """Return the demand of the first `tenants` tenants in their first step, all replicas together, shape (R,)."""
+    """Return the demand of the first `tenants` tenants in their first step, summed over replicas, shape (R,)."""
     index = traces.series_index[:tenants]
     total = np.zeros(len(traces.metrics))
     replicas = traces.replicas[:tenants].astype(np.int64)

@@ -1,6 +1,6 @@
-"""Events at given times, in an order that is total: by time, then by kind, then by when they were announced.
+"""Events at given times, totally ordered by time, then by kind, then by when they were scheduled.
 
-All times are whole seconds, so that equal times are equal.
+All times are whole seconds, so that equal times compare as equal.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from simpy.events import EventPriority
 
 
 class Kind(IntEnum):
-    """Kinds of events in the order in which they happen at one time.
+    """Kinds of events, in the order in which they happen at one time.
 
-    A replica is metered at the times t with creation < t <= creation + lifetime ([1] section 3.3), so metering comes
-    before departures and arrivals; those who could not be placed try again before others arrive. What is complete at
-    the second at which a node fails is not lost.
+    A replica is metered at the times t with creation < t <= creation + lifetime ([1] section 3.3), so metering precedes
+    departures and arrivals. Unplaced replicas are retried before new tenants arrive. A copy that completes in the
+    second in which a node fails is not lost.
     """
 
     COPY_ENDS = 2
@@ -40,9 +40,9 @@ class At(simpy.Event):
     env
         The simulation.
     time
-        When; not in the past.
+        When; not before the present.
     kind
-        Its place among events of the same time.
+        Its order among events of the same time.
     """
 
     def __init__(self, env: simpy.Environment, time: SimTime, kind: Kind) -> None:

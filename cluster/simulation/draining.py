@@ -1,4 +1,4 @@
-"""What a node that is about to go down for an upgrade asks of its tenants: primaries hand over, replicas leave."""
+"""Draining of nodes before an upgrade: primaries hand over their role, and replicas leave."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plb.model import Role, UpgradeMark
 
 
 class Drains:
-    """What is asked of the tenants on nodes that are drained, and taken back.
+    """Marks replicas on draining nodes, and unmarks them again.
 
     Parameters
     ----------
@@ -22,11 +22,11 @@ class Drains:
         self._tenancies = tenancies
 
     def mark_primaries_on(self, name: str) -> list[Tenancy]:
-        """Ask that the primaries on a node hand over their role; return their tenants."""
+        """Mark the primaries on a node to hand over their role; return their tenants."""
         return self._mark(name, Role.PRIMARY, UpgradeMark.SWAP_OUT, self._tenancies.on(name))
 
     def mark_returns_to(self, name: str, partitions: Iterable[str]) -> list[Tenancy]:
-        """Ask that the primaries of partitions come back to a node; return the tenants for whom they can."""
+        """Mark primaries of partitions to return to a node; return the tenants that have a secondary there."""
         known = [self._tenancies.known[one] for one in partitions if one in self._tenancies.known]
         return self._mark(name, Role.SECONDARY, UpgradeMark.PRIMARY_RETURNS, known)
 
@@ -41,7 +41,7 @@ class Drains:
         return marked
 
     def unmark(self, tenancies: Sequence[Tenancy], name: str) -> list[str]:
-        """Take marks back; return the partitions whose primary is not on the node."""
+        """Remove marks; return the partitions whose primary is not on the node."""
         for tenancy in tenancies:
             self._tenancies.states.marks.pop(tenancy.partition, None)
             self._tenancies.settle(tenancy)
@@ -49,35 +49,35 @@ class Drains:
         return [partition for partition, primary in primaries.items() if primary is None or primary.node != name]
 
     def leave(self, name: str) -> list[Tenancy]:
-        """Let replicas without which there is no quorum leave a node; return the tenants, who miss them from now on."""
+        """Make replicas leave a node where their tenants need all replicas; return these tenants."""
         leaving = [one for one in self._tenancies.on(name) if self._must_leave(one, name)]
         for tenancy in leaving:
-            self._tenancies.tell(
+            self._tenancies.report_replicas(
                 tenancy, [as_leaving(one, name, leaving=True) for one in self._tenancies.described(tenancy)]
             )
         return leaving
 
     def _must_leave(self, tenancy: Tenancy, name: str) -> bool:
-        """Tell whether a tenant that needs all its replicas has them all, one of them on a node."""
+        """Return whether a tenant needs all its replicas, has them all, and has one of them on a node."""
         ready, needs_all = self._tenancies.states.ready(tenancy.partition), tenancy.quorum == tenancy.replicas
-        standing = len(ready) == tenancy.replicas == len(self._tenancies.described(tenancy))
-        return needs_all and standing and any(one.node == name for one in ready)
+        complete = len(ready) == tenancy.replicas == len(self._tenancies.described(tenancy))
+        return needs_all and complete and any(one.node == name for one in ready)
 
     def stay(self, tenancies: Iterable[Tenancy], name: str) -> None:
-        """Let replicas that were to leave a node and found no place stay."""
+        """Let replicas that should leave a node but were not placed elsewhere stay."""
         for tenancy in tenancies:
             described = self._tenancies.described(tenancy)
             if len(described) == tenancy.replicas:
-                self._tenancies.tell(tenancy, [as_leaving(one, name, leaving=False) for one in described])
+                self._tenancies.report_replicas(tenancy, [as_leaving(one, name, leaving=False) for one in described])
 
     def may_go_down(self, name: str) -> bool:
-        """Tell whether no tenant would lose its quorum or a part of it, and no move would fail, if a node went down."""
+        """Return whether no tenant loses its quorum and no move fails if a node goes down."""
         return all(self._can_spare(tenancy, name) for tenancy in self._tenancies.on(name))
 
     def _can_spare(self, tenancy: Tenancy, name: str) -> bool:
         if any(one.leaving for one in self._tenancies.described(tenancy)):
             return False
         ready = self._tenancies.states.ready(tenancy.partition)
-        stands = any(one.node == name for one in ready)
+        has_replica = any(one.node == name for one in ready)
         used = tenancy.replicas > 1 and self._tenancies.serves(tenancy.partition)
-        return not used or not stands or len(ready) - 1 >= tenancy.quorum
+        return not used or not has_replica or len(ready) - 1 >= tenancy.quorum

@@ -1,4 +1,4 @@
-"""From a scenario to an engine that knows the cluster: its metrics, and its nodes in their domains."""
+"""Sets up an engine for a scenario: metrics, and nodes in their domains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.ledger import Floats
 from cluster.simulation.pools import Source
@@ -14,9 +14,9 @@ from plb import Metric, Node, PlacementAndLoadBalancing, UnknownNameError
 
 
 def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
-    """Return the workload's metrics as the engine's, all of equal weight ([1] section 8.2).
+    """Return the workload's metrics as metrics of the engine, all with equal weight ([1] section 8.2).
 
-    A metric without capacity counts in steps of which the largest trace of the history has about 2^10, so that the load
+    A metric without capacity has quanta such that the largest trace of the history has about 2^10 of them. So the load
     of a whole cluster stays within the engine's range.
     """
     _check_metric_names(scenario, source)
@@ -27,7 +27,7 @@ def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
             info.name,
             violation_threshold=threshold,
             trend=info.trend,
-            step=None if info.name in scenario.cluster.capacity else coarse_step(largest[info.name]),
+            quantum=None if info.name in scenario.cluster.capacity else coarse_quantum(largest[info.name]),
             **scenario.metrics.get(info.name, {}),
         )
         for info in source.metrics
@@ -44,16 +44,16 @@ def _check_metric_names(scenario: Scenario, source: Source) -> None:
                 raise UnknownNameError("metric", name, known, place)
 
 
-def coarse_step(largest: float) -> float:
-    """Return the power of two, at most 1, of which `largest` is at least 2^10 steps and below 2^11, if it can be."""
+def coarse_quantum(largest: float) -> float:
+    """Return a power of two of at most 1 such that `largest` is in [2^10, 2^11) quanta, if possible."""
     return min(1.0, 2.0 ** (math.frexp(largest)[1] - 11)) if largest > 0 else 1.0
 
 
-def nodes_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> list[Node]:
-    """Return the nodes; node i is in upgrade domain i mod U and fault domain i mod F, as far as these differ.
+def nodes_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> list[Node]:
+    """Return the nodes; node i is in upgrade domain i mod U and, roughly, in fault domain i mod F.
 
-    Where U and F have a common factor (10 and 5), ``i mod F`` would put each upgrade domain into few fault domains, so
-    the fault domain takes the next place whenever the pairs begin to repeat.
+    If U and F have a common factor (10 and 5), ``i mod F`` would put each upgrade domain into few fault domains. So the
+    fault domain is shifted by one each time the pairs begin to repeat.
     """
     names = {metric.name for metric in metrics}
     width = len(str(cluster.nodes - 1))
@@ -69,14 +69,14 @@ def nodes_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> list[Node]:
     ]
 
 
-def limits_of(cluster: Cluster, metrics: tuple[Metric, ...]) -> tuple[Floats, Floats]:
-    """Return capacities and violation thresholds of all nodes, both (H, R); infinite where there is no capacity."""
+def limits_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> tuple[Floats, Floats]:
+    """Return capacities and violation thresholds of all nodes, both (H, R); infinite without a capacity."""
     capacity = np.array([[row.get(metric.name, np.inf) for metric in metrics] for row in cluster.node_capacities])
     return capacity, capacity * np.array([metric.violation_threshold for metric in metrics])
 
 
 def make_engine(scenario: Scenario, source: Source, policy: str, seed: int) -> PlacementAndLoadBalancing:
-    """Return an engine under a policy, with the nodes in it."""
+    """Return an engine for a policy, with the nodes added."""
     metrics = metrics_of(scenario, source)
     engine = PlacementAndLoadBalancing(scenario.config(policy, metrics), seed=seed, history=source.history)
     for node in nodes_of(scenario.cluster, metrics):

@@ -1,7 +1,7 @@
-"""What the host does when nodes go down: replicas are waited for, given up, and built or started anew elsewhere.
+"""How the simulated cluster handles nodes that go down.
 
-The engine says where replicas go. A replica on a node that is down is waited for; after `rebuild_after_minutes` another
-is built elsewhere. What becomes of its tenant meanwhile stands in `cluster.simulation.tenancies`.
+The host waits for a replica on a node that is down. After `rebuild_after_minutes` the replica is built on another node,
+which the engine selects. `cluster.simulation.tenancies` keeps the state of the tenant meanwhile.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import attrs
 import simpy
 
 from cluster.simulation.causes import FAULT, UPGRADE
-from cluster.simulation.movement import Movement
+from cluster.simulation.movement import ReplicaMovement
 from cluster.simulation.node_states import NodeStates
 from cluster.simulation.record import Recorder
 from cluster.simulation.replica_states import Tenancy, as_leaving
@@ -22,14 +22,14 @@ from plb.model import ReplicaState
 
 
 class FailoverManager:
-    """Takes replicas off nodes that go down, and back.
+    """Removes replicas from nodes that go down, and restores them.
 
     Parameters
     ----------
     env, nodes, tenancies, movement, recorder
-        The run's.
+        The objects of the run.
     rebuild_after
-        Seconds for which a replica on a node that is down is waited for.
+        Seconds to wait for a replica on a node that is down.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class FailoverManager:
         env: simpy.Environment,
         nodes: NodeStates,
         tenancies: Tenancies,
-        movement: Movement,
+        movement: ReplicaMovement,
         recorder: Recorder,
         rebuild_after: float,
     ) -> None:
@@ -51,13 +51,13 @@ class FailoverManager:
     # nodes
 
     def node_lost(self, name: str, cause: str = FAULT) -> list[Tenancy]:
-        """Let a node go down; return the tenants that miss a replica from now on."""
+        """Take a node down; return the tenants that miss a replica from now on."""
         if not self._nodes.lose(name, cause):
             return []
         return [tenancy for tenancy in self._tenancies.on(name) if self._lose(tenancy, Loss(name, cause))]
 
     def node_back(self, name: str, cause: str = FAULT) -> None:
-        """Let a node come back, once nothing keeps it down, with the replicas that were on it and are still wanted."""
+        """Remove one cause of a node's outage; if none is left, the node is up with the replicas it still has."""
         if not self._nodes.regain(name, cause):
             return
         for partition in self._tenancies.states.down_on(name):
@@ -65,31 +65,31 @@ class FailoverManager:
             self._tenancies.settle(self._tenancies.known[partition])
 
     def _lose(self, tenancy: Tenancy, loss: Loss) -> bool:
-        """Let a partition lose what it has on a node; tell whether it misses a replica from now on."""
+        """Take a node from a partition; return whether a replica is missing from now on."""
         tenancies, partition, node = self._tenancies, tenancy.partition, loss.node
         tenancies.latest_loss[partition] = loss
         for record in self._movement.fail(partition, node):
-            self._undo(tenancy, record.move, loss)
-        stands = any(one.node == node and not one.leaving for one in tenancies.described(tenancy))
+            self._end_failed_move(tenancy, record.move, loss)
+        had_replica = any(one.node == node and not one.leaving for one in tenancies.described(tenancy))
         in_build = tenancies.states.of(partition).get(node) is ReplicaState.IN_BUILD
         waited_for = tenancies.stores_copies(tenancy) and tenancies.serves(partition) and not in_build
-        if stands and waited_for:
+        if had_replica and waited_for:
             tenancies.states.set(partition, node, ReplicaState.DOWN, self._now)
-        elif stands:
+        elif had_replica:
             tenancies.drop(tenancy, node)
             if not in_build and tenancies.serves(partition):
                 tenancies.to_restart.setdefault(partition, []).append(loss)
         tenancies.settle(tenancy)
-        return stands and not waited_for
+        return had_replica and not waited_for
 
-    def _undo(self, tenancy: Tenancy, move: Move, loss: Loss) -> None:
-        """Let a move end that fails as one of its nodes is lost: the copy on the other stays, as far as it is one."""
+    def _end_failed_move(self, tenancy: Tenancy, move: Move, loss: Loss) -> None:
+        """End a move that fails because one of its nodes is lost; keep the other copy if it is usable."""
         tenancies, described = self._tenancies, self._tenancies.described(tenancy)
         if move.target == loss.node or (tenancies.stores_copies(tenancy) and len(described) == 2):
             kept = [one for one in described if one.node != move.target]
-            tenancies.tell(tenancy, [as_leaving(one, move.source, leaving=False) for one in kept])
+            tenancies.report_replicas(tenancy, [as_leaving(one, move.source, leaving=False) for one in kept])
             return
-        tenancies.tell(tenancy, [one for one in described if one.node != move.source])
+        tenancies.report_replicas(tenancy, [one for one in described if one.node != move.source])
         if tenancies.stores_copies(tenancy) and move.target is not None:
             tenancies.states.set(tenancy.partition, move.target, ReplicaState.IN_BUILD)
         elif tenancy.stateful:
@@ -98,7 +98,7 @@ class FailoverManager:
     # rebuilding
 
     def give_up_waiting(self) -> list[Tenancy]:
-        """Give replicas up that have been down for too long; return the tenants that miss one from now on."""
+        """Give up replicas that have been down too long; return the tenants that miss a replica from now on."""
         tenancies, found = self._tenancies, {}
         for partition, node in tenancies.states.down_until(self._now - self._rebuild_after):
             tenancy = tenancies.known[partition]
@@ -108,7 +108,7 @@ class FailoverManager:
         return list(found.values())
 
     def build(self, added: Iterable[Move]) -> None:
-        """Let new replicas of tenants that were placed before be built, or start where there is nothing to copy."""
+        """Build new replicas of tenants that were placed before, or start them if there is nothing to copy."""
         moves = [move for move in added if self._tenancies.serves(move.partition)]
         for move in moves:
             self._begin(move)
@@ -121,7 +121,7 @@ class FailoverManager:
         leaving = [one.node for one in tenancies.described(tenancy) if one.leaving]
         left = next((node for node in leaving if not self._movement.is_left(move.partition, node)), None)
         if left is not None:
-            self._movement.follow(_as_move(move, Loss(left, UPGRADE)))
+            self._movement.note(_as_move(move, Loss(left, UPGRADE)))
         elif tenancies.stores_copies(tenancy):
             tenancies.states.set(move.partition, move.target, ReplicaState.IN_BUILD)
         elif tenancies.to_restart.get(move.partition):
@@ -130,6 +130,6 @@ class FailoverManager:
 
 
 def _as_move(added: Move, loss: Loss) -> Move:
-    """Return the move that the adding of a replica is, which stood on a node that it has to leave or that is lost."""
+    """Return the addition of a replica as a move from the node that the replica has to leave or lost."""
     reason = attrs.evolve(added.reason, rule=loss.cause, node=loss.node)
     return attrs.evolve(added, kind=MoveKind.MOVE, source=loss.node, reason=reason)

@@ -1,4 +1,4 @@
-"""When which node is down: drawn before any policy runs, so that all policies face the same faults."""
+"""When each node is down. Faults are sampled before any policy runs, so that all policies face the same faults."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from cluster.simulation.streams import stream
 from plb import Node, UnknownNameError
 
 Interval = tuple[int, int]
-"""Seconds since the start: the first of a fault, and the first after it."""
+"""Seconds since the start: the first second of a fault, and the first after it."""
 
 
 @attrs.frozen(order=True)
 class NodeEvent:
-    """A node that goes down or comes back.
+    """A node goes down or comes back.
 
     Parameters
     ----------
     time
         Seconds since the start.
     goes_down
-        Whether it goes down; at one time nodes come back before others go down.
+        Whether it goes down; nodes come back before others go down at the same time.
     node
         Its name.
     """
@@ -37,7 +37,7 @@ class NodeEvent:
 
 
 def make_faults(scenario: Scenario, nodes: Sequence[Node], repeat: int = 0) -> list[NodeEvent]:
-    """Return when nodes go down and come back in one repeat, in the order of time.
+    """Return when nodes go down and come back in one repeat, ordered by time.
 
     A node is down while any of its faults lasts.
 
@@ -52,8 +52,8 @@ def make_faults(scenario: Scenario, nodes: Sequence[Node], repeat: int = 0) -> l
     for index, node in enumerate(nodes):
         intervals = [*_listed(faults, node, end)]
         if faults.days_between_crashes is not None:
-            intervals += _by_chance(faults, end, stream(scenario.run.seed, "faults", repeat, index))
-        for begin, after in _joined(intervals):
+            intervals += _random_crashes(faults, end, stream(scenario.run.seed, "faults", repeat, index))
+        for begin, after in _merged(intervals):
             if begin <= end:
                 events += [NodeEvent(begin, True, node.name), NodeEvent(after, False, node.name)]
     return sorted(events)
@@ -73,12 +73,12 @@ def _check_names(faults: Faults, nodes: Sequence[Node]) -> None:
 
 
 def _path_of(outage: Outage) -> tuple[str, ...]:
-    """Return the domain that fails as a tuple of names from the top level down."""
+    """Return the path of the domain that fails, from the top level down."""
     return tuple(part for part in outage.fault_domain.removeprefix("fd:").split("/") if part)
 
 
 def _listed(faults: Faults, node: Node, end: int) -> Iterator[Interval]:
-    """Yield the faults of a node that the scenario lists, those of a flapping one up to the end of the run."""
+    """Yield the faults of a node that the scenario lists; flapping stops at the end of the run."""
     for crash in faults.crashes:
         if crash.node == node.name:
             yield _interval(crash.at_hours, crash.hours)
@@ -93,8 +93,8 @@ def _listed(faults: Faults, node: Node, end: int) -> Iterator[Interval]:
                 yield _interval(begin + number * cycle, flapping.down_minutes / 60.0)
 
 
-def _by_chance(faults: Faults, end: int, rng: np.random.Generator) -> Iterator[Interval]:
-    """Yield the crashes of one node by chance."""
+def _random_crashes(faults: Faults, end: int, rng: np.random.Generator) -> Iterator[Interval]:
+    """Yield sampled crashes of one node."""
     assert faults.days_between_crashes is not None
     now = 0.0
     while True:
@@ -116,8 +116,8 @@ def _repair_seconds(faults: Faults, rng: np.random.Generator) -> float:
     return float(rng.lognormal(math.log(mean) - sigma**2 / 2, sigma))
 
 
-def _joined(intervals: Sequence[Interval]) -> Iterator[Interval]:
-    """Yield intervals as unions of those that overlap or touch."""
+def _merged(intervals: Sequence[Interval]) -> Iterator[Interval]:
+    """Yield the unions of intervals that overlap or touch."""
     begin, after = -1, -1
     for first, last in sorted(intervals):
         if first > after:
@@ -130,6 +130,6 @@ def _joined(intervals: Sequence[Interval]) -> Iterator[Interval]:
 
 
 def _interval(begin: float, hours: float) -> Interval:
-    """Return a fault of some hours in whole seconds, one at least."""
+    """Return a fault of some hours in whole seconds, at least one."""
     first = round(begin * 3600.0)
     return first, max(first + 1, round((begin + hours) * 3600.0))

@@ -1,4 +1,4 @@
-"""Demand that grows for a while beyond what the traces say."""
+"""Temporary growth of demand beyond the traces."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from workloads.trace import TraceSet
 
 
 def check_classes(growths: Iterable[Growth], traces: TraceSet) -> None:
-    """Raise `UnknownNameError` if a growth is for a class that no tenant has."""
+    """Raise `UnknownNameError` if no tenant has the class of a growth."""
     for growth in growths:
         if not any(fnmatchcase(name, growth.tenant_class) for name in traces.classes):
             raise UnknownNameError("tenant class", growth.tenant_class, traces.classes, "workload.growth")
 
 
 def factors(growths: Iterable[Growth], traces: TraceSet) -> Floats:
-    """Return what the demand of each tenant is multiplied by, (T,), while all of `growths` go on."""
+    """Return the factor on the demand of each tenant, (T,), while all of `growths` are active."""
     of_class = np.ones(len(traces.classes))
     for growth in growths:
         matches = [fnmatchcase(name, growth.tenant_class) for name in traces.classes]

@@ -1,4 +1,4 @@
-"""Who stands where and what it uses: arrays in step with the engine's rows, so that metering is one vectorised step."""
+"""The nodes and demand of all replicas, as arrays parallel to the engine's rows, for vectorised metering."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ NOWHERE = -1
 
 @attrs.frozen(eq=False)
 class Metering:
-    """What was metered at one time; m ends of replicas, H nodes, R metrics.
+    """The result of one metering, for m ends of replicas, H nodes and R metrics.
 
     Parameters
     ----------
     rows
-        (m,) engine indices of the metered ends.
+        (m,) engine rows of the metered ends.
     demand
         (m, R) demand of each, in user units.
     reported
-        (m, R) what the engine is told: the demand, or what an oracle foretells.
+        (m, R) load reported to the engine: the demand, or the prediction of an oracle.
     standing
-        (H, R) load of the replicas that stand on each node, without departing ends.
+        (H, R) load of the replicas on each node, without departing ends.
     departing
         (H, R) load of the departing ends of moves under way.
     foretold
-        (H, R) load of the replicas that stand on each node, as reported.
+        (H, R) reported load of the replicas on each node, without departing ends.
     """
 
     rows: Ints
@@ -53,18 +53,18 @@ class Metering:
 class Ledger:
     """The replicas of the simulated cluster, one row for each row of the engine.
 
-    The engine alone decides where replicas stand; `refresh` copies that for one partition.
+    The engine holds the placement; `refresh` copies that of one partition.
 
     Parameters
     ----------
     engine
-        The engine, with all nodes in it.
+        The engine, with all nodes added.
     nodes
         Names of the nodes.
     sequence
-        The tenants; a partition is named like its tenant.
+        The tenants; a partition has the name of its tenant.
     oracle
-        Foretells demand; None: what is reported is the present demand.
+        Predicts demand; None: the present demand is reported.
     """
 
     def __init__(
@@ -79,21 +79,21 @@ class Ledger:
         self._node_count = len(nodes)
         self._rows: dict[str, list[int]] = {}
         self.growth: Floats = np.ones(len(sequence.arrival))
-        """(T,) what the demand of each tenant is multiplied by at present."""
+        """(T,) present factor on the demand of each tenant."""
         self._is_down: npt.NDArray[np.bool_] = np.zeros(len(nodes), np.bool_)
         traces = sequence.traces
         self._step = round(traces.step_seconds)
         self._series = traces.series_start[:-1][np.maximum(traces.series_index, 0)]
         self._allocate(1024)
 
-    def _allocate(self, room: int) -> None:
-        self.node: Ints = np.full(room, NOWHERE, np.int64)
-        self.tenant: Ints = np.zeros(room, np.int64)
-        self.leaving: npt.NDArray[np.bool_] = np.zeros(room, np.bool_)
-        self._start: Ints = np.zeros(room, np.int64)
+    def _allocate(self, length: int) -> None:
+        self.node: Ints = np.full(length, NOWHERE, np.int64)
+        self.tenant: Ints = np.zeros(length, np.int64)
+        self.leaving: npt.NDArray[np.bool_] = np.zeros(length, np.bool_)
+        self._start: Ints = np.zeros(length, np.int64)
 
     def refresh(self, partition: str, tenant: int) -> None:
-        """Take over from the engine where the replicas of a partition stand."""
+        """Copy the placement of a partition from the engine."""
         self.drop(partition)
         placed = self._engine.replicas(partition)
         for replica in placed:
@@ -106,7 +106,7 @@ class Ledger:
         self._rows[partition] = [replica.index for replica in placed]
 
     def set_down(self, node: str, *, down: bool) -> None:
-        """Note whether a node is down: nothing is metered there then."""
+        """Set whether a node is down; nothing is metered on a node that is down."""
         self._is_down[self._node_index[node]] = down
 
     def partitions_on(self, node: str) -> list[str]:
@@ -115,7 +115,7 @@ class Ledger:
         return [str(self._sequence.traces.tenant[tenant]) for tenant in tenants.tolist()]
 
     def drop(self, partition: str) -> None:
-        """Forget the rows of a partition."""
+        """Remove the rows of a partition."""
         for row in self._rows.pop(partition, ()):
             self.node[row] = NOWHERE
 
@@ -126,40 +126,40 @@ class Ledger:
             array[: len(values)] = values
 
     def demand(self, rows: Ints, now: int) -> npt.NDArray[Any]:
-        """Return the demand of rows in the step that ends at `now` or holds it, shape (m, R), user units."""
-        return self._at_present(self._sequence.traces.values, rows, now)
+        """Return the demand of rows in the step that contains or ends at `now`, shape (m, R), user units."""
+        return self._present_step(self._sequence.traces.values, rows, now)
 
-    def _at_present(self, of_samples: npt.NDArray[Any], rows: Ints, now: int) -> npt.NDArray[Any]:
-        """Return what rows have of (N, R) values by sample in the step that they are in, grown as demand is, (m, R)."""
+    def _present_step(self, of_samples: npt.NDArray[Any], rows: Ints, now: int) -> npt.NDArray[Any]:
+        """Return (N, R) values by sample for the present step of rows, times growth, (m, R)."""
         traces, tenant = self._sequence.traces, self.tenant[rows]
         age = now - self._sequence.arrival[tenant]
         step = np.clip((age - 1) // self._step, 0, traces.lifetime_steps[tenant] - 1)
         return np.asarray(of_samples[self._start[rows] + step] * self.growth[tenant][:, None])
 
-    def _foretold(self, rows: Ints, demand: Floats, now: int) -> Floats:
-        """Return what the oracle says of rows, (m, R): their present demand where it does not know them yet."""
+    def _reported(self, rows: Ints, demand: Floats, now: int) -> Floats:
+        """Return the load to report for rows, (m, R): the prediction, or the demand of tenants that are too new."""
         if self._oracle is None:
             return demand
         known = self._oracle.knows(now - self._sequence.arrival[self.tenant[rows]])
-        return np.where(known[:, None], self._at_present(self._oracle.highest, rows, now), demand)
+        return np.where(known[:, None], self._present_step(self._oracle.highest, rows, now), demand)
 
     def size(self, partition: str, node: str, now: int, metric: int) -> float:
-        """Return the demand of the replica of a partition that stands on a node, for one metric."""
+        """Return the demand of a partition's replica on a node, for one metric."""
         index = self._node_index[node]
         rows = [row for row in self._rows[partition] if self.node[row] == index and not self.leaving[row]]
         return float(self.demand(np.array(rows[:1], np.int64), now)[0, metric])
 
     def meter(self, now: int) -> Metering:
-        """Meter all replicas on nodes that are up, and both ends of moves under way."""
+        """Meter all replicas on nodes that are up; moves under way count at both ends."""
         rows = np.flatnonzero((self.node != NOWHERE) & ~self._is_down[self.node])
         demand = self.demand(rows, now).astype(np.float64)
-        reported = self._foretold(rows, demand, now)
+        reported = self._reported(rows, demand, now)
         standing, departing = self._by_node(rows, demand)
         foretold = standing if reported is demand else self._by_node(rows, reported)[0]
         return Metering(rows, demand, reported, standing, departing, foretold)
 
     def _by_node(self, rows: Ints, demand: Floats) -> Floats:
-        """Return the demand of the rows of each node that stand there, and of those that depart, (2, H, R)."""
+        """Return the demand on each node of replicas that stay and of those that depart, (2, H, R)."""
         cell = self.node[rows] + self._node_count * self.leaving[rows]
         columns = [np.bincount(cell, demand[:, r], 2 * self._node_count) for r in range(demand.shape[1])]
         return np.asarray(np.column_stack(columns).reshape(2, self._node_count, demand.shape[1]), np.float64)

@@ -1,4 +1,4 @@
-"""Moves that take time: data are copied, both ends load their nodes, and a primary's move interrupts service."""
+"""Moves that take time: data are copied, both nodes carry the load, and a move of a primary interrupts service."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from typing import Any
 
 import simpy
 
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.ledger import Ledger
-from cluster.simulation.move_record import MoveRecord
-from cluster.simulation.record import Recorder
+from cluster.simulation.record import MoveRecord, Recorder
 from plb import Move, MoveKind, PlacementAndLoadBalancing, Plan
 from plb.model import Role
 
 GBIT_PER_GB = 8.0
 COPIED_METRICS = ("disk", "memory")
-"""A move copies the replica's disk; where the workload has no such metric, its memory."""
+"""A move copies the replica's disk, or its memory if the workload has no disk metric."""
 
 
-class Movement:
+class ReplicaMovement:
     """Carries out plans in the simulated cluster.
 
     Parameters
     ----------
     env, engine, ledger, recorder
-        The run's.
+        The objects of the run.
     cluster
-        Bandwidth and interruption.
+        Bandwidth and length of an interruption.
     """
 
     def __init__(
@@ -38,7 +37,7 @@ class Movement:
         engine: PlacementAndLoadBalancing,
         ledger: Ledger,
         recorder: Recorder,
-        cluster: Cluster,
+        cluster: ClusterSection,
     ) -> None:
         self._env, self._engine, self._ledger, self._recorder = env, engine, ledger, recorder
         self._availability = recorder.availability
@@ -50,17 +49,17 @@ class Movement:
         self._under_way: dict[str, list[MoveRecord]] = {}
 
     def take(self, partition: str, tenant: int) -> None:
-        """Take charge of a tenant whose replicas stand without having been placed."""
+        """Register a tenant whose replicas are on nodes from the start."""
         self._tenant_of[partition] = tenant
         self._ledger.refresh(partition, tenant)
 
     def start(self, plan: Plan, arrivals: Mapping[str, int]) -> None:
-        """Start all moves of a plan; they stand on their targets from now on, and depart from their sources.
+        """Start all moves of a plan: replicas are on their targets from now on, and depart from their sources.
 
         Parameters
         ----------
         arrivals
-            Tenants by partition whose replicas the plan may place for the first time.
+            Row of each tenant, by partition, that the plan may place for the first time.
         """
         self._tenant_of.update(arrivals)
         sizes = [self._size(move) for move in plan.moves]
@@ -71,23 +70,23 @@ class Movement:
             if move.kind in (MoveKind.MOVE, MoveKind.SWAP, MoveKind.PROMOTE):
                 self._begin(move, size)
 
-    def follow(self, move: Move) -> None:
-        """Start to copy a replica whose new place has been told to the engine already."""
+    def note(self, move: Move) -> None:
+        """Start the copy of a replica whose new node the engine has already."""
         assert move.target is not None
         self._begin(move, self._size_on(move.partition, move.target))
 
     def cancel(self, partition: str, now: int) -> None:
-        """End the copies of a tenant who departs."""
+        """End the copies of a tenant that departs."""
         for record in self._under_way.pop(partition, ()):
             record.ended, record.outcome = now, "departed"
         del self._tenant_of[partition]
 
     def is_left(self, partition: str, node: str | None) -> bool:
-        """Tell whether a copy of a partition from a node is under way."""
+        """Return whether a copy of a partition from a node is under way."""
         return any(record.move.source == node for record in self._under_way.get(partition, ()))
 
     def fail(self, partition: str, node: str) -> list[MoveRecord]:
-        """End the copies of a partition from or to a node that is lost, and return their records."""
+        """End the copies of a partition from or to a lost node, and return their records."""
         failed = [
             record for record in self._under_way.get(partition, ()) if node in (record.move.source, record.move.target)
         ]
@@ -97,7 +96,7 @@ class Movement:
         return failed
 
     def copy_seconds(self, partition: str, node: str) -> int:
-        """Return how long it takes to copy what the replica of a partition on a node holds now."""
+        """Return how long it takes to copy the present data of a partition's replica on a node."""
         return math.ceil(self._size_on(partition, node) / self._gb_per_second)
 
     def _size_on(self, partition: str, node: str) -> float:

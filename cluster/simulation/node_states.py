@@ -1,4 +1,4 @@
-"""How the nodes of a run are: up, down for a cause or several, or about to go down; the engine is told of it."""
+"""The state of each node: up, down for one or more causes, or draining. Changes are reported to the engine."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class NodeStates:
     Parameters
     ----------
     env, engine, ledger, recorder
-        The run's.
+        The objects of the run.
     nodes
         The nodes, all up.
 
     Attributes
     ----------
     nodes
-        The nodes by name, as they are when they are up.
+        The nodes by name, in the state up.
     why_down
-        By node that is down, all that keeps it down.
+        For each node that is down, all causes that keep it down.
     draining
-        Nodes that take no replica any more, as they are about to go down.
+        Nodes that accept no replicas because they are about to go down.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class NodeStates:
         return frozenset(self.why_down)
 
     def lose(self, name: str, cause: str) -> bool:
-        """Note what keeps a node down; return whether it was up until now."""
+        """Add a cause that keeps a node down; return whether it was up before."""
         self._recorder.node_faults += cause == FAULT
         causes = self.why_down.setdefault(name, [])
         causes.append(cause)
@@ -63,7 +63,7 @@ class NodeStates:
         return True
 
     def regain(self, name: str, cause: str) -> bool:
-        """Note what keeps a node down no more; return whether it is up from now on, as nothing else does."""
+        """Remove a cause that keeps a node down; return whether the node is up now."""
         self.why_down[name].remove(cause)
         if self.why_down[name]:
             return False
@@ -72,24 +72,24 @@ class NodeStates:
         return True
 
     def begin_drain(self, name: str) -> None:
-        """Let a node take no replica any more, as it is about to go down."""
+        """Stop placing replicas on a node that is about to go down."""
         self.draining.add(name)
-        self._tell(name)
+        self._report_node(name)
 
     def end_drain(self, name: str) -> None:
-        """Let a node take replicas again."""
+        """Allow replicas on a node again."""
         self.draining.discard(name)
-        self._tell(name)
+        self._report_node(name)
 
     def _note_change(self, name: str, cause: str, *, down: bool) -> None:
         self._recorder.node_events.append((int(self._env.now), name, down, cause))
         self._ledger.set_down(name, down=down)
-        self._tell(name)
+        self._report_node(name)
 
-    def _tell(self, name: str) -> None:
-        """Tell the engine how a node is."""
+    def _report_node(self, name: str) -> None:
+        """Report the state of a node to the engine."""
         node = attrs.evolve(self.nodes[name], up=name not in self.why_down)
         if name in self.draining and node.up:
-            status = DeactivationStatus.SAFETY_CHECK_COMPLETE  # before that, new replicas may still be placed there
+            status = DeactivationStatus.SAFETY_CHECK_COMPLETE  # in earlier states the node still accepts new replicas
             node = attrs.evolve(node, deactivation_intent=DeactivationIntent.RESTART, deactivation_status=status)
         self._engine.update_node(node, now=int(self._env.now))

@@ -1,8 +1,8 @@
-"""Exact predictions of demand, as an upper bound on what predictions are worth ([1] section 8.2).
+"""Exact predictions of demand, an upper bound on the value of predictions ([1] section 8.2).
 
-A predictor has to observe a tenant for a while, so the oracle speaks only of tenants who arrived long enough ago. What
-it foretells is reported to the engine instead of the present demand, and the engine acts on it as on any load: it also
-moves replicas off nodes that are foretold to be short. What nodes really carry decides whether that was a violation.
+A real predictor observes a tenant for a while first, so the oracle covers only tenants of a minimum age. Its
+predictions are reported to the engine in place of the present demand, and the engine treats them as any load: it also
+moves replicas off nodes with a predicted shortage. The true load decides whether that is a violation.
 """
 
 from __future__ import annotations
@@ -15,22 +15,21 @@ from workloads.trace import TraceSet
 
 
 class Oracle:
-    """The largest demand of the hours to come.
+    """The largest demand within the coming hours.
 
     Parameters
     ----------
     traces
         The tenants.
     hours
-        How far it sees beyond the present step; it does not foresee growth of whole classes
-        (`cluster.simulation.growth`).
+        Horizon beyond the present step. Growth of whole classes (`cluster.simulation.growth`) is not predicted.
     after_hours
-        Age from which on it speaks of a tenant.
+        Minimum age of a tenant.
 
     Attributes
     ----------
     highest
-        For every sample of the traces, the largest from there on, as far as it sees, shape (N, R).
+        For each sample of the traces, the maximum from it to the horizon, shape (N, R).
     """
 
     def __init__(self, traces: TraceSet, hours: float, after_hours: float) -> None:
@@ -39,5 +38,5 @@ class Oracle:
         self.highest = highest_ahead(traces.values, traces.series_start, steps)
 
     def knows(self, age: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Tell of ages in seconds, (m,), whether the oracle speaks of such tenants."""
+        """Return for ages in seconds, (m,), whether the oracle covers such tenants."""
         return np.asarray(age >= self._after)

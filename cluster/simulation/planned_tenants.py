@@ -1,4 +1,4 @@
-"""Tenants that a plan of `plb provision` places: read, checked, and brought onto the nodes of the cluster."""
+"""Tenants from a plan of `plb provision`: reads and checks the plan, and maps its nodes to those of the cluster."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from workloads.provisioning.source import parse_nodes
 from workloads.provisioning.tenants import PlannedTenants, tenants_of_plan
 
 FAULTS_SHOWN = 3
-"""Of a plan that is refused."""
+"""Number of faults that the message about an invalid plan lists."""
 
 Ints = npt.NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
 class PlanPool:
-    """The tenants of a plan, and the nodes on which they stand.
+    """The tenants of a plan, and their nodes.
 
     Parameters
     ----------
     tenants
-        Them.
+        The tenants.
     place
-        (N,) node of the cluster for each node of the plan, numbered as in `PlannedTenants`.
+        (N,) node of the cluster for each node of the plan, in the order of `PlannedTenants`.
     """
 
     tenants: PlannedTenants
@@ -39,14 +39,14 @@ class PlanPool:
 
 
 def read_plan_pool(scenario: Scenario) -> PlanPool:
-    """Read the plan of a scenario, and find the nodes of the cluster for those of the plan.
+    """Read the plan of a scenario, and map the nodes of the plan to those of the cluster.
 
     Raises
     ------
     ScenarioError
-        A file is not named, the plan has faults, or the cluster lacks nodes that it needs.
+        A file is not given, the plan has faults, or the cluster has too few or too small nodes.
     TraceError, InvalidValueError, ConflictError
-        As `read_instance` and `read_plan` do.
+        As raised by `read_instance` and `read_plan`.
     """
     workload = scenario.workload
     for name, what in (("path", "the instance that was planned"), ("plan", "the file of the plan")):
@@ -61,42 +61,42 @@ def read_plan_pool(scenario: Scenario) -> PlanPool:
         more = f" (and {len(faults) - FAULTS_SHOWN:,} more faults)" if len(faults) > FAULTS_SHOWN else ""
         raise _refusal(scenario, "workload.plan", f"{workload.plan}: {'; '.join(faults[:FAULTS_SHOWN])}{more}")
     place = _places(scenario, plan)
-    # an oracle looks beyond the end of the run
+    # the oracle reads demand beyond the end of the run
     hours = 24.0 * scenario.run.days + workload.oracle_hours
     step = scenario.cluster.metering_minutes * 60
     return PlanPool(tenants_of_plan(plan, plan_hours=workload.plan_hours, hours=hours, step_seconds=step), place)
 
 
 def used_kinds(plan: ProvisioningPlan) -> list[tuple[int, NodeSpec]]:
-    """Return how many nodes of each kind a plan uses, and what they have in user units; kinds without any left out."""
+    """Return how many nodes of each kind a plan uses, and their capacity in user units; unused kinds are omitted."""
     used = np.bincount(plan.kind, minlength=len(plan.instance.nodes)).tolist()
     return [(count, node) for count, node in zip(used, user_nodes(plan.instance), strict=True) if count]
 
 
 def _places(scenario: Scenario, plan: ProvisioningPlan) -> Ints:
-    """Return the node of the cluster for each node of a plan: the first ones of the kind that stands for its type.
+    """Return the node of the cluster for each node of a plan: the first nodes of the kind that matches its type.
 
-    The kinds of the cluster stand for the types in use, in order; a kind may have nodes to spare.
+    The kinds of the cluster match the used types in order; a kind may have more nodes than the plan uses.
     """
-    there = [(first, nodes, capacity) for first, nodes, capacity in _kinds(scenario) if nodes]
+    kinds = [(first, nodes, capacity) for first, nodes, capacity in _kinds(scenario) if nodes]
     places = []
     for number, (needed, spec) in enumerate(used_kinds(plan)):
         item = f"node type {spec.name}"
-        if number >= len(there) or there[number][1] < needed:
-            found = there[number][1] if number < len(there) else 0
+        if number >= len(kinds) or kinds[number][1] < needed:
+            found = kinds[number][1] if number < len(kinds) else 0
             message = f"{item}: the plan needs {needed:,} nodes, kind {number + 1} of the cluster has {found:,}"
             raise _refusal(scenario, "cluster.groups" if number else "cluster.nodes", message)
-        first, _, capacity = there[number]
+        first, _, capacity = kinds[number]
         for resource, value in zip(plan.instance.resources, spec.capacity, strict=True):
             if capacity.get(resource, np.inf) < value:
-                message = f"{item}: the plan counts on {value:g} {resource}, the cluster has {capacity[resource]:g}"
+                message = f"{item}: the plan requires {value:g} {resource}, the cluster has {capacity[resource]:g}"
                 raise _refusal(scenario, "cluster.groups" if number else "cluster.capacities", message)
         places.append(first + np.arange(needed))
     return np.concatenate(places)
 
 
 def _kinds(scenario: Scenario) -> Iterator[tuple[int, int, dict[str, float]]]:
-    """Yield the first node of each kind of nodes of the cluster, their number and their capacity."""
+    """Yield the first node, the number of nodes and the capacity of each kind of the cluster's nodes."""
     first = 0
     for nodes, capacity in scenario.cluster.kinds:
         yield first, nodes, dict(capacity)

@@ -1,4 +1,4 @@
-"""Where the tenants of a run come from: past ones for the demand history, others to simulate, never the same."""
+"""Sources of tenants: past tenants for the demand history and disjoint ones to simulate."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from cluster.simulation.planned_tenants import PlanPool
 
 SIMULATION_BLOCKS = 4096
-"""Blocks of tenants that a synthetic region offers to a run; a million tenants."""
+"""Number of blocks of tenants that a synthetic region offers to a run; about a million tenants."""
 
 
 class TenantPool(Protocol):
-    """Tenants that may be simulated."""
+    """Tenants to simulate."""
 
     def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
-        """Yield all tenants in random order, each once, some at a time."""
+        """Yield all tenants in random order, each once, in batches."""
 
 
 @attrs.frozen
 class RegionPool:
-    """The tenants of a synthetic region that are not in the history; they are generated when they are drawn.
+    """The tenants of a synthetic region outside the history, generated on demand.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class RegionPool:
     seed
         Seed of the region.
     first_tenant
-        Number of the first tenant of the pool; a multiple of the block.
+        Number of the first tenant of the pool; a multiple of the block size.
     """
 
     region: RegionParameters
@@ -51,7 +51,7 @@ class RegionPool:
     first_tenant: int
 
     def batches(self, rng: np.random.Generator) -> Iterator[TraceSet]:
-        """Yield whole blocks in random order, each shuffled; tenants are independent of their number."""
+        """Yield whole blocks in random order, each shuffled; all blocks have the same distribution."""
         from workloads.regions import BLOCK, generate
 
         used: set[int] = set()
@@ -70,7 +70,7 @@ class TracePool:
     Parameters
     ----------
     traces
-        Them.
+        The traces.
     """
 
     traces: TraceSet
@@ -97,9 +97,9 @@ class Source:
     history_families
         Families of the past tenants (see `workloads.trace.TraceSet`).
     pool
-        The tenants to simulate: drawn by chance, or those of a plan.
+        The tenants to simulate: a pool to sample from, or those of a plan.
     split
-        How the two were kept apart; plain values for the results.
+        How history and simulated tenants were separated, as plain values for the results.
     """
 
     metrics: tuple[MetricInfo, ...]
@@ -111,7 +111,7 @@ class Source:
 
 
 def read_source(scenario: Scenario) -> Source:
-    """Read or generate what a scenario's workload names."""
+    """Read or generate the workload of a scenario."""
     workload = scenario.workload
     if workload.kind == "plan":
         source = _from_plan(scenario)
@@ -168,7 +168,7 @@ def _from_traces(workload: Workload) -> Source:
         message = f"{traces.tenants} tenants cannot be split into history and simulation; use more traces"
         raise ScenarioError("scenario", [ScenarioProblem("workload.history_share", message)])
     split = {
-        "rule": "families of tenants drawn at random into history and simulation (workloads.trace.split_tenants)",
+        "rule": "families of tenants sampled at random into history and simulation (workloads.trace.split_tenants)",
         "traces": workload.kind,
         "traces_digest": digest_of_traces(traces),
         "trace_seed": workload.trace_seed,
@@ -186,7 +186,7 @@ def _from_plan(scenario: Scenario) -> Source:
     pool = read_plan_pool(scenario)
     traces, workload = pool.tenants.traces, scenario.workload
     split = {
-        "rule": "none: demand of a plan is known ahead, so the history has the curve of each application",
+        "rule": "none: the demand of a plan is known in advance, so the history has the curve of each application",
         "instance": workload.path,
         "plan": workload.plan,
         "traces_digest": digest_of_traces(traces),
@@ -198,7 +198,7 @@ def _from_plan(scenario: Scenario) -> Source:
 
 
 def digest_of_traces(traces: TraceSet) -> str:
-    """Return the SHA-256 of all that traces say, in hexadecimal digits."""
+    """Return the SHA-256 of the contents of traces, in hexadecimal digits."""
     found = sha256()
     for name, value in attrs.asdict(traces, recurse=False).items():
         plain = value.tolist() if isinstance(value, np.ndarray) and value.dtype.hasobject else value
@@ -209,7 +209,7 @@ def digest_of_traces(traces: TraceSet) -> str:
 
 
 def read_traces_of(workload: Workload) -> TraceSet:
-    """Return the real traces that a workload names."""
+    """Read the real traces of a workload."""
     if workload.path is None:
         message = f"kind = {workload.kind!r} reads traces: give their directory here or with --traces"
         raise ScenarioError("scenario", [ScenarioProblem("workload.path", message)])

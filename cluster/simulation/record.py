@@ -1,4 +1,4 @@
-"""What a run leaves behind: rows as they come, tables and totals at the end."""
+"""The record of a run: collects moves, upgrades and violations, and returns tables and totals at the end."""
 
 from __future__ import annotations
 
@@ -12,24 +12,94 @@ import numpy as np
 import polars as pl
 
 from cluster.simulation.availability import Availability
+from cluster.simulation.causes import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION
 from cluster.simulation.ledger import Floats
-from cluster.simulation.move_record import MoveRecord
 from cluster.simulation.run_tables import frame_of, frame_of_rows
 from cluster.simulation.tenants import TenantSequence
-from cluster.simulation.upgrade_record import UpgradeRecord
-from cluster.simulation.violations import Outcome, Shortage
+from cluster.simulation.violations import NodeShortage, ViolationOutcome
 from plb import Node
-from plb.model.move import Move, MoveKind
+from plb.model.move import Move, MoveKind, Phase
 from plb.model.plan import Energy, Plan
 from plb.model.unplaced import Unplaced
 
+CAUSES = {"capacity": VIOLATION, "eviction": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
+"""Cause of a move by the rule behind it; any other rule is its own cause."""
+
+
+@attrs.define(eq=False)
+class MoveRecord:
+    """A move of a replica between nodes, under way or ended.
+
+    Parameters
+    ----------
+    started, ended
+        Seconds since the start; `ended` is None until the move ends.
+    move
+        The engine's move.
+    copied_gb
+        Data to copy, GB.
+    outcome
+        ``"completed"``, ``"departed"`` (the tenant left first), ``"failed"`` (a node was lost) or ``"under way"``.
+    """
+
+    started: int
+    move: Move
+    copied_gb: float
+    ended: int | None = None
+    outcome: str = "under way"
+
+    @property
+    def cause(self) -> str:
+        """The cause: one of `cluster.simulation.causes`, or the rule behind the move."""
+        reason = self.move.reason
+        return BALANCING if reason.phase is Phase.BALANCING else CAUSES.get(reason.rule, reason.rule)
+
+    @property
+    def why(self) -> str:
+        """The reason in words."""
+        reason = self.move.reason
+        return f"node {reason.node} went down" if reason.rule == FAULT else str(reason)
+
+    @property
+    def is_failover(self) -> bool:
+        """Whether it is a failover: every move except those of balancing."""
+        return self.move.reason.phase is not Phase.BALANCING
+
+
+@attrs.define(eq=False)
+class UpgradeRecord:
+    """A step of an upgrade: one domain that is upgraded or rolled back.
+
+    Parameters
+    ----------
+    upgrade
+        Number of the upgrade, from 0.
+    domain
+        The upgrade domain.
+    begin, end
+        Seconds since the start; `end` is None until the step ends.
+    rolls_back
+        Whether the domain returns to its previous version.
+    outcome
+        ``"healthy"``, ``"unhealthy"``, ``"unsafe"`` (a tenant would have lost its quorum for too long) or
+        ``"under way"``.
+    """
+
+    upgrade: int
+    domain: str
+    begin: int
+    end: int | None = None
+    rolls_back: bool = False
+    outcome: str = "under way"
+
+
 SLOWEST_PLANS = 20
-"""Plans whose seconds are kept."""
+"""Number of plans whose seconds are kept."""
 
 
 @attrs.frozen
 class SlowPlan:
-    """How long a plan took.
+    """The time that a plan took.
 
     Parameters
     ----------
@@ -50,18 +120,17 @@ class RunResult:
     Parameters
     ----------
     policy, repeat
-        Which run.
+        Policy and number of the repeat.
     tables
         Data frames by name (see `cluster.simulation.run_tables`).
     totals
-        Figures of the run, free of timings.
+        Figures of the run, without timings.
     timings
         Wall-clock seconds by part, without compilation; not reproducible.
     slowest
-        Wall-clock seconds of the plans that took longest, the slowest first, by their row in the table of plans; not
-        reproducible either.
+        Wall-clock seconds of the slowest plans by their row in the table of plans, the slowest first; not reproducible.
     complete
-        False if the run was interrupted; tables and totals then cover the time until then.
+        False if the run was interrupted; tables and totals then end at the interruption.
     """
 
     policy: str
@@ -74,14 +143,14 @@ class RunResult:
 
 
 class Recorder:
-    """Collects what happens in a run.
+    """Collects the events of a run.
 
     Parameters
     ----------
     nodes, metric_names
         In the order of all arrays.
     capacity
-        (H, R) capacities; infinite where there is none.
+        (H, R) capacities; infinite without a capacity.
     sequence
         The tenants.
     metering_seconds
@@ -90,7 +159,7 @@ class Recorder:
     Attributes
     ----------
     availability
-        When tenants could not be used.
+        Interruptions of tenants.
     """
 
     def __init__(
@@ -119,22 +188,22 @@ class Recorder:
         self._refusals: list[tuple[Any, ...]] = []
         self._plans: list[tuple[Any, ...]] = []
         self._plan_seconds: list[float] = []
-        self._outcomes: dict[Outcome, set[tuple[int, int]]] = {outcome: set() for outcome in Outcome}
+        self._outcomes: dict[ViolationOutcome, set[tuple[int, int]]] = {outcome: set() for outcome in ViolationOutcome}
 
     def load(self, now: int, metered: Floats) -> None:
-        """Note the load of all nodes, (H, R)."""
+        """Record the load of all nodes, (H, R)."""
         self._load_times.append(now)
         self._loads.append(metered)
 
-    def shortages(self, now: int, found: Sequence[Shortage]) -> None:
-        """Note the shortages of a metering time."""
+    def shortages(self, now: int, found: Sequence[NodeShortage]) -> None:
+        """Record the shortages of a metering."""
         for one in found:
             names = self.node_names[one.node], self.metric_names[one.metric]
             self._shortages.append((now, *names, one.standing, one.departing, one.threshold, one.outcome.value))
             self._outcomes[one.outcome].add((now, one.node))
 
     def plan(self, now: int, occasion: str, plan: Plan, seconds: float) -> None:
-        """Note a plan: its size, its search, its energies, and the wall-clock seconds that it took."""
+        """Record a plan: its size, its search, its energies and its wall-clock seconds."""
         self._plan_seconds.append(seconds)
         counts = plan.proposals
         head = (now, occasion, len(plan.moves), len(plan.unplaced), plan.end_reason)
@@ -142,23 +211,23 @@ class Recorder:
         self._plans.append((*head, *search, *_energies(plan.energy_before), *_energies(plan.energy_after)))
 
     def refusal(self, now: int, tenant: int, attempt: int, unplaced: Unplaced, *, arrives: bool) -> None:
-        """Note that a replica found no place."""
+        """Record that a replica could not be placed."""
         self.refused[tenant] |= arrives
         why = json.dumps(dict(unplaced.ruled_out), sort_keys=True)
         role = unplaced.role.name.lower()
         self._refusals.append((now, unplaced.partition, role, attempt, why, unplaced.nodes))
 
     def move(self, record: MoveRecord, tenant: int) -> None:
-        """Note the start of a move."""
+        """Record the start of a move."""
         self.moves.append(record)
         self.failovers[tenant] += record.is_failover
 
     def failover(self, now: int, move: Move, tenant: int) -> None:
-        """Note a failover at once: another replica has become the primary, or one starts anew elsewhere."""
+        """Record an immediate failover: a secondary becomes the primary, or a replica restarts on another node."""
         self.move(MoveRecord(now, move, 0.0, now, "completed"), tenant)
 
     def result(self, policy: str, repeat: int, now: float, timings: dict[str, float], *, complete: bool) -> RunResult:
-        """Return everything as tables and totals, as of `now`."""
+        """Return the tables and totals up to `now`."""
         names = self._sequence.traces.tenant_names().tolist()
         rows = {
             "nodes": [_node_row(node) for node in self._nodes],
@@ -180,21 +249,21 @@ class Recorder:
         return RunResult(policy, repeat, tables, totals, timings, self._slowest(), complete)
 
     def _slowest(self) -> tuple[SlowPlan, ...]:
-        """Return the plans that took longest; of equal ones, the first."""
+        """Return the slowest plans; of equal ones, the first."""
         order = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
         return tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in order.tolist())
 
     def _totals(self, now: float, downtime: Floats, plans: pl.DataFrame) -> dict[str, Any]:
         failovers = [record for record in self.moves if record.is_failover]
         causes = Counter(record.cause for record in failovers)
-        steps = {outcome: len(self._outcomes[outcome]) for outcome in Outcome}
+        steps = {outcome: len(self._outcomes[outcome]) for outcome in ViolationOutcome}
         return {
             "simulated_seconds": now,
             "tenants": int((self._sequence.arrival <= now).sum()),
-            "violations": steps[Outcome.VIOLATION],
-            "violation_rows": sum(row[-1] == Outcome.VIOLATION.value for row in self._shortages),
-            "shortages_covered": steps[Outcome.COVERED],
-            "shortages_unresolved": steps[Outcome.UNRESOLVED],
+            "violations": steps[ViolationOutcome.VIOLATION],
+            "violation_rows": sum(row[-1] == ViolationOutcome.VIOLATION.value for row in self._shortages),
+            "shortages_covered": steps[ViolationOutcome.COVERED],
+            "shortages_unresolved": steps[ViolationOutcome.UNRESOLVED],
             "violated_node_minutes": sum(steps.values()) * self._metering_seconds / 60.0,
             "failovers": len(failovers),
             "failovers_by_cause": dict(sorted(causes.items())),
@@ -217,7 +286,7 @@ class Recorder:
         }
 
     def _availability(self, now: float, downtime: Floats) -> float | None:
-        """Return the share of all stays together for which tenants could be used; None if there was none."""
+        """Return the share of all stays for which tenants were available; None without any stay."""
         stay = np.clip(np.minimum(self._sequence.departure, now) - self._sequence.arrival, 0, None).sum()
         return 1.0 - float(downtime.sum()) / float(stay) if stay > 0 else None
 

@@ -1,4 +1,4 @@
-"""How the replicas of tenants are: ready, down since a time, being built, marked for an upgrade."""
+"""The state of each replica: ready, down since a given time, being built, or marked for an upgrade."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from plb.model import ReplicaState, Role, UpgradeMark
 
 @attrs.frozen(eq=False)
 class Tenancy:
-    """What failing over depends on of a tenant.
+    """The properties of a tenant that failover depends on.
 
     Parameters
     ----------
     tenant
-        Its row.
+        Its row in the sequence of tenants.
     partition, service
         Their names.
     replicas
-        How many it should have.
+        Target number of replicas.
     stateful
-        Whether they are a primary and secondaries; False: instances.
+        Whether the replicas are a primary and secondaries; False: instances.
     """
 
     tenant: int
@@ -34,17 +34,17 @@ class Tenancy:
 
     @property
     def quorum(self) -> int:
-        """Ready replicas without which it cannot be used: a majority, or one instance."""
+        """Number of ready replicas that it needs to be available: a majority, or one instance."""
         return self.replicas // 2 + 1 if self.stateful else 1
 
 
 class ReplicaStates:
-    """The state of every replica that is not simply ready; where replicas stand, the engine knows.
+    """The state of every replica that is not plainly ready. The engine holds the placement.
 
     Parameters
     ----------
     engine
-        The run's.
+        The engine of the run.
     """
 
     def __init__(self, engine: PlacementAndLoadBalancing) -> None:
@@ -52,10 +52,10 @@ class ReplicaStates:
         self._states: dict[str, dict[str, ReplicaState]] = {}
         self._since: dict[tuple[str, str], int] = {}
         self.marks: dict[str, dict[str, UpgradeMark]] = {}
-        """By partition and node, what an upgrade asks of a replica."""
+        """Marks of upgrades, by partition and node."""
 
     def set(self, partition: str, node: str, state: ReplicaState, now: int = 0) -> None:
-        """Note how the replica on a node is from `now` on."""
+        """Set the state of the replica on a node from `now` on."""
         states = self._states.setdefault(partition, {})
         states.pop(node, None)
         self._since.pop((partition, node), None)
@@ -67,7 +67,7 @@ class ReplicaStates:
             del self._states[partition]
 
     def forget(self, partition: str) -> None:
-        """Forget a tenant who departs."""
+        """Remove a tenant that departs."""
         self.marks.pop(partition, None)
         for node in self._states.pop(partition, {}):
             self._since.pop((partition, node), None)
@@ -81,11 +81,11 @@ class ReplicaStates:
         return [name for name, states in self._states.items() if states.get(node) is ReplicaState.DOWN]
 
     def down_until(self, time: float) -> list[tuple[str, str]]:
-        """Return partition and node of the replicas that have been down since `time` or longer."""
+        """Return partition and node of the replicas that have been down since `time` or before."""
         return [key for key, since in self._since.items() if since <= time]
 
     def described(self, partition: str) -> list[Replica]:
-        """Return the replicas of a partition that have a node, each with its state."""
+        """Return the placed replicas of a partition, each with its state."""
         states, marks = self._states.get(partition, {}), self.marks.get(partition, {})
         return [
             Replica(one.role, one.node, leaving=True)
@@ -101,37 +101,37 @@ class ReplicaStates:
         ]
 
     def ready(self, partition: str) -> list[Replica]:
-        """Return the replicas of a partition that serve it; one that moves is ready on its target."""
+        """Return the replicas of a partition that serve it; a moving replica is ready on its target."""
         return ready_among(self.described(partition))
 
     def primary(self, partition: str) -> Replica | None:
-        """Return the primary that stands, in whatever state."""
+        """Return the primary, in any state; None if there is none."""
         return primary_among(self.described(partition))
 
 
 def ready_among(described: Iterable[Replica]) -> list[Replica]:
-    """Return those of a partition's replicas that serve it."""
+    """Return the replicas that serve the partition."""
     return [one for one in described if one.state is ReplicaState.READY and not one.leaving]
 
 
 def primary_among(described: Iterable[Replica]) -> Replica | None:
-    """Return the primary that stands among a partition's replicas, in whatever state."""
+    """Return the primary that is not leaving, in any state."""
     return next((one for one in described if one.role == Role.PRIMARY and not one.leaving), None)
 
 
 def is_plain(described: Iterable[Replica]) -> bool:
-    """Tell whether all of a partition's replicas are simply ready: no end of a move, nothing that is asked for."""
+    """Return whether all replicas of a partition are ready, unmarked and not leaving."""
     return all(
         one.state is ReplicaState.READY and one.upgrade is UpgradeMark.NONE and not one.leaving for one in described
     )
 
 
 def as_leaving(one: Replica, node: str | None, *, leaving: bool) -> Replica:
-    """Return a replica as it is once that on `node` leaves it, or does so no more."""
+    """Return a replica with `leaving` set if it is on `node`, else unchanged."""
     return attrs.evolve(one, leaving=leaving) if one.node == node else one
 
 
 def _mark_of(role: Role, mark: UpgradeMark) -> UpgradeMark:
-    """Return the mark of a replica on a marked node; once the role has been handed over, there is none any more."""
-    wanted = Role.PRIMARY if mark is UpgradeMark.SWAP_OUT else Role.SECONDARY
-    return mark if role is wanted else UpgradeMark.NONE
+    """Return the mark of a replica on a marked node; a mark ends when its replica changes role."""
+    marked_role = Role.PRIMARY if mark is UpgradeMark.SWAP_OUT else Role.SECONDARY
+    return mark if role is marked_role else UpgradeMark.NONE

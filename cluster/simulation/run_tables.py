@@ -1,4 +1,4 @@
-"""The tables that a run leaves, with every column documented once: types, files and documentation come from here."""
+"""The tables of a run. Types, files and documentation use the descriptions of columns given here."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Column:
     dtype
         Polars type.
     meaning
-        What it holds, with its unit.
+        Its content, with the unit.
     may_be_null
-        Whether rows may have no value in it.
+        Whether the column may have null values.
     """
 
     dtype: Any
@@ -44,9 +44,9 @@ TERMS: Mapping[str, str] = {
     "imbalance": "imbalance term I",
     "fragmentation": "fragmentation term F",
     "expected_failovers": "expected failovers V, nodes",
-    "expected_overload": "expected overload O, shares of thresholds; 0 where it weighs nothing",
+    "expected_overload": "expected overload O, shares of thresholds; 0 if its weight is 0",
 }
-"""What the table of plans says of the energy before and after each plan."""
+"""Energies in the table of plans, before and after each plan."""
 
 TABLES: Mapping[str, Mapping[str, Column]] = {
     "nodes": {
@@ -58,13 +58,13 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "time_s": TIME,
         "node": NODE,
         "metric": METRIC,
-        "standing": Column(pl.Float64, "load of the replicas that stand on the node, in the metric's unit"),
+        "standing": Column(pl.Float64, "load of the replicas on the node without departing ends, in the metric's unit"),
         "departing": Column(pl.Float64, "load of the departing ends of moves under way, in the metric's unit"),
         "threshold": Column(pl.Float64, "violation threshold f*c, in the metric's unit"),
         "outcome": Column(
             pl.String,
-            "violation: a failover was started because of it; covered: moves under way suffice; unresolved: nothing "
-            "can be moved. A violation is one node and time, however many metrics (rows) it has",
+            "violation: the shortage started a failover; covered: moves under way suffice; unresolved: no move helps. "
+            "A violation is one node and time, whatever its number of metrics (rows)",
         ),
     },
     "moves": {
@@ -73,46 +73,44 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "role": ROLE,
         "kind": Column(
             pl.String,
-            "move, swap (of primary and secondary) or promote (as the primary is lost); a tenant that starts anew on "
-            "another node is a move with nothing to copy",
+            "move, swap (of primary and secondary) or promote (after the loss of the primary); a restart on another "
+            "node is a move with nothing to copy",
         ),
-        "source": Column(
-            pl.String, "node that it leaves; null where a secondary becomes the primary", may_be_null=True
-        ),
-        "target": Column(pl.String, "node that it moves to"),
+        "source": Column(pl.String, "node that the replica leaves; null if a secondary is promoted", may_be_null=True),
+        "target": Column(pl.String, "node that the replica moves to"),
         "phase": Column(pl.String, "phase of the engine: placement, repair or balancing"),
         "cause": Column(pl.String, "violation, balancing, placement, node fault, upgrade, energy, or the broken rule"),
-        "rule": Column(pl.String, "the engine's rule behind it, such as capacity, make room or energy"),
-        "failover": Column(pl.Boolean, "every move but those of balancing"),
-        "metric": Column(pl.String, "metric that was short, where the cause is a violation", may_be_null=True),
+        "rule": Column(pl.String, "rule of the engine behind the move, such as capacity, eviction or energy"),
+        "failover": Column(pl.Boolean, "true for all moves except those of balancing"),
+        "metric": Column(pl.String, "metric with the shortage, if the cause is a violation", may_be_null=True),
         "copied_gb": Column(pl.Float64, "data to copy, GB"),
         "end_s": Column(
-            pl.Int64, "end of the copy or of the tenant's stay; null if the run ended before", may_be_null=True
+            pl.Int64, "end of the copy or of the tenant's stay; null if the run ended earlier", may_be_null=True
         ),
         "outcome": Column(
             pl.String,
             "completed, departed (the tenant left first), failed (a node was lost) or under way (at the run's end)",
         ),
-        "why": Column(pl.String, "why it was made, in words"),
+        "why": Column(pl.String, "the reason in words"),
     },
     "refusals": {
         "time_s": TIME,
         "tenant": TENANT,
         "role": ROLE,
-        "attempt": Column(pl.Int32, "1 when the replica is first missing, then one more at each metering time"),
+        "attempt": Column(pl.Int32, "number of the attempt: 1 when the replica is first missing, +1 at each metering"),
         "ruled_out": Column(pl.String, "nodes ruled out by each rule, as JSON"),
         "nodes": Column(pl.Int32, "nodes of the cluster"),
     },
     "plans": {
         "time_s": TIME,
         "occasion": Column(pl.String, "arrival, retry, constraint check, balancing, rebuild, node fault or upgrade"),
-        "moves": Column(pl.Int32, "steps of the plan, new replicas included"),
-        "unplaced": Column(pl.Int32, "replicas that found no place"),
+        "moves": Column(pl.Int32, "number of moves, new replicas included"),
+        "unplaced": Column(pl.Int32, "replicas that could not be placed"),
         "end_reason": Column(pl.String, "why the search ended"),
-        "drawn": Column(pl.Int64, "proposals drawn"),
+        "drawn": Column(pl.Int64, "proposals generated"),
         "scored": Column(pl.Int64, "proposals that passed the constraints"),
         "reached_monte_carlo": Column(pl.Int64, "proposals whose repetitions were evaluated"),
-        "accepted": Column(pl.Int64, "proposals taken"),
+        "accepted": Column(pl.Int64, "proposals accepted"),
         **{
             f"{term}_{when}": Column(pl.Float64, f"{meaning}, {when} the plan")
             for when in ("before", "after")
@@ -121,9 +119,9 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
     },
     "interruptions": {
         "tenant": TENANT,
-        "begin_s": Column(pl.Int64, "when the tenant could no longer be used, seconds since the start"),
+        "begin_s": Column(pl.Int64, "begin of the unavailability, seconds since the start"),
         "end_s": Column(
-            pl.Float64, "when it could be used again; null if not before the end of the run", may_be_null=True
+            pl.Float64, "end of the unavailability; null if not before the end of the run", may_be_null=True
         ),
         "cause": Column(
             pl.String, "violation, balancing, placement, node fault, upgrade, quorum loss, or a constraint"
@@ -132,7 +130,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
     "node_events": {
         "time_s": TIME,
         "node": NODE,
-        "goes_down": Column(pl.Boolean, "whether the node goes down; it comes back if not"),
+        "goes_down": Column(pl.Boolean, "true: the node goes down; false: it comes back"),
         "cause": Column(pl.String, "node fault or upgrade"),
     },
     "upgrades": {
@@ -140,7 +138,7 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "domain": Column(pl.String, "upgrade domain"),
         "begin_s": Column(pl.Int64, "begin, seconds since the start"),
         "end_s": Column(pl.Int64, "end of its health check; null if not before the end of the run", may_be_null=True),
-        "rolls_back": Column(pl.Boolean, "whether the domain is taken back to what it was before"),
+        "rolls_back": Column(pl.Boolean, "whether the domain returns to its previous version"),
         "outcome": Column(
             pl.String,
             "healthy, unhealthy, unsafe (a tenant would have lost its quorum for too long) or under way",
@@ -158,17 +156,17 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
         "tenant_class": Column(pl.String, "tenant class"),
         "replicas": Column(pl.Int32, "target number of replicas"),
         "arrival_s": Column(pl.Int64, "arrival, seconds since the start"),
-        "departure_s": Column(pl.Int64, "departure, seconds since the start; may lie after the end of the run"),
-        "refused": Column(pl.Boolean, "whether a replica found no place at the arrival"),
-        "waiting_s": Column(pl.Int64, "time until a quorum of its replicas has a place for the first time"),
-        "downtime_s": Column(pl.Float64, "time for which it could not be used: interruptions, without overlaps"),
+        "departure_s": Column(pl.Int64, "departure, seconds since the start; may be after the end of the run"),
+        "refused": Column(pl.Boolean, "whether a replica could not be placed at the arrival"),
+        "waiting_s": Column(pl.Int64, "time until a quorum of its replicas is first placed"),
+        "downtime_s": Column(pl.Float64, "time for which it was unavailable: interruptions, without overlaps"),
         "availability": Column(
-            pl.Float64, "share of its stay for which it could be used; null for a stay of no time", may_be_null=True
+            pl.Float64, "share of its stay for which it was available; null for a stay of 0 s", may_be_null=True
         ),
         "failovers": Column(pl.Int32, "failovers of its replicas"),
     },
 }
-"""Columns by table; each table also has `RUN_COLUMNS` in front."""
+"""Columns by table; `RUN_COLUMNS` precede those of each table."""
 
 
 def columns_of(table: str) -> dict[str, Column]:
@@ -186,10 +184,10 @@ def frame_of(table: str, policy: str, repeat: int, columns: Mapping[str, Any]) -
     policy, repeat
         The run.
     columns
-        The columns without those of the run, each of the same length.
+        The columns except `RUN_COLUMNS`, all of equal length.
     """
-    wanted = columns_of(table)
-    frame = pl.DataFrame({name: pl.Series(name, columns[name], wanted[name].dtype) for name in TABLES[table]})
+    requested = columns_of(table)
+    frame = pl.DataFrame({name: pl.Series(name, columns[name], requested[name].dtype) for name in TABLES[table]})
     run = pl.lit(policy, pl.String).alias("policy"), pl.lit(repeat, pl.Int32).alias("repeat")
     return frame.select(*run, pl.all())
 
@@ -201,10 +199,10 @@ def frame_of_rows(table: str, policy: str, repeat: int, rows: list[tuple[Any, ..
     return frame_of(table, policy, repeat, dict(zip(names, map(list, columns), strict=True)))
 
 
-def column_guide() -> dict[str, dict[str, dict[str, str]]]:
+def column_descriptions() -> dict[str, dict[str, dict[str, str]]]:
     """Return type and meaning of every column by table, as plain values for documentation and ``columns.json``."""
-    return {table: {name: _guide(column) for name, column in columns_of(table).items()} for table in TABLES}
+    return {table: {name: _description(column) for name, column in columns_of(table).items()} for table in TABLES}
 
 
-def _guide(column: Column) -> dict[str, str]:
+def _description(column: Column) -> dict[str, str]:
     return {"type": str(column.dtype()), "meaning": column.meaning}

@@ -1,4 +1,4 @@
-"""The services of tenants, as the engine is told of them, with the demand to expect of a replica that is new."""
+"""Creates the services of tenants in the engine, with the expected demand of a new replica."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from plb.risk.estimators import MonteCarlo
 
 
 class Services:
-    """The services of an engine: one for all tenants of a class with the same replicas and limits, made when asked for.
+    """The services of an engine, created on demand.
 
-    Limits are MaxUsage, where the engine's estimator asks for them. Tenants of a pair have services of their own, as an
-    affinity ties services.
+    All tenants of a class with the same replicas and limits share a service. Limits are MaxUsage, if the engine's
+    estimator uses limits. Each tenant of an affinity pair has its own service, because an affinity relates services.
 
     Parameters
     ----------
     engine
-        Gets the services.
+        Receives the services.
     sequence
         The tenants.
     history
-        Where the demand of a new replica is estimated from.
+        Data for the estimate of a new replica's demand.
     percentile
-        ... as this percentile of the initial demand of its class and role ([1] section 8.2).
+        The estimate is this percentile of the initial demand of the class and role ([1] section 8.2).
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class Services:
         self._parent, self._parents = sequence.parent, {*sequence.parent.tolist()}
         self._estimate = InitialDemand(history, percentile)
         self._known: set[str] = set()
-        self._asks_limits = engine.config.estimator != MonteCarlo.kind
+        self._uses_limits = engine.config.estimator != MonteCarlo.kind
         self._limits: dict[str, dict[tuple[float, ...], int]] = {}
-        """By class and replicas, numbers of what the tenants are promised: each has a service of its own."""
+        """By class and replicas, a number for each combination of limits, which has its own service."""
 
     def of(self, tenant: int) -> str:
         """Return the name of a tenant's service."""
@@ -51,7 +51,7 @@ class Services:
         replicas = int(traces.replicas[tenant])
         name = f"{tenant_class}/{replicas}" if stateful else f"{tenant_class}/{replicas}/instances"
         limits = dict(zip(traces.metric_names, traces.max_usage[tenant].tolist(), strict=True))
-        limits = limits if self._asks_limits else {}
+        limits = limits if self._uses_limits else {}
         name += self._suffix(name, tuple(limits.values()))
         parent = int(self._parent[tenant])
         if parent >= 0 or tenant in self._parents:
@@ -74,28 +74,28 @@ class Services:
         return name
 
     def _suffix(self, name: str, limits: tuple[float, ...]) -> str:
-        """Return what tells a service from those of other limits: nothing for the first."""
+        """Return the suffix that distinguishes services with different limits; empty for the first."""
         known = self._limits.setdefault(name, {})
         number = known.setdefault(limits, len(known))
         return f"/{number + 1}" if number else ""
 
     def tenancy(self, tenant: int, partition: str) -> Tenancy:
-        """Return what failing over depends on of a tenant."""
+        """Return the properties of a tenant that failover depends on."""
         stateful = bool(self._traces.series_index[tenant, Role.INSTANCE] < 0)
         return Tenancy(tenant, partition, self.of(tenant), int(self._traces.replicas[tenant]), stateful)
 
 
 class InitialDemand:
-    """The demand to expect of a replica that has not reported yet.
+    """The expected demand of a replica without a report.
 
-    Taken from past tenants of the class and role; where there are none, from all of the class, then from all.
+    The estimate uses past tenants of the class and role, or else of the class, or else all.
 
     Parameters
     ----------
     history
         The past tenants.
     percentile
-        Which percentile of their initial demand is expected.
+        Percentile of their initial demand that is expected.
     """
 
     def __init__(self, history: DemandHistory, percentile: float) -> None:

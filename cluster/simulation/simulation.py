@@ -1,4 +1,4 @@
-"""One run: a discrete-event cluster that one policy's engine places tenants in, metered every 10 minutes."""
+"""One run: a discrete-event simulation of a cluster whose tenants are placed by the engine of one policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cluster.simulation.failover import FailoverManager
 from cluster.simulation.faults import make_faults
 from cluster.simulation.growth import factors
 from cluster.simulation.ledger import Ledger
-from cluster.simulation.movement import Movement
+from cluster.simulation.movement import ReplicaMovement
 from cluster.simulation.node_states import NodeStates
 from cluster.simulation.oracle import Oracle
 from cluster.simulation.pools import Source
@@ -35,7 +35,7 @@ from plb.compiler import working_time
 
 Process = Generator[simpy.Event, Any, None]
 ARRIVAL = "arrival"
-"""The occasion on which a tenant is placed for the first time."""
+"""Occasion of the first placement of a tenant."""
 
 
 def simulate(
@@ -51,7 +51,7 @@ def simulate(
     Parameters
     ----------
     scenario, source
-        What is simulated.
+        The scenario and its workload.
     sequence
         The tenants of this repeat, from `cluster.simulation.tenants.make_tenants`.
     policy
@@ -70,9 +70,9 @@ def simulate(
 
 
 class Simulation:
-    """The processes of one run: arrivals, departures, metering, and each copy of a replica that moves.
+    """The processes of one run: arrivals, departures, metering, faults, upgrades and copies of moving replicas.
 
-    Parameters are those of `simulate`.
+    The parameters are those of `simulate`.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Simulation:
         self.ledger = Ledger(self.engine, self._node_names, sequence, _oracle(scenario.workload, sequence))
         capacity, self._threshold = limits_of(cluster, metrics)
         self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval)
-        self._movement = Movement(self.env, self.engine, self.ledger, self.recorder, cluster)
+        self._movement = ReplicaMovement(self.env, self.engine, self.ledger, self.recorder, cluster)
         self.nodes = NodeStates(self.env, self.engine, self.ledger, self.recorder, nodes)
         self.tenancies = Tenancies(
             self.env,
@@ -130,7 +130,7 @@ class Simulation:
         self._partitions = sequence.traces.tenant_names().tolist()
         self._waiting: dict[int, int] = {}
         self._growing: list[Growth] = []
-        self._events_looked_at = 0
+        self._events_handled = 0
         self._last_balancing: int | None = None
         self.timings: dict[str, float] = dict.fromkeys(("placement", "repair", "balancing"), 0.0)
 
@@ -147,17 +147,17 @@ class Simulation:
         return self.recorder.result(self._policy, self._repeat, now, self.timings, complete=complete)
 
     def start(self) -> None:
-        """Let everything begin that goes on from the start."""
+        """Start all processes."""
         for process in self.processes():
             self.env.process(process)
         self.begin()
 
     def advance(self, seconds: int) -> None:
-        """Run on until everything has happened that happens at a time, that of the run's end at most."""
+        """Run until all events up to `seconds`, or up to the end of the run if earlier, have happened."""
         self.env.run(until=min(seconds, self._end) + 1)
 
     def begin(self) -> None:
-        """Let tenants stand who do so from the start, and report their demand: no metering was before."""
+        """Admit the tenants that are placed from the start, and report their demand, as no metering precedes."""
         standing = np.flatnonzero(self._sequence.stands).tolist()
         for tenant in standing:
             self._admit(tenant)
@@ -168,9 +168,9 @@ class Simulation:
     # processes
 
     def processes(self) -> tuple[Process, ...]:
-        """Return what goes on from the start."""
-        ours = (self._arrivals(), self._departures(), self._metering(), self._faults())
-        return (*ours, self.upgrades.process(), *map(self._growth, self._scenario.workload.growth))
+        """Return the processes of the run."""
+        processes = (self._arrivals(), self._departures(), self._metering(), self._faults())
+        return (*processes, self.upgrades.process(), *map(self._growth, self._scenario.workload.growth))
 
     def _arrivals(self) -> Process:
         arrival = self._sequence.arrival
@@ -193,7 +193,7 @@ class Simulation:
                 self.failover.node_back(event.node)
 
     def _growth(self, growth: Growth) -> Process:
-        """Let the demand of a class grow for a while."""
+        """Increase the demand of a class for a while."""
         begin = round(growth.at_hours * 3600.0)
         yield At(self.env, begin, Kind.GROWTH)
         self._growing.append(growth)
@@ -212,7 +212,7 @@ class Simulation:
             if self._progress is not None:
                 self._progress(when)
 
-    # what happens in them
+    # steps of the processes
 
     @property
     def _now(self) -> int:
@@ -230,24 +230,24 @@ class Simulation:
         self.tenancies.note_placed(name)
 
     def _replace(self, tenancies: Sequence[Tenancy], occasion: str) -> None:
-        """Place what tenants miss, and carry out what the engine does about their marks."""
+        """Place missing replicas of tenants, and apply the engine's response to their marks."""
         if tenancies:
             self._place([one.tenant for one in tenancies], occasion)
 
     def _place(self, tenants: list[int], occasion: str) -> None:
-        """Place the missing replicas of tenants, of those without a quorum later."""
+        """Place the missing replicas of tenants; those of tenants that lost their quorum are placed later."""
         names = {self._partitions[tenant]: tenant for tenant in tenants}
-        asked = {name: tenant for name, tenant in names.items() if not self.tenancies.rests(name)}
-        unplaced = self._plan_places(asked, occasion) if asked else ()
+        placeable = {name: tenant for name, tenant in names.items() if not self.tenancies.rests(name)}
+        unplaced = self._plan_places(placeable, occasion) if placeable else ()
         self._note_missing(names)
         for one in unplaced:
             tenant = names[one.partition]
             self.recorder.refusal(self._now, tenant, self._waiting[tenant], one, arrives=occasion == ARRIVAL)
 
     def _plan_places(self, names: Mapping[str, int], occasion: str) -> Sequence[Unplaced]:
-        """Have places found for tenants, given by partition; return the replicas that there is no place for."""
+        """Place the replicas of tenants, given by partition; return the replicas that cannot be placed."""
         plan = self._timed("placement", occasion, lambda: self.engine.place(list(names), now=self._now))
-        self._carry_out(plan, names)
+        self._apply_moves(plan, names)
         return plan.unplaced
 
     def _dismiss(self, tenant: int) -> None:
@@ -259,21 +259,21 @@ class Simulation:
         self.engine.remove_partition(name)
 
     def _meter(self) -> None:
-        """Meter, report, and start failovers where there is a shortage, or a broken constraint after a node changed."""
+        """Meter, report, and repair if there is a shortage or if nodes changed since the last repair."""
         metering = self.ledger.meter(self._now)
         self.recorder.load(self._now, metering.metered)
         if len(metering.rows):
             self.engine.report_loads(metering.rows, metering.reported)
         plan = None
         changes = len(self.recorder.node_events)
-        if needs_repair(metering, self._threshold) or changes > self._events_looked_at:
-            self._events_looked_at = changes
+        if needs_repair(metering, self._threshold) or changes > self._events_handled:
+            self._events_handled = changes
             plan = self._timed("repair", "constraint check", lambda: self.engine.repair(now=self._now))
         moves = plan.moves if plan is not None else ()
         found = classify(metering, self._threshold, moves, self._node_names, self._metric_names)
         self.recorder.shortages(self._now, found)
         if plan is not None:
-            self._carry_out(plan)
+            self._apply_moves(plan)
         if not moves and self._balancing_is_due():
             self._balance()
 
@@ -285,10 +285,10 @@ class Simulation:
 
     def _balance(self) -> None:
         self._last_balancing = self._now
-        self._carry_out(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
+        self._apply_moves(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
 
     def _retry(self) -> None:
-        """Try again to place what found no place."""
+        """Retry the placement of missing replicas."""
         if not self._waiting:
             return
         tenants = sorted(self._waiting)
@@ -297,7 +297,7 @@ class Simulation:
                 self.recorder.waiting[tenant] += self._interval
         self._place(tenants, "retry")
 
-    def _carry_out(self, plan: Plan, names: Mapping[str, int] | None = None) -> None:
+    def _apply_moves(self, plan: Plan, names: Mapping[str, int] | None = None) -> None:
         """Start the moves of a plan, which may place the tenants in `names`, by partition, for the first time."""
         names = {} if names is None else names
         self._movement.start(plan, names)
@@ -306,7 +306,7 @@ class Simulation:
             self.tenancies.note_placed(name)
 
     def _note_missing(self, names: Mapping[str, int]) -> None:
-        """Keep a list of the tenants who miss a replica, and how often they were looked at."""
+        """Update the number of attempts of each tenant that misses a replica."""
         for name, tenant in names.items():
             if any(one.node is None for one in self.engine.replicas(name)):
                 self._waiting[tenant] = self._waiting.get(tenant, 0) + 1
@@ -314,7 +314,7 @@ class Simulation:
                 self._waiting.pop(tenant, None)
 
     def _timed(self, phase: str, occasion: str, search: Callable[[], Plan]) -> Plan:
-        """Have a plan made; note it, and how long that took."""
+        """Make a plan; record it and its duration."""
         began = working_time()
         plan = search()
         seconds = working_time() - began

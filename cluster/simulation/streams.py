@@ -1,4 +1,4 @@
-"""Random streams by name, all spawned from one seed, so that no stream's draws can shift another's."""
+"""Named random streams from one seed. Samples of one stream do not affect another stream."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def stream(seed: int, *path: str | int) -> np.random.Generator:
     seed
         Seed of the run.
     path
-        Names and numbers, such as ``"tenants", repeat``. Equal paths give equal streams, others independent ones.
+        Names and numbers, such as ``"tenants", repeat``. Equal paths give equal streams, others are independent.
     """
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=_key(path))))
 
 
 def stream_seed(seed: int, *path: str | int) -> int:
-    """Return a seed of 63 bits from the stream that `path` names, for programs that want one number."""
+    """Return a seed of 63 bits from the stream that `path` names."""
     state = np.random.SeedSequence(seed, spawn_key=_key(path)).generate_state(1, np.uint64)
     return int(state[0] >> np.uint64(1))
 
 
 def _key(path: tuple[str | int, ...]) -> tuple[int, ...]:
-    """Return one 32-bit number a part; the hash does not depend on the process, as Python's own would."""
+    """Return one 32-bit number for each part; unlike Python's own hash, it does not depend on the process."""
     return tuple(int.from_bytes(hashlib.sha256(repr(part).encode()).digest()[:4], "big") for part in path)

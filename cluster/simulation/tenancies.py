@@ -1,7 +1,7 @@
-"""The tenants of a run as the host keeps them: what the engine is told of their replicas, and when they can be used.
+"""The tenants of a run on the side of the host: replicas as reported to the engine, and availability.
 
-While fewer replicas of a partition are ready than a quorum, nothing of it changes and it cannot be used. Where a quorum
-is ready without the primary, a secondary is promoted. New replicas are ready after the time that copying takes.
+Without a quorum of ready replicas, a partition is unavailable and does not change. If a quorum is ready but the primary
+is not, a secondary is promoted. New replicas are ready after the time of their copy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import simpy
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import QUORUM_LOSS
 from cluster.simulation.ledger import Ledger
-from cluster.simulation.movement import Movement
+from cluster.simulation.movement import ReplicaMovement
 from cluster.simulation.record import Recorder
 from cluster.simulation.replica_states import ReplicaStates, Tenancy, is_plain, primary_among, ready_among
 from plb import Move, MoveKind, Partition, Phase, PlacementAndLoadBalancing, Reason, Replica
@@ -24,36 +24,36 @@ from plb.model import ReplicaState, Role
 
 @attrs.frozen
 class Loss:
-    """What took a replica away: the node that went down, and why it did."""
+    """The node that went down with a replica, and the cause."""
 
     node: str
     cause: str
 
 
 class Tenancies:
-    """The tenants of a run, with the state of every replica that is not simply ready.
+    """The tenants of a run, with the state of every replica that is not plainly ready.
 
     Parameters
     ----------
     env, engine, ledger, movement, recorder
-        The run's.
+        The objects of the run.
     remote_storage
-        Whether a tenant with a single replica has its data on remote storage.
+        Whether a tenant with a single replica keeps its data on remote storage.
     interruption
-        Seconds for which a tenant cannot be used while its primary changes.
+        Seconds for which a tenant is unavailable while its primary changes.
 
     Attributes
     ----------
     known
-        The tenants that are there, by partition.
+        The present tenants, by partition.
     states
-        How their replicas are.
+        The states of their replicas.
     plain
-        Partitions of which the engine was last told that all is as usual.
+        Partitions last reported to the engine in their plain state: all replicas ready, no mark, no move.
     latest_loss
-        By partition, what took a replica away last.
+        The last loss of a replica, by partition.
     to_restart
-        By partition, what took the replicas away that are to start anew elsewhere, the first one first.
+        Losses of replicas that have to restart on another node, by partition, the earliest first.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Tenancies:
         env: simpy.Environment,
         engine: PlacementAndLoadBalancing,
         ledger: Ledger,
-        movement: Movement,
+        movement: ReplicaMovement,
         recorder: Recorder,
         *,
         remote_storage: bool,
@@ -78,20 +78,20 @@ class Tenancies:
         self._served: set[str] = set()
         self._building: dict[tuple[str, str], object] = {}
 
-    # who is there
+    # arrival and departure
 
     def admit(self, tenancy: Tenancy) -> None:
-        """Take charge of a tenant who arrives."""
+        """Register a tenant that arrives."""
         self.known[tenancy.partition] = tenancy
         self.plain.add(tenancy.partition)
 
     def note_placed(self, partition: str) -> None:
-        """Note that a tenant can be used from now on, if a quorum of its replicas has a place."""
+        """Record that a tenant is available from now on, if a quorum of its replicas is placed."""
         if not self.serves(partition) and self.has_quorum(self.known[partition]):
             self.settle(self.known[partition])
 
     def dismiss(self, partition: str) -> None:
-        """Forget a tenant who departs."""
+        """Remove a tenant that departs."""
         tenancy = self.known.pop(partition)
         self._availability.regain(tenancy.tenant, self._now)
         self._served.discard(partition)
@@ -102,11 +102,11 @@ class Tenancies:
         self._building = {key: token for key, token in self._building.items() if key[0] != partition}
 
     def serves(self, partition: str) -> bool:
-        """Tell whether a tenant could be used, now or before."""
+        """Return whether a tenant is available, or was before."""
         return partition in self._served
 
     def rests(self, partition: str) -> bool:
-        """Tell whether a tenant has lost its quorum, so that nothing of it changes until enough nodes are back."""
+        """Return whether a tenant has lost its quorum, so that it does not change until enough nodes are back."""
         tenancy = self.known[partition]
         return self.stores_copies(tenancy) and self._availability.is_lost(tenancy.tenant)
 
@@ -115,74 +115,74 @@ class Tenancies:
         return [self.known[partition] for partition in self._ledger.partitions_on(name)]
 
     def described(self, tenancy: Tenancy) -> list[Replica]:
-        """Return the replicas of a tenant that have a node, each with its state."""
+        """Return the placed replicas of a tenant, each with its state."""
         return self.states.described(tenancy.partition)
 
     def has_quorum(self, tenancy: Tenancy) -> bool:
-        """Tell whether enough replicas of a tenant are ready for it to be used."""
+        """Return whether enough replicas of a tenant are ready to make it available."""
         return len(self.states.ready(tenancy.partition)) >= tenancy.quorum
 
     def stores_copies(self, tenancy: Tenancy) -> bool:
-        """Tell whether the replicas of a tenant hold its data, so that a new one has to be copied from them."""
+        """Return whether the replicas of a tenant hold its data, so that a new one copies from them."""
         return tenancy.stateful and (tenancy.replicas > 1 or not self._remote_storage)
 
     @property
     def _now(self) -> int:
         return int(self._env.now)
 
-    # what happens to a partition
+    # replicas of a partition
 
     def drop(self, tenancy: Tenancy, node: str) -> None:
-        """Let a partition have its replica on a node no more."""
+        """Remove the replica of a partition from a node."""
         self._building.pop((tenancy.partition, node), None)
         self.states.set(tenancy.partition, node, ReplicaState.READY)
-        self.tell(tenancy, [one for one in self.described(tenancy) if one.node != node])
+        self.report_replicas(tenancy, [one for one in self.described(tenancy) if one.node != node])
 
     def settle(self, tenancy: Tenancy) -> None:
-        """Let a ready replica be the primary where a quorum is ready, and note whether the tenant can be used."""
+        """Promote a secondary if a quorum without primary is ready, and update whether the tenant is available."""
         partition, described = tenancy.partition, self.described(tenancy)
         ready, primary = ready_among(described), primary_among(described)
         has_quorum = len(ready) >= tenancy.quorum
-        heir = None
+        successor = None
         if tenancy.stateful and has_quorum and primary not in ready:
-            heir = next((one for one in ready if one.role == Role.SECONDARY), None)
-        if heir is not None:
-            described = [_with_role(one, heir, primary) for one in described]
-        still = self.serves(partition) and not has_quorum and self.stores_copies(tenancy)
-        if heir is not None or still or partition not in self.plain or not is_plain(described):
-            self.tell(tenancy, described, in_quorum_loss=still)
-        self._pace_builds(tenancy, ready)
+            successor = next((one for one in ready if one.role == Role.SECONDARY), None)
+        if successor is not None:
+            described = [_with_role(one, successor, primary) for one in described]
+        suspended = self.serves(partition) and not has_quorum and self.stores_copies(tenancy)
+        if successor is not None or suspended or partition not in self.plain or not is_plain(described):
+            self.report_replicas(tenancy, described, in_quorum_loss=suspended)
+        self._update_builds(tenancy, ready)
         if not self.serves(partition):
             self._served |= {partition} if has_quorum else set()
         elif not has_quorum:
-            self._note_loss(tenancy)
+            self._record_loss(tenancy)
         else:
-            self._note_use(tenancy, heir)
+            self._record_use(tenancy, successor)
 
-    def _note_loss(self, tenancy: Tenancy) -> None:
-        """Note that a tenant has no quorum."""
+    def _record_loss(self, tenancy: Tenancy) -> None:
+        """Record that a tenant has no quorum."""
         cause = QUORUM_LOSS if tenancy.replicas > 1 else self.latest_loss[tenancy.partition].cause
         if self._availability.lose(tenancy.tenant, self._now, cause) and cause == QUORUM_LOSS:
             self._recorder.quorum_losses += 1
 
-    def _note_use(self, tenancy: Tenancy, heir: Replica | None) -> None:
-        """Note that a tenant has a quorum, with a new primary if there is an heir."""
+    def _record_use(self, tenancy: Tenancy, successor: Replica | None) -> None:
+        """Record that a tenant has a quorum, with a new primary if there is a successor."""
         if self._availability.is_lost(tenancy.tenant):
             self._availability.regain(tenancy.tenant, self._now, self._interruption)
-        elif heir is not None:
+        elif successor is not None:
             self.interrupt(tenancy, self.latest_loss[tenancy.partition].cause)
-        if heir is not None:
+        if successor is not None:
             loss = self.latest_loss[tenancy.partition]
             reason = Reason(Phase.REPAIR, loss.cause, loss.node)
-            move = Move(MoveKind.PROMOTE, tenancy.partition, Role.SECONDARY, None, heir.node, reason, 0.0)
+            move = Move(MoveKind.PROMOTE, tenancy.partition, Role.SECONDARY, None, successor.node, reason, 0.0)
             self._recorder.failover(self._now, move, tenancy.tenant)
 
     def interrupt(self, tenancy: Tenancy, cause: str) -> None:
-        """Note that a tenant cannot be used while its primary changes."""
+        """Record that a tenant is unavailable while its primary changes."""
         self._availability.interrupt(tenancy.tenant, self._now, self._interruption, cause)
 
-    def _pace_builds(self, tenancy: Tenancy, ready: Sequence[Replica]) -> None:
-        """Let replicas be copied from now on, or no longer, where no replica is left to copy from."""
+    def _update_builds(self, tenancy: Tenancy, ready: Sequence[Replica]) -> None:
+        """Start copies of new replicas, or stop them if no replica is left to copy from."""
         for node, state in self.states.of(tenancy.partition).items():
             key = (tenancy.partition, node)
             if state is ReplicaState.IN_BUILD and not ready:
@@ -199,10 +199,10 @@ class Tenancies:
             self.states.set(*key, ReplicaState.READY)
             self.settle(tenancy)
 
-    def tell(self, tenancy: Tenancy, replicas: Sequence[Replica], *, in_quorum_loss: bool = False) -> None:
-        """Tell the engine how a partition is, and the ledger what the engine makes of it.
+    def report_replicas(self, tenancy: Tenancy, replicas: Sequence[Replica], *, in_quorum_loss: bool = False) -> None:
+        """Report the state of a partition to the engine, and refresh the ledger.
 
-        While a partition is plain, this need not be repeated: where its replicas stand, the engine knows itself.
+        A plain partition needs no repeated report, because the engine holds its placement.
         """
         described = Partition(
             tenancy.partition, service=tenancy.service, replicas=replicas, in_quorum_loss=in_quorum_loss
@@ -214,9 +214,9 @@ class Tenancies:
         self._ledger.refresh(tenancy.partition, tenancy.tenant)
 
 
-def _with_role(one: Replica, heir: Replica, primary: Replica | None) -> Replica:
-    """Return a replica as it is once `heir` has become the primary in the stead of `primary`."""
-    if one.node == heir.node and not one.leaving:
+def _with_role(one: Replica, successor: Replica, primary: Replica | None) -> Replica:
+    """Return a replica with its role after `successor` has replaced `primary`."""
+    if one.node == successor.node and not one.leaving:
         return attrs.evolve(one, role=Role.PRIMARY)
     if primary is not None and one.node == primary.node and not one.leaving:
         return attrs.evolve(one, role=Role.SECONDARY)

@@ -1,8 +1,8 @@
-"""The tenants that every policy faces: who arrives when, made before any policy runs ([1] section 8.1).
+"""The tenants that all policies face: arrivals and departures, generated before any policy runs ([1] section 8.1).
 
-Made as if every placement succeeded: the cluster is filled until the tenant density is reached, and after each
-departure new tenants are admitted until it is reached again. What a policy fails to place changes nothing here.
-The tenants of a plan stand from the start where it says, and nobody else arrives.
+The sequence assumes that every placement succeeds: the cluster is filled until the tenant density is reached, and after
+each departure new tenants are admitted until it is reached again. The tenants of a plan are on the nodes of the plan
+from the start, and no others arrive.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.errors import DensityError
-from cluster.scenario.cluster_section import Cluster
+from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.scenario import Scenario
-from cluster.simulation.admission import Admission, first_demand, lifetime_seconds, limit_of, promised
+from cluster.simulation.admission import TenantAdmission, first_demand, lifetime_seconds, limit_of, promised
 from cluster.simulation.planned_tenants import PlanPool
 from cluster.simulation.pools import Source
 from cluster.simulation.streams import stream
@@ -26,25 +26,25 @@ Ints = npt.NDArray[np.int64]
 
 @attrs.frozen(eq=False)
 class TenantSequence:
-    """Arrivals and departures, and the traces of those who arrive; tenant i is row i everywhere.
+    """Arrivals, departures and traces of tenants; tenant i is row i in all arrays.
 
     Parameters
     ----------
     traces
-        The tenants in the order in which they arrive.
+        The tenants in the order of arrival.
     arrival
         (T,) whole seconds since the start, ascending.
     first
         Number of tenants of the initial fill.
     total_capacity
-        Capacity of the whole cluster for the metric of the density.
+        Capacity of the whole cluster for the density's metric.
     density_metric
-        Column of that metric.
+        Column of the density's metric.
     parent
-        (T,) the tenant that each one follows, by an affinity, or -1.
+        (T,) parent of each tenant in an affinity, or -1.
     standing
-        Nodes on which instances of tenants stand from the start, one tenant after the other. Tenants without are
-        placed when they arrive.
+        Nodes of instances that are placed from the start, one tenant after the other. Other tenants are placed when
+        they arrive.
     standing_start
         (T + 1,) bounds of the tenants in `standing`.
     """
@@ -67,57 +67,59 @@ class TenantSequence:
 
     @property
     def stands(self) -> npt.NDArray[np.bool_]:
-        """(T,) whether a tenant stands from the start."""
+        """(T,) whether a tenant is placed from the start."""
         return np.diff(self.standing_start) > 0
 
     def nodes_of(self, tenant: int) -> list[int]:
-        """Return the nodes on which a tenant stands from the start."""
+        """Return the nodes on which a tenant is placed from the start."""
         first, last = self.standing_start[tenant : tenant + 2].tolist()
         return [int(node) for node in self.standing[first:last]]
 
     @property
     def weight(self) -> npt.NDArray[np.float64]:
-        """(T,) what each tenant adds to the density."""
+        """(T,) contribution of each tenant to the density."""
         return promised(self.traces, self.density_metric) / self.total_capacity
 
     def density(self, time: float) -> float:
-        """Return the density just after `time`, as if every placement had succeeded."""
+        """Return the density just after `time` if every placement succeeds."""
         active = (self.arrival <= time) & (self.departure > time)
         return float(self.weight[active].sum())
 
 
 def make_tenants(
-    scenario: Scenario, source: Source, repeat: int = 0, *, held_by: Cluster | None = None
+    scenario: Scenario, source: Source, repeat: int = 0, *, cluster_of_tenants: ClusterSection | None = None
 ) -> TenantSequence:
-    """Draw the tenants of one repeat, or return those of a plan.
+    """Generate the tenants of one repeat, or return those of a plan.
 
     Parameters
     ----------
     scenario, source
-        Whose tenants they are.
+        The scenario and its workload.
     repeat
         Number of the repeat, from 0.
-    held_by
-        The nodes that are to hold them, where these are not the scenario's own. They face the same tenants: the density
-        counts by the scenario's own nodes.
+    cluster_of_tenants
+        The nodes that host the tenants, if not those of the scenario. The tenants stay the same: the density counts the
+        nodes of the scenario.
 
     Raises
     ------
     DensityError
-        The pool runs out of tenants, a tenant has more replicas than there are nodes, or the demand of the first
-        tenants is more than the cluster can hold.
+        The pool has too few tenants, a tenant has more replicas than there are nodes, or the demand of the first
+        tenants exceeds the capacity of the cluster.
     """
     workload = scenario.workload
-    holding = scenario if held_by is None else attrs.evolve(scenario, cluster=held_by)
+    holding = scenario if cluster_of_tenants is None else attrs.evolve(scenario, cluster=cluster_of_tenants)
     metric = [info.name for info in source.metrics].index(workload.density_metric)
-    own, total = (one.cluster.total_capacity(workload.density_metric) for one in (scenario, holding))
+    of_scenario, total = (one.cluster.total_capacity(workload.density_metric) for one in (scenario, holding))
     if isinstance(source.pool, PlanPool):
-        return _standing(source.pool, total, metric)
+        return _planned(source.pool, total, metric)
     rng = stream(scenario.run.seed, "tenants", repeat)
     limit = limit_of(holding.cluster, source.metrics)
     end = scenario.run.days * 86400.0
     last = workload.density if workload.density_end is None else workload.density_end
-    admission = Admission(source.pool, rng, metric, (workload.density * own, last * own), end, limit)
+    admission = TenantAdmission(
+        source.pool, rng, metric, (workload.density * of_scenario, last * of_scenario), end, limit
+    )
     fill = admission.fill(0)
     spread = np.arange(len(fill)) * scenario.run.fill_hours * 3600.0 / max(len(fill), 1)
     admission.start(fill, np.floor(spread).astype(np.int64))
@@ -130,8 +132,8 @@ def make_tenants(
     return TenantSequence(chosen, arrival[order], len(fill), total, metric, parent)
 
 
-def _standing(pool: PlanPool, total: float, metric: int) -> TenantSequence:
-    """Return the tenants of a plan, all of whom stand."""
+def _planned(pool: PlanPool, total: float, metric: int) -> TenantSequence:
+    """Return the tenants of a plan, all placed from the start."""
     tenants = pool.tenants
     count, standing = tenants.traces.tenants, pool.place[tenants.node]
     arrival = np.zeros(count, np.int64)
@@ -141,7 +143,7 @@ def _standing(pool: PlanPool, total: float, metric: int) -> TenantSequence:
 
 
 def _pairs(traces: TraceSet, arrival: Ints, share: float, rng: np.random.Generator) -> Ints:
-    """Return the parent of each tenant, or -1: of those who arrive together with as many replicas, pairs by chance."""
+    """Return the parent of each tenant, or -1. Pairs are random among simultaneous tenants with equal replicas."""
     parent = np.full(len(arrival), -1)
     waiting: dict[tuple[int, int], int] = {}
     pairs = rng.random(len(arrival)) < share

@@ -1,7 +1,6 @@
-"""Rolling upgrades: the upgrade domains one after the other, a few nodes at a time, with drains, checks and roll-back.
+"""Rolling upgrades: one upgrade domain after the other, a few nodes at a time, with drains, checks and roll-back.
 
-No domain begins before the one before it is done and healthy, and no node goes down while a tenant would lose its
-quorum by that.
+A domain starts only when the previous one is done and healthy. A node goes down only if no tenant loses its quorum.
 """
 
 from __future__ import annotations
@@ -18,14 +17,13 @@ from cluster.simulation.causes import UPGRADE
 from cluster.simulation.draining import Drains
 from cluster.simulation.failover import FailoverManager
 from cluster.simulation.node_states import NodeStates
-from cluster.simulation.record import Recorder
+from cluster.simulation.record import Recorder, UpgradeRecord
 from cluster.simulation.replica_states import Tenancy
-from cluster.simulation.upgrade_record import UpgradeRecord
 from plb import PlacementAndLoadBalancing
 
 Process = Generator[simpy.Event, Any, None]
 SECONDS_BETWEEN_CHECKS = 60
-"""A node looks so often whether it may go down."""
+"""Interval at which a node checks whether it may go down."""
 
 
 class RollingUpgrades:
@@ -34,13 +32,13 @@ class RollingUpgrades:
     Parameters
     ----------
     env, engine, nodes, failover, drains, recorder
-        The run's.
+        The objects of the run.
     settings
-        How upgrades go.
+        The section of the scenario.
     rng
-        Decides which domains are found unhealthy; the same for every policy.
+        Determines which domains fail their health check; the same for every policy.
     place
-        Places what tenants miss, and carries out what the engine does about their marks.
+        Places missing replicas of tenants, and applies the engine's response to their marks.
     """
 
     def __init__(
@@ -75,12 +73,12 @@ class RollingUpgrades:
         return int(self._env.now)
 
     def _upgrade(self, number: int) -> Process:
-        """Take all domains, or those that were done back when one fails."""
+        """Upgrade all domains; if one fails, roll back those that are done."""
         done: list[str] = []
         self._upgraded.clear()
         for index, domain in enumerate(self._domains):
             record = UpgradeRecord(number, domain, self._now)
-            yield from self._take(record, self._domains[domain])
+            yield from self._upgrade_nodes(record, self._domains[domain])
             if record.outcome == "under way":
                 yield At(self._env, self._now + self._seconds(self._settings.health_check_minutes), Kind.UPGRADE)
                 unhealthy = bool(self._fails[number, index]) or not self._is_healthy(domain)
@@ -94,34 +92,34 @@ class RollingUpgrades:
         self._engine.update_upgraded_domains(())
 
     def _roll_back(self, number: int, done: list[str]) -> Process:
-        """Take the nodes that were upgraded back, the last domain first."""
+        """Roll back the upgraded nodes, the last domain first."""
         for left in range(len(done), 0, -1):
             self._engine.update_upgraded_domains(done[: left - 1])
             names = [name for name in self._domains[done[left - 1]] if name in self._upgraded]
             if not names:
                 continue
             record = UpgradeRecord(number, done[left - 1], self._now, rolls_back=True)
-            yield from self._take(record, names)
+            yield from self._upgrade_nodes(record, names)
             record.end = self._now
             record.outcome = "healthy" if record.outcome == "under way" else record.outcome
 
-    def _take(self, record: UpgradeRecord, names: Sequence[str]) -> Process:
-        """Let nodes of a domain go down and come back, a few at a time."""
+    def _upgrade_nodes(self, record: UpgradeRecord, names: Sequence[str]) -> Process:
+        """Take nodes of a domain down and back up, a few at a time."""
         self.records.append(record)
         places = simpy.Resource(self._env, self._settings.nodes_at_once)
         yield self._env.all_of([self._env.process(self._node(record, name, places)) for name in names])
 
     def _node(self, record: UpgradeRecord, name: str, places: simpy.Resource) -> Process:
-        """Drain a node, wait until it may go down, upgrade it and let its primaries come back."""
+        """Drain a node, wait until it may go down, upgrade it and move its primaries back."""
         with places.request() as place:
             yield place
             if record.outcome != "under way":
                 return
             self._nodes.begin_drain(name)
             primaries = self._drain(name) if self._settings.drain else []
-            patience = self._now + self._seconds(self._settings.safety_check_minutes)
+            deadline = self._now + self._seconds(self._settings.safety_check_minutes)
             while not self._drains.may_go_down(name):
-                if self._now >= patience:
+                if self._now >= deadline:
                     record.outcome = "unsafe"
                     self._nodes.end_drain(name)
                     return
@@ -134,7 +132,7 @@ class RollingUpgrades:
             self._return(name, primaries)
 
     def _drain(self, name: str) -> list[str]:
-        """Let primaries hand over their role, and replicas of which none can be spared leave.
+        """Move primaries to other nodes, and replicas of tenants that need all replicas.
 
         Returns
         -------
@@ -150,13 +148,13 @@ class RollingUpgrades:
         return left
 
     def _return(self, name: str, primaries: Sequence[str]) -> None:
-        """Let the primaries that stood on a node before its upgrade come back."""
+        """Move the primaries that a node had before its upgrade back to it."""
         marked = self._drains.mark_returns_to(name, primaries)
         self._place(marked, UPGRADE)
         self._drains.unmark(marked, name)
 
     def _is_healthy(self, domain: str) -> bool:
-        """Tell whether all nodes of a domain are up again."""
+        """Return whether all nodes of a domain are up again."""
         return not self._nodes.down & set(self._domains[domain])
 
     def _seconds(self, minutes: float) -> int:

@@ -1,8 +1,8 @@
-"""Which shortages of a metering time are violations ([1] section 3.3), and which are not.
+"""Classifies the shortages of a metering: which are violations ([1] section 3.3), and which are not.
 
-A violation is a node and a metering time at which a failover is started because of the shortage, with the demand of now
-under the placement of before. A node whose moves already under way cover its shortage starts none, and one that nothing
-can be moved away from starts none either: both are kept apart.
+A violation is a node and a metering time at which a shortage starts a failover, with the present demand and the
+previous placement. Two kinds of shortage start none and are counted separately: those that moves under way cover, and
+those that no move can resolve.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from plb.model.move import Move
 Marks = npt.NDArray[np.bool_]
 
 SHARE_OF_ROUNDING = 1e-4
-"""The engine counts in steps and rounds up: within this share of its capacity below a threshold, it is asked."""
+"""The engine rounds loads up to quanta, so repair runs within this share of the threshold below it."""
 
 
-class Outcome(Enum):
-    """What came of a shortage."""
+class ViolationOutcome(Enum):
+    """The outcome of a shortage."""
 
     VIOLATION = "violation"
-    """A failover was started because of it."""
+    """The shortage started a failover."""
     COVERED = "covered"
-    """The moves away that are under way suffice."""
+    """The moves under way suffice."""
     UNRESOLVED = "unresolved"
     """The engine found no move that helps."""
 
 
 @attrs.frozen
-class Shortage:
-    """A node that is short of a metric at a metering time.
+class NodeShortage:
+    """A node that is short of a metric at a metering.
 
     Parameters
     ----------
     node, metric
         Indices.
     standing, departing
-        Load in user units of the replicas that stand there, and of the departing ends.
+        Load in user units of the replicas that stay on the node, and of the departing ends.
     threshold
         f·c in user units.
     outcome
-        What came of it; the same for all metrics of a node.
+        The outcome, the same for all metrics of a node.
     """
 
     node: int
@@ -55,30 +55,30 @@ class Shortage:
     standing: float
     departing: float
     threshold: float
-    outcome: Outcome
+    outcome: ViolationOutcome
 
 
 def needs_repair(metering: Metering, threshold: Floats) -> bool:
-    """Return whether some node may be at its threshold, or is foretold to be, leaving aside what is on its way out."""
+    """Return whether a node may be at its threshold, now or as predicted, without departing ends."""
     return bool((_nearly_reached(metering.standing, threshold) | _nearly_reached(metering.foretold, threshold)).any())
 
 
 def nodes_relieved(moves: Iterable[Move]) -> set[str]:
-    """Return the nodes for whose capacity a plan moves something, or swaps roles."""
+    """Return the nodes whose capacity is the reason of a move or swap."""
     return {move.reason.node for move in moves if move.reason.rule == "capacity" and move.reason.node is not None}
 
 
 def classify(
     metering: Metering, threshold: Floats, moves: Sequence[Move], node_names: Sequence[str], metric_names: Sequence[str]
-) -> list[Shortage]:
-    """Return the shortages of a metering time with what came of them, by node, then by metric.
+) -> list[NodeShortage]:
+    """Return the shortages of a metering with their outcomes, by node, then by metric.
 
     Parameters
     ----------
     metering
-        Loads before any of `moves`.
+        Loads before `moves`.
     threshold
-        (H, R) f·c; infinite where there is no capacity. A capacity of 0 is short only when there is load.
+        (H, R) f·c; infinite without a capacity. A capacity of 0 is short only under load.
     moves
         Moves that repair starts now.
     """
@@ -88,35 +88,35 @@ def classify(
     found = []
     for node in np.flatnonzero((reached | short).any(axis=1)).tolist():
         outcome = _outcome(bool(short[node].any()), node_names[node] in relieved)
-        concerned = reached[node] if outcome is Outcome.COVERED else short[node]
+        concerned = reached[node] if outcome is ViolationOutcome.COVERED else short[node]
         for metric in np.flatnonzero(concerned).tolist():
             loads = float(metering.standing[node, metric]), float(metering.departing[node, metric])
-            found.append(Shortage(node, metric, *loads, float(threshold[node, metric]), outcome))
+            found.append(NodeShortage(node, metric, *loads, float(threshold[node, metric]), outcome))
     return found
 
 
-def _outcome(short: bool, relieved: bool) -> Outcome:
+def _outcome(short: bool, relieved: bool) -> ViolationOutcome:
     if not short:
-        return Outcome.COVERED
-    return Outcome.VIOLATION if relieved else Outcome.UNRESOLVED
+        return ViolationOutcome.COVERED
+    return ViolationOutcome.VIOLATION if relieved else ViolationOutcome.UNRESOLVED
 
 
 def _reached(load: Floats, threshold: Floats) -> Marks:
-    """Return where a threshold is reached, (H, R); one of 0 is not while there is no load."""
+    """Return where a threshold is reached, (H, R); a threshold of 0 is not reached without load."""
     return np.asarray(load >= np.maximum(threshold, np.finfo(np.float64).tiny))
 
 
 def _nearly_reached(load: Floats, threshold: Floats) -> Marks:
-    """Return where the engine may see a shortage, (H, R)."""
+    """Return where the engine may find a shortage, (H, R)."""
     return _reached(load, threshold * (1.0 - SHARE_OF_ROUNDING))
 
 
 def _mark_named(
     short: Marks, nearly: Marks, moves: Iterable[Move], node_names: Sequence[str], metric_names: Sequence[str]
 ) -> None:
-    """Mark the shortages that the engine, which rounds up, saw where exact sums lie just below the threshold.
+    """Mark shortages that only the engine found because it rounds up, with exact sums just below the threshold.
 
-    Where it moves something because of a load that is only foretold, nothing is short.
+    A move because of a predicted load marks none.
     """
     for move in moves:
         reason = move.reason

@@ -10,7 +10,7 @@ from cluster.studies.arms import (
     with_initial_demand,
     with_oracle,
 )
-from cluster.studies.claims import Claim, Table
+from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.configurations import TUNED_ON
 from cluster.studies.figures import Violations
 
@@ -61,7 +61,7 @@ def _of_default(found: Violations) -> list[Claim]:
     ]
 
 
-def table(found: Violations) -> Table:
+def table(found: Violations) -> ClaimTable:
     """Return the mean violations by setting."""
     columns = {ORIGINAL.name: found.means(ORIGINAL.name)}
     remarks = {}
@@ -70,7 +70,7 @@ def table(found: Violations) -> Table:
         columns["best initial demand"] = found.least(demands)
         remarks["best initial demand"] = [name.partition("@")[2] or "p50" for name in found.best(demands)]
     columns |= {arm.name: found.means(arm.name) for arm in (ORACLE, MODIFIED, OVERLOAD)}
-    return Table(found.settings, columns, remarks, ORIGINAL.name, MODIFIED.name)
+    return ClaimTable(found.settings, columns, remarks, ORIGINAL.name, MODIFIED.name)
 
 
 def _percentiles(found: Violations) -> list[str]:

@@ -51,7 +51,7 @@ class Arm:
 
 ORIGINAL = Arm("original", "original")
 MODIFIED = Arm("modified", "modified")
-OVERLOAD = Arm("overload", "overload")
+OVERLOAD = Arm("expected_overload", "expected_overload")
 
 
 def with_oracle(arm: Arm) -> Arm:

@@ -11,13 +11,12 @@ from typing import Any
 import attrs
 
 from cluster.errors import ScenarioError, ScenarioProblem
-from cluster.scenario.overrides import override
 from cluster.scenario.scenario import Scenario
-from cluster.scenario.scenario_file import read_scenario, scenario_from
+from cluster.scenario.scenario_file import override, read_scenario, scenario_from
 from cluster.scenario.workload_section import OF_REPORTS
 from cluster.simulation.pools import read_traces_of
 from cluster.studies.arms import NOTHING, Arm
-from cluster.studies.design import Design, Setting
+from cluster.studies.design import Design, StudySetting
 from plb import UnknownNameError
 from workloads.regions import REGIONS
 
@@ -62,7 +61,7 @@ class Base:
 
     def design(
         self,
-        settings: Sequence[Setting],
+        settings: Sequence[StudySetting],
         arms: Sequence[Arm],
         *,
         days: float,

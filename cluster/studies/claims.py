@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from cluster.studies.design import Setting
+from cluster.studies.design import StudySetting
 from cluster.studies.figures import Floats, Ratio
 
 
@@ -30,7 +30,7 @@ class Claim:
 
 
 @attrs.frozen(eq=False)
-class Table:
+class ClaimTable:
     """Mean violations by setting.
 
     Parameters
@@ -45,7 +45,7 @@ class Table:
         Columns whose ratio is shown, too.
     """
 
-    settings: Sequence[Setting]
+    settings: Sequence[StudySetting]
     columns: Mapping[str, Floats]
     remarks: Mapping[str, Sequence[str]]
     above: str

@@ -14,8 +14,8 @@ from cluster.scenario.scenario_file import scenario_from
 from cluster.scenario.workload_section import Workload
 from cluster.simulation.pools import read_traces_of
 from cluster.studies.base import Base
-from cluster.studies.carrying_out import Row
 from cluster.studies.design import digest, digests_of
+from cluster.studies.runner import Row
 from workloads.compression import compression_effect
 from workloads.regions import generate
 from workloads.trace import TraceSet

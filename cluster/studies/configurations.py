@@ -13,9 +13,9 @@ import attrs
 
 from cluster.studies.arms import MODIFIED, Arm
 from cluster.studies.base import Base
-from cluster.studies.claims import Claim, Table
+from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.densities import CHOSEN
-from cluster.studies.design import BUDGET, Setting
+from cluster.studies.design import BUDGET, StudySetting
 from cluster.studies.figures import Violations
 from plb import PlbConfig, PlbError
 
@@ -63,7 +63,7 @@ def arms(base: Base) -> tuple[Arm, ...]:
     return (MODIFIED, *(Arm(name, COMPARED, engine=fields) for name, fields in {**candidates, **longer}.items()))
 
 
-def settings(base: Base, densities: Sequence[float] | None) -> list[Setting]:
+def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting]:
     """Return the settings at some densities; by itself two middle ones of the study of annealing in each region.
 
     On a cluster of a user's own it is the density of the scenario.
@@ -71,9 +71,9 @@ def settings(base: Base, densities: Sequence[float] | None) -> list[Setting]:
     if not base.is_of_regions:
         assert base.vcores is not None
         _check_free(base)
-        return [Setting(name, base.vcores, one) for name in base.workloads for one in densities or (base.density,)]
+        return [StudySetting(name, base.vcores, one) for name in base.workloads for one in densities or (base.density,)]
     known = CHOSEN["annealing", VCORES]
-    return [Setting(name, VCORES, one) for name in TUNED_ON for one in densities or known[name][1:3]]
+    return [StudySetting(name, VCORES, one) for name in TUNED_ON for one in densities or known[name][1:3]]
 
 
 def _check_free(base: Base) -> None:
@@ -89,7 +89,7 @@ def claims(found: Violations) -> list[Claim]:
     return [Claim(f"{name} / {COMPARED}", "", found.ratio([name], COMPARED)) for name in names]
 
 
-def table(found: Violations) -> Table:
+def table(found: Violations) -> ClaimTable:
     """Return the mean violations by setting of the modified energy and of the engine's default."""
     columns = {name: found.means(name) for name in (COMPARED, DEFAULT)}
-    return Table(found.settings, columns, {}, COMPARED, DEFAULT)
+    return ClaimTable(found.settings, columns, {}, COMPARED, DEFAULT)

@@ -15,8 +15,8 @@ import numpy as np
 
 from cluster.studies.arms import ORIGINAL
 from cluster.studies.base import Base
-from cluster.studies.carrying_out import Row
-from cluster.studies.design import WITHOUT_DOMAINS, Design, Setting
+from cluster.studies.design import WITHOUT_DOMAINS, Design, StudySetting
+from cluster.studies.runner import Row
 from plb import PlbError
 
 PILOT_SEED, PILOT_REPEATS = 1_000_003, 2
@@ -61,14 +61,14 @@ class Ladder:
     count: int | None = None
     repeats: int = PILOT_REPEATS
 
-    def climb(self, base: Base, carry_out: Callable[[Design], Sequence[Row]]) -> dict[str, list[float]]:
+    def climb(self, base: Base, run_tasks: Callable[[Design], Sequence[Row]]) -> dict[str, list[float]]:
         """Return the densities of each workload.
 
         Each climbs until the original has more violations than any mark, or a density that the cluster cannot hold.
 
         Parameters
         ----------
-        carry_out
+        run_tasks
             Makes the runs of a design, and returns those that did not fail.
         """
         finer = max(0, math.ceil(-math.log10(10.0 * base.density / LADDER_DENSITY)))  # digits
@@ -76,7 +76,7 @@ class Ladder:
         climbing = list(base.workloads)
         for rung in LADDER:
             density = round(base.density * rung / LADDER_DENSITY, 4 + finer)
-            rows = carry_out(self._design(base, climbing, density)) if climbing else ()
+            rows = run_tasks(self._design(base, climbing, density)) if climbing else ()
             for row in rows:
                 curves[row["workload"]].setdefault(density, []).append(row["violations"])
             climbing = [name for name in climbing if self._is_below(curves[name].get(density, ()))]
@@ -86,10 +86,10 @@ class Ladder:
                 raise PlbError(f"densities of {name}: the cluster cannot hold even the least, {least:g}")
         return {name: self._of_curve(curve, finer) for name, curve in curves.items()}
 
-    def settings(self, base: Base, densities: Mapping[str, Sequence[float]]) -> list[Setting]:
+    def settings(self, base: Base, densities: Mapping[str, Sequence[float]]) -> list[StudySetting]:
         """Return the settings of each workload at its densities."""
         vcores = self.vcores if base.vcores is None else base.vcores
-        return [Setting(name, vcores, density) for name in base.workloads for density in densities.get(name, ())]
+        return [StudySetting(name, vcores, density) for name in base.workloads for density in densities.get(name, ())]
 
     def _design(self, base: Base, workloads: Sequence[str], density: float) -> Design:
         settings = self.settings(base, dict.fromkeys(workloads, (density,)))

@@ -27,7 +27,7 @@ MOST_SAMPLES = 10_000_000
 
 
 @attrs.frozen
-class Setting:
+class StudySetting:
     """Where all arms meet.
 
     Parameters
@@ -74,7 +74,7 @@ class Design:
         Of all that the runs depend on and the tables do not hold.
     """
 
-    settings: tuple[Setting, ...]
+    settings: tuple[StudySetting, ...]
     arms: tuple[Arm, ...]
     repeats: int
     days: float
@@ -93,7 +93,7 @@ class Design:
             for arm in self.arms
         ]
 
-    def scenario(self, setting: Setting, arm: Arm) -> dict[str, Any]:
+    def scenario(self, setting: StudySetting, arm: Arm) -> dict[str, Any]:
         """Return the scenario of an arm in a setting, as a scenario file would say it."""
         cluster, workload = ({**self.tables.get(name, {})} for name in ("cluster", "workload"))
         if self.varies_hardware:
@@ -118,7 +118,7 @@ class Design:
         made_of = {"tables": self.tables, "workloads": variants, "digests": dict(self.digests)}
         return {"settings": settings, "arms": arms, **numbers, **made_of}
 
-    def _task(self, setting: Setting, arm: Arm, repeat: int) -> Task:
+    def _task(self, setting: StudySetting, arm: Arm, repeat: int) -> Task:
         scenario = self.scenario(setting, arm)
         arguments = {**attrs.asdict(setting), "arm": arm.name, "repeat": repeat, "scenario": scenario}
         known = digest(scenario, digests_of(setting.workload, self.variants, self.digests))
@@ -130,8 +130,8 @@ def digests_of(
 ) -> Mapping[str, str]:
     """Return what of the digests the runs of a workload depend on: of the regions, its own."""
     regions = {fields.get("region") for fields in variants.values()}
-    own = variants.get(workload, {}).get("region")
-    return {name: value for name, value in digests.items() if name == own or name not in regions}
+    region = variants.get(workload, {}).get("region")
+    return {name: value for name, value in digests.items() if name == region or name not in regions}
 
 
 def digest(*values: Mapping[str, Any]) -> str:

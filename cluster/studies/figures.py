@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cluster.results.intervals import half_width
 from cluster.studies.arms import NOTHING
-from cluster.studies.design import Setting
+from cluster.studies.design import StudySetting
 
 Floats = npt.NDArray[np.float64]
 RESAMPLES = 2000
@@ -67,7 +67,7 @@ class Violations:
         By arm, the violations by setting and repeat, (S, Q); every arm has the same repeats.
     """
 
-    settings: tuple[Setting, ...]
+    settings: tuple[StudySetting, ...]
     counts: Mapping[str, Floats]
 
     @property
@@ -75,7 +75,7 @@ class Violations:
         """Repeats of each arm in each setting."""
         return int(next(iter(self.counts.values())).shape[1])
 
-    def where(self, holds: Callable[[Setting], bool]) -> Violations:
+    def where(self, holds: Callable[[StudySetting], bool]) -> Violations:
         """Return those of some of the settings."""
         chosen = [index for index, setting in enumerate(self.settings) if holds(setting)]
         settings = tuple(self.settings[index] for index in chosen)
@@ -126,7 +126,7 @@ class Violations:
         return float(low), float(high)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return the settings under the stable keys of design section 13."""
+        """Return the settings under stable keys."""
         means = {arm: self.means(arm) for arm in self.counts}
         return [
             {**attrs.asdict(setting), "violations": {arm: float(means[arm][index]) for arm in means}}
@@ -137,7 +137,7 @@ class Violations:
 def figures_of(
     study: str, settings: Sequence[Mapping[str, Any]] = (), ratios: Mapping[str, Any] = NOTHING, **further: Any
 ) -> dict[str, Any]:
-    """Return what a study found under the keys that all have, which design section 13 keeps stable, and its own."""
+    """Return what a study found under the keys that all have, which are stable, and its own."""
     return {"study": study, "settings": list(settings), "ratios": dict(ratios), **further}
 
 
@@ -168,7 +168,7 @@ def _mean_of(counts: Floats, drawn: npt.NDArray[np.int64]) -> Floats:
 
 
 def violations_of(
-    settings: Sequence[Setting], runs: Sequence[Mapping[str, Any]], total: str = "violations"
+    settings: Sequence[StudySetting], runs: Sequence[Mapping[str, Any]], total: str = "violations"
 ) -> Violations:
     """Return the violations of runs; a repeat that an arm lacks in a setting, as its run failed, is left out there.
 
@@ -184,9 +184,9 @@ def violations_of(
     Settings may be left with fewer repeats than others: all are cut to the fewest. A setting without a common repeat is
     left out; without any setting there is no arm either.
     """
-    found: dict[Setting, dict[str, dict[int, float]]] = {setting: {} for setting in settings}
+    found: dict[StudySetting, dict[str, dict[int, float]]] = {setting: {} for setting in settings}
     for run in runs:
-        setting = Setting(run["workload"], run["vcores"], run["density"])
+        setting = StudySetting(run["workload"], run["vcores"], run["density"])
         found[setting].setdefault(run["arm"], {})[run["repeat"]] = run[total]
     arms = list(dict.fromkeys(run["arm"] for run in runs))
     common = {

@@ -14,9 +14,9 @@ from cluster.bench.clusters import bench_cluster
 from cluster.bench.engine import SizeBench
 from cluster.scenario.scenario import AS_IN_PAPER, WITHOUT_RISK
 from cluster.studies.arms import AT_DEPARTURES, BY_PEAKS
-from cluster.studies.carrying_out import Row
 from cluster.studies.claims import Claim
 from cluster.studies.figures import placement_times
+from cluster.studies.runner import Row
 from cluster.studies.simulated import run_simulation
 from workloads.regions import REGIONS, generate_history
 

@@ -28,9 +28,9 @@ from plb.risk.peaks import (
     NSigma,
     PeakOracle,
     Predictions,
+    PredictorOrOracle,
     RcLike,
     TaskSamples,
-    Teller,
     cell_metrics,
     machine_metrics,
     predict,
@@ -74,33 +74,33 @@ class Panel:
     curves: Mapping[str, Floats]
 
 
-class Told:
+class PeakEstimates:
     """What predictors and oracles say about a cell, each computed once.
 
     Parameters
     ----------
     samples
         The cell.
-    tellers
+    predictors
         All that will be asked for.
     """
 
-    def __init__(self, samples: TaskSamples, tellers: Sequence[Teller]) -> None:
-        unique = {spec(teller): teller for teller in tellers}
+    def __init__(self, samples: TaskSamples, predictors: Sequence[PredictorOrOracle]) -> None:
+        unique = {spec(predictor): predictor for predictor in predictors}
         self.found: Predictions = predict(samples, list(unique.values()))
         self._row = {name: row for row, name in enumerate(unique)}
 
-    def peak(self, teller: Teller) -> Floats:
+    def peak(self, predictor: PredictorOrOracle) -> Floats:
         """Return its peaks."""
-        return np.asarray(self.found.peak[self._row[spec(teller)]])
+        return np.asarray(self.found.peak[self._row[spec(predictor)]])
 
-    def machines(self, teller: Teller, oracle: Teller) -> MachineMetrics:
+    def machines(self, predictor: PredictorOrOracle, oracle: PredictorOrOracle) -> MachineMetrics:
         """Return its metrics by machine."""
-        return machine_metrics(self.found.machine, self.found.limit, self.peak(teller), self.peak(oracle))
+        return machine_metrics(self.found.machine, self.found.limit, self.peak(predictor), self.peak(oracle))
 
-    def cell(self, teller: Teller, oracle: Teller) -> CellMetrics:
+    def cell(self, predictor: PredictorOrOracle, oracle: PredictorOrOracle) -> CellMetrics:
         """Return its metrics over all machines, by time."""
-        return cell_metrics(self.found.time, self.found.limit, self.peak(teller), self.peak(oracle))
+        return cell_metrics(self.found.time, self.found.limit, self.peak(predictor), self.peak(oracle))
 
 
 class Family:
@@ -130,9 +130,9 @@ class Family:
         """Return RC-like."""
         return RcLike(percentile=percentile, warmup=self._steps(warmup), history=self._steps(history))
 
-    def compared(self) -> dict[str, Teller]:
+    def compared(self) -> dict[str, PredictorOrOracle]:
         """Return the predictors of figure 10 by name."""
-        simple: dict[str, Teller] = {
+        simple: dict[str, PredictorOrOracle] = {
             "borg-default": BorgDefault(),
             "rc-like": self.rc_like(),
             "n-sigma": self.sigma(),
@@ -158,29 +158,33 @@ def panels(cells: Sequence[Cell], report: Callable[[str], None] = lambda _stage:
     family = Family(first.step)
     varied = {8: _varied(family.sigma, "n", DEVIATIONS), 9: _varied(family.rc_like, "percentile", PERCENTILES)}
     report(f"{cells[0].name}: predictions")
-    further = [teller for groups in varied.values() for group in groups.values() for teller in group.values()]
+    further = [predictor for groups in varied.values() for group in groups.values() for predictor in group.values()]
     horizons = [family.oracle(hours) for hours in (*HORIZONS, LONGEST_HORIZON)]
-    told = Told(first, [family.oracle(), *horizons, *further, *family.compared().values()])
-    yield _pooling(first, told, family.oracle())
+    estimates = PeakEstimates(first, [family.oracle(), *horizons, *further, *family.compared().values()])
+    yield _pooling(first, estimates, family.oracle())
     report(f"{cells[0].name}: peaks within an hour")
     yield Panel(6, "", "approximate less actual peak of an hour, by the actual", _quantiles(peak_differences(first)))
     yield Panel(
         7, "a", "run time of a task (hours)", _quantiles({c.name: run_times(week(c.samples, 0)) for c in cells})
     )
-    yield _horizons(told, family)
+    yield _horizons(estimates, family)
     usage = {cell.name: usage_by_limit(week(cell.samples, 0)) for cell in cells}
     yield Panel(7, "c", "usage by limit", _quantiles(usage))
     for figure, groups in varied.items():
-        yield from _of_parameters(figure, groups, told, family.oracle())
-    yield from _of_machines(10, {name: told.machines(one, family.oracle()) for name, one in family.compared().items()})
-    savings = {name: told.cell(one, family.oracle()).savings for name, one in family.compared().items()}
+        yield from _of_parameters(figure, groups, estimates, family.oracle())
+    yield from _of_machines(
+        10, {name: estimates.machines(one, family.oracle()) for name, one in family.compared().items()}
+    )
+    savings = {name: estimates.cell(one, family.oracle()).savings for name, one in family.compared().items()}
     yield Panel(10, "d", CELL_SAVINGS, _quantiles(savings))
     report("all cells: predictions")
     yield from _of_machines(11, {cell.name: _best(week(cell.samples, 0)) for cell in cells})
     yield from _of_machines(12, {f"week {one + 1}": _best(week(cells[0].samples, one)) for one in weeks_of(cells[0])})
 
 
-def _varied(make: Callable[..., Teller], main: str, values: Sequence[float]) -> dict[str, dict[str, Teller]]:
+def _varied(
+    make: Callable[..., PredictorOrOracle], main: str, values: Sequence[float]
+) -> dict[str, dict[str, PredictorOrOracle]]:
     """Return predictors that differ in one parameter, by parameter and label."""
     return {
         main: {f"{main} {value:g}": make(**{main: value}) for value in values},
@@ -190,13 +194,13 @@ def _varied(make: Callable[..., Teller], main: str, values: Sequence[float]) -> 
 
 
 def _of_parameters(
-    figure: int, groups: Mapping[str, Mapping[str, Teller]], told: Told, oracle: PeakOracle
+    figure: int, groups: Mapping[str, Mapping[str, PredictorOrOracle]], estimates: PeakEstimates, oracle: PeakOracle
 ) -> Iterator[Panel]:
     for letter, (parameter, group) in zip("acd", groups.items(), strict=True):
-        rates = {label: told.machines(one, oracle).violation_rate for label, one in group.items()}
+        rates = {label: estimates.machines(one, oracle).violation_rate for label, one in group.items()}
         yield Panel(figure, letter, RATE, _quantiles(rates))
         if letter == "a":
-            savings = {label: told.cell(one, oracle).savings for label, one in groups[parameter].items()}
+            savings = {label: estimates.cell(one, oracle).savings for label, one in groups[parameter].items()}
             yield Panel(figure, "b", CELL_SAVINGS, _quantiles(savings))
 
 
@@ -211,15 +215,15 @@ def _of_machines(figure: int, metrics: Mapping[str, MachineMetrics]) -> Iterator
 
 def _best(samples: TaskSamples) -> MachineMetrics:
     family = Family(samples.step)
-    return Told(samples, [family.best(), family.oracle()]).machines(family.best(), family.oracle())
+    return PeakEstimates(samples, [family.best(), family.oracle()]).machines(family.best(), family.oracle())
 
 
-def _pooling(samples: TaskSamples, told: Told, oracle: PeakOracle) -> Panel:
+def _pooling(samples: TaskSamples, estimates: PeakEstimates, oracle: PeakOracle) -> Panel:
     """Return figure 1: peaks of machines and of tasks, summed over the cell, by its limits."""
-    known = ~np.isnan(told.peak(oracle))
-    _, time = np.unique(told.found.time[known], return_inverse=True)
-    limit = _sums(time, told.found.limit[known])
-    peaks = {"peaks of machines": told.peak(oracle), "peaks of tasks": task_level_peaks(samples, oracle.horizon)}
+    known = ~np.isnan(estimates.peak(oracle))
+    _, time = np.unique(estimates.found.time[known], return_inverse=True)
+    limit = _sums(time, estimates.found.limit[known])
+    peaks = {"peaks of machines": estimates.peak(oracle), "peaks of tasks": task_level_peaks(samples, oracle.horizon)}
     return Panel(
         1,
         "",
@@ -228,12 +232,12 @@ def _pooling(samples: TaskSamples, told: Told, oracle: PeakOracle) -> Panel:
     )
 
 
-def _horizons(told: Told, family: Family) -> Panel:
+def _horizons(estimates: PeakEstimates, family: Family) -> Panel:
     """Return figure 7 b: how much lower the oracles of shorter horizons are."""
-    longest = told.peak(family.oracle(LONGEST_HORIZON))
+    longest = estimates.peak(family.oracle(LONGEST_HORIZON))
     lower = {}
     for hours in HORIZONS:
-        shorter = told.peak(family.oracle(hours))
+        shorter = estimates.peak(family.oracle(hours))
         both = ~(np.isnan(longest) | np.isnan(shorter))
         lower[f"{hours:g} h"] = _ratio(longest[both] - shorter[both], longest[both])
     return Panel(7, "b", f"oracle less than that of {LONGEST_HORIZON:g} h, by it", _quantiles(lower))

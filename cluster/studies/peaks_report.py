@@ -19,9 +19,9 @@ from rich.table import Table as RichTable
 from cluster.console.output import messages
 from cluster.plots.base import COLOURS, save_figure
 from cluster.results.writing import write_json
-from cluster.studies.carrying_out import STUDY, Place, check_study, head_of
 from cluster.studies.figures import figures_of
 from cluster.studies.peaks import QUANTILES, Panel, panels
+from cluster.studies.runner import STUDY, OutputDirectory, check_study, head_of
 from plb import PlbError
 from workloads.cells import Cell, cell_of_region, read_cell
 from workloads.regions import REGIONS
@@ -50,23 +50,23 @@ def cells_of(traces: Path | None, regions: Sequence[str], *, quick: bool, seed: 
     ]
 
 
-def carry_out_peaks(cells: Sequence[Cell], place: Place, seed: int) -> tuple[RichTable, dict[str, Any]]:
+def run_peaks(cells: Sequence[Cell], output: OutputDirectory, seed: int) -> tuple[RichTable, dict[str, Any]]:
     """Compute all panels, write them into the directory, and return a table and the figures as JSON."""
-    check_study(place.folder / STUDY, "peaks")
-    if (place.folder / CURVES).exists() and not place.restart:
-        raise PlbError(f"{place.folder}: holds the study already; give another directory, or --restart")
+    check_study(output.folder / STUDY, "peaks")
+    if (output.folder / CURVES).exists() and not output.restart:
+        raise PlbError(f"{output.folder}: holds the study already; give another directory, or --restart")
     described = [
         {"cell": cell.name, "machines": len(cell.samples.machine), "samples": len(cell.samples)} for cell in cells
     ]
     head = head_of("peaks", {"seed": seed, "cells": described})
-    write_json(place.folder / STUDY, {**head, "complete": False})
-    with messages(quiet=place.quiet).status("peaks") as status:
+    write_json(output.folder / STUDY, {**head, "complete": False})
+    with messages(quiet=output.quiet).status("peaks") as status:
         found = list(panels(cells, status.update))
-    write_parquet(_frame(found), place.folder / CURVES)
+    write_parquet(_frame(found), output.folder / CURVES)
     for figure in dict.fromkeys(panel.figure for panel in found):
         of_figure = [panel for panel in found if panel.figure == figure]
-        save_panels(place.folder / f"figure{figure}.png", of_figure)
-    write_json(place.folder / STUDY, {**head, "complete": True})
+        save_panels(output.folder / f"figure{figure}.png", of_figure)
+    write_json(output.folder / STUDY, {**head, "complete": True})
     shown = [panel for panel in found if panel.figure == COMPARED]
     figures = {f"{panel.figure}{panel.letter}": _summary(panel) for panel in found}
     return _table(shown, cells[0].name), figures_of("peaks", described, figures=figures)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cluster.plots.base import COLOURS, save_figure
-from cluster.studies.claims import Table
+from cluster.studies.claims import ClaimTable
 from cluster.studies.compression import Effect
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ LABEL_INCHES = 2.2
 """Width of an entry of a legend, that of the longest name of an arm."""
 
 
-def plot_settings(ax: Axes, table: Table, chosen: Sequence[int]) -> None:
+def plot_settings(ax: Axes, table: ClaimTable, chosen: Sequence[int]) -> None:
     """Draw the mean violations of some settings, a group of bars each.
 
     Parameters
@@ -41,7 +41,7 @@ def plot_settings(ax: Axes, table: Table, chosen: Sequence[int]) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def save_settings(path: Path, table: Table, title: str) -> None:
+def save_settings(path: Path, table: ClaimTable, title: str) -> None:
     """Draw all settings, a panel for each workload and hardware."""
     from matplotlib.figure import Figure
 
@@ -65,7 +65,7 @@ def save_settings(path: Path, table: Table, title: str) -> None:
     save_figure(figure, path)
 
 
-def plot_ratios(ax: Axes, table: Table) -> None:
+def plot_ratios(ax: Axes, table: ClaimTable) -> None:
     """Draw the violations in every setting by those of the column `below`, a row each; without any there, no point."""
     below = table.columns[table.below]
     rows = np.arange(len(table.settings))[::-1]
@@ -82,7 +82,7 @@ def plot_ratios(ax: Axes, table: Table) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def save_ratios(path: Path, table: Table, title: str) -> None:
+def save_ratios(path: Path, table: ClaimTable, title: str) -> None:
     """Draw the ratios of all settings below one another."""
     from matplotlib.figure import Figure
 

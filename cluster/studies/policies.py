@@ -14,7 +14,7 @@ from cluster.studies.arms import (
     with_initial_demand,
     with_oracle,
 )
-from cluster.studies.claims import Claim, Table
+from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.figures import Violations
 
 DAYS, REPEATS, CORE_REPEATS = 12.5, 20, 5
@@ -49,7 +49,7 @@ def claims(found: Violations) -> list[Claim]:
     return [claim for one in vcores for claim in _of_hardware(found, one)]
 
 
-def table(found: Violations) -> Table:
+def table(found: Violations) -> ClaimTable:
     """Return the mean violations by setting; of the policies without probabilities, only the best."""
     columns = {"best without": found.least(WITHOUT_PROBABILITIES)}
     remarks = {"best without": found.best(WITHOUT_PROBABILITIES)}
@@ -58,7 +58,7 @@ def table(found: Violations) -> Table:
         columns["best with oracle"] = found.least(oracles)
         remarks["best with oracle"] = [name.removesuffix("+oracle") for name in found.best(oracles)]
     columns |= {arm.name: found.means(arm.name) for arm in AT_DEPARTURES}
-    return Table(found.settings, columns, remarks, "best without", WORST_FIT)
+    return ClaimTable(found.settings, columns, remarks, "best without", WORST_FIT)
 
 
 def _varied() -> tuple[Arm, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 from rich.table import Table as RichTable
 
-from cluster.studies.claims import Claim, Table
+from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.compression import Effect
 from cluster.studies.figures import Ratio, Violations, figures_of
 
@@ -43,7 +43,7 @@ def means_of(repeats: int) -> str:
     return f"means of {repeats} repeats" if repeats > 1 else "one repeat"
 
 
-def table_of_settings(table: Table, title: str, repeats: int) -> RichTable:
+def table_of_settings(table: ClaimTable, title: str, repeats: int) -> RichTable:
     """Return the mean violations of every setting."""
     shown = RichTable(title=title, caption=f"violations, {means_of(repeats)}")
     shown.add_column("workload")
@@ -87,7 +87,7 @@ def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> R
 
 
 def ratios_as_json(claims: Sequence[Claim]) -> dict[str, Any]:
-    """Return the ratios under the stable keys of design section 13."""
+    """Return the ratios under stable keys."""
     return {claim.label: attrs.asdict(claim.ours) for claim in claims if isinstance(claim.ours, Ratio)}
 
 
@@ -137,7 +137,7 @@ def as_json(study: str, found: Violations, claims: Sequence[Claim], arms: Mappin
     return figures_of(study, found.as_json(), ratios_as_json(claims), arms=costs, counts=counts_as_json(claims))
 
 
-def _with_remark(table: Table, name: str, index: int) -> str:
+def _with_remark(table: ClaimTable, name: str, index: int) -> str:
     mean = f"{table.columns[name][index]:.1f}"
     return f"{mean} ({table.remarks[name][index]})" if name in table.remarks else mean
 

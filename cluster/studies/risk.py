@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from cluster.studies.arms import MODIFIED, Arm
-from cluster.studies.claims import Claim, Table
+from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.figures import Violations, placement_times
 
 DAYS, REPEATS = 10.0, 2
@@ -55,10 +55,10 @@ def claims(found: Violations) -> list[Claim]:
     return [*ratios, *_density_claims(found)]
 
 
-def table(found: Violations) -> Table:
+def table(found: Violations) -> ClaimTable:
     """Return the mean violations by setting under PrV-WorstFit."""
     columns = {label: found.means(f"{PLACEMENT}, {label}") for label in ESTIMATORS}
-    return Table(found.settings, columns, {}, "gaussian", MONTE_CARLO)
+    return ClaimTable(found.settings, columns, {}, "gaussian", MONTE_CARLO)
 
 
 def decision_claims(rows: Sequence[Mapping[str, Any]], timings: Sequence[Mapping[str, Any]]) -> list[Claim]:
@@ -102,8 +102,8 @@ def _reached(found: Violations, arm: str, compared: str) -> _Reached:
         if len(densities) < 2:
             continue
         workloads += 1
-        own, other = (np.maximum.accumulate(of_workload.means(name)[order]) for name in (arm, compared))
+        mean, other = (np.maximum.accumulate(of_workload.means(name)[order]) for name in (arm, compared))
         mark = float(np.median(other))
-        if own[0] <= mark <= own[-1]:
-            ratios.append(float(np.interp(mark, own, densities) / np.interp(mark, other, densities)))
+        if mean[0] <= mark <= mean[-1]:
+            ratios.append(float(np.interp(mark, mean, densities) / np.interp(mark, other, densities)))
     return _Reached(ratios, workloads)

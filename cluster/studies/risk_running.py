@@ -12,59 +12,59 @@ import polars as pl
 from rich.table import Table as RichTable
 
 from cluster.plots.base import COLOURS, save_figure
-from cluster.runs.sweep import Outcome, Task
+from cluster.runs.sweep import Task, TaskOutcome
 from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.studies import calibration, risk
 from cluster.studies.arms import Arm
 from cluster.studies.calibration import EDGES, Calibration, Floats, calibration_of, run_calibration
-from cluster.studies.carrying_out import RUNS, TIMINGS, Row, carry_out
 from cluster.studies.densities import LADDERS
-from cluster.studies.design import Setting
+from cluster.studies.design import StudySetting
 from cluster.studies.report import counts_as_json, table_of_claims
-from cluster.studies.wanted import Report, Wanted, of_policies
+from cluster.studies.request import StudyReport, StudyRequest, of_policies
+from cluster.studies.runner import RUNS, TIMINGS, Row, run_tasks
 from plb.validation import check_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def run_risk(wanted: Wanted) -> Report:
+def run_risk(request: StudyRequest) -> StudyReport:
     """Let every estimator drive placement and annealing on the same tenants; hold what it says against what comes."""
-    if wanted.base.is_of_regions:
-        if wanted.days is not None:
-            check_number("study", "days", wanted.days, low=risk.FILL_HOURS / 24.0)
+    if request.base.is_of_regions:
+        if request.days is not None:
+            check_number("study", "days", request.days, low=risk.FILL_HOURS / 24.0)
         run = {"fill_hours": risk.FILL_HOURS}
-        wanted = attrs.evolve(wanted, base=attrs.evolve(wanted.base, tables={**wanted.base.tables, "run": run}))
-    design = wanted.design(LADDERS[:1], risk.ARMS, repeats=risk.REPEATS, days=risk.DAYS)
-    report = of_policies("risk", design, wanted.place, risk, "risk.png")
-    held = _calibrations(wanted, design.settings)
-    figures = {**report.figures, "calibration": [_as_json(one) for one in held.found]}
+        request = attrs.evolve(request, base=attrs.evolve(request.base, tables={**request.base.tables, "run": run}))
+    design = request.design(LADDERS[:1], risk.ARMS, repeats=risk.REPEATS, days=risk.DAYS)
+    report = of_policies("risk", design, request.output, risk, "risk.png")
+    calibrations = _calibrations(request, design.settings)
+    figures = {**report.figures, "calibration": [_as_json(one) for one in calibrations.found]}
     tables = [*report.tables]
     if report.tables:
-        folder = wanted.place.folder
+        folder = request.output.folder
         rows, timings = (pl.read_parquet(folder / name, glob=False).to_dicts() for name in (RUNS, TIMINGS))
         decisions = risk.decision_claims(rows, timings)
         figures["counts"] = {**figures.get("counts", {}), **counts_as_json(decisions)}
         tables.append(
             table_of_claims(decisions, "risk: time per decision", "means over runs; other work slows them down")
         )
-    if held.found:
-        tables.append(table_of_calibrations(held.found))
-        save_calibrations(wanted.place.folder / "calibration.png", held.found)
-    return Report(tables, figures, (*report.failed, *held.failed))
+    if calibrations.found:
+        tables.append(table_of_calibrations(calibrations.found))
+        save_calibrations(request.output.folder / "calibration.png", calibrations.found)
+    return StudyReport(tables, figures, (*report.failed, *calibrations.failed))
 
 
 @attrs.frozen(eq=False)
-class _Held:
+class _Calibrations:
     """The calibrations that were found, and the tasks that failed."""
 
     found: Sequence[Calibration]
-    failed: Sequence[tuple[Task, Outcome]]
+    failed: Sequence[tuple[Task, TaskOutcome]]
 
 
-def _calibrations(wanted: Wanted, settings: Sequence[Setting]) -> _Held:
+def _calibrations(request: StudyRequest, settings: Sequence[StudySetting]) -> _Calibrations:
     """Hold every estimator against what comes, at the middle density of each workload."""
-    chosen: dict[tuple[str, float], list[Setting]] = {}
+    chosen: dict[tuple[str, float], list[StudySetting]] = {}
     for one in settings:
         chosen.setdefault((one.workload, one.vcores), []).append(one)
     ordered = (sorted(of_workload, key=lambda one: one.density) for of_workload in chosen.values())
@@ -73,14 +73,14 @@ def _calibrations(wanted: Wanted, settings: Sequence[Setting]) -> _Held:
         Arm(label, calibration.POLICY, engine={"estimator": spec, **AS_IN_PAPER})
         for label, spec in risk.ESTIMATORS.items()
     ]
-    design = wanted.design_at(middle, arms, repeats=1, days=calibration.DAYS, engine=LADDERS[0].engine)
-    place = attrs.evolve(wanted.place, folder=wanted.place.folder / "calibration")
-    finished = carry_out("calibration", run_calibration, design.tasks(), place, design.described())
+    design = request.design_at(middle, arms, repeats=1, days=calibration.DAYS, engine=LADDERS[0].engine)
+    output = attrs.evolve(request.output, folder=request.output.folder / "calibration")
+    finished = run_tasks("calibration", run_calibration, design.tasks(), output, design.described())
     by_label: dict[str, list[Row]] = {}
     for row in finished.rows:
         by_label.setdefault(row["arm"], []).append(row)
     found = [calibration_of(label, rows) for label, rows in by_label.items() if any(sum(row["looks"]) for row in rows)]
-    return _Held(found, finished.failed)
+    return _Calibrations(found, finished.failed)
 
 
 def table_of_calibrations(found: Sequence[Calibration]) -> RichTable:

@@ -1,7 +1,7 @@
 """How the results depend on what is not published of the tenants: each free parameter of a region is changed alone.
 
 With another parameter the same density is another load. So a pilot of the original energy finds the density, for each
-change, at which it has about as many violations as without (design section 14); where it reaches so many nowhere, the
+change, at which it has about as many violations as without; where it reaches so many nowhere, the
 nearest.
 """
 
@@ -17,11 +17,11 @@ from cluster.errors import DensityError
 from cluster.runs.sweep import Task
 from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
 from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
-from cluster.studies.carrying_out import Row
-from cluster.studies.claims import Claim, Table
+from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.densities import Ladder
 from cluster.studies.design import Design, digest, digests_of
 from cluster.studies.figures import Floats, Violations
+from cluster.studies.runner import Row
 from cluster.studies.simulated import run_simulation
 from workloads.parameters import RegionParameters, Usage, highest
 from workloads.regions import REGIONS
@@ -133,9 +133,9 @@ def claims(found: Violations) -> list[Claim]:
     return [*means, *(claim for above, below in pairs for claim in _extremes(found, above, below))]
 
 
-def table(found: Violations) -> Table:
+def table(found: Violations) -> ClaimTable:
     """Return the mean violations under each change."""
-    return Table(found.settings, {arm.name: found.means(arm.name) for arm in ARMS}, {}, ORIGINAL.name, COMPARED)
+    return ClaimTable(found.settings, {arm.name: found.means(arm.name) for arm in ARMS}, {}, ORIGINAL.name, COMPARED)
 
 
 def _extremes(found: Violations, above: str, below: str) -> Iterator[Claim]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workloads.describe import GROWS, HOURS, LIVES, Description, Floats, MetricFigures
+from workloads.describe import GROWS, HOURS, LIVES, Floats, MetricFigures, TraceDescription
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from workloads.statistics import StatisticRow
 
 
-def description_tables(trace: Description, title: str) -> tuple[Table, Table]:
+def description_tables(trace: TraceDescription, title: str) -> tuple[Table, Table]:
     """Return two tables: of the tenants and their lives, and of the metrics."""
     from rich.table import Table
 
@@ -46,7 +46,7 @@ def statistics_table(region: str, rows: Sequence[StatisticRow]) -> Table:
     return table
 
 
-def _tenants(trace: Description) -> list[tuple[str, str]]:
+def _tenants(trace: TraceDescription) -> list[tuple[str, str]]:
     lives = trace.lifetime_hours
     percentiles = ", ".join(
         f"{_hours(value)} (p{level})" for level, value in zip(LIVES, np.percentile(lives, LIVES), strict=True)
@@ -67,7 +67,7 @@ def _tenants(trace: Description) -> list[tuple[str, str]]:
     ]
 
 
-def _gaps(trace: Description) -> str:
+def _gaps(trace: TraceDescription) -> str:
     counts = trace.provenance.get("counts")
     if counts is None:
         return "none; what the source had is not recorded"

@@ -13,26 +13,27 @@ from typing import Any
 
 import attrs
 
-from cluster.runs.sweep import Outcome, Task, outcomes
+from cluster.runs.sweep import Task, TaskOutcome, outcomes
 from cluster.warmup.compilations import noted
-from cluster.warmup.engines import (
+from cluster.warmup.tasks import (
     balance,
     change_terms,
+    evict,
+    go_by_samples,
     hand_over_and_drop,
-    make_room,
     place_beside_others,
     place_new_replicas,
     place_one_at_a_time,
     plan_by_reports,
-    plan_with_own_terms,
-    repair,
-)
-from cluster.warmup.estimates import follow_a_machine, go_by_samples, predict_peaks, replay_past_tenants
-from cluster.warmup.provisioning import (
+    plan_with_extension_terms,
+    predict_a_machine,
+    predict_peaks,
     provision_anew,
     provision_as_in_the_paper,
     provision_as_released,
     provision_by_search,
+    repair,
+    replay_past_tenants,
 )
 
 PROVISIONING: Mapping[str, Callable[[], None]] = {
@@ -46,11 +47,11 @@ TASKS: Mapping[str, Callable[[], None]] = {
     **PROVISIONING,
     "repair": repair,
     "peak predictions": predict_peaks,
-    "own energy terms": plan_with_own_terms,
+    "own energy terms": plan_with_extension_terms,
     "energy terms": change_terms,
     "placement policies": place_one_at_a_time,
-    "room for new replicas": make_room,
-    "peaks step by step": follow_a_machine,
+    "room for new replicas": evict,
+    "peaks step by step": predict_a_machine,
     "placement beside others": place_beside_others,
     "risk by past tenants": replay_past_tenants,
     "estimators": plan_by_reports,
@@ -86,7 +87,7 @@ class Warmed:
     error: str | None = None
 
     @classmethod
-    def of(cls, outcome: Outcome) -> Warmed:
+    def of(cls, outcome: TaskOutcome) -> Warmed:
         """Return what came of a task from what its process returned."""
         return cls(outcome.key, **(outcome.values or {}), error=outcome.error)
 

@@ -11,10 +11,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import attrs
 from docstrings import parameters, summary
 
-from cluster.learning.config import JOB_KINDS, Evaluation
+from cluster.learning.config import JOB_KINDS, EvaluationSection
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.rewards import Penalties
-from cluster.scenario.cluster_section import Group
+from cluster.scenario.cluster_section import NodeGroup
 from cluster.scenario.faults_section import Crash, Flapping, Outage
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import METRIC_FIELDS, SECTIONS
@@ -25,7 +25,7 @@ from plb.learning.settings import TrainingSettings
 
 WORDS = {float: "number", int: "whole number", str: "text", bool: "`true` or `false`"}
 LISTED: Mapping[str, tuple[tuple[str, type], ...]] = {
-    "cluster": (("groups", Group),),
+    "cluster": (("groups", NodeGroup),),
     "workload": (("growth", Growth),),
     "faults": (("crashes", Crash), ("outages", Outage), ("flapping", Flapping)),
 }
@@ -48,7 +48,7 @@ def learning_keys() -> str:
     for name, jobs in JOB_KINDS.items():
         kinds.setdefault(jobs, []).append(f'`"{name}"`')
     jobs = [(f"[jobs], kind = {' or '.join(names)}", kind) for kind, names in kinds.items()]
-    others = [("[penalties]", Penalties), ("[training]", TrainingSettings), ("[evaluation]", Evaluation)]
+    others = [("[penalties]", Penalties), ("[training]", TrainingSettings), ("[evaluation]", EvaluationSection)]
     sections: list[tuple[str, type]] = [("[machines]", Dimensions), *jobs, *others]
     return "\n\n".join(f"## {title}\n\n{summary(kind)}\n\n{table(kind)}" for title, kind in sections)
 

@@ -12,15 +12,15 @@ from docstrings import summary
 import cluster
 import plb
 import workloads
-from cluster.simulation.run_tables import column_guide
+from cluster.simulation.run_tables import column_descriptions
 from plb import PlbError
 
 
 def interface(module: str, *names: str) -> str:
     """Return names of a module with their docstrings: those that are given, then the others that it exports."""
     found = import_module(module)
-    wanted = dict.fromkeys([*names, *getattr(found, "__all__", ())])
-    return "\n\n".join(_documented(module, name, getattr(found, name)) for name in wanted)
+    requested = dict.fromkeys([*names, *getattr(found, "__all__", ())])
+    return "\n\n".join(_documented(module, name, getattr(found, name)) for name in requested)
 
 
 def errors() -> str:
@@ -46,7 +46,7 @@ def result_tables() -> str:
                 *(f"| `{name}` | {one['type']} | {one['meaning']} |" for name, one in columns.items()),
             ]
         )
-        for table, columns in column_guide().items()
+        for table, columns in column_descriptions().items()
     )
 
 

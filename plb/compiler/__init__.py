@@ -9,13 +9,13 @@ imports Numba, and importing this package does not import it either.
 from plb.compiler.clock import working_time
 from plb.compiler.kernels import ByPointer, CallByAddress, Kernel, by_pointer, kernel
 from plb.compiler.prefetch import fetch
-from plb.compiler.uniform import Coming, Stream, uniform
+from plb.compiler.uniform import Peek, Stream, uniform
 
 __all__ = [
     "ByPointer",
     "CallByAddress",
-    "Coming",
     "Kernel",
+    "Peek",
     "Stream",
     "by_pointer",
     "fetch",

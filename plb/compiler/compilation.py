@@ -1,47 +1,42 @@
-"""From Python functions to machine code: parts, entries and the module that is optimised.
+"""From Python functions to machine code: parts, entries, and how entries are loaded or made.
 
-Numba translates each kernel to LLVM once and leaves it at that: a *part*. A kernel that Python calls, or that is called
+Numba translates each kernel to LLVM once: a *part*. A kernel that Python calls, or that is called
 by its address, is an *entry*: its module takes in the parts that it calls, directly or not, and is optimised and
 translated as a whole. So no function is optimised more than once an entry, and small ones are inlined where they are
 used. A shared kernel is an entry, too: other entries call it by its symbol. The machine code of an entry is kept on
-disk under `key_of` (`plb.compiler.cache`).
+disk (`plb.compiler.cache`) under its key (`plb.compiler.keys`).
 
 Only imported once a kernel is needed, since ``import plb`` must load no Numba.
 """
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import pickle
-import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
-from importlib import import_module
+from collections.abc import Callable
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 import attrs
-import llvmlite
 import numba
-import numpy as np
-from llvmlite.binding import Linkage, ObjectFileRef
+from llvmlite.binding import ObjectFileRef
 
 from plb.compiler.cache import kernel_cache
 from plb.compiler.clock import COMPILATION
-from plb.compiler.identity import code_of_modules, compiled_with, has_changed, identity_of, is_shared, name_of
+from plb.compiler.identity import compiled_with, has_changed, is_shared, name_of, text_of
+from plb.compiler.keys import key_of
+from plb.compiler.modules import EntryPasses, Late, PartPasses, SharedCall, SharedModule
 from plb.compiler.notice import NOTICE
 from plb.compiler.numba_api import (
-    Compiler,
     CPUDispatcher,
-    JITCodeLibrary,
     cpu_target,
     global_compiler_lock,
     make_function,
     normalize_signature,
 )
-from plb.compiler.type_texts import text_of
+from plb.compiler.registries import renew_readers
 
 OPTIONS = MappingProxyType(
     {
@@ -53,51 +48,10 @@ OPTIONS = MappingProxyType(
     }
 )
 """Options of Numba for every kernel; the last one turns reference counting off."""
-LEVEL = 3
-"""Level of LLVM's optimisation: at 2 a search is 2 % slower and compiled no sooner, at 1 loops are not vectorised."""
-MAKES_CODE = tuple(
-    f"{__package__}.{name}"
-    for name in ("addresses", "compilation", "handles", "handle_packing", "pcg64", "prefetching", "type_texts")
-)
-"""Modules of which every entry is made."""
-
 logger = logging.getLogger("plb")
 
 _settings: Any = numba.config
 _types: Any = numba.types
-
-
-@attrs.frozen(eq=False)
-class Late:
-    """A value that is pickled by itself, and only read back where somebody asks for it."""
-
-    value: Callable[[], Any]
-
-    def __reduce__(self) -> Any:
-        return _read_late, (pickle.dumps(self.value()),)
-
-
-def _read_late(data: bytes) -> Late:
-    return Late(partial(pickle.loads, data))
-
-
-@attrs.frozen(eq=False)
-class SharedCall:
-    """A shared kernel that an entry calls: enough to find its code, and to make it where there is none."""
-
-    module: str
-    name: str
-    kinds: tuple[str, ...]
-    """Types of its arguments."""
-    returning: str
-    """Type of its result; where that has changed, the caller is compiled again."""
-    arguments: Late
-    """The types of its arguments; only needed where the kernel has to be compiled."""
-
-    def function(self) -> Callable[..., Any]:
-        """Return the function of the kernel."""
-        found: Callable[..., Any] = getattr(import_module(self.module), self.name).py_func
-        return found
 
 
 @attrs.frozen(eq=False)
@@ -149,14 +103,14 @@ def entry_of(function: Callable[..., Any]) -> Any:
 @cache
 def part_of(function: Callable[..., Any], inline: bool) -> Any:
     """Return what translates a function for calls from other kernels."""
-    return SharedPart(function) if is_shared(function) else Part(function, inline)
+    return SharedPart(function) if is_shared(function) else TranslatedKernel(function, inline)
 
 
 class Entry(CPUDispatcher):
     """A kernel as Python calls it: for new types of arguments its machine code is loaded or made."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function, targetoptions=dict(OPTIONS), pipeline_class=_EntryPasses)
+        super().__init__(function, targetoptions=dict(OPTIONS), pipeline_class=EntryPasses)
 
     def _compilation_chain_init_hook(self) -> None:
         """Do nothing: extensions of Numba are loaded for a compilation, not for code from the cache."""
@@ -172,12 +126,12 @@ class Entry(CPUDispatcher):
             return self.overloads[arguments].entry_point
 
 
-class Part(CPUDispatcher):
+class TranslatedKernel(CPUDispatcher):
     """A kernel as other kernels call it: it has a signature and a module, and no machine code."""
 
     def __init__(self, function: Callable[..., Any], inline: bool) -> None:
         options = OPTIONS | {"forceinline": inline, "no_cpython_wrapper": True}
-        super().__init__(function, targetoptions=options, pipeline_class=_PartPasses)
+        super().__init__(function, targetoptions=options, pipeline_class=PartPasses)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Resolve a call; constants count by their type, or each would be translated for itself."""
@@ -196,7 +150,7 @@ class Part(CPUDispatcher):
         return self._compiler.compile(arguments, None)
 
 
-class SharedPart(Part):
+class SharedPart(TranslatedKernel):
     """A shared kernel as other kernels call it: its machine code is that of an entry, found by its symbol."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -214,7 +168,7 @@ class SharedPart(Part):
             Late(lambda: arguments),
         )
         stand_in = object()
-        cpu_target.target_context.insert_user_function(stand_in, descriptor, [_SharedModule(call)])
+        cpu_target.target_context.insert_user_function(stand_in, descriptor, [SharedModule(call)])
         return _SharedSignature(stand_in, descriptor.restype(*descriptor.argtypes))
 
 
@@ -241,28 +195,6 @@ def machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], retur
 
 _READY: dict[str, MachineCode] = {}
 """The entries of this process by key."""
-
-
-def _digest(parts: Iterable[str]) -> str:
-    """Return a short text that differs for other parts; Numba's own text of types is not enough, see `text_of`."""
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
-
-
-def key_of(function: Callable[..., Any], kinds: tuple[str, ...], returning: str) -> str:
-    """Return what the machine code of an entry is made of: code, frozen values, types, versions and processor."""
-    parts = (identity_of(function), str(is_shared(function)), *kinds, returning, _surroundings())
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
-@cache
-def _surroundings() -> str:
-    """Return versions, processor and what makes the code of a kernel."""
-    for module in MAKES_CODE:
-        import_module(module)
-    versions = (platform.python_version(), numba.__version__, llvmlite.__version__, np.__version__)
-    processor = cpu_target.target_context.codegen().magic_tuple()
-    switches = (bool(_settings.BOUNDSCHECK), int(_settings.OPT), bool(_settings.DEBUGINFO_DEFAULT))
-    return repr((versions, processor, switches, code_of_modules(MAKES_CODE)))
 
 
 def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
@@ -309,7 +241,8 @@ def _made(
     function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any, key: str | None = None
 ) -> MachineCode:
     """Compile an entry; keep it under a key if there is one."""
-    NOTICE.tell(name_of(function), len(compiled_with(function)))
+    NOTICE.announce(name_of(function), len(compiled_with(function)))
+    renew_readers()
     CPUDispatcher._compilation_chain_init_hook(entry_of(function))
     result = entry_of(function)._compiler.compile(arguments, returning)
     library, descriptor = result.library, result.fndesc
@@ -361,155 +294,3 @@ def _callable(function: Callable[..., Any], stored: Stored) -> MachineCode:
     environment = stored.environments[0]
     entry_point = make_function(module, function.__name__, function.__doc__ or "", pointer, environment, ())
     return MachineCode(entry_point, codegen._engine.get_function_address(stored.function), stored)
-
-
-@attrs.frozen
-class _SharedModule:
-    """What stands for the module of a shared kernel in its callers: they only know its symbol."""
-
-    call: SharedCall
-
-
-class _Module(JITCodeLibrary):
-    """The LLVM module of one function, and which others it calls."""
-
-    def add_llvm_module(self, module: Any) -> None:
-        """Take in what Numba made of the function, each of its parts simplified by itself, once for all callers."""
-        _simplify(module, self._codegen._tm)
-        self._final_module.link_in(module)
-
-    def add_linking_library(self, library: Any) -> None:
-        """Note that the function calls another one."""
-        self._linking_libraries.append(library)
-
-    def parts(self) -> Iterator[Any]:
-        """Yield the modules of all that becomes part of an entry."""
-        return (library for library in self.called() if not isinstance(library, _SharedModule))
-
-    def shared_calls(self) -> Iterator[SharedCall]:
-        """Yield the calls of shared kernels."""
-        return (library.call for library in self.called() if isinstance(library, _SharedModule))
-
-    def called(self) -> Iterator[Any]:
-        """Yield the modules of all that is called, directly or not, each once."""
-        found = dict.fromkeys(self._linking_libraries)
-        waiting = list(found)
-        while waiting:
-            library = waiting.pop()
-            yield library
-            if isinstance(library, _Module):
-                new = dict.fromkeys(one for one in library._linking_libraries if one not in found)
-                found |= new
-                waiting += new
-
-
-class _PartModule(_Module):
-    """The module of a part; it stays as Numba made it."""
-
-    def finalize(self) -> None:
-        """Leave the module to the entries that take it in."""
-        self._raise_if_finalized()
-        self._finalized = True
-
-    def _get_module_for_linking(self) -> Any:
-        return self._final_module
-
-
-class _EntryModule(_Module):
-    """The module of an entry, with those of all parts that it calls."""
-
-    object_file: bytes
-
-    def finalize(self) -> None:
-        """Take in the parts, optimise, and translate.
-
-        The object file is asked for rather than taken from the engine, which would hand it over within a callback: an
-        interrupt of the user would be lost there.
-        """
-        self._raise_if_finalized()
-        module = self._final_module
-        exported = {function.name for function in module.functions if not function.is_declaration}
-        linked: set[str] = set()
-        for library in self.parts():
-            self._reload_init.update(library._reload_init)
-            if isinstance(library, _PartModule):
-                if library.name in linked:  # the same code for the same types, though of another function
-                    continue
-                linked.add(library.name)
-            module.link_in(library._get_module_for_linking(), preserve=True)
-        for function in module.functions:
-            # what only this module calls may be changed freely, and shares no name with another module
-            if not function.is_declaration and function.name not in exported:
-                function.linkage = Linkage.internal
-        _optimise(module, self._codegen._tm)
-        module.verify()
-        self._finalize_dynamic_globals()
-        self._finalized = True
-        self.object_file = self._codegen._tm.emit_object(module)
-
-
-def _simplify(module: Any, target_machine: Any) -> None:
-    """Simplify functions one by one; without that LLVM judges their size wrongly when it inlines them."""
-    for function in module.functions:
-        builder = _pass_builder(target_machine, LEVEL)
-        builder.getFunctionPassManager().run(function, builder)
-
-
-def _optimise(module: Any, target_machine: Any) -> None:
-    """Inline and simplify a module: first cheaply, which brings loops into the form that can be vectorised."""
-    builder = _pass_builder(target_machine, 0)
-    passes = builder.getModulePassManager()
-    passes.add_loop_rotate_pass()
-    passes.add_instruction_combine_pass()
-    passes.add_jump_threading_pass()
-    passes.run(module, builder)
-    builder = _pass_builder(target_machine, LEVEL)
-    builder.getModulePassManager().run(module, builder)
-
-
-def _pass_builder(target_machine: Any, level: int) -> Any:
-    options = llvmlite.binding.create_pipeline_tuning_options(level)
-    options.loop_vectorization = level > 0
-    options.slp_vectorization = False  # as Numba has it
-    return llvmlite.binding.create_pass_builder(target_machine, options)
-
-
-class _Passes(Compiler):
-    """Numba's passes, with our kind of module and names of symbols that are the same in every process."""
-
-    module: type[_Module]
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        # Numba only needs something that stands for the function; `_callable` brings an entry into memory
-        self.state.targetctx.get_executable = lambda *_: object()
-
-    def _compile_bytecode(self) -> Any:
-        identity = self.state.func_id
-        identity.unique_id = self.tag(identity.func)
-        identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
-        self.state.library = self.module(self.state.targetctx.codegen(), identity.unique_name)
-        return super()._compile_bytecode()
-
-    def tag(self, function: Callable[..., Any]) -> str:
-        """Return what tells the function apart from others of its name."""
-        raise NotImplementedError
-
-
-class _EntryPasses(_Passes):
-    module = _EntryModule
-
-    def tag(self, function: Callable[..., Any]) -> str:
-        kinds = tuple(map(text_of, self.state.args))
-        if is_shared(function):
-            return (
-                f"shared{_digest((*kinds, str(self.state.return_type)))}"  # callers are compiled for any version of it
-            )
-        return key_of(function, kinds, str(self.state.return_type))[:32]
-
-
-class _PartPasses(_Passes):
-    module = _PartModule
-
-    def tag(self, function: Callable[..., Any]) -> str:
-        return _digest((identity_of(function), *map(text_of, self.state.args)))

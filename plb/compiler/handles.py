@@ -1,4 +1,4 @@
-"""The types of handles: kernels take the many arrays of a search by one pointer, `plb.compiler.handle_packing.Handle`.
+"""Handles: kernels take the many arrays of a search by one pointer, `Handle`.
 
 Numba passes a named tuple of arrays member by member: hundreds of numbers for every call between kernels, which cost
 more than the kernels themselves, to compile and to run. A `Handle` is one pointer to the same numbers, written down
@@ -9,15 +9,20 @@ Only imported once something is compiled, since ``import plb`` must load no Numb
 
 from __future__ import annotations
 
+from ctypes import Array, addressof, c_int64
+from functools import cache
 from hashlib import sha256
+from types import FunctionType
 from typing import Any
 
 import numba.extending
+import numpy as np
 from llvmlite import ir
 from numba import typeof
 
+from plb.compiler.compilation import entry_of
+from plb.compiler.identity import text_of
 from plb.compiler.numba_api import AttributeTemplate, OpaqueModel, compute_fingerprint
-from plb.compiler.type_texts import text_of
 
 types: Any = numba.types  # without types of its own
 
@@ -112,3 +117,41 @@ def write_members(_: Any, members: Any, address: Any) -> Any:
         builder.store(value, builder.inttoptr(target, value.type.as_pointer()))
 
     return types.void(members, address), generate
+
+
+WORDS_PER_FIELD = 16
+"""Room for an array of up to four dimensions: data, sizes, shape and strides."""
+_write: Any = write_members  # an intrinsic takes fewer arguments than its definition
+
+
+class Handle:
+    """A pointer to the members of a named tuple, which has to live as long."""
+
+    def __init__(self, members: Any) -> None:
+        self._numba_type_ = handle_kind_of(members)
+        self._words = _words_of(len(members))()
+        self.address = addressof(self._words)
+        kind: Any = type(members)
+        packer_of(kind)(members, np.uint64(self.address))
+
+
+@cache
+def _words_of(fields: int) -> type[Array[c_int64]]:
+    """Return the type of the memory that so many fields take."""
+    return c_int64 * (WORDS_PER_FIELD * fields)
+
+
+def _pack(members: Any, address: np.uint64) -> None:
+    """Write the members of a named tuple to an address."""
+    _write(members, address)
+
+
+@cache
+def packer_of(kind: type) -> Any:
+    """Return the dispatcher that writes down tuples of a class.
+
+    Each class has one of its own, so that the machine code kept for one is read without importing any other.
+    """
+    function = FunctionType(_pack.__code__, _pack.__globals__, f"pack_{kind.__qualname__}")
+    function.__module__ = kind.__module__
+    return entry_of(function)

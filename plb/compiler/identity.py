@@ -6,6 +6,8 @@ that it calls, shared kernels aside, which are compiled by themselves. Docstring
 numbers do not count. The rule is one for the kernels of plb and for those of users. Intrinsics, and what stands in for
 functions, operators and attributes (`plb.compiler.overloads`), count by their code, too; how types of users are lowered
 does not.
+
+`text_of` writes types of arguments as texts that are the same in every process and differ where machine code differs.
 """
 
 from __future__ import annotations
@@ -310,7 +312,31 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
         yield repr((value.dtype, value.shape, value.strides)).encode()
         yield value.tobytes()
     elif _shows_its_place(kind):
-        held = {**getattr(value, "__dict__", {}), **{name: getattr(value, name, None) for name in _slots_of(kind)}}
-        yield f"{kind.__module__}.{sorted(held.items())!r}".encode()
+        members = {**getattr(value, "__dict__", {}), **{name: getattr(value, name, None) for name in _slots_of(kind)}}
+        yield f"{kind.__module__}.{sorted(members.items())!r}".encode()
     else:
         yield getattr(value, "__qualname__", repr(value)).encode()
+
+
+_process = os.urandom(8).hex()
+"""Stands beside texts that hold addresses of this process."""
+
+
+def text_of(kind: Any) -> str:
+    """Return the text of a type of Numba.
+
+    Numba's own text of a named tuple leaves out its module and the names of its members, by which kernels read them,
+    and that of a function leaves out its code.
+    """
+    if hasattr(kind, "dispatcher"):  # a kernel that is handed over
+        return f"kernel {identity_of(kind.dispatcher.py_func)}"
+    if hasattr(kind, "types"):  # only tuples have them
+        fields = getattr(kind, "fields", ("",) * len(kind.types))
+        named = ", ".join(f"{field}:{text_of(member)}" for field, member in zip(fields, kind.types, strict=True))
+        origin = getattr(kind, "instance_class", tuple)
+        return f"{origin.__module__}.{origin.__qualname__}({named})"
+    inner = getattr(kind, "type", None)  # of what may be None
+    if inner is not None:
+        return f"{type(kind).__name__}({text_of(inner)})"
+    text = str(kind)
+    return f"{text} {_process}" if " at 0x" in text else text

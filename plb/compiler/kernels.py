@@ -49,12 +49,12 @@ def kernel(function: Any = None, /, *, inline: bool = False, shared: bool = Fals
 
 
 class ByPointer:
-    """What kernels take by one pointer: a named tuple of arrays, see `plb.compiler.handle_packing`, or a `Stream`."""
+    """What kernels take by one pointer: a named tuple of arrays, see `plb.compiler.handles`, or a `Stream`."""
 
     @cached_property
     def handle(self) -> Any:
         """The pointer that kernels get."""
-        from plb.compiler.handle_packing import Handle
+        from plb.compiler.handles import Handle
 
         return Handle(self)
 

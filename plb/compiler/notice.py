@@ -16,9 +16,9 @@ class CompilationNotice:
     """Says what is compiled: first as a warning, which reaches standard error by default, then as information."""
 
     def __init__(self) -> None:
-        self._is_told = False
+        self._is_announced = False
 
-    def tell(self, name: str, kernels: int) -> None:
+    def announce(self, name: str, kernels: int) -> None:
         """Say that a kernel is compiled.
 
         Parameters
@@ -29,10 +29,10 @@ class CompilationNotice:
             How many kernels are compiled into it, itself included.
         """
         seconds = max(1.0, kernels * SECONDS_A_KERNEL)
-        if self._is_told:
+        if self._is_announced:
             logger.info("Compiling %s, about %.0f s", name, seconds)
             return
-        self._is_told = True
+        self._is_announced = True
         if name.startswith("plb."):
             seconds = SECONDS_TO_FIRST_PLAN
         logger.warning(

@@ -34,6 +34,7 @@ NAMES = {
     "numba.core.sigutils.normalize_signature": "the types of arguments in a signature",
     "numba.core.typing.templates.AttributeTemplate": "the types of the members that a pointer leads to",
     "numba.core.typing.templates.builtin_registry": "which functions users have given an implementation for kernels",
+    "numba.core.utils.stream_list": "the generator that reads a registry, which an interrupt may end",
 }
 """What is imported, and what for."""
 
@@ -74,6 +75,12 @@ MEMBERS = {
     "numba.core.registry.cpu_target": {
         "typing_context": "what a name means within a kernel",
         "target_context": "how functions become machine code",
+    },
+    "numba.core.typing.context.BaseContext": {
+        "_registries": "the registries of functions and their readers",
+    },
+    "numba.core.typing.templates.BaseRegistryLoader": {
+        "_registrations": "the readers of one registry",
     },
     "numba.core.typing.templates._OverloadFunctionTemplate": {
         "_jit_options": "how that is compiled",
@@ -156,3 +163,4 @@ cpu_target: Any = _found["numba.core.registry.cpu_target"]
 normalize_signature: Any = _found["numba.core.sigutils.normalize_signature"]
 AttributeTemplate: Any = _found["numba.core.typing.templates.AttributeTemplate"]
 builtin_registry: Any = _found["numba.core.typing.templates.builtin_registry"]
+stream_list: Any = _found["numba.core.utils.stream_list"]

@@ -57,9 +57,9 @@ def type_of_uniform() -> Any:
 
 
 @cache
-def type_of_coming(others: int) -> Any:
-    """Return what kernels take a `plb.compiler.Coming` for; where the state cannot be read it always says 0."""
-    return _type_of(_coming(others) if _is_laid_out_as_known() else _unknown)
+def type_of_peek(others: int) -> Any:
+    """Return what kernels take a `plb.compiler.Peek` for; where the state cannot be read it always says 0."""
+    return _type_of(_peek(others) if _is_laid_out_as_known() else _unknown)
 
 
 def _type_of(function: Any) -> Any:
@@ -115,15 +115,15 @@ def _uniform_in_place() -> Any:
     return uniform
 
 
-def _coming(others: int) -> Any:
+def _peek(others: int) -> Any:
     @intrinsic
-    def coming(_: Any, rng: Any) -> Any:
+    def peek(_: Any, rng: Any) -> Any:
         def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
             return _output_of(builder, _state_after(builder, values[0], others + 1)[1])
 
         return _from_stream(rng, generate)
 
-    return coming
+    return peek
 
 
 def _state_after(builder: Any, stream: Any, steps: int) -> tuple[Any, Any]:

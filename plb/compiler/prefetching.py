@@ -22,10 +22,10 @@ READ, KEEP_NEAR, DATA = 0, 3, 1
 @intrinsic
 def _fetch(_: Any, array: Any, row: Any) -> Any:  # noqa: ARG001  # Numba looks at the names
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> None:
-        held = context.make_array(signature.args[0])(context, builder, values[0])
-        stride = cgutils.unpack_tuple(builder, held.strides)[0]
+        array = context.make_array(signature.args[0])(context, builder, values[0])
+        stride = cgutils.unpack_tuple(builder, array.strides)[0]
         byte = ir.IntType(8).as_pointer()
-        place = builder.gep(builder.bitcast(held.data, byte), [builder.mul(values[1], stride)])
+        place = builder.gep(builder.bitcast(array.data, byte), [builder.mul(values[1], stride)])
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         instruction = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")

@@ -65,7 +65,7 @@ class Uniform:
 
 
 @attrs.frozen
-class Coming:
+class Peek:
     """A call, within a kernel, that tells which number a stream will give after some others; it draws none.
 
     Parameters
@@ -84,9 +84,9 @@ class Coming:
 
     @property
     def _numba_type_(self) -> Any:
-        from plb.compiler.pcg64 import type_of_coming
+        from plb.compiler.pcg64 import type_of_peek
 
-        return type_of_coming(self.others)
+        return type_of_peek(self.others)
 
 
 uniform = Uniform()

@@ -1,1 +1,1 @@
-"""Constraints: what a placement must respect, one file each; `plb.model.rules` numbers them."""
+"""Constraints on placements, one file each; `plb.model.rules` numbers them."""

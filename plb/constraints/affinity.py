@@ -1,8 +1,8 @@
-"""Affinity: the replicas of a child stand beside those of its parent (semantics.md section 4).
+"""Affinity: the replicas of a child are on the nodes of its parent's replicas (docs/service-fabric.md, Affinity).
 
-Each replica of a child stands on a node that has a replica of the parent. Where the two are aligned and both have a
-primary, primary stands with primary and secondary with secondary. A child that has more replicas than its parent only
-needs one beside every replica of the parent. Standbys and replicas on their way out do not count.
+Each replica of a child is on a node with a replica of the parent. If the two are aligned and both have a primary, the
+primaries share a node, and secondaries share nodes with secondaries. A child with more replicas than its parent only
+needs one on the node of every replica of the parent. Standbys and leaving replicas do not count.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from plb.compiler import kernel
 from plb.model import Role
 from plb.state.arrays import Problem, Solution
 
-FREE, FOLLOWS, STRANDED = 0, 1, 2
-"""What `Problem.affinity` says: no parent, one parent partition, or a parent that cannot be followed."""
+FREE, AFFINITY_CHILD, STRANDED = 0, 1, 2
+"""Values of `Problem.affinity`: no parent, one parent partition, or a parent that is absent or not one partition."""
 _PRIMARY = int(Role.PRIMARY)
 
 
 @kernel
 def parts_from_parent(problem: Problem, solution: Solution, row: int, target: int) -> bool:
-    """Tell whether `row`, a replica of a child, would be apart from its parent on `target`."""
+    """Return whether `row`, a replica of a child, would be apart from its parent on `target`."""
     return _is_apart(problem, solution.node, row, target)
 
 
 @kernel
 def was_apart(problem: Problem, row: int) -> bool:
-    """Tell whether `row` was apart from its parent before this search."""
+    """Return whether `row` was apart from its parent before this search."""
     home = problem.origin[row]
     if home == NOWHERE:
         return bool(problem.affinity[row] == STRANDED)
@@ -34,7 +34,7 @@ def was_apart(problem: Problem, row: int) -> bool:
 
 @kernel
 def _is_apart(problem: Problem, places: Int, row: int, target: int) -> bool:
-    """Tell whether `row` on `target` is apart from its parent, where all others stand on their `places`, (M,)."""
+    """Return whether `row` on `target` is apart from its parent, with all other rows on `places`, (M,)."""
     if problem.affinity[row] == FREE:
         return False
     if problem.affinity[row] == STRANDED:
@@ -53,25 +53,25 @@ def _is_apart(problem: Problem, places: Int, row: int, target: int) -> bool:
 
 @kernel
 def breaks_pair(problem: Problem, solution: Solution, row: int) -> bool:
-    """Tell whether a replica of a parent or a child of it stands beside `row`, so that its loss would part them.
+    """Return whether a replica of a parent or child is on the node of `row`, so that dropping `row` separates them.
 
-    A child that has more replicas than its parent need not stand beside one.
+    Children with more replicas than their parent are ignored: not each of them needs a parent replica on its node.
     """
     at = solution.node[row]
     parent = problem.parent_row[row]
-    if parent != NOWHERE and _stands_on(problem, solution, parent, at):
+    if parent != NOWHERE and _has_replica_on(problem, solution, parent, at):
         return True
     child = problem.first_child[row]
     while child != NOWHERE:
-        if not problem.loose[child] and _stands_on(problem, solution, child, at):
+        if not problem.loose[child] and _has_replica_on(problem, solution, child, at):
             return True
         child = problem.next_child[child]
     return False
 
 
 @kernel
-def _stands_on(problem: Problem, solution: Solution, row: int, node: int) -> bool:
-    """Tell whether a replica of the partition of `row` stands on `node`."""
+def _has_replica_on(problem: Problem, solution: Solution, row: int, node: int) -> bool:
+    """Return whether a replica of the partition of `row` is on `node`."""
     if solution.node[row] == node and not problem.unspread[row]:
         return True
     return has_company(problem, solution.node, row, node)
@@ -79,7 +79,7 @@ def _stands_on(problem: Problem, solution: Solution, row: int, node: int) -> boo
 
 @kernel
 def has_company(problem: Problem, places: Int, row: int, node: int) -> bool:
-    """Tell whether a sibling of `row` stands on `node`, where all stand on their `places`, (M,)."""
+    """Return whether a sibling of `row` is on `node`, with all rows on `places`, (M,)."""
     other = problem.sibling[row]
     while other != row:
         if places[other] == node and not problem.unspread[other]:
@@ -90,7 +90,7 @@ def has_company(problem: Problem, places: Int, row: int, node: int) -> bool:
 
 @kernel
 def _has_primary(problem: Problem, row: int) -> bool:
-    """Tell whether the partition of `row` has a primary."""
+    """Return whether the partition of `row` has a primary."""
     this = row
     while True:
         if problem.role[this] == _PRIMARY:
@@ -102,7 +102,7 @@ def _has_primary(problem: Problem, row: int) -> bool:
 
 @kernel
 def _accompanies_all(problem: Problem, places: Int, row: int, parent: int) -> bool:
-    """Tell whether every replica of the parent has a replica of the child beside it, that of `row` aside."""
+    """Return whether every replica of the parent has a replica of the child, other than `row`, on its node."""
     this = parent
     while True:
         at = places[this]

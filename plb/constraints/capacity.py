@@ -1,4 +1,4 @@
-"""Capacity: a node takes a replica only if its load stays within its limit (semantics.md section 4)."""
+"""Capacity: a node accepts a replica only if its load stays within its limit (docs/service-fabric.md, Capacity)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from plb.state.arrays import Problem, Solution
 
 @kernel(inline=True)
 def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Tell whether `row` would overfill `target`.
+    """Return whether `row` would overfill `target`.
 
     Parameters
     ----------
     outgoing
-        A row that leaves `target` in exchange, or the standby whose share `row` takes over, or NOWHERE.
+        A row that leaves `target` in exchange, or a standby on `target` that `row` replaces, or NOWHERE.
     """
     if exceeds_capacity(
         problem.limit,
@@ -25,12 +25,12 @@ def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, tar
         target,
     ):
         return True
-    return problem.tight and _overfills_tightly(problem, solution, row, outgoing, target)
+    return problem.tight and _exceeds_tight_limits(problem, solution, row, outgoing, target)
 
 
 @kernel
-def _overfills_tightly(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Tell whether `row` would use room that is kept for new replicas, or that is only free once others have left."""
+def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
+    """Return whether `row` would use capacity reserved for new replicas, or capacity that is free only after moves."""
     home = problem.origin[row]
     if home != NOWHERE and exceeds_capacity(
         problem.move_limit,
@@ -44,25 +44,25 @@ def _overfills_tightly(problem: Problem, solution: Solution, row: int, outgoing:
     return (
         problem.counts_departed
         and home != target
-        and _overcommits_for_a_while(problem, solution, row, outgoing, target)
+        and _overcommits_temporarily(problem, solution, row, outgoing, target)
     )
 
 
 @kernel
-def _overcommits_for_a_while(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Tell whether `target`, not the origin of `row`, would be overfull until what leaves it in this plan is gone."""
+def _overcommits_temporarily(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
+    """Return whether `target`, not the origin of `row`, would exceed its limit until the plan is executed."""
     replaced = outgoing if outgoing == NOWHERE or _is_free_at_once(problem, row, outgoing, target) else NOWHERE
     for metric in range(problem.load.shape[1]):
         growth = problem.load[row, metric] - problem.load[replaced, metric]
-        held = solution.node_load[target, metric] + problem.leaving_load[target, metric]
-        if growth > 0 and held + solution.departed[target, metric] + growth > problem.limit[target, metric]:
+        present = solution.node_load[target, metric] + problem.leaving_load[target, metric]
+        if growth > 0 and present + solution.departed[target, metric] + growth > problem.limit[target, metric]:
             return True
     return False
 
 
 @kernel
 def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> bool:
-    """Tell whether the room of `outgoing` is free at once: it only came by this plan, or only changes its role."""
+    """Return whether the load of `outgoing` is free at once: it came by this plan, or only swaps its role."""
     if problem.origin[outgoing] != target:
         return True
     other = problem.sibling[row]
@@ -74,47 +74,36 @@ def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> 
 
 
 @kernel
-def change_departed(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times what the partition of `row` leaves behind to the departed load of the nodes concerned."""
-    this = row
-    while True:
-        leave_behind(problem, solution, this, sign)
-        this = problem.sibling[this]
-        if this == row:
-            return
-
-
-@kernel
 def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times the load with which `row` has left its node; a sibling that swapped with it is set off."""
+    """Add `sign` times the load that `row` has moved off its origin, less that of a sibling that swapped with it."""
     home = problem.origin[row]
     if home == NOWHERE or solution.node[row] == home:
         return
-    taker = NOWHERE
+    replacement = NOWHERE
     other = problem.sibling[row]
     while other != row:
         crossed = solution.node[other] == home and problem.origin[other] == solution.node[row]
         if crossed and not problem.unspread[other]:
-            taker = other
+            replacement = other
         other = problem.sibling[other]
     for metric in range(problem.load.shape[1]):
-        freed = problem.load[row, metric] - problem.load[taker, metric]
+        freed = problem.load[row, metric] - problem.load[replacement, metric]
         solution.departed[home, metric] += sign * max(0, freed)
 
 
 @kernel(inline=True)
 def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: Int, outgoing: Int, target: int) -> bool:
-    """Tell whether `target` would carry more than its limit, and more than it carries now, for some metric.
+    """Return whether the load of `target` would grow and exceed its limit for some metric.
 
-    Only metrics whose load grows are looked at: a node that is over its limit already may stay as full as it is, but
-    not become fuller. Load of replicas on their way out still counts.
+    Only metrics whose load grows are checked: a node above its limit may keep its load, but not gain any. Load of
+    leaving replicas counts.
 
     Parameters
     ----------
     limit, leaving_load, node_load
-        (N, R) steps.
+        (N, R) quanta.
     incoming, outgoing
-        (R,) steps that `target` gains and loses.
+        (R,) quanta that `target` gains and loses.
     """
     for metric in range(incoming.shape[0]):
         growth = incoming[metric] - outgoing[metric]

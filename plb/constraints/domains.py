@@ -1,7 +1,7 @@
-"""Fault and upgrade domains: the replicas of a partition spread as evenly as they can (semantics.md section 4).
+"""Fault and upgrade domains: an even spread of the replicas of a partition (docs/service-fabric.md).
 
-With r replicas under a parent that has k usable domains, every domain holds between floor(r/k) and ceil(r/k) of them,
-at every level of the tree. Replicas that are leaving, or in a domain without a usable node, do not count.
+With r replicas under a parent with k usable domains, every domain has between floor(r/k) and ceil(r/k) of them, at
+every level of the tree. Replicas that are leaving, or in a domain without a usable node, do not count.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from plb.compiler import kernel
 from plb.state.arrays import Problem, Solution
 
 EVEN, ANY = 0, -1
-"""What `Problem.most_in_domain` says where the spread is to be even, and where anything goes."""
+"""Values of `Problem.most_in_domain` for an even spread and for no rule."""
 
 
 @kernel(inline=True)
 def breaks_spread(problem: Problem, solution: Solution, level: int, row: int, target: int) -> bool:
-    """Tell whether `row` on `target` would break the rule of its service at this level: even spread, or a most."""
+    """Return whether `row` on `target` would violate its service's rule at this level: even spread, or a maximum."""
     most = problem.most_in_domain[problem.service[row], level]
     if most == ANY:
         return False
@@ -25,7 +25,7 @@ def breaks_spread(problem: Problem, solution: Solution, level: int, row: int, ta
         return spreads_badly(
             domain,
             problem.parent[:, level],
-            problem.siblings[problem.suit[row], :, level],
+            problem.siblings[problem.feasibility_class[row], :, level],
             solution.node,
             problem.sibling,
             problem.unspread,
@@ -36,17 +36,17 @@ def breaks_spread(problem: Problem, solution: Solution, level: int, row: int, ta
     source = solution.node[row]
     if source != NOWHERE and domain[source] == domain[target]:
         return False
-    return bool(_beside(domain, solution.node, problem.sibling, problem.unspread, row, target) + 1 > most)
+    return bool(_siblings_in_domain(domain, solution.node, problem.sibling, problem.unspread, row, target) + 1 > most)
 
 
 @kernel(inline=True)
 def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int) -> int:
-    """Return how many replicas of its partition the domain of `row` holds too many at this level."""
+    """Return the number of excess replicas of its partition in the domain of `row` at this level."""
     most = problem.most_in_domain[problem.service[row], level]
     at = solution.node[row]
     if most == ANY or at == NOWHERE or problem.unspread[row]:
         return 0
-    siblings = problem.siblings[problem.suit[row], :, level]
+    siblings = problem.siblings[problem.feasibility_class[row], :, level]
     if most == EVEN:
         return misses_of_spread(
             problem.domain[:, level],
@@ -59,13 +59,15 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
         )
     if siblings[at] == 0:
         return 0
-    inside = 1 + _beside(problem.domain[:, level], solution.node, problem.sibling, problem.unspread, row, at)
+    inside = 1 + _siblings_in_domain(
+        problem.domain[:, level], solution.node, problem.sibling, problem.unspread, row, at
+    )
     return int(max(0, inside - most))
 
 
 @kernel
 def stands_wrongly(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Tell whether the domain of `row` holds too many of its partition: more than it may, or at the cost of another."""
+    """Return whether the domain of `row` has excess replicas of its partition, or more than its share (below)."""
     if problem.sibling[row] == row:
         return False
     return excess_in_domain(problem, solution, level, row) > 0 or starves_another(problem, solution, level, row)
@@ -73,9 +75,9 @@ def stands_wrongly(problem: Problem, solution: Solution, level: int, row: int) -
 
 @kernel
 def starves_another(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Tell whether the domain of `row` has more than the rounded-down share of its partition while another has less."""
+    """Return whether the domain of `row` has more than floor(r/k) replicas of its partition while another has fewer."""
     at = solution.node[row]
-    siblings = problem.siblings[problem.suit[row], :, level]
+    siblings = problem.siblings[problem.feasibility_class[row], :, level]
     even = problem.most_in_domain[problem.service[row], level] == EVEN
     if not even or at == NOWHERE or problem.unspread[row] or siblings[at] == 0:
         return False
@@ -91,15 +93,15 @@ def starves_another(problem: Problem, solution: Solution, level: int, row: int) 
 
 
 @kernel(inline=True)
-def _beside(domain: Int32, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
-    """Return how many other replicas of the partition stand in the domain of `target`."""
-    beside = 0
+def _siblings_in_domain(domain: Int32, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
+    """Return the number of siblings of `row` in the domain of `target`."""
+    count = 0
     other = sibling[row]
     while other != row:
         at = node[other]
-        beside += at != NOWHERE and not unspread[other] and domain[at] == domain[target]
+        count += at != NOWHERE and not unspread[other] and domain[at] == domain[target]
         other = sibling[other]
-    return int(beside)
+    return int(count)
 
 
 @kernel(inline=True)
@@ -114,10 +116,10 @@ def spreads_badly(
     row: int,
     target: int,
 ) -> bool:
-    """Tell whether `row` on `target` would break the even spread at this level.
+    """Return whether `row` on `target` would violate the even spread at this level.
 
-    An empty domain always takes a replica. A domain at the ceiling takes none, nor does one at the floor while another
-    is below it; and no domain is left below the floor. So a spread that is broken already can mend, never get worse.
+    An empty domain always accepts a replica. A domain at the ceiling accepts none, nor does a domain at the floor while
+    another is below it. No domain may fall below the floor. So a violated spread can improve but never get worse.
 
     Parameters
     ----------
@@ -131,29 +133,29 @@ def spreads_badly(
     source = node[row]
     if sibling[row] == row or (source != NOWHERE and domain[source] == domain[target]):
         return False
-    beside_target = 0  # other replicas under the parent of the target, and in its domain
+    under_target = 0  # siblings under the parent of the target, and in its domain
     in_target = 0
-    beside_source = 0
+    under_source = 0
     in_source = 0
     other = sibling[row]
     while other != row:
         at = node[other]
         if at != NOWHERE and not (any_unspread and unspread[other]) and siblings[at] > 0:
             if parent[at] == parent[target]:
-                beside_target += 1
+                under_target += 1
                 in_target += domain[at] == domain[target]
             if source != NOWHERE and parent[at] == parent[source]:
-                beside_source += 1
+                under_source += 1
                 in_source += domain[at] == domain[source]
         other = sibling[other]
     if source != NOWHERE and siblings[source] > 0:
         stays_inside = parent[source] == parent[target]
-        left = beside_source + 1 if stays_inside else beside_source
+        left = under_source + 1 if stays_inside else under_source
         if (in_source + 1) * siblings[source] <= left:  # below the floor
             return True
     if in_target == 0:
         return False
-    replicas = beside_target + 1
+    replicas = under_target + 1
     domains = siblings[target]
     if in_target * domains >= replicas:  # at the ceiling
         return True
@@ -175,7 +177,7 @@ def _some_domain_below(
     target: int,
     floor: int,
 ) -> bool:
-    """Tell whether, without `row`, some usable domain beside that of `target` holds fewer than `floor` replicas."""
+    """Return whether, without `row`, some usable domain count that of `target` holds fewer than `floor` replicas."""
     occupied = 0
     other = sibling[row]
     while other != row:
@@ -201,7 +203,7 @@ def _some_domain_below(
 def misses_of_spread(
     domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int
 ) -> int:
-    """Return by how much the domain of `row` is above the ceiling of its partition, at this level; 0 if it is not.
+    """Return the replicas of its partition in the domain of `row` above the ceiling at this level, at least 0.
 
     Parameters
     ----------
@@ -222,7 +224,7 @@ def misses_of_spread(
 def _under_parent(
     domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int, at: int
 ) -> tuple[int, int]:
-    """Return how many replicas of the partition of `row`, itself on `at`, count under that parent, and in that domain.
+    """Return the counted replicas of the partition, with `row` on `at`, under the parent and in the domain of `at`.
 
     Parameters
     ----------

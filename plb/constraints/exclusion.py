@@ -1,4 +1,4 @@
-"""Replica exclusion: no two replicas of a partition on one node (semantics.md section 4)."""
+"""Replica exclusion: no two replicas of a partition on one node (docs/service-fabric.md, Replica exclusion)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from plb.state.arrays import Problem, Solution
 
 @kernel(inline=True)
 def is_excluded(problem: Problem, solution: Solution, row: int, target: int) -> bool:
-    """Tell whether a replica of the same partition stands on `target`, or stood there before this search.
+    """Return whether a replica of the same partition is on `target`, or was there before the search.
 
-    A node that a sibling leaves in the same plan stays closed, so that the moves of a plan can run in any order. For
-    the same reason a row that has swapped roles with a sibling can only swap back. A replica may take the place of a
-    standby. Where moves may be chained, a node that a sibling leaves is open, as long as the moves of the partition
-    still have an order.
+    A node that a sibling leaves in the same plan stays excluded, so that the moves of a plan can run in any order. For
+    the same reason a row that has swapped roles with a sibling can only swap back. A replica may replace a standby. If
+    moves may be chained, a node that a sibling leaves is allowed while the moves of the partition have a valid order.
     """
     node, origin, sibling, chains = solution.node, problem.origin, problem.sibling, problem.chains
     home = origin[row]
@@ -30,14 +29,14 @@ def is_excluded(problem: Problem, solution: Solution, row: int, target: int) -> 
         other = sibling[other]
     if not chains or home == NOWHERE or target == home:
         return False
-    return _closes_circle(node, origin, sibling, problem.role, row, target)
+    return _closes_cycle(node, origin, sibling, problem.role, row, target)
 
 
 @kernel
-def _closes_circle(node: Int, origin: Int, sibling: Int, role: Int, row: int, target: int) -> bool:
-    """Tell whether siblings that each take the node of the next would end on the node that `row` leaves.
+def _closes_cycle(node: Int, origin: Int, sibling: Int, role: Int, row: int, target: int) -> bool:
+    """Return whether the move of `row` to `target` closes a cycle of siblings that each take the next one's node.
 
-    Two of different roles may: that is a swap.
+    Two siblings of different roles may form a cycle: that is a swap.
     """
     at = target
     while True:
@@ -57,10 +56,10 @@ def _closes_circle(node: Int, origin: Int, sibling: Int, role: Int, row: int, ta
 
 @kernel(inline=True)
 def swap_is_excluded(node: Int, origin: Int, sibling: Int, row: int, partner: int) -> bool:
-    """Tell whether a swap of `row` and its sibling `partner` would leave moves that need an order.
+    """Return whether a swap of `row` and its sibling `partner` would cause moves that depend on their order.
 
-    Two siblings may take each other's origin, which is one swap in the plan, or come back from that; else neither may
-    stand where a sibling stood before this search.
+    Two siblings may exchange their origins, which is one swap in the plan, or return from such a swap. Otherwise
+    neither may be on the origin of a sibling.
 
     Parameters
     ----------

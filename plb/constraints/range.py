@@ -1,4 +1,4 @@
-"""Range: the per-repetition sums of a node stay within their 32 bits (design section 14)."""
+"""Range: the per-repetition sums of a node fit into 32 bits."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from plb.array_types import Int
 from plb.compiler import kernel
 
 LARGEST_SUM = 2**31 - 2
-"""Largest sum of peaks, in steps, that a node may reach; a coarser step leaves more room."""
+"""Largest sum of peaks of a node, in quanta; a coarser quantum allows more load."""
 
 
 @kernel(inline=True)
 def exceeds_range(ceiling: Int, peak_ceiling: Int, row: int, target: int) -> bool:
-    """Tell whether the largest peaks of all replicas on `target` and of `row` could add up to too much.
+    """Return whether the largest peaks of `row` and of all replicas on `target` could exceed LARGEST_SUM.
 
     Parameters
     ----------
     ceiling
-        (N, R) steps: sum of the largest peaks of the replicas on each node.
+        (N, R) quanta: sum of the largest peaks of the replicas on each node.
     peak_ceiling
-        (M+1, R) steps: the largest peak of each replica.
+        (M+1, R) quanta: the largest peak of each replica.
     """
     for metric in range(ceiling.shape[1]):  # noqa: SIM110 (compiled; a generator would not be)
         if ceiling[target, metric] + peak_ceiling[row, metric] > LARGEST_SUM:

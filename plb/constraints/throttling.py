@@ -1,4 +1,4 @@
-"""Throttling: only so many replicas are in build on a node at a time (semantics.md section 4)."""
+"""Throttling: a limit on the replicas in build on a node at a time (docs/service-fabric.md, In-build throttling)."""
 
 from __future__ import annotations
 
@@ -9,28 +9,17 @@ from plb.state.arrays import Problem, Solution
 
 @kernel
 def is_throttled(problem: Problem, solution: Solution, row: int, target: int) -> bool:
-    """Tell whether `target` builds as many replicas as it may, so that `row` cannot come; it may always return."""
+    """Return whether `target` has no free build slot for `row`; a return to the origin is never throttled."""
     if problem.origin[row] == target:
         return False
     return bool(problem.in_build[target] + solution.arrivals[target] >= problem.most_in_build[target])
 
 
 @kernel
-def change_arrivals(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times the replicas of the partition of `row` that this plan builds to the count of their nodes."""
-    this = row
-    while True:
-        arrive(problem, solution, this, sign)
-        this = problem.sibling[this]
-        if this == row:
-            return
-
-
-@kernel
 def arrive(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` to the replicas that are built on the node of `row`, if it came by this plan.
+    """Add `sign` to the arrivals of the node of `row` if this plan builds `row` there.
 
-    A replica that swaps roles with a sibling is built already; one that follows a sibling which moves on is not.
+    A replica that swaps roles with a sibling is already built; one that takes the node of a moving sibling is not.
     """
     at = solution.node[row]
     if at == NOWHERE or at == problem.origin[row]:

@@ -1,1 +1,1 @@
-"""The energy: five terms over a configuration, from exact sums, and the score that combines them."""
+"""The energy: five terms of a configuration, computed from exact sums, and the score that combines them."""

@@ -1,6 +1,6 @@
-"""The peaks on every node, summed by repetition: from scratch, or kept from plan to plan and mended where they changed.
+"""Sums of the peaks on every node by repetition: from scratch, or kept between plans and updated on changed nodes.
 
-Sums of whole numbers are exact, so what is kept equals what is summed anew, in whatever order things happened.
+Integer sums are exact, so the kept sums equal sums from scratch.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int, Int32
 from plb.compiler import kernel
-from plb.energy.estimated_violations import judge_nodes
+from plb.energy.estimated_violations import update_violations
 from plb.energy.failovers import count_violations
 from plb.energy.overload import overload_of
 from plb.energy.score import W_OVERLOAD
@@ -19,7 +19,7 @@ from plb.state.arrays import Problem
 
 @attrs.frozen(eq=False)
 class PeakSums:
-    """Sums over the replicas that stand on each node, each at its peak.
+    """Sums over the replicas on each node, each at its peak.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ class PeakSums:
     overload: Int
 
     def copy(self) -> PeakSums:
-        """Return a copy that shares nothing with this one."""
+        """Return a deep copy."""
         return PeakSums(self.aggregate.copy(), self.ceiling.copy(), self.violating.copy(), self.overload.copy())
 
 
 def peak_sums(problem: Problem, node: Int) -> PeakSums:
-    """Return the sums from scratch where row i stands on ``node[i]``, (M,); departing ends do not count."""
+    """Return the sums, computed from scratch, with row i on ``node[i]``, (M,); departing ends are not counted."""
     nodes, metrics = problem.limit.shape
     sums = PeakSums(
         np.zeros((nodes, metrics, problem.peak.shape[2]), np.int32),
@@ -48,12 +48,12 @@ def peak_sums(problem: Problem, node: Int) -> PeakSums:
     )
     every = np.ones(nodes, np.bool_)
     _add_up(problem.peak, problem.peak_ceiling, _places(problem, node), every, sums.aggregate, sums.ceiling)
-    _judge_nodes(problem, every, sums)
+    _update_violations(problem, every, sums)
     return sums
 
 
 class KeptPeakSums:
-    """The sums where every replica stands now; an update costs as much as the nodes on which something changed."""
+    """The sums at the present nodes; an update sums up only the nodes on which something changed."""
 
     def __init__(self) -> None:
         self._sums: PeakSums | None = None
@@ -69,8 +69,7 @@ class KeptPeakSums:
         Parameters
         ----------
         changed
-            (M,) rows whose peaks have changed since the last update; does not matter where the array of peaks is
-            another one than then.
+            (M,) rows whose peaks have changed since the last update; ignored if `Problem.peak` is a new array.
         """
         places = _places(problem, problem.origin)
         weighs_overload = bool(problem.weights[W_OVERLOAD] > 0)
@@ -84,41 +83,41 @@ class KeptPeakSums:
                 stale[:] = True
             if self._weighs_overload != weighs_overload:
                 stale[:] = True
-            _judge_nodes(problem, stale, sums)
+            _update_violations(problem, stale, sums)
         self._peak, self._places = problem.peak, places
         self._threshold, self._counted = problem.threshold, problem.counted
         self._weighs_overload = weighs_overload
         return self._sums.copy()
 
     def _stale_nodes(self, places: Int, changed: Bool) -> Bool:
-        """Return the nodes that a replica came to or left, or on which one changed, (N,)."""
+        """Return a mask, (N,), of the nodes that a replica joined or left, or on which one changed."""
         assert self._sums is not None
         rows = np.flatnonzero(changed | (places != self._places))
-        stale = np.zeros(len(self._sums.ceiling) + 1, np.bool_)  # NOWHERE selects the last
+        stale = np.zeros(len(self._sums.ceiling) + 1, np.bool_)  # NOWHERE selects the last entry
         stale[places[rows]] = True
         stale[self._places[rows]] = True
         return stale[:-1]
 
 
 def _places(problem: Problem, node: Int) -> Int:
-    """Return where each row counts, (M,): NOWHERE for departing ends."""
+    """Return the node on which each row is counted, (M,): NOWHERE for departing ends."""
     return np.where(problem.leaving, NOWHERE, node)
 
 
 @kernel
 def _add_up(peak: Int32, peak_ceiling: Int, places: Int, stale: Bool, aggregate: Int32, ceiling: Int) -> None:
-    """Form the sums of the nodes in `stale` anew.
+    """Compute the sums of the nodes in `stale` from scratch.
 
     Parameters
     ----------
     peak, peak_ceiling
-        (M+1, R, K) and (M+1, R) steps.
+        (M+1, R, K) and (M+1, R) quanta.
     places
         (M,) node of each row, or NOWHERE.
     stale
         (N,)
     aggregate, ceiling
-        (N, R, K) and (N, R) steps; changed.
+        (N, R, K) and (N, R) quanta; modified.
     """
     for node in range(stale.shape[0]):
         if stale[node]:
@@ -135,17 +134,17 @@ def _add_up(peak: Int32, peak_ceiling: Int, places: Int, stale: Bool, aggregate:
 
 @kernel
 def _add_peaks(aggregate: Int32, peak: Int32) -> None:
-    """Add one row's peaks to its node's, (K,) each: apart from the other arrays, so that the loop runs in parallel."""
+    """Add the peaks of a row to those of its node, (K,) each; a separate kernel, so that the loop is vectorized."""
     for k in range(aggregate.shape[0]):
         aggregate[k] += peak[k]
 
 
-def _judge_nodes(problem: Problem, stale: Bool, sums: PeakSums) -> None:
-    """Count the violations of the nodes in `stale` anew, and their overload where that weighs anything."""
-    if len(problem.judges):
+def _update_violations(problem: Problem, stale: Bool, sums: PeakSums) -> None:
+    """Compute the violations of the nodes in `stale`, and their overload if it has a weight."""
+    if len(problem.estimator_rows):
         sums.violating[~problem.counted] = 0
-        judge_nodes(
-            problem.judges,
+        update_violations(
+            problem.estimator_rows,
             problem.variance_unit,
             sums.aggregate,
             problem.threshold,
@@ -154,9 +153,9 @@ def _judge_nodes(problem: Problem, stale: Bool, sums: PeakSums) -> None:
             sums.violating,
         )
     else:
-        _count(sums.aggregate, problem.threshold, problem.counted, stale, sums.violating)
+        _count_violating(sums.aggregate, problem.threshold, problem.counted, stale, sums.violating)
     if problem.weights[W_OVERLOAD] > 0:
-        _weigh(
+        _compute_overload(
             sums.aggregate,
             sums.ceiling,
             problem.threshold,
@@ -171,15 +170,15 @@ def _judge_nodes(problem: Problem, stale: Bool, sums: PeakSums) -> None:
 
 
 @kernel
-def _count(aggregate: Int32, threshold: Int32, counted: Bool, stale: Bool, violating: Int) -> None:
-    """Write the repetitions in violation of the nodes in `stale` to `violating`, (N,); 0 for nodes not counted."""
+def _count_violating(aggregate: Int32, threshold: Int32, counted: Bool, stale: Bool, violating: Int) -> None:
+    """Write the repetitions in violation of the nodes in `stale` to `violating`, (N,); 0 for uncounted nodes."""
     for node in range(violating.shape[0]):
         if stale[node]:
             violating[node] = count_violations(aggregate[node], threshold[node]) if counted[node] else 0
 
 
 @kernel
-def _weigh(
+def _compute_overload(
     aggregate: Int32, ceiling: Int, threshold: Int32, nothing: Int32, nothing_ceiling: Int, which: Bool, overload: Int
 ) -> None:
     """Write the overload of the nodes in `which` to `overload`, (N,); `nothing`: the peaks of no replica."""

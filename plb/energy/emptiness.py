@@ -1,9 +1,9 @@
-"""Nodes kept empty: how far the emptiest nodes are from having the room reserved on them.
+"""Reserved nodes: the distance of the emptiest nodes from being empty.
 
-For each node that a metric wants empty, the emptiest not picked yet is picked: where the metric asks for it, from a
-fault and an upgrade domain picked from least so far; where nodes are to be the same for all metrics, by what they lack
-over all of them. With p the share of its capacity by which a picked node is above its limit, the lack is
-``Σ (2 − (1 − p)² − [p = 0])``: 0 when enough nodes are empty, 2 for each that is missing altogether.
+For each node that a metric reserves, the emptiest remaining node is selected. With `empty_across_domains` it comes from
+the fault and upgrade domains with the fewest selected nodes. With `empty_overlap` the selection compares occupancy
+summed over all reserving metrics. With p the excess of a selected node over its empty limit as a share of its capacity,
+the lack is ``Σ (2 − (1 − p)² − [p = 0])``: 0 if enough nodes are empty, 2 for each node that does not exist.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from plb.compiler import kernel
 from plb.state.arrays import Problem, Solution
 
 _REWARD = 2.0
-"""What an empty node is worth; half of it for being so quite, not almost."""
+"""Reduction of the lack by an empty node; 1 of it only if the node is exactly within its empty limit."""
 
 
 @kernel
 def lack_of_empty_nodes(problem: Problem, solution: Solution, metric: int) -> float:
-    """Return the lack of empty nodes, and leave in `solution.picked` which nodes were picked; O(N·wanted)."""
+    """Return the lack of empty nodes and mark the selected nodes in `solution.picked`; O(N·target_empty)."""
     for node in range(solution.picked.shape[0]):
         solution.picked[node] = 0
         for kind in range(2):
             solution.uses[kind, problem.group[kind, node]] = 0
-    lack = _REWARD * problem.empty_wanted[metric]
-    for _ in range(problem.empty_wanted[metric]):
+    lack = _REWARD * problem.target_empty[metric]
+    for _ in range(problem.target_empty[metric]):
         node = _next_pick(problem, solution, metric)
         if node == NOWHERE:
             return float(lack)
@@ -40,7 +40,7 @@ def lack_of_empty_nodes(problem: Problem, solution: Solution, metric: int) -> fl
 
 @kernel
 def _next_pick(problem: Problem, solution: Solution, metric: int) -> int:
-    """Return the node to pick next, or NOWHERE; ties go to the first."""
+    """Return the node to select next, or NOWHERE; ties go to the first."""
     chosen = NOWHERE
     fewest = 0
     least = 0.0
@@ -64,7 +64,7 @@ def _next_pick(problem: Problem, solution: Solution, metric: int) -> int:
 
 @kernel
 def _share_above_limit(problem: Problem, solution: Solution, metric: int, node: int) -> float:
-    """Return by what share of its capacity the node is above what an empty one may carry, at most 1."""
+    """Return the excess of the node over its empty limit as a share of its capacity, at most 1."""
     above = solution.node_load[node, metric] - problem.empty_limit[node, metric]
     if above <= 0:
         return 0.0

@@ -1,24 +1,24 @@
-"""Violations of nodes by the judges of `plb.risk.estimates`, where the engine does not count repetitions.
+"""Violations of nodes by the estimators of `plb.risk.estimates`, which replace the count of repetitions.
 
-The columns stand where `plb.energy.failovers` has the peaks of K repetitions, so all sums are kept the same way.
+The C columns of the estimators replace the peaks of K repetitions in `plb.energy.failovers`; the sums are the same.
 """
 
 from __future__ import annotations
 
 from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
-from plb.risk.estimates import judge_node
+from plb.risk.estimates import node_violations
 from plb.state.arrays import Problem, Solution
 
 
 @kernel
-def judged(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the violations of a node after a row joined and one left, in units; the row NOWHERE adds nothing.
+def violations_after(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
+    """Return the violations of a node after a row joined and one left, in units; the row NOWHERE has columns of 0.
 
-    Unlike repetitions, these may fall when a replica joins: what varies against the others steadies the total.
+    Unlike counted repetitions, they may fall when a replica joins: negative correlation reduces the variance.
     """
-    return judge_node(
-        problem.judges,
+    return node_violations(
+        problem.estimator_rows,
         problem.variance_unit,
         solution.aggregate[node],
         problem.threshold[node],
@@ -28,8 +28,14 @@ def judged(problem: Problem, solution: Solution, node: int, incoming: int, outgo
 
 
 @kernel
-def judge_nodes(
-    judges: Float, variance_unit: Float, aggregate: Int32, threshold: Int32, nothing: Int32, which: Int, violating: Int
+def update_violations(
+    estimator_rows: Float,
+    variance_unit: Float,
+    aggregate: Int32,
+    threshold: Int32,
+    nothing: Int32,
+    which: Int,
+    violating: Int,
 ) -> None:
     """Write the violations of the nodes in `which`, their indices, to `violating`, (N,).
 
@@ -38,7 +44,9 @@ def judge_nodes(
     aggregate, threshold
         (N, R, C) and (N, R).
     nothing
-        (R, C) the columns of no replica.
+        (R, C) zeros.
     """
     for node in which:
-        violating[node] = judge_node(judges, variance_unit, aggregate[node], threshold[node], nothing, nothing)
+        violating[node] = node_violations(
+            estimator_rows, variance_unit, aggregate[node], threshold[node], nothing, nothing
+        )

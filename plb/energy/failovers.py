@@ -1,8 +1,7 @@
 """Expected failovers V(X) = Σ over nodes (repetitions in violation) / K, from per-repetition sums ([1] section 7).
 
-Repetition k draws one past demand curve for every replica. A node is in violation in repetition k when, for some
-metric, the peaks of its replicas add up to the threshold or more (`peak` evaluation). All sums are whole numbers of
-steps.
+Repetition k samples one past demand curve for every replica. A node is in violation in repetition k if, for some
+metric, the sum of the peaks of its replicas reaches the threshold (`peak` evaluation). All sums are integers in quanta.
 """
 
 from __future__ import annotations
@@ -17,52 +16,52 @@ from plb.compiler import kernel
 def violations_joined(
     aggregate: Int32, ceiling: Int, threshold: Int32, incoming: Int32, incoming_ceiling: Int, hit: UInt8
 ) -> int:
-    """Return in how many repetitions a node is in violation after a replica joined; O(R·K).
+    """Return the number of repetitions in which a node is in violation after a replica joined; O(R·K).
 
     Parameters
     ----------
     aggregate
-        (R, K) steps: the node's sums.
+        (R, K) quanta: the node's sums.
     ceiling
-        (R,) steps: an upper bound on those sums over the repetitions.
+        (R,) quanta: an upper bound on those sums over the repetitions.
     threshold
-        (R,) steps.
+        (R,) quanta.
     incoming, incoming_ceiling
-        (R, K) and (R,) steps: peaks of the replica, and the largest of them.
+        (R, K) and (R,) quanta: peaks of the replica, and the largest of them.
     hit
         (K,) scratch.
     """
-    looked_at = False
+    evaluated = False
     for metric in range(aggregate.shape[0]):
         bound = threshold[metric]
         if ceiling[metric] + incoming_ceiling[metric] < bound:
-            continue  # not even all largest peaks together reach the threshold
-        if looked_at:
+            continue  # even the sum of the largest peaks is below the threshold
+        if evaluated:
             for k in range(hit.shape[0]):
                 hit[k] |= np.uint8(aggregate[metric, k] + incoming[metric, k] >= bound)
         else:
             for k in range(hit.shape[0]):
                 hit[k] = np.uint8(aggregate[metric, k] + incoming[metric, k] >= bound)
-        looked_at = True
-    return _count(hit) if looked_at else 0
+        evaluated = True
+    return _count(hit) if evaluated else 0
 
 
 @kernel(inline=True)
 def violations_left(aggregate: Int32, ceiling: Int, threshold: Int32, outgoing: Int32, hit: UInt8) -> int:
-    """Return in how many repetitions a node is in violation after a replica left it; see `violations_joined`."""
-    looked_at = False
+    """Return the number of repetitions in which a node is in violation after a replica leaves it."""
+    evaluated = False
     for metric in range(aggregate.shape[0]):
         bound = threshold[metric]
         if ceiling[metric] < bound:
             continue
-        if looked_at:
+        if evaluated:
             for k in range(hit.shape[0]):
                 hit[k] |= np.uint8(aggregate[metric, k] - outgoing[metric, k] >= bound)
         else:
             for k in range(hit.shape[0]):
                 hit[k] = np.uint8(aggregate[metric, k] - outgoing[metric, k] >= bound)
-        looked_at = True
-    return _count(hit) if looked_at else 0
+        evaluated = True
+    return _count(hit) if evaluated else 0
 
 
 @kernel
@@ -75,23 +74,23 @@ def violations_exchanged(
     outgoing: Int32,
     hit: UInt8,
 ) -> int:
-    """Return in how many repetitions a node is in violation after one replica joined and one left.
+    """Return the number of repetitions in which a node is in violation after one replica joined and one left.
 
-    See `violations_joined`; it and `violations_left` read a third less than this one.
+    See `violations_joined`, which reads a third less memory, as `violations_left` does.
     """
-    looked_at = False
+    evaluated = False
     for metric in range(aggregate.shape[0]):
         bound = threshold[metric]
         if ceiling[metric] + incoming_ceiling[metric] < bound:
             continue
-        if looked_at:
+        if evaluated:
             for k in range(hit.shape[0]):
                 hit[k] |= np.uint8(aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] >= bound)
         else:
             for k in range(hit.shape[0]):
                 hit[k] = np.uint8(aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] >= bound)
-        looked_at = True
-    return _count(hit) if looked_at else 0
+        evaluated = True
+    return _count(hit) if evaluated else 0
 
 
 @kernel(inline=True)
@@ -109,9 +108,9 @@ def change_aggregate(aggregate: Int32, ceiling: Int, node: int, peak: Int32, pea
     Parameters
     ----------
     aggregate, ceiling
-        (N, R, K) and (N, R) steps.
+        (N, R, K) and (N, R) quanta.
     peak, peak_ceiling
-        (R, K) and (R,) steps.
+        (R, K) and (R,) quanta.
     """
     for metric in range(peak.shape[0]):
         ceiling[node, metric] += sign * peak_ceiling[metric]
@@ -125,7 +124,7 @@ def change_aggregate(aggregate: Int32, ceiling: Int, node: int, peak: Int32, pea
 
 @kernel
 def count_violations(aggregate: Int32, threshold: Int32) -> int:
-    """Return in how many repetitions the node of `aggregate`, (R, K) steps, reaches `threshold`, (R,) steps."""
+    """Return the number of repetitions in which `aggregate`, (R, K) quanta, reaches `threshold`, (R,) quanta."""
     violations = 0
     for k in range(aggregate.shape[1]):
         violations += _is_reached(aggregate, threshold, k)
@@ -141,7 +140,7 @@ def mark_violations(aggregate: Int32, threshold: Int32, hit: UInt8) -> None:
 
 @kernel(inline=True)
 def _is_reached(aggregate: Int32, threshold: Int32, k: int) -> bool:
-    """Tell whether repetition k reaches the threshold of some metric."""
+    """Return whether repetition k reaches the threshold of some metric."""
     reached = False
     for metric in range(aggregate.shape[0]):
         reached |= aggregate[metric, k] >= threshold[metric]

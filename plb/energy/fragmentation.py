@@ -1,7 +1,7 @@
-"""Fragmentation F(X): the demand that stands on held-out nodes (design section 14).
+"""Fragmentation F(X): the load on held-out nodes (docs/terms/fragmentation.md).
 
-``F = Σ over held-out nodes of the mean over metrics of load/capacity``. It is formed anew from whole numbers whenever a
-held-out node changes, so that no rounding error can gather.
+``F = Σ over held-out nodes of the mean over metrics of load/capacity``. It is recomputed from integers whenever a
+held-out node changes, so that no rounding errors accumulate.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from plb.compiler import kernel
 
 @kernel(inline=True)
 def is_held_out(held_out: Int, node: int) -> bool:
-    """Tell whether `node` is among the held-out nodes."""
-    for held in held_out:  # noqa: SIM110 (compiled; a generator would not be)
-        if held == node:
+    """Return whether `node` is among the held-out nodes."""
+    for one in held_out:  # noqa: SIM110 (compiled; a generator would not be)
+        if one == node:
             return True
     return False
 
@@ -29,16 +29,16 @@ def fragmentation_after(
     source: int,
     target: int,
 ) -> float:
-    """Return F(X) after `target` gains `incoming` − `outgoing` and `source` loses as much; O(R) a held-out node.
+    """Return F(X) after `target` gains `incoming` − `outgoing` and `source` loses as much; O(R) per held-out node.
 
     Parameters
     ----------
     held_out
         Indices of the held-out nodes.
     inverse_capacity
-        (N, R) 1/steps; 0 where a node has no capacity to speak of.
+        (N, R) 1/quanta; 0 where the capacity is unlimited or 0.
     node_load
-        (N, R) steps.
+        (N, R) quanta.
     source, target
         Nodes, or NOWHERE.
     """

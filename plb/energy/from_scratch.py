@@ -1,4 +1,4 @@
-"""Every sum of a solution computed from scratch: how a search starts, and what increments are checked against."""
+"""Computation of all sums of a solution from scratch, for the start of a search and for self-checks."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _PRIMARY = int(Role.PRIMARY)
 _SECONDARY = int(Role.SECONDARY)
 
 
-def fresh_solution(problem: Problem, node: Int, sums: PeakSums | None = None) -> Solution:
-    """Return the solution in which row i stands on ``node[i]``, every sum formed anew.
+def solution_from_scratch(problem: Problem, node: Int, sums: PeakSums | None = None) -> Solution:
+    """Return the solution with row i on ``node[i]``, with all sums computed from scratch.
 
     Parameters
     ----------
     node
         (M,) node of each row, or NOWHERE; not copied.
     sums
-        The sums of peaks, where they are known; not copied. None: they are formed, too.
+        The sums of peaks if known; not copied. None: they are computed.
     """
     solution = _without_sums(problem, node, peak_sums(problem, node) if sums is None else sums)
     _sum_up(problem, solution)
@@ -48,7 +48,7 @@ def fresh_solution(problem: Problem, node: Int, sums: PeakSums | None = None) ->
 
 
 def _without_sums(problem: Problem, node: Int, sums: PeakSums) -> Solution:
-    """Return a solution whose sums are all zero, those of peaks aside; arrays that nobody asks for have no room."""
+    """Return a solution with the given sums of peaks and zeros in all other sums; unused arrays have size 0."""
     nodes, metrics = problem.limit.shape
     locals_ = len(problem.local_nodes)
     groups = int(problem.groups.max()) if problem.defragmented.any() else 0
@@ -85,15 +85,15 @@ def _without_sums(problem: Problem, node: Int, sums: PeakSums) -> Solution:
 
 @kernel
 def _sum_up(problem: Problem, solution: Solution) -> None:
-    """Form every sum of a solution in which all but those of peaks are zero."""
+    """Compute all sums of a solution in which all sums but those of peaks are 0."""
     for row in range(solution.node.shape[0]):
         if solution.node[row] != NOWHERE:
-            _note_displacement(problem, solution, row)
+            _record_displacement(problem, solution, row)
             if not problem.leaving[row]:
                 _add_load(problem, solution, row, solution.node[row])
     _sum_nodes(problem, solution)
     if problem.timeline:
-        _keep_lasting(problem, solution)
+        _count_lasting_violations(problem, solution)
     solution.counts[VIOLATIONS] = solution.violating.sum()
     solution.counts[OVERLOAD] = solution.overload.sum()
     solution.counts[MOVEMENT] = total_movement(
@@ -101,7 +101,7 @@ def _sum_up(problem: Problem, solution: Solution) -> None:
     )
     solution.counts[MOVES] = total_movement(problem, solution.node, problem.unit_cost, problem.unit_cost[0], 0)
     _sum_spread(problem, solution)
-    _fill_books(problem, solution)
+    _sum_departed_and_arrivals(problem, solution)
     none = problem.load[NOWHERE]
     solution.terms[FRAGMENTATION] = fragmentation_after(
         problem.held_out, problem.inverse_capacity, solution.node_load, none, none, NOWHERE, NOWHERE
@@ -110,8 +110,8 @@ def _sum_up(problem: Problem, solution: Solution) -> None:
 
 
 @kernel
-def _note_displacement(problem: Problem, solution: Solution, row: int) -> None:
-    """Note a row that stands elsewhere than before the search."""
+def _record_displacement(problem: Problem, solution: Solution, row: int) -> None:
+    """Add a row to the list of displaced rows and the move counts if it is not on its origin."""
     origin = problem.origin[row]
     at = solution.node[row]
     if origin in (NOWHERE, at):
@@ -126,14 +126,14 @@ def _note_displacement(problem: Problem, solution: Solution, row: int) -> None:
 
 @kernel
 def _add_load(problem: Problem, solution: Solution, row: int, at: int) -> None:
-    """Add the load of a row to that of its node."""
+    """Add the load of a row to the load of its node."""
     for metric in range(problem.load.shape[1]):
         solution.node_load[at, metric] += problem.load[row, metric]
 
 
 @kernel
 def _sum_nodes(problem: Problem, solution: Solution) -> None:
-    """Form Σx and Σx² over the nodes that count."""
+    """Compute Σx and Σx² over the counted nodes."""
     for node in range(solution.node_load.shape[0]):
         for metric in range(solution.node_load.shape[1]):
             if problem.counted_for[node, metric]:
@@ -143,8 +143,8 @@ def _sum_nodes(problem: Problem, solution: Solution) -> None:
 
 
 @kernel
-def _keep_lasting(problem: Problem, solution: Solution) -> None:
-    """List the rows of each node, and count only repetitions that are in violation at some departure."""
+def _count_lasting_violations(problem: Problem, solution: Solution) -> None:
+    """Build the list of rows of each node, and count only repetitions that are in violation at some departure."""
     for row in range(solution.node.shape[0] - 1, -1, -1):
         if solution.node[row] != NOWHERE and not problem.leaving[row]:
             stand_in_list(solution.first_on, solution.next_on, row, solution.node[row])
@@ -156,7 +156,7 @@ def _keep_lasting(problem: Problem, solution: Solution) -> None:
 
 @kernel
 def _sum_spread(problem: Problem, solution: Solution) -> None:
-    """Form the sums of local domains and of groups of nodes; the local scores follow from them."""
+    """Compute the sums of local domains and of groups of nodes, and the local scores."""
     if problem.weights[PLAIN_SPREAD] > 0.0:
         return
     for local in range(solution.local_score.shape[0]):
@@ -168,8 +168,8 @@ def _sum_spread(problem: Problem, solution: Solution) -> None:
 
 
 @kernel
-def _fill_books(problem: Problem, solution: Solution) -> None:
-    """Note what leaves each node and what is built there by the moves so far, where that is asked for."""
+def _sum_departed_and_arrivals(problem: Problem, solution: Solution) -> None:
+    """Compute the departed load and the arrivals of each node, if the problem uses them."""
     if not (problem.keeps_departed or problem.throttles):
         return
     for row in range(solution.node.shape[0]):
@@ -181,14 +181,14 @@ def _fill_books(problem: Problem, solution: Solution) -> None:
 
 @kernel
 def total_movement(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
-    """Return m of a whole solution: displaced rows at their cost, swapped pairs at that of a swap, adds at theirs.
+    """Return m of a whole solution: the costs of displaced rows, of swapped pairs and of adds, in tenths.
 
     Parameters
     ----------
     node
-        (M,) where the rows stand.
+        (M,) node of each row.
     cost
-        (M,) tenths that a move of each row costs.
+        (M,) cost of a move of each row, in tenths.
     swap_cost, add_cost
         Tenths.
     """
@@ -209,7 +209,7 @@ def total_movement(problem: Problem, node: Int, cost: Int, swap_cost: int, add_c
 
 @kernel
 def _swapped_with(problem: Problem, node: Int, primary: int) -> int:
-    """Return the secondary that changed places with a displaced primary, or NOWHERE."""
+    """Return the secondary that exchanged nodes with a displaced primary, or NOWHERE."""
     other = problem.sibling[primary]
     while other != primary:
         secondary = problem.role[other] == _SECONDARY and not problem.leaving[other]

@@ -1,6 +1,6 @@
 """Imbalance I(X): the weighted mean over metrics of the coefficient of variation of node load.
 
-``d = sqrt(max(0, n·Σx²/(Σx)² − 1))``, 0 where Σx = 0 (semantics.md section 2; design sections 6 and 14).
+``d = sqrt(max(0, n·Σx²/(Σx)² − 1))``, 0 where Σx = 0 (docs/service-fabric.md, Score).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def deviation(nodes: int, total: int, squares: int) -> float:
 
 @kernel(inline=True)
 def imbalance(nodes: Int, total: Int, squares: Int, metric_weight: Float) -> float:
-    """Return I(X) of the present sums.
+    """Return I(X) for these sums.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ def imbalance_after(
     nodes, total, squares, metric_weight
         As in `imbalance`.
     node_load, counted
-        (N, R) steps, and whether the node counts for the metric.
+        (N, R) quanta, and whether the node is counted for the metric.
     incoming, outgoing
-        (R,) steps.
+        (R,) quanta.
     source
-        A node, or NOWHERE for a replica that was not placed.
+        A node, or NOWHERE for an unplaced replica.
     """
     weighted = 0.0
     weights = 0.0

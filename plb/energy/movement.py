@@ -1,7 +1,7 @@
-"""Movement m(X): the moves that lead from the present configuration to X, in tenths (design sections 6 and 14).
+"""Movement cost m(X) of the moves from the present configuration to X, in tenths (docs/terms/movement.md).
 
-Every displaced replica counts its move cost, a new one the cost of an add; a primary and a secondary that stand on each
-other's node count as one swap of roles.
+A displaced replica costs its move cost and a new replica the cost of an add. A primary and a secondary that have
+exchanged nodes cost one swap of roles.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _SECONDARY = int(Role.SECONDARY)
 
 @kernel(inline=True)
 def siblings_stand_still(problem: Problem, solution: Solution, row: int) -> bool:
-    """Tell whether no other replica of the partition has left its node: then no swap of roles is under way or to come.
+    """Return whether no sibling of `row` has left its origin, so that `row` cannot be part of a swap of roles.
 
-    New replicas take no part in swaps.
+    New replicas are ignored, because they never swap.
     """
     other = problem.sibling[row]
     while other != row:
@@ -31,7 +31,7 @@ def siblings_stand_still(problem: Problem, solution: Solution, row: int) -> bool
 
 @kernel(inline=True)
 def movement_alone(problem: Problem, cost: Int, add_cost: int, row: int, place: int) -> int:
-    """Return what `row` counts at `place` where it swaps with no sibling; arguments as in `partition_movement`."""
+    """Return the movement cost of `row` at `place` without a swap; arguments as in `partition_movement`."""
     if place == NOWHERE:
         return 0
     if problem.origin[row] == NOWHERE:
@@ -51,16 +51,16 @@ def partition_movement(
     partner: int,
     partner_place: int,
 ) -> int:
-    """Return the movement of the partition of `row`, were `row` at `place` and `partner` at `partner_place`.
+    """Return the movement cost of the partition of `row` with `row` at `place` and `partner` at `partner_place`.
 
     Parameters
     ----------
     cost
-        (M,) what a move of each row counts.
+        (M,) cost of a move of each row.
     swap_cost, add_cost
-        What a swap of roles and a new replica count, in the same unit.
+        Cost of a swap of roles and of a new replica, in the same unit.
     partner
-        A second row of the partition that changes place, or NOWHERE.
+        A second row of the partition with a changed node, or NOWHERE.
     """
     movement = 0
     primary = NOWHERE

@@ -1,11 +1,11 @@
-"""Expected overload O(X): by how much nodes are expected to go beyond their thresholds.
+"""Expected overload O(X): the expected excess of nodes over their thresholds.
 
 ``O = Σ over nodes and metrics of the mean over repetitions of max(0, S − T) / T``, with S the sum of the peaks on the
 node and T the threshold, as in `plb.energy.failovers`. V counts a node that is in violation in every repetition once,
-however much is put on it; O grows with all that is put there. It is no part of [1].
+whatever its excess; O grows with the excess. It is not part of [1].
 
-The overload of a node is kept in whole numbers, formed anew whenever the node changes, so that sums over nodes are
-exact. It is formed of peaks, also where V looks at departures.
+The overload of a node is an integer, recomputed whenever the node changes, so that sums over nodes are exact. It uses
+peaks even if V is tested at departures.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from plb.array_types import Int, Int32
 from plb.compiler import kernel
 
 UNITS = 2**20
-"""An overload of 1 in one repetition: as much again as the threshold."""
+"""Units of an overload of 1 in one repetition, where the sum of peaks is twice the threshold."""
 MOST = 2**10 * UNITS
-"""Most that a metric of a node counts, as a mean over the repetitions: the sums of all nodes stay within 64 bits."""
+"""Largest overload of a metric of a node, as a mean over repetitions; it keeps sums over nodes within 64 bits."""
 
 
 @kernel(inline=True)
 def overload_with(
     aggregate: Int32, ceiling: Int, threshold: Int32, incoming: Int32, incoming_ceiling: Int, outgoing: Int32
 ) -> int:
-    """Return the overload of a node after one replica joined and one left, in units, over all repetitions; O(R·K).
+    """Return the overload of a node after one replica joined and one left, in units summed over repetitions; O(R·K).
 
     Parameters
     ----------
     aggregate, ceiling
-        (R, K) and (R,) steps: the node's sums of peaks, and an upper bound on them.
+        (R, K) and (R,) quanta: the node's sums of peaks, and an upper bound on them.
     threshold
-        (R,) steps, at least 1.
+        (R,) quanta, at least 1.
     incoming, incoming_ceiling, outgoing
-        (R, K), (R,) and (R, K) steps: peaks of the one that joins and the one that leaves; zeros where there is none.
+        (R, K), (R,) and (R, K) quanta: peaks of the replica that joins and of the one that leaves; zeros if none.
     """
     overload = 0
     for metric in range(aggregate.shape[0]):
@@ -50,5 +50,5 @@ def overload_with(
 
 @kernel
 def overload_of(aggregate: Int32, ceiling: Int, threshold: Int32, nothing: Int32, nothing_ceiling: Int) -> int:
-    """Return the overload of a node as it is; `nothing`: the peaks of no replica. See `overload_with`."""
+    """Return the present overload of a node; `nothing` and `nothing_ceiling` are zeros. See `overload_with`."""
     return overload_with(aggregate, ceiling, threshold, nothing, nothing_ceiling, nothing)

@@ -1,4 +1,4 @@
-"""The score that combines the five terms into one energy (design sections 6 and 14)."""
+"""The score that combines the five terms into one energy (docs/terms/score.md)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETIT
 TENTHS_OF_MOVE, FLOOR_OF_SPREAD, W_OVERLOAD = range(8, 11)
 
 LEAST_SPREAD = 0.001
-"""Keeps the product form from losing its first factor (semantics.md section 2)."""
+"""Keeps the first factor of the product form above 0 (docs/service-fabric.md, Move cost)."""
 
 
 def weights_of(
@@ -27,14 +27,14 @@ def weights_of(
 ) -> Float:
     """Return `Problem.weights`, (11,), for a search over `replicas` replicas.
 
-    Where costs are ignored, no number of moves is worth a tenth, and the product form loses its second factor.
+    If costs are ignored, moves contribute nothing and the second factor of the product form is 1.
 
     Parameters
     ----------
     repetitions
-        The units of violations: K, or with judges what certainty counts; 0: nobody says how likely they are.
+        Violations of a node that certainly fails: K, or the unit of the estimators; 0: violations are not estimated.
     sampled
-        Whether there are repetitions, and so an overload.
+        Whether repetitions are sampled; without them there is no overload.
     """
     weights = np.zeros(11)
     weights[W_FAILOVERS] = config.w_failovers if repetitions else 0.0
@@ -59,10 +59,9 @@ def energy_of(
 ) -> float:
     """Return the energy of a configuration.
 
-    additive: ``E = (m + w_f·V + w_O·O) + w_I·I + w_F·F``;
-    service_fabric: ``E = (I + w_F·F + 0.001)·(R + 1000 ± (m + w_f·V + w_O·O))``, minus where the first factor is
-    negative.
-    With `ignore_cost_in_scoring` the first loses m, and the second is ``E = I + w_F·F``.
+    additive: ``E = (m + w_f·V + w_O·O) + w_I·I + w_F·F``; service_fabric: ``E = (I + w_F·F + 0.001)·(replicas +
+    move_cost_offset ± (m + w_f·V + w_O·O))``, with minus if the first factor is negative. With `ignore_cost_in_scoring`
+    the first form has no m, and the second is ``E = I + w_F·F``.
 
     Parameters
     ----------
@@ -80,6 +79,6 @@ def energy_of(
     if weights[PRODUCT_FORM] > 0.0:
         spread = imbalance + weights[W_FRAGMENTATION] * fragmentation + weights[FLOOR_OF_SPREAD]
         if spread < 0.0:
-            first = -first  # moves cost where packing makes the spread negative, too
+            first = -first  # moves must also cost where packing makes the spread negative
         return float(spread * (weights[PRODUCT_OFFSET] + first))
     return float(first + weights[W_IMBALANCE] * imbalance + weights[W_FRAGMENTATION] * fragmentation)

@@ -1,10 +1,10 @@
-"""How evenly load is spread: over the nodes, over the nodes for each service, over domains (semantics.md section 2).
+"""The spread of load over nodes, over the nodes of each service, and over domains (docs/service-fabric.md).
 
-``A = L·mean(local scores) + (1 − L)·global score``, L the weight of the local domains: a service with two partitions or
-more is one, with its own loads and weights. A metric that is to be defragmented counts
-``Fn − Fn·d(nodes) + Ff·d(fault domains) + Fu·d(upgrade domains)`` in place of its deviation d: uneven nodes are good,
-even domains are. One that reserves nodes weighs this, or d, over the other nodes against the lack of empty nodes
-(`plb.energy.emptiness`). Where there are no local domains and no such metric this is the imbalance I(X).
+``A = L·mean(local scores) + (1 − L)·global score``, with L the weight of the local domains. A service with two or more
+partitions is a local domain with separate loads and weights. A defragmented metric contributes ``Fn − Fn·d(nodes) +
+Ff·d(fault domains) + Fu·d(upgrade domains)`` instead of its deviation d: it favors uneven nodes and even domains. A
+metric that reserves nodes contributes a weighted sum of this value, or of d, over the other nodes and of the lack of
+empty nodes (`plb.energy.emptiness`). Without local domains and such metrics A is the imbalance I(X).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from plb.energy.score import PLAIN_SPREAD, W_LOCAL
 from plb.state.arrays import LOCAL_SCORES, Problem, Solution
 
 UNIT = 2.0**40
-"""Local scores are summed as whole numbers of 2^-40, so that the sum does not depend on the order of moves."""
+"""Local scores are summed as integers in units of 2^-40, so that the sum does not depend on the order of moves."""
 PARTS = 2**20
-"""Parts of a capacity in which load is counted where it is balanced by percentage (design section 14)."""
+"""Units per capacity of a load that is balanced by percentage."""
 
 
 @kernel(inline=True)
 def counted_as(problem: Problem, node: int, metric: int, load: int) -> int:
-    """Return the x of Σx and Σx² for a load of `node` in steps.
+    """Return x in Σx and Σx² for a load of `node` in quanta.
 
-    By percentage: floor(load·2^20 / capacity); else the load, cut by `Problem.coarseness` binary digits.
+    By percentage x is floor(load·2^20 / capacity); else it is the load without its last `Problem.coarseness` bits.
     """
     if problem.by_percentage[metric]:
         return int(load * PARTS // problem.capacity[node, metric])
@@ -67,7 +67,7 @@ def spread(problem: Problem, solution: Solution) -> float:
 
 @kernel
 def _deviation_of_others(problem: Problem, solution: Solution, metric: int) -> float:
-    """Return the deviation of a metric over the nodes that were not picked to be empty."""
+    """Return the deviation of a metric over the nodes that are not selected to be empty."""
     nodes = problem.nodes_of_metric[metric]
     total = solution.total[metric]
     squares = solution.squares[metric]
@@ -82,7 +82,7 @@ def _deviation_of_others(problem: Problem, solution: Solution, metric: int) -> f
 
 @kernel
 def _deviation_of_groups(load: Int, groups: int, metric: int, coarseness: int) -> float:
-    """Return the deviation of one metric over the first `groups` rows of `load`, (G, R), cut by `coarseness` digits."""
+    """Return the deviation of a metric over the first `groups` rows of `load`, (G, R), without `coarseness` bits."""
     total = 0
     squares = 0
     for group in range(groups):
@@ -94,15 +94,15 @@ def _deviation_of_groups(load: Int, groups: int, metric: int, coarseness: int) -
 
 @kernel
 def change_spread(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load of `row` to `node`, and to every sum of spread that follows from it."""
+    """Add `sign` times the load of `row` to `node` and update all sums of the spread."""
     for metric in range(problem.load.shape[1]):
         load = solution.node_load[node, metric]
         solution.node_load[node, metric] = load + sign * problem.load[row, metric]
         if problem.counted_for[node, metric]:
             before = counted_as(problem, node, metric, load)
-            grown = counted_as(problem, node, metric, solution.node_load[node, metric]) - before
-            solution.total[metric] += grown
-            solution.squares[metric] += grown * (2 * before + grown)
+            growth = counted_as(problem, node, metric, solution.node_load[node, metric]) - before
+            solution.total[metric] += growth
+            solution.squares[metric] += growth * (2 * before + growth)
     change_domains(problem, solution, row, node, sign)
 
 
@@ -126,9 +126,9 @@ def _change_local(problem: Problem, solution: Solution, local: int, row: int, no
         load = solution.local_load[local, node, metric]
         solution.local_load[local, node, metric] = load + sign * problem.load[row, metric]
         before = counted_as(problem, node, metric, load)
-        grown = counted_as(problem, node, metric, solution.local_load[local, node, metric]) - before
-        solution.local_total[local, metric] += grown
-        solution.local_squares[local, metric] += grown * (2 * before + grown)
+        growth = counted_as(problem, node, metric, solution.local_load[local, node, metric]) - before
+        solution.local_total[local, metric] += growth
+        solution.local_squares[local, metric] += growth * (2 * before + growth)
     solution.counts[LOCAL_SCORES] -= solution.local_score[local]
     solution.local_score[local] = local_score(problem, solution, local)
     solution.counts[LOCAL_SCORES] += solution.local_score[local]

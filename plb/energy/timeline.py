@@ -1,11 +1,11 @@
 """The exact test of a repetition ([1] section 5.3), at the departures of the replicas of a node.
 
-A repetition in which the peaks together stay below every threshold is never in violation, so only those are tested that
-the sums of peaks hold to be. Between two departures demand only grows, and after each the peaks of those who are left
-bound what can still come; the test ends as soon as they stay below the threshold. It equals
-`plb.risk.repetitions_in_violation_timeline` where replicas follow their traces as recorded.
+A repetition whose sums of peaks are below every threshold is never in violation, so only the other repetitions are
+tested. Demand does not fall between two departures. After each departure the peaks of the remaining replicas bound the
+later demand, and the test ends once their sum is below the threshold. It equals
+`plb.risk.repetitions_in_violation_timeline` if replicas follow their traces as recorded.
 
-Times are seconds from now. All replicas of a node are there from now on, a new one too.
+Times are seconds from now. All replicas of a node, including new ones, are on it from time 0.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from plb.state.arrays import Problem, Solution
 
 @kernel
 def stand_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
-    """Enter a row among those on a node, which are kept in ascending order.
+    """Insert a row into the list of rows on a node, in ascending order.
 
     Parameters
     ----------
     first_on, next_on
-        As in `plb.state.arrays.Solution`; changed.
+        As in `plb.state.arrays.Solution`; modified.
     """
     before = NOWHERE
     after = first_on[node]
@@ -41,7 +41,7 @@ def stand_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
 
 @kernel
 def leave_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
-    """Strike a row from those on a node, if it is among them; see `stand_in_list`."""
+    """Remove a row from the list of rows on a node, if it is in the list; see `stand_in_list`."""
     before = NOWHERE
     at = first_on[node]
     while at != row:
@@ -58,14 +58,14 @@ def leave_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
 
 @kernel
 def count_lasting(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return in how many of the repetitions marked in `Solution.hit` a node is in violation at some departure.
+    """Return the number of repetitions marked in `Solution.hit` in which a node is in violation at some departure.
 
     Parameters
     ----------
     node
-        With its present replicas.
+        A node with its present replicas.
     incoming, outgoing
-        A row that joins them and one that leaves them, or NOWHERE.
+        A row that joins it and one that leaves it, or NOWHERE.
     """
     count = 0
     for k in range(solution.hit.shape[0]):
@@ -81,7 +81,7 @@ def count_lasting(problem: Problem, solution: Solution, node: int, incoming: int
 def _reaches(
     problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int, k: int, metric: int
 ) -> bool:
-    """Tell whether a metric of a node reaches its threshold at some departure of repetition k."""
+    """Return whether a metric of a node reaches its threshold at some departure of repetition k."""
     threshold = problem.threshold[node, metric]
     peaks = solution.aggregate[node, metric, k] + problem.peak[incoming, metric, k] - problem.peak[outgoing, metric, k]
     before = -1.0
@@ -121,38 +121,38 @@ def _next_departure(
 
 @kernel
 def _first(solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the first row of a node after the change, or NOWHERE; the incoming one comes last."""
-    row = _but(solution, int(solution.first_on[node]), outgoing)
+    """Return the first row of a node after the change, or NOWHERE; the incoming row is last."""
+    row = _skip_outgoing(solution, int(solution.first_on[node]), outgoing)
     return incoming if row == NOWHERE else row
 
 
 @kernel
 def _next(solution: Solution, row: int, incoming: int, outgoing: int) -> int:
-    """Return the row after another, or NOWHERE."""
+    """Return the row after `row`, or NOWHERE."""
     if row == incoming:
         return NOWHERE
-    after = _but(solution, int(solution.next_on[row]), outgoing)
+    after = _skip_outgoing(solution, int(solution.next_on[row]), outgoing)
     return incoming if after == NOWHERE else after
 
 
 @kernel
-def _but(solution: Solution, row: int, outgoing: int) -> int:
-    """Return a row, or the one after it if it is leaving."""
+def _skip_outgoing(solution: Solution, row: int, outgoing: int) -> int:
+    """Return `row`, or the next row if `row` is outgoing."""
     return int(solution.next_on[row]) if row != NOWHERE and row == outgoing else row
 
 
 @kernel
 def departure_of(problem: Problem, row: int, k: int) -> float:
-    """Return in how many seconds a row departs in a repetition; one that has outlived its trace departs now."""
+    """Return the departure of a row in a repetition, in seconds from now; 0 if the row has outlived its trace."""
     return float(max(0.0, problem.lifetime[problem.trace[row, k]] - problem.age[row]))
 
 
 @kernel
 def demand_after(problem: Problem, row: int, metric: int, k: int, time: float) -> int:
-    """Return the demand of a row after so many seconds in a repetition: whole steps, rounded up, at most its peak.
+    """Return the demand of a row in a repetition after `time` seconds, in quanta, rounded up, at most its peak.
 
-    A metric with trend grows from the demand that its trace has at this age, or, once anchored (`plb.risk.anchoring`),
-    from the largest demand seen, by what the trace grows. A metric without trend is at its peak.
+    The demand of a metric with trend is that of the trace at this age. For an anchored row (`plb.risk.anchoring`) it is
+    the largest observed demand plus the growth of the trace. A metric without trend is at its peak.
     """
     peak = int(problem.peak[row, metric, k])
     trace = problem.trace[row, k]

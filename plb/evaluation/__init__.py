@@ -1,4 +1,4 @@
-"""What a proposal would do: the constraints that refuse it, the energy it changes, and doing it.
+"""Evaluation of proposals: constraints, energy changes and their application.
 
-Begin reading in `plb.evaluation.proposals`.
+The entry point is `plb.evaluation.proposals`.
 """

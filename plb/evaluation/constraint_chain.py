@@ -1,4 +1,4 @@
-"""Which rule, if any, refuses a replica on a node or an exchange of two replicas."""
+"""The chain of constraints: the first rule that refuses a replica on a node, or an exchange of two replicas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plb.constraints.throttling import is_throttled
 from plb.model.rules import JOINING, NO_REFUSAL, Rule
 from plb.state.arrays import Problem, Solution
 
-# Numba freezes plain module integers, not enum members, into machine code.
+# Numba compiles plain module integers, but not enum members, as constants.
 _NODE = int(Rule.NODE)
 _EXCLUSION = int(Rule.EXCLUSION)
 _PLACEMENT = int(Rule.PLACEMENT)
@@ -52,7 +52,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
         return _NODE
     if is_excluded(problem, solution, row, target):
         return _EXCLUSION
-    if enforced >> _PLACEMENT & 1 and not problem.suits[problem.suit[row], target]:
+    if enforced >> _PLACEMENT & 1 and not problem.feasibility_classes[problem.feasibility_class[row], target]:
         return _PLACEMENT
     prefers = problem.preferring and enforced >> _PREFERRED & 1 and problem.prefers_siblings[row]
     if prefers and not problem.upgraded[target] and standby_on(problem, solution, row, target) == NOWHERE:
@@ -74,10 +74,10 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
 
 @kernel(inline=True)
 def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> int:
-    """Return the first enforced rule that refuses `row` and `partner` to change nodes, or NO_REFUSAL.
+    """Return the first enforced rule that refuses an exchange of the nodes of `row` and `partner`, or NO_REFUSAL.
 
-    A primary and a secondary of one partition change nodes when they swap roles: domains cannot refuse that, nor can
-    placement constraints but for those that bind the primary only.
+    An exchange within a partition is a swap of roles. No domain rule refuses it, and no placement constraint except
+    those of the primary only.
     """
     here = solution.node[row]
     there = solution.node[partner]
@@ -94,7 +94,8 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
     elif swap_is_excluded(solution.node, problem.origin, problem.sibling, row, partner):
         return _EXCLUSION
     elif enforced >> _PLACEMENT & 1 and not (
-        problem.suits[problem.suit[row], there] and problem.suits[problem.suit[partner], here]
+        problem.feasibility_classes[problem.feasibility_class[row], there]
+        and problem.feasibility_classes[problem.feasibility_class[partner], here]
     ):
         return _PLACEMENT
     elif (
@@ -119,9 +120,9 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
 
 @kernel
 def _leaves_parent(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
-    """Tell whether a child would be apart from its parent on `target`.
+    """Return whether a child would be apart from its parent on `target`.
 
-    One that was apart before the search and still is may stay so, unless it is to join its parent.
+    A child that was apart before the search and still is may stay apart, unless JOINING is enforced.
     """
     if not parts_from_parent(problem, solution, row, target):
         return False
@@ -133,7 +134,7 @@ def _leaves_parent(problem: Problem, solution: Solution, enforced: int, row: int
 
 @kernel
 def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
-    """Return the standby of the partition of `row` on `target`, which carries its share already, or NOWHERE."""
+    """Return the standby of the partition of `row` on `target`, whose load `row` replaces, or NOWHERE."""
     if problem.standbys == 0:
         return NOWHERE
     other = problem.sibling[row]
@@ -146,7 +147,7 @@ def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> i
 
 @kernel
 def are_siblings(problem: Problem, row: int, partner: int) -> bool:
-    """Tell whether the two rows belong to one partition."""
+    """Return whether the two rows belong to one partition."""
     other = problem.sibling[row]
     while other != row:
         if other == partner:

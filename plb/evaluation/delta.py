@@ -1,17 +1,17 @@
-"""One proposal: what it would do to the energy, and doing it.
+"""Energy changes by one proposal, and the application of a proposal.
 
-A proposal moves `row` to `target`; with a `partner` on the target the two change nodes (a swap of roles when they
-belong to one partition). `NOWHERE` stands for no partner.
+A proposal moves `row` to `target`. With a `partner` on the target the two exchange nodes, which is a swap of roles if
+they belong to one partition. NOWHERE means no partner.
 """
 
 from __future__ import annotations
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
-from plb.constraints.capacity import change_departed
-from plb.constraints.throttling import change_arrivals
+from plb.constraints.capacity import leave_behind
+from plb.constraints.throttling import arrive
 from plb.energy.accumulators import change_load
-from plb.energy.estimated_violations import judged
+from plb.energy.estimated_violations import violations_after
 from plb.energy.failovers import change_aggregate, violations_exchanged, violations_joined, violations_left
 from plb.energy.fragmentation import fragmentation_after, is_held_out
 from plb.energy.imbalance import imbalance, imbalance_after
@@ -50,7 +50,7 @@ def present_energy(problem: Problem, solution: Solution) -> float:
 
 @kernel(inline=True)
 def movement_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
-    """Return the movement of the whole solution after the proposal, in tenths."""
+    """Return the movement cost of the whole solution after the proposal, in tenths."""
     change = _movement_change(
         problem, solution, problem.move_cost, problem.swap_cost, problem.add_cost, row, target, partner
     )
@@ -59,7 +59,7 @@ def movement_after(problem: Problem, solution: Solution, row: int, target: int, 
 
 @kernel(inline=True)
 def moves_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
-    """Return the moves of the whole solution after the proposal, in tenths: a swap is one, a new replica none."""
+    """Return the moves of the whole solution after the proposal, in tenths: a swap is one, a new replica 0."""
     change = _movement_change(problem, solution, problem.unit_cost, TENTHS, 0, row, target, partner)
     return int(solution.counts[MOVES] + change)
 
@@ -106,7 +106,7 @@ def imbalance_of_proposal(problem: Problem, solution: Solution, row: int, target
 
 @kernel(inline=True)
 def fragmentation_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
-    """Return the fragmentation after the proposal; the present one if no held-out node is touched."""
+    """Return the fragmentation after the proposal; the present value if the proposal changes no held-out node."""
     here = solution.node[row]
     if not (is_held_out(problem.held_out, target) or is_held_out(problem.held_out, here)):
         return float(solution.terms[FRAGMENTATION])
@@ -123,15 +123,15 @@ def fragmentation_of_proposal(problem: Problem, solution: Solution, row: int, ta
 
 @kernel
 def violations_at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
-    """Return the violations of the source node after the proposal; 0 if nothing leaves a counted node.
+    """Return the violations of the source node after the proposal; 0 without a counted source node.
 
-    Of repetitions, leaving a node never adds a violation, so a node without any is not evaluated.
+    With repetitions, a replica that leaves adds no violation, so a node without violations is not evaluated.
     """
     here = solution.node[row]
     if here == NOWHERE or not problem.counted[here]:
         return 0
-    if problem.judges.shape[0] > 0:
-        return judged(problem, solution, here, partner, row)
+    if problem.estimator_rows.shape[0] > 0:
+        return violations_after(problem, solution, here, partner, row)
     aggregate, ceiling, threshold = solution.aggregate[here], solution.ceiling[here], problem.threshold[here]
     if partner == NOWHERE:
         if solution.violating[here] == 0:
@@ -157,8 +157,8 @@ def violations_at_target(problem: Problem, solution: Solution, row: int, target:
     """Return the violations of the target node after the proposal."""
     if target == NOWHERE or not problem.counted[target]:
         return 0
-    if problem.judges.shape[0] > 0:
-        return judged(problem, solution, target, row, partner)
+    if problem.estimator_rows.shape[0] > 0:
+        return violations_after(problem, solution, target, row, partner)
     aggregate, ceiling, threshold = solution.aggregate[target], solution.ceiling[target], problem.threshold[target]
     peak, peak_ceiling = problem.peak[row], problem.peak_ceiling[row]
     if partner == NOWHERE:
@@ -174,14 +174,14 @@ def violations_at_target(problem: Problem, solution: Solution, row: int, target:
 @kernel
 def violations_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the violations of the whole solution after the proposal."""
-    elsewhere = _elsewhere(solution.counts[VIOLATIONS], solution.violating, solution.node[row], target)
+    others = _total_of_others(solution.counts[VIOLATIONS], solution.violating, solution.node[row], target)
     at_source = violations_at_source(problem, solution, row, partner)
-    return int(elsewhere + at_source + violations_at_target(problem, solution, row, target, partner))
+    return int(others + at_source + violations_at_target(problem, solution, row, target, partner))
 
 
 @kernel
-def _elsewhere(total: int, by_node: Int, source: int, target: int) -> int:
-    """Return what remains of a total, (N,) by node, without source and target."""
+def _total_of_others(total: int, by_node: Int, source: int, target: int) -> int:
+    """Return a total without the contributions, `by_node` (N,), of source and target."""
     if target != NOWHERE:
         total -= by_node[target]
     if source != NOWHERE:
@@ -191,9 +191,9 @@ def _elsewhere(total: int, by_node: Int, source: int, target: int) -> int:
 
 @kernel
 def overload_at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
-    """Return the overload of the source node after the proposal; 0 if nothing leaves a counted node.
+    """Return the overload of the source node after the proposal; 0 without a counted source node.
 
-    Leaving a node never adds to it, so a node without any is not evaluated.
+    A replica that leaves adds no overload, so a node without overload is not evaluated.
     """
     here = solution.node[row]
     if here == NOWHERE or not problem.counted[here] or not weighs_overload(problem.weights):
@@ -213,7 +213,7 @@ def overload_at_target(problem: Problem, solution: Solution, row: int, target: i
 
 @kernel
 def _overload(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
-    """Return the overload of a node after a row joined and one left; the row NOWHERE has no peaks."""
+    """Return the overload of a node after `incoming` joined and `outgoing` left; the row NOWHERE has peaks of 0."""
     return overload_with(
         solution.aggregate[node],
         solution.ceiling[node],
@@ -227,16 +227,16 @@ def _overload(problem: Problem, solution: Solution, node: int, incoming: int, ou
 @kernel
 def overload_of_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the overload of the whole solution after the proposal."""
-    elsewhere = _elsewhere(solution.counts[OVERLOAD], solution.overload, solution.node[row], target)
+    others = _total_of_others(solution.counts[OVERLOAD], solution.overload, solution.node[row], target)
     at_source = overload_at_source(problem, solution, row, partner)
-    return int(elsewhere + at_source + overload_at_target(problem, solution, row, target, partner))
+    return int(others + at_source + overload_at_target(problem, solution, row, target, partner))
 
 
 @kernel(shared=True)
 def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
-    """Carry the proposal out; the same call with the old node as target undoes it exactly.
+    """Apply the proposal to `solution`; the same call with the old node as target undoes it exactly.
 
-    A target of NOWHERE takes the row off its node.
+    The target NOWHERE removes the row from its node.
     """
     here = solution.node[row]
     movement = movement_after(problem, solution, row, target, partner)
@@ -252,9 +252,9 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
             _set_risk(solution, here, at_source, beyond_source)
         if target != NOWHERE:
             _set_risk(solution, target, at_target, beyond_target)
-    _stand(problem, solution, row, here, target)
+    _move_row(problem, solution, row, here, target)
     if partner != NOWHERE:
-        _stand(problem, solution, partner, target, here)
+        _move_row(problem, solution, partner, target, here)
     if problem.weights[PLAIN_SPREAD] > 0.0:
         solution.terms[IMBALANCE] = imbalance(
             problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight
@@ -265,7 +265,7 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
 
 @kernel
 def _set_risk(solution: Solution, node: int, violations: int, overload: int) -> None:
-    """Note the violations and the overload of a node, and what they change in the sums."""
+    """Set the violations and the overload of a node and update their sums."""
     solution.counts[VIOLATIONS] += violations - solution.violating[node]
     solution.violating[node] = violations
     solution.counts[OVERLOAD] += overload - solution.overload[node]
@@ -273,28 +273,35 @@ def _set_risk(solution: Solution, node: int, violations: int, overload: int) -> 
 
 
 @kernel
-def _stand(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
-    """Let `row` leave `source` and stand on `target`: loads, aggregates and the list of displaced rows."""
-    _keep_books(problem, solution, row, -1)
-    _carry(problem, solution, row, source, -1)
-    _carry(problem, solution, row, target, 1)
+def _move_row(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
+    """Move `row` from `source` to `target` in all loads, aggregates and move counts."""
+    _change_departed_and_arrivals(problem, solution, row, -1)
+    _add_to_domains(problem, solution, row, source, -1)
+    _add_to_domains(problem, solution, row, target, 1)
     _count_moves(problem, solution, row, source, -1)
     solution.node[row] = target
     _count_moves(problem, solution, row, target, 1)
-    _keep_books(problem, solution, row, 1)
+    _change_departed_and_arrivals(problem, solution, row, 1)
 
 
 @kernel
-def _keep_books(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Enter or strike what the partition of `row` leaves behind and builds, where that is asked for."""
-    if problem.keeps_departed:
-        change_departed(problem, solution, row, sign)
-    if problem.throttles:
-        change_arrivals(problem, solution, row, sign)
+def _change_departed_and_arrivals(problem: Problem, solution: Solution, row: int, sign: int) -> None:
+    """Add `sign` times what the partition of `row` leaves behind and builds in this plan, where a rule needs it."""
+    if not (problem.keeps_departed or problem.throttles):
+        return
+    this = row
+    while True:
+        if problem.keeps_departed:
+            leave_behind(problem, solution, this, sign)
+        if problem.throttles:
+            arrive(problem, solution, this, sign)
+        this = problem.sibling[this]
+        if this == row:
+            return
 
 
 @kernel
-def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+def _add_to_domains(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load and the peaks of `row` to `node`."""
     if node == NOWHERE:
         return
@@ -313,7 +320,7 @@ def _carry(problem: Problem, solution: Solution, row: int, node: int, sign: int)
 
 @kernel
 def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Enter or strike `row`, standing on `node`, in the books of displaced replicas."""
+    """Add (`sign` 1) or remove (−1) `row` on `node` in the list of displaced rows and the move counts."""
     origin = problem.origin[row]
     if origin == NOWHERE or node == origin or node == NOWHERE:  # noqa: SIM109
         return
@@ -334,11 +341,27 @@ def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign
 
 @kernel
 def evaluates_risk(weights: Float, repetitions: int) -> bool:
-    """Tell whether expected failovers or overload enter the energy."""
+    """Return whether expected failovers or the expected overload contribute to the energy."""
     return repetitions > 0 and (weights[W_FAILOVERS] > 0.0 or weights[W_OVERLOAD] > 0.0)
 
 
 @kernel
 def weighs_overload(weights: Float) -> bool:
-    """Tell whether the expected overload enters the energy; if not, it is not kept."""
+    """Return whether the expected overload contributes to the energy; if not, it is not computed."""
     return bool(weights[W_OVERLOAD] > 0.0)
+
+
+@kernel
+def count_violations_with(problem: Problem, solution: Solution, row: int, found: Int) -> None:
+    """Write the violations of each node with `row` on it to `found`.
+
+    Parameters
+    ----------
+    found
+        (N,) modified; 0 for nodes that are not counted.
+    """
+    for node in range(found.shape[0]):
+        if solution.node[row] == node:
+            found[node] = solution.violating[node]
+        else:
+            found[node] = violations_at_target(problem, solution, row, node, NOWHERE)

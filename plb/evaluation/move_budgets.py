@@ -1,4 +1,4 @@
-"""Budgets: how many moves a plan may have, in all, at one node, and of one service."""
+"""Move budgets: the largest number of moves of a plan, in total, per node and per service."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _SERVICE_MOVES = int(Rule.SERVICE_MOVES)
 
 @kernel
 def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int, target: int, partner: int) -> int:
-    """Return the budget that a proposal would overdraw, or NO_REFUSAL.
+    """Return the budget that a proposal would exceed, or NO_REFUSAL.
 
-    A proposal that makes no more moves than there are now is never refused.
+    No node or service budget refuses a proposal that does not increase its number of moves.
 
     Parameters
     ----------
@@ -43,25 +43,25 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int
         other_service = problem.service[partner]
         if other_service == service:
             change += other_change
-        elif _overdraws(solution.service_moves[other_service], other_change, problem.max_service_moves[other_service]):
+        elif _exceeds(solution.service_moves[other_service], other_change, problem.max_service_moves[other_service]):
             return _SERVICE_MOVES
-    if _overdraws(solution.service_moves[service], change, problem.max_service_moves[service]):
+    if _exceeds(solution.service_moves[service], change, problem.max_service_moves[service]):
         return _SERVICE_MOVES
     return NO_REFUSAL
 
 
 @kernel
 def _is_move(home: int, place: int) -> int:
-    """Return 1 if a row from `home` that stands on `place` is a move of the plan, else 0."""
+    """Return 1 if a row with origin `home` on node `place` is a move of the plan, else 0."""
     return int(home != NOWHERE and place != NOWHERE and place != home)
 
 
 @kernel
 def _touches(home: int, place: int, node: int) -> int:
-    """Return how many ends on `node` a row from `home` has that stands on `place`."""
+    """Return how many ends, source or target, the move of a row from `home` to `place` has on `node`."""
     return _is_move(home, place) * (int(home == node) + int(place == node))
 
 
 @kernel
-def _overdraws(moves: int, change: int, budget: int) -> bool:
+def _exceeds(moves: int, change: int, budget: int) -> bool:
     return change > 0 and moves + change > budget

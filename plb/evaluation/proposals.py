@@ -1,4 +1,4 @@
-"""Judging proposals: constraints, then budgets, then energy, cheapest first."""
+"""Evaluation of proposals: constraints, then budgets, then the energy terms, cheapest first."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
+from plb.constraints.domains import breaks_spread
 from plb.energy.score import (
     FAILOVERS_TERM,
     FRAGMENTATION_TERM,
@@ -31,28 +32,28 @@ from plb.evaluation.delta import (
     violations_at_target,
 )
 from plb.evaluation.move_budgets import refusal_of_budget
-from plb.model.rules import NO_REFUSAL, RULES
+from plb.model.rules import NO_REFUSAL, RULES, Rule
 from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, VIOLATIONS, Problem, Solution
 
-# Positions in a tally: what became of the proposals
-DRAWN, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
+# Positions in a tally of proposals by outcome
+GENERATED, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
 FIRST_RULE = 4
 FIRST_TERM = FIRST_RULE + RULES
 TALLY_SIZE = FIRST_TERM + len(TERM_NAMES)
 
 REJECTED = math.inf
-"""Energy of a proposal that is not taken."""
+"""Energy of a rejected proposal."""
 
 
 @kernel(shared=True)
 def refusal(problem: Problem, solution: Solution, enforced: int, row: int, target: int, partner: int) -> int:
-    """Return what `refusal_in_place` does; for callers outside the innermost loop."""
+    """Return the result of `refusal_in_place`; for callers outside the innermost loop."""
     return refusal_in_place(problem, solution, enforced, row, target, partner)
 
 
 @kernel
 def refusal_in_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int, partner: int) -> int:
-    """Return the rule that refuses the proposal, or NO_REFUSAL; compiled into the caller, for the innermost loop."""
+    """Return the rule that refuses the proposal, or NO_REFUSAL; inlined into the caller, for the innermost loop."""
     if partner == NOWHERE:
         refused = refusal_of_move(problem, solution, enforced, row, target)
     else:
@@ -64,7 +65,7 @@ def refusal_in_place(problem: Problem, solution: Solution, enforced: int, row: i
 
 
 @kernel(shared=True)
-def judge(
+def evaluate(
     problem: Problem,
     solution: Solution,
     highest: float,
@@ -73,12 +74,12 @@ def judge(
     partner: int,
     tally: Int,
 ) -> float:
-    """Return what `judge_in_place` does; for callers outside the innermost loop."""
-    return judge_in_place(problem, solution, highest, row, target, partner, tally)
+    """Return the result of `evaluate_in_place`; for callers outside the innermost loop."""
+    return evaluate_in_place(problem, solution, highest, row, target, partner, tally)
 
 
 @kernel
-def judge_in_place(
+def evaluate_in_place(
     problem: Problem,
     solution: Solution,
     highest: float,
@@ -89,16 +90,16 @@ def judge_in_place(
 ) -> float:
     """Return the energy after the proposal, or REJECTED if it is above `highest`.
 
-    The Monte Carlo terms are bounded from below first: leaving a node removes at most its present violations and
-    overload, and joining one removes none (in an exchange, or with judges, both nodes lose at most theirs). Repetitions
-    are evaluated only for a proposal that the bound does not reject.
+    First the Monte Carlo terms are bounded from below: the source loses at most its present violations and overload,
+    and the target loses none (in an exchange, or with estimators, at most its own). Repetitions are evaluated only if
+    the bound does not reject the proposal.
 
     Parameters
     ----------
     highest
-        Highest energy that is accepted.
+        Highest accepted energy.
     tally
-        (TALLY_SIZE,) counts of what became of proposals; changed.
+        (TALLY_SIZE,) number of proposals by outcome; modified.
     """
     tally[SCORED] += 1
     weights = problem.weights
@@ -116,7 +117,7 @@ def judge_in_place(
     if evaluates_risk(weights, problem.peak.shape[2]):
         if here != NOWHERE:
             violations, overload = violations - solution.violating[here], overload - solution.overload[here]
-        both_may_lose = partner != NOWHERE or problem.judges.shape[0] > 0
+        both_may_lose = partner != NOWHERE or problem.estimator_rows.shape[0] > 0
         if both_may_lose:
             violations, overload = violations - solution.violating[target], overload - solution.overload[target]
         if energy_of(weights, movement, spread, fragmentation, violations, overload) <= highest:
@@ -137,7 +138,7 @@ def judge_in_place(
 
 @kernel
 def energy_by_trial(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
-    """Return the energy after the proposal by carrying it out and taking it back."""
+    """Return the energy after the proposal by applying and undoing it."""
     source = solution.node[row]
     apply_proposal(problem, solution, row, target, partner)
     after = present_energy(problem, solution)
@@ -155,7 +156,7 @@ def _worst_term(
     violations: int,
     overload: int,
 ) -> int:
-    """Return the term without whose change the energy would be lowest: the one that worsened the energy most."""
+    """Return the term that increased the energy most: without its change the energy would be lowest."""
     weights = problem.weights
     counts = solution.counts
     present_spread = solution.terms[IMBALANCE]
@@ -178,3 +179,29 @@ def _worst_term(
     if without < lowest:
         worst = OVERLOAD_TERM
     return worst
+
+
+_FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
+_UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
+
+
+@kernel
+def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int, refused: Int, level: Int) -> None:
+    """Find, for each node, the first enforced rule or budget that refuses `row` there.
+
+    Parameters
+    ----------
+    refused
+        (N,) modified: the rule, or NO_REFUSAL.
+    level
+        (N,) modified: the violated level of a domain rule, or NOWHERE.
+    """
+    for node in range(problem.limit.shape[0]):
+        rule = refusal(problem, solution, enforced, row, node, NOWHERE)
+        refused[node] = rule
+        level[node] = NOWHERE
+        if rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN):
+            for this in range(problem.domain.shape[1]):
+                if problem.domain_rule[this] == rule and breaks_spread(problem, solution, this, row, node):
+                    level[node] = this
+                    break

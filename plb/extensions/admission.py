@@ -4,7 +4,7 @@ GPA ([2] section 4, algorithm 1) and the users of peak predictors ([5] section 2
 place a task there. Here it is a constraint, so that every phase and every policy heeds it, whoever the estimator is::
 
     register_constraint(Admission(0.05))
-    PlbConfig(..., own_constraints=["admission"], estimator="gaussian")
+    PlbConfig(..., extension_constraints=["admission"], estimator="gaussian")
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Admission:
         object.__setattr__(self, "probability", limit)
 
     def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
-        """Tell whether a new replica would make a violation too likely on its node."""
+        """Return whether a new replica would make a violation too likely on its node."""
         new = [move for move in configuration.relocations(proposal) if self._is_new(configuration, move.row)]
         taken = [move.target for move in new if move.target != NOWHERE]
         if not taken:

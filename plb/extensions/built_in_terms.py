@@ -1,4 +1,4 @@
-"""The five built-in energy terms as objects: the same verbs, from increments and from scratch (design section 6).
+"""The five built-in energy terms as objects: the same verbs, from increments and from scratch.
 
 `total` computes a term anew from nothing but the placement: in plain NumPy where the formula is short, else by the
 kernels that form every sum afresh (`plb.energy.from_scratch`). `delta` is what the search uses. Property tests show
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
-from plb.energy.from_scratch import fresh_solution, total_movement
+from plb.energy.from_scratch import solution_from_scratch, total_movement
 from plb.energy.overload import MOST, UNITS
 from plb.energy.score import PLAIN_SPREAD, REPETITIONS, W_OVERLOAD
 from plb.evaluation.delta import (
@@ -22,7 +22,7 @@ from plb.evaluation.delta import (
 )
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.energy_terms import IncrementalTerm
-from plb.risk.estimates import judge_sums
+from plb.risk.estimates import violations_of_sums
 from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, TENTHS, VIOLATIONS
 
 
@@ -66,7 +66,7 @@ class Imbalance(_WithoutSums):
         """Return I as standard deviation over mean of the node loads, or what stands for it (`plb.energy.spread`)."""
         problem = configuration.problem
         if not problem.weights[PLAIN_SPREAD]:
-            return float(fresh_solution(problem, configuration.solution.node.copy()).terms[IMBALANCE])
+            return float(solution_from_scratch(problem, configuration.solution.node.copy()).terms[IMBALANCE])
         load, weight = _node_load(configuration), problem.metric_weight
         weighted = 0.0
         for metric in range(len(weight)):
@@ -115,13 +115,15 @@ class ExpectedFailovers(_WithoutSums):
         """Return V by adding up the peaks of every node's replicas in every repetition, or by testing departures."""
         problem = configuration.problem
         if problem.timeline:
-            fresh = fresh_solution(problem, configuration.solution.node.copy())
-            return float(fresh.counts[VIOLATIONS] / problem.weights[REPETITIONS])
+            recomputed = solution_from_scratch(problem, configuration.solution.node.copy())
+            return float(recomputed.counts[VIOLATIONS] / problem.weights[REPETITIONS])
         reached = 0
         for node in np.flatnonzero(problem.counted):
             peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)
-            if len(problem.judges):
-                reached += judge_sums(problem.judges, problem.variance_unit, peaks, problem.threshold[node])
+            if len(problem.estimator_rows):
+                reached += violations_of_sums(
+                    problem.estimator_rows, problem.variance_unit, peaks, problem.threshold[node]
+                )
             else:
                 reached += int((peaks >= problem.threshold[node][:, None]).any(axis=0).sum())
         return reached / float(problem.weights[REPETITIONS])
@@ -174,7 +176,7 @@ def _standing(configuration: Configuration, node: int) -> Int:
 
 
 def _node_load(configuration: Configuration) -> Float:
-    """Return the load of every node, (N, R) in steps, added up row by row."""
+    """Return the load of every node, (N, R) in quanta, added up row by row."""
     problem, node = configuration.problem, configuration.solution.node
     rows = np.flatnonzero((node != NOWHERE) & ~problem.leaving)
     load = np.zeros(problem.limit.shape)

@@ -10,16 +10,14 @@ import numpy as np
 from plb.array_types import NOWHERE, Float, Int
 from plb.energy.score import REPETITIONS
 from plb.errors import ConflictError
-from plb.evaluation.delta import apply_proposal, present_energy
-from plb.evaluation.proposals import refusal
-from plb.evaluation.refusals import find_refusals
-from plb.evaluation.self_checks import compare_with_fresh
-from plb.evaluation.with_replica import count_violations_with
+from plb.evaluation.delta import apply_proposal, count_violations_with, present_energy
+from plb.evaluation.proposals import find_refusals, refusal
+from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import Node, Role, Service
 from plb.model.resolution import UNLIMITED
 from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule
 from plb.risk.demand import DemandHistory
-from plb.risk.interface import ReplicaOutlook
+from plb.risk.interface import ReplicaForecast
 from plb.state.arrays import Problem, Solution
 from plb.state.description import Description
 
@@ -94,18 +92,18 @@ class Configuration:
 
     def load_of(self, row: int) -> Float:
         """Return the load of a replica by metric, (R,) in user units."""
-        return np.asarray(self.problem.load[row] * self.description.steps, np.float64)
+        return np.asarray(self.problem.load[row] * self.description.quanta, np.float64)
 
     @property
     def loads(self) -> Float:
         """The load of every node by metric, (N, R) in user units; departing ends do not count."""
-        return np.asarray(self.solution.node_load * self.description.steps, np.float64)
+        return np.asarray(self.solution.node_load * self.description.quanta, np.float64)
 
     @property
     def capacities(self) -> Float:
         """The capacity of every node by metric, (N, R) in user units; infinite where it has none."""
         capacity = self.problem.capacity
-        return np.where(capacity < UNLIMITED, capacity * self.description.steps, np.inf)
+        return np.where(capacity < UNLIMITED, capacity * self.description.quanta, np.inf)
 
     @property
     def shares(self) -> Float:
@@ -143,7 +141,7 @@ class Configuration:
         """Return the name of the partition of a replica."""
         return self.description.partitions[row]
 
-    def outlook_of(self, row: int) -> ReplicaOutlook:
+    def forecast_of(self, row: int) -> ReplicaForecast:
         """Return what is known of a replica's future, as risk models want it (`plb.risk.RiskModel`).
 
         A metric that it does not carry has nothing but zeros. Where no limit is promised, that is the most that it has
@@ -157,15 +155,15 @@ class Configuration:
         table = self.description.replicas
         if table is None:
             raise ConflictError("configuration: it has no description, so nothing is known of its replicas")
-        service, steps = self.service_of(row), self.description.steps
+        service, quanta = self.service_of(row), self.description.quanta
         names = [metric.name for metric in self.description.metrics]
-        carried = np.array([service.metrics is None or name in service.metrics for name in names]) & ~table.vacant[row]
+        reported = np.array([service.metrics is None or name in service.metrics for name in names]) & ~table.vacant[row]
         samples, seen = table.shown(np.array([row]))
-        oldest_first = (samples[0, :, : int(seen[0])][:, ::-1] * steps[:, np.newaxis]) * carried[:, np.newaxis]
-        demanded = table.largest_demand[row] * carried
-        most = np.maximum(demanded, table.load[row] * steps * carried)
-        promised = zip(names, most.tolist(), carried.tolist(), strict=True)
-        return ReplicaOutlook(
+        oldest_first = (samples[0, :, : int(seen[0])][:, ::-1] * quanta[:, np.newaxis]) * reported[:, np.newaxis]
+        demanded = table.largest_demand[row] * reported
+        most = np.maximum(demanded, table.load[row] * quanta * reported)
+        promised = zip(names, most.tolist(), reported.tolist(), strict=True)
+        return ReplicaForecast(
             service.tenant_class,
             Role(int(self.problem.role[row])),
             float(table.created[row]),
@@ -232,4 +230,4 @@ class Configuration:
 
     def check(self) -> None:
         """Raise `CheckFailedError` if a sum differs from one computed from scratch."""
-        compare_with_fresh(self.problem, self.solution, "check")
+        compare_with_scratch(self.problem, self.solution, "check")

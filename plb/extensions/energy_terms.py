@@ -1,4 +1,4 @@
-"""What an energy term is: the built-in ones, and those that a user writes (design section 6).
+"""The interface of energy terms: the built-in ones, those of users, and those of users whose arithmetic is in kernels.
 
 A term needs a `name` and a `total`. The other verbs are there for speed: without `delta` a change is the difference of
 two totals, and `begin`, `apply` and `undo` are only for terms that keep sums of their own.
@@ -6,7 +6,14 @@ two totals, and `begin`, `apply` and `undo` are only for terms that keep sums of
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+
+from plb.array_types import Int
+from plb.compiler import Kernel
+from plb.errors import InvalidValueError
+from plb.state.arrays import Problem, Solution
 
 if TYPE_CHECKING:
     from plb.extensions.configuration import Configuration, Proposal
@@ -78,7 +85,9 @@ def delta(term: EnergyTerm, configuration: Configuration, proposal: Proposal) ->
     return after - before
 
 
-def carry_out(terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal) -> Proposal:
+def apply_proposal_of_terms(
+    terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal
+) -> Proposal:
     """Carry a proposal out with the sums that terms keep; return the proposal that takes it back."""
     for term in terms:
         if isinstance(term, SummedTerm):
@@ -87,8 +96,81 @@ def carry_out(terms: tuple[EnergyTerm, ...], configuration: Configuration, propo
 
 
 def take_back(terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal, back: Proposal) -> None:
-    """Take a proposal back that was the last one carried out; `back` is what `carry_out` returned."""
+    """Take a proposal back that was the last one carried out; `back` is what `apply_proposal_of_terms` returned."""
     configuration.apply(back)
     for term in terms:
         if isinstance(term, SummedTerm):
             term.undo(configuration, proposal)
+
+
+Change = Kernel[[Problem, Solution, Int, int, int, int], float]
+Keep = Kernel[[Problem, Solution, Int, int, int, int], None]
+NO_SUMS: Int = np.empty(0, np.int64)
+
+
+class CompiledTerm:
+    """Base of a term with kernels; a class of its own adds `name`, `total` and `change`.
+
+    The kernels get the arrays of `plb.state.arrays` and a proposal: `row` goes from its node, which may be NOWHERE, to
+    `target`, and `partner`, unless it is NOWHERE, goes the other way. Loads are in quanta.
+
+    Attributes
+    ----------
+    name
+        The name under which settings choose the term and plans report it.
+    change
+        Kernel: by how much a proposal would change the term. Arguments: problem, solution, sums, row, target, partner.
+        Never asked about a replica that goes nowhere.
+    keep
+        Kernel with the same arguments: brings the sums up to date, before the solution carries the proposal out. With
+        the proposal that goes back it has to restore them, before the solution goes back. None: there are no sums.
+    """
+
+    name: str
+    change: ClassVar[Change]
+    keep: ClassVar[Keep | None] = None
+
+    def __init__(self) -> None:
+        self.sums: Int = NO_SUMS
+
+    def new_sums(self, configuration: Configuration) -> Int:  # noqa: ARG002  # those of a class of its own use it
+        """Return the sums that the kernels keep, formed anew: (W,) whole numbers of 64 bits."""
+        return NO_SUMS
+
+    def begin(self, configuration: Configuration) -> None:
+        """Form the sums anew; refuse what are no whole numbers, and a `keep` without any."""
+        item = f"energy term {self.name}"
+        if self.keep is not None and type(self).new_sums is CompiledTerm.new_sums:
+            raise InvalidValueError(item, "new_sums", None, "sums for `keep` to bring up to date")
+        self.sums = _whole_numbers(item, self.new_sums(configuration))
+
+    def delta(self, configuration: Configuration, proposal: Proposal) -> float:
+        """Return by how much a proposal would change the term."""
+        problem, solution = configuration.problem, configuration.solution
+        return float(self.change(problem, solution, self.sums, proposal.row, proposal.target, proposal.partner))
+
+    def apply(self, configuration: Configuration, proposal: Proposal) -> None:
+        """Bring the sums up to date, before the configuration carries the proposal out."""
+        if self.keep is not None:
+            problem, solution = configuration.problem, configuration.solution
+            self.keep(problem, solution, self.sums, proposal.row, proposal.target, proposal.partner)
+
+    def undo(self, configuration: Configuration, proposal: Proposal) -> None:
+        """Take `apply` of the same proposal back, as a chain does: by the proposal that goes back."""
+        if self.keep is not None:
+            back = configuration.apply(proposal)
+            self.apply(configuration, back)
+            configuration.apply(back)
+
+
+def _whole_numbers(item: str, values: object) -> Int:
+    """Return values as a flat array of 64 bits; refuse what does not come out the same."""
+    try:
+        given = np.array(values)
+        with np.errstate(invalid="ignore"):
+            found: Int = given.astype(np.int64)
+    except (TypeError, ValueError, OverflowError):
+        given, found = np.empty(1), NO_SUMS
+    if not np.array_equal(given, found):
+        raise InvalidValueError(item, "new_sums", values, "whole numbers of 64 bits")
+    return found.ravel()

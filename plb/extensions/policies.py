@@ -1,7 +1,7 @@
 """What a placement policy is: the built-in ones, and those that a user writes.
 
 A policy needs a `name` and a `choose`. The other verbs are there for those that want them: `begin` for randomness and
-for what follows from the configuration, `leaving` for who is failed over, `make_room` for moves of further replicas.
+for what follows from the configuration, `leaving` for who is failed over, `evict` for moves of further replicas.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class OrderingPolicy(PlacementPolicy, Protocol):
 class RepackingPolicy(PlacementPolicy, Protocol):
     """A policy that moves other replicas before it places one."""
 
-    def make_room(self, configuration: Configuration, row: int) -> Iterable[Proposal]:
+    def evict(self, configuration: Configuration, row: int) -> Iterable[Proposal]:
         """Return moves of other replicas that stand, to be made in this order before a node for `row` is chosen.
 
         All of them are made, or none where a rule, a constraint or a budget refuses one or a replica may not move; they
@@ -104,18 +104,18 @@ class RepackingPolicy(PlacementPolicy, Protocol):
 
 
 def prepares(policy: PlacementPolicy) -> TypeGuard[PreparedPolicy]:
-    """Tell whether a policy wants to know when a search begins."""
+    """Return whether a policy wants to know when a search begins."""
     return hasattr(policy, "begin")  # all three ask for a verb alone: an instance check of a protocol takes 30 us
 
 
 def orders(policy: PlacementPolicy) -> TypeGuard[OrderingPolicy]:
-    """Tell whether a policy says who leaves a node that is too full."""
+    """Return whether a policy says who leaves a node that is too full."""
     return hasattr(policy, "leaving")
 
 
 def repacks(policy: PlacementPolicy) -> TypeGuard[RepackingPolicy]:
-    """Tell whether a policy moves other replicas before it places one."""
-    return hasattr(policy, "make_room")
+    """Return whether a policy moves other replicas before it places one."""
+    return hasattr(policy, "evict")
 
 
 def choose(policy: PlacementPolicy, configuration: Configuration, row: int, nodes: Int) -> int | None:
@@ -143,11 +143,11 @@ def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -
     """Return the moves that a policy wants before it places a replica; refuse what moves no other that stands."""
     from plb.extensions.configuration import Proposal  # it knows the settings, and they know policies by name
 
-    item, field = f"policy {policy.name}", f"make_room for row {row}"
-    wanted = check_items(item, field, policy.make_room(configuration, row), Proposal)
+    item, field = f"policy {policy.name}", f"evict for row {row}"
+    requested = check_items(item, field, policy.evict(configuration, row), Proposal)
     standing = configuration.rows[configuration.solution.node[configuration.rows] != NOWHERE]
     nodes = np.arange(configuration.nodes)
-    for one in wanted:
+    for one in requested:
         partner_is_there = one.partner == NOWHERE or (
             _is_one_of(one.partner, standing) and configuration.node_of(one.partner) == one.target
         )
@@ -155,7 +155,7 @@ def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -
         if not (others and _is_one_of(one.row, standing) and _is_one_of(one.target, nodes) and partner_is_there):
             allowed = "moves of other replicas that stand, each to a node, or exchanges of two of them"
             raise InvalidValueError(item, field, one, allowed)
-    return wanted
+    return requested
 
 
 def smallest_first(configuration: Configuration, node: int, rows: Int) -> list[int]:

@@ -15,8 +15,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from plb.errors import InvalidValueError, PlbError
-from plb.learning.errors import CheckpointError
+from plb.errors import CheckpointError, InvalidValueError, PlbError
 from plb.learning.fields import count_field, number_field
 from plb.learning.interface import Float32, ObservationShape
 from plb.learning.library import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from plb.learning.errors import MissingExtraError
+from plb.errors import MissingExtraError
 
 try:
     import torch

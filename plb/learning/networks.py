@@ -104,30 +104,30 @@ class MachineScorer(torch.nn.Module):
 
     def _machine_inputs(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
         """Return curves and summaries of each machine, (B, M, …) and (B, M, SUMMARIES), with the next job on it."""
-        coming = batch.machines[..., self.past :]
+        upcoming = batch.machines[..., self.past :]
         head = batch.queue[:, :1]
         resources, horizon = head.shape[2:]
-        beyond = coming - 1.0
+        beyond = upcoming - 1.0
         beyond_then = beyond + head
         excess, free = torch.relu(beyond_then), torch.relu(-beyond_then)
         over_use = excess.sum(dim=(2, 3))
-        busy = (coming.amax(dim=2) > 0).to(coming.dtype)
-        during = (head.amax(dim=2) > 0).to(coming.dtype)
+        busy = (upcoming.amax(dim=2) > 0).to(upcoming.dtype)
+        during = (head.amax(dim=2) > 0).to(upcoming.dtype)
         idle = (torch.relu(-beyond).sum(dim=2) * busy).sum(dim=2)
         idle_then = (free.sum(dim=2) * torch.maximum(busy, during)).sum(dim=2)
         summaries = [
             (over_use - torch.relu(beyond).sum(dim=(2, 3))) / resources,  # what it adds to the over-use
             over_use / resources,
-            (coming * head).sum(dim=(2, 3)) / resources,  # contention with the jobs there
+            (upcoming * head).sum(dim=(2, 3)) / resources,  # contention with the jobs there
             (idle_then - idle) / (resources * horizon),  # what it adds to the under-use
             (during * (1.0 - busy)).sum(dim=2) / horizon,  # steps in which it would be the only job
             (free.sum(dim=2) * during).sum(dim=2) / (resources * horizon),  # room left beside it
             beyond_then.amax(dim=(2, 3)),  # highest peak
             batch.occupied,
-            (batch.occupied == 0).to(coming.dtype),
+            (batch.occupied == 0).to(upcoming.dtype),
         ]
         past = batch.machines[..., : self.past]
-        curves = torch.cat([part.flatten(2) for part in (past, coming, excess, free)], dim=2)
+        curves = torch.cat([part.flatten(2) for part in (past, upcoming, excess, free)], dim=2)
         return curves, torch.stack(summaries, dim=2)
 
 

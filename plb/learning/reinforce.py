@@ -58,9 +58,9 @@ def baselines(played: Trajectories, returns: Float64) -> Float64:
     times, where = np.unique(played.times, return_inverse=True)
     total = np.zeros(len(times))
     for one, end in enumerate(played.ends):
-        own = played.trajectory == one
-        known, first = np.unique(played.times[own], return_index=True)
-        total += np.interp(times, [*known, max(end, known[-1] + 1)], [*returns[own][first], 0.0])
+        of_trajectory = played.trajectory == one
+        known, first = np.unique(played.times[of_trajectory], return_index=True)
+        total += np.interp(times, [*known, max(end, known[-1] + 1)], [*returns[of_trajectory][first], 0.0])
     mean: Float64 = total[where] / len(played.ends)
     return mean
 

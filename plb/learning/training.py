@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
+from plb.errors import CheckpointError, DivergedError
 from plb.learning.checkpoints import Checkpoint, CurveRow, check_resources, read_checkpoint, write_checkpoint
-from plb.learning.errors import CheckpointError, DivergedError
 from plb.learning.interface import Float32, ObservationShape, PlacementGame
 from plb.learning.library import one_thread
 from plb.learning.networks import empty_network, first_weights, set_weights

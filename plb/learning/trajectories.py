@@ -12,7 +12,7 @@ from plb.learning.interface import Observation, ObservationShape, PlacementGame,
 from plb.learning.library import torch
 from plb.learning.networks import batch_of
 
-FIRST_ROOM = 64
+FIRST_CAPACITY = 64
 """Decisions a trajectory for which there is room at first."""
 
 
@@ -65,7 +65,7 @@ def play(
     randoms
         The randomness of each trajectory's actions.
     """
-    seen = _Seen(games[0].shape, FIRST_ROOM * len(games))
+    seen = _Seen(games[0].shape, FIRST_CAPACITY * len(games))
     present = [game.reset(seed) for game in games]
     rewards: list[float] = []
     times: list[int] = []
@@ -112,18 +112,18 @@ def _drawn(logits: npt.NDArray[np.float32], uniforms: list[float]) -> list[int]:
 class _Seen:
     """Observations one after another in arrays that grow by doubling, so that none is copied twice to be stacked."""
 
-    def __init__(self, shape: ObservationShape, room: int) -> None:
+    def __init__(self, shape: ObservationShape, capacity: int) -> None:
         self._count = 0
         self._arrays = Observation(
-            *(np.empty((room, *one), dtype=np.float32) for one in array_shapes(shape, shape.machines))
+            *(np.empty((capacity, *one), dtype=np.float32) for one in array_shapes(shape, shape.machines))
         )
 
     def add(self, observations: Sequence[Observation]) -> Observation:
         """Add some, and return just these, (len(observations), …)."""
         begin, end = self._count, self._count + len(observations)
         if end > len(self._arrays.backlog):
-            room = max(2 * len(self._arrays.backlog), end)
-            self._arrays = Observation(*(_enlarged(array, room) for array in self._arrays))
+            capacity = max(2 * len(self._arrays.backlog), end)
+            self._arrays = Observation(*(_enlarged(array, capacity) for array in self._arrays))
         for array, *parts in zip(self._arrays, *observations, strict=True):
             for row, part in enumerate(parts, begin):
                 array[row] = part
@@ -135,7 +135,7 @@ class _Seen:
         return Observation(*(array[: self._count] for array in self._arrays))
 
 
-def _enlarged(array: npt.NDArray[np.float32], room: int) -> npt.NDArray[np.float32]:
-    larger = np.empty((room, *array.shape[1:]), dtype=array.dtype)
+def _enlarged(array: npt.NDArray[np.float32], capacity: int) -> npt.NDArray[np.float32]:
+    larger = np.empty((capacity, *array.shape[1:]), dtype=array.dtype)
     larger[: len(array)] = array
     return larger

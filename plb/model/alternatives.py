@@ -6,20 +6,20 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from plb.model.clauses import UnmetClause
-from plb.model.outcome import Held
+from plb.model.expressions import UnmetClause
+from plb.model.outcome import Immovable
 from plb.model.plan import Energy
 from plb.model.role import Role
 from plb.model.unplaced import (
     Crowded,
-    Elimination,
     Full,
+    Infeasible,
     NotPreferred,
     OutOfService,
+    RuledOut,
     Taken,
-    Unsuited,
     WithoutParent,
-    eliminated_in_words,
+    diagnosis_in_words,
 )
 from plb.phrasing import amount, counted, listed, rule_in_words
 
@@ -57,7 +57,7 @@ class ClosedNode:
     """
 
     node: str
-    obstacles: tuple[Elimination, ...]
+    obstacles: tuple[RuledOut, ...]
     unmet: tuple[UnmetClause, ...] = ()
 
     @property
@@ -75,12 +75,12 @@ class ClosedNode:
         """What would have to change for it to take the replica, in words: all of it."""
         return tuple(change for one in self.obstacles for change in self._changes(one))
 
-    def _changes(self, obstacle: Elimination) -> Iterator[str]:
+    def _changes(self, obstacle: RuledOut) -> Iterator[str]:
         if isinstance(obstacle, Full):
             for one in obstacle.shortages:
                 has = f"it needs {amount(one.needed)} and {amount(one.free)} is free"
                 yield f"{amount(one.missing)} more {one.metric} must be free on {self.node} ({has})"
-        elif isinstance(obstacle, Unsuited):
+        elif isinstance(obstacle, Infeasible):
             if obstacle.blocked:
                 yield f"{self.node} must no longer be blocked for the service"
             yield from map(str, self.unmet)
@@ -114,13 +114,13 @@ class Alternatives:
     places
         The nodes that no rule rules out, by energy, lowest first; equal ones in the order of the nodes. Its own is one
         of them, unless a rule forbids by now what it allowed before.
-    eliminated
+    diagnosis
         What each rule rules out, in the order of looking: every node counts once, at the first rule it fails.
     closed
         The nodes that some rule rules out, by `ClosedNode.distance`; equal ones in the order of the nodes.
     given_up
         Soft rules that are not asked: placement gives them up for what waits, and a replica that stands breaks them.
-    held
+    immovable
         Why no plan may move it now; None: one may, or it waits for a place.
     """
 
@@ -129,10 +129,10 @@ class Alternatives:
     index: int
     standing: Place | None
     places: tuple[Place, ...]
-    eliminated: tuple[Elimination, ...] = ()
+    diagnosis: tuple[RuledOut, ...] = ()
     closed: tuple[ClosedNode, ...] = ()
     given_up: tuple[str, ...] = ()
-    held: Held | None = None
+    immovable: Immovable | None = None
 
     @property
     def nodes(self) -> int:
@@ -142,14 +142,14 @@ class Alternatives:
     @property
     def others(self) -> tuple[Place, ...]:
         """The places but its own."""
-        own = None if self.standing is None else self.standing.node
-        return tuple(one for one in self.places if one.node != own)
+        standing = None if self.standing is None else self.standing.node
+        return tuple(one for one in self.places if one.node != standing)
 
     @property
     def rank(self) -> int | None:
         """The place of its own node among `places`, from 1; None if it waits or its node would not take it again."""
-        own = None if self.standing is None else self.standing.node
-        return next((rank for rank, one in enumerate(self.places, 1) if one.node == own), None)
+        standing = None if self.standing is None else self.standing.node
+        return next((rank for rank, one in enumerate(self.places, 1) if one.node == standing), None)
 
     @property
     def nearest(self) -> tuple[ClosedNode, ...]:
@@ -161,12 +161,12 @@ class Alternatives:
 
     def __str__(self) -> str:
         parts = [self._where()]
-        if self.eliminated:
-            parts.append(f"ruled out {eliminated_in_words(self.eliminated)}")
+        if self.diagnosis:
+            parts.append(f"ruled out {diagnosis_in_words(self.diagnosis)}")
         if self.given_up:
             parts.append(f"not asked: {listed([rule_in_words(rule) for rule in self.given_up])}")
-        if self.held is not None:
-            parts.append(f"it may not move: {self.held.value}")
+        if self.immovable is not None:
+            parts.append(f"it may not move: {self.immovable.value}")
         return "; ".join(parts)
 
     def _where(self) -> str:
@@ -187,7 +187,7 @@ def by_distance(closed: Sequence[ClosedNode]) -> tuple[ClosedNode, ...]:
     return tuple(sorted(closed, key=lambda one: one.distance))
 
 
-def _distance(obstacle: Elimination) -> float:
+def _distance(obstacle: RuledOut) -> float:
     if not isinstance(obstacle, Full):
         return 1.0
     return max((one.missing / one.needed for one in obstacle.shortages), default=1.0)

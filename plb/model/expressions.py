@@ -1,4 +1,4 @@
-"""Placement constraints: expressions over node properties, with a grammar of their own (semantics.md section 4).
+"""Placement constraints: expressions over node properties, with a grammar of their own (docs/service-fabric.md).
 
 From loosest to tightest: ``||``, ``&&``, then ``!`` before a comparison, parentheses. Comparisons are
 ``== != >= <= < > ^ !^ ^P !^P ~``, with a property name on the left and a value on the right. There are no quotes;
@@ -16,6 +16,8 @@ whatever ``!`` stands around. As prefixes they limit any test so: ``^P zone == a
 
 ``FDPolicy ~ Packing|Nonpacking|Ignore`` and ``PlacePolicy ~ NonPartially`` are policies of the service, not tests: they
 hold on every node. They stand alone or joined by ``&&``; within ``||``, ``!`` or ``^P`` they would have no meaning.
+
+`unsatisfied_clauses` and its helpers report which parts of a constraint a node does not satisfy.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from __future__ import annotations
 import enum
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import attrs
 
@@ -46,7 +48,7 @@ Test = Callable[[Mapping[str, str], bool], bool | None]
 
 
 class FaultDomainPolicy(enum.Enum):
-    """How a service spreads over fault domains: ``FDPolicy ~ …`` (semantics.md section 4)."""
+    """How a service spreads over fault domains: ``FDPolicy ~ …`` (docs/service-fabric.md)."""
 
     PACKING = "Packing"
     NONPACKING = "Nonpacking"
@@ -58,7 +60,7 @@ _POLICIES = {"FDPolicy": [policy.value for policy in FaultDomainPolicy], "PlaceP
 
 @attrs.frozen(eq=False)
 class Expression:
-    """A parsed placement constraint (semantics.md section 4).
+    """A parsed placement constraint (docs/service-fabric.md, Placement constraints).
 
     Attributes
     ----------
@@ -66,7 +68,7 @@ class Expression:
         What was parsed.
     fault_domain_policy
         Said by ``FDPolicy ~ …``.
-    places_wholly
+    places_all_or_nothing
         Whether ``PlacePolicy ~ NonPartially`` is said: a partition is placed wholly or not at all.
     binds_primary_only
         Whether a ``^P`` or ``!^P`` occurs, so that `holds` may differ by role.
@@ -77,7 +79,7 @@ class Expression:
     text: str
     _test: Test
     fault_domain_policy: FaultDomainPolicy = FaultDomainPolicy.PACKING
-    places_wholly: bool = False
+    places_all_or_nothing: bool = False
     binds_primary_only: bool = False
     properties: tuple[str, ...] = ()
 
@@ -204,9 +206,9 @@ class _Parser:
         self.properties[name] = None
         primary_only = scope.primary_only or sign.endswith("P")
         self.binds_primary_only |= primary_only
-        wanted = sign.startswith("!") == scope.negated
+        requested = sign.startswith("!") == scope.negated
         sign = "==" if sign == "!=" else sign.strip("!P")
-        return _comparison(name, sign, value, wanted=wanted, primary_only=primary_only)
+        return _comparison(name, sign, value, requested=requested, primary_only=primary_only)
 
     def _policy(self, scope: _Scope, name: str, at: int) -> Test:
         """Note a policy, whose name and sign are read; as a test it is true."""
@@ -269,14 +271,14 @@ def _join(tests: list[Test], *, decisive: bool) -> Test:
     return joined
 
 
-def _comparison(name: str, sign: str, value: str, *, wanted: bool, primary_only: bool) -> Test:
-    """Return the test whether a comparison gives `wanted`."""
+def _comparison(name: str, sign: str, value: str, *, requested: bool, primary_only: bool) -> Test:
+    """Return the test whether a comparison gives `requested`."""
 
     def test(properties: Mapping[str, str], primary: bool) -> bool | None:
         if primary_only and not primary:
             return True
         result = _compare(properties.get(name), sign, value)
-        return None if result is None else result is wanted
+        return None if result is None else result is requested
 
     return test
 
@@ -304,3 +306,50 @@ def _uri(text: str) -> list[str] | None:
     """Return scheme with authority, then the path segments; None for what is no URI."""
     match = _URI.fullmatch(text)
     return [match[1].lower(), *match[2].rstrip("/").split("/")] if match else None
+
+
+@attrs.frozen
+class UnmetClause:
+    """A part of a placement constraint that does not hold on a node.
+
+    Parameters
+    ----------
+    clause
+        Its text: one of the parts that a top-level ``&&`` joins, or the whole constraint.
+    properties
+        What the node has of the properties that it asks for; None: nothing.
+    """
+
+    clause: str
+    properties: Mapping[str, str | None]
+
+    def __str__(self) -> str:
+        return f"{self.clause!r} must hold there ({', '.join(self._found())})"
+
+    def _found(self) -> Iterator[str]:
+        for name, value in self.properties.items():
+            yield f"the node has no {name}" if value is None else f"{name} is {value!r}"
+
+
+def unmet_clauses(constraint: str, properties: Mapping[str, str], *, primary: bool) -> tuple[UnmetClause, ...]:
+    """Return the clauses of a constraint that do not hold on a node with these properties, for a role."""
+    return tuple(
+        UnmetClause(expression.text, {name: properties.get(name) for name in expression.properties})
+        for expression in map(parse_expression, _clauses(constraint))
+        if not expression.holds(properties, primary=primary)
+    )
+
+
+def _clauses(constraint: str) -> list[str]:
+    """Return what a top-level ``&&`` joins; where a top-level ``||`` does, the whole constraint."""
+    depth, begin, found = 0, 0, []
+    for at, sign in enumerate(constraint):
+        depth += (sign == "(") - (sign == ")")
+        if depth:
+            continue
+        if constraint.startswith("||", at):
+            return [constraint.strip()]
+        if constraint.startswith("&&", at):
+            found.append(constraint[begin:at].strip())
+            begin = at + 2
+    return [*found, constraint[begin:].strip()]

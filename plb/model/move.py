@@ -46,7 +46,7 @@ class Reason:
     phase
         The phase that made it.
     rule
-        The rule or term behind it: ``"new replica"``, ``"surplus"``, ``"make room"``, ``"upgrade"``, ``"upgraded"``,
+        The rule or term behind it: ``"new replica"``, ``"surplus"``, ``"eviction"``, ``"upgrade"``, ``"upgraded"``,
         ``"placement"``, ``"capacity"``, ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"``, ``"energy"``, or the
         name of a constraint of the user's own.
     node
@@ -55,7 +55,7 @@ class Reason:
         Metric of a broken capacity, or the one whose imbalance fell most.
     numbers
         The numbers behind it, in user units: for capacity ``load`` and ``limit``; for a domain ``replicas``, ``least``
-        and ``most``; for a surplus ``replicas`` and ``wanted``; for the energy what its term, or the imbalance of
+        and ``most``; for a surplus ``replicas`` and ``requested``; for the energy what its term, or the imbalance of
         `metric`, was ``before`` and ``after`` the phase.
     breach
         The broken constraint that the move mends; None for capacity, which `numbers` tell.
@@ -85,7 +85,7 @@ class Reason:
         words: Mapping[str, Callable[[], str]] = {
             "new replica": lambda: "a replica is missing",
             "surplus": self._of_surplus,
-            "make room": self._of_room,
+            "eviction": self._of_eviction,
             "capacity": self._of_capacity,
             "energy": self._of_energy,
             "upgrade": lambda: f"node {self.node} is about to be upgraded",
@@ -97,7 +97,7 @@ class Reason:
             return f"follows its parent {self.other}"
         return f"{rule_in_words(self.rule)} rule broken on node {self.node}"
 
-    def _of_room(self) -> str:
+    def _of_eviction(self) -> str:
         text = "makes room" if self.node is None else f"makes room on node {self.node}"
         return text if self.other is None else f"{text} for {self.other}"
 
@@ -118,7 +118,9 @@ class Reason:
     def _of_surplus(self) -> str:
         if not self.numbers:
             return "one replica too many"
-        return f"{counted(int(self.numbers['replicas']), 'replica')} where {amount(self.numbers['wanted'])} should be"
+        return (
+            f"{counted(int(self.numbers['replicas']), 'replica')} where {amount(self.numbers['requested'])} should be"
+        )
 
 
 @attrs.frozen

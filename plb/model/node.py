@@ -7,12 +7,19 @@ from enum import Enum
 
 import attrs
 
-from plb.read_only import ReadOnlyMapping
-from plb.validation import check_loads, check_mapping, check_member, check_name, check_switch, check_text
+from plb.validation import (
+    ReadOnlyMapping,
+    check_loads,
+    check_mapping,
+    check_member,
+    check_name,
+    check_switch,
+    check_text,
+)
 
 
 class DeactivationIntent(Enum):
-    """Why a node that is up is being taken out of service (semantics.md section 4)."""
+    """Why a node that is up is being taken out of service (docs/service-fabric.md, Deactivated nodes)."""
 
     NONE = "none"
     PAUSE = "pause"
@@ -89,7 +96,7 @@ class Node:
     def placement_properties(self) -> dict[str, str]:
         """The properties, and ``FaultDomain`` and ``UpgradeDomain`` as far as these are given and not among them.
 
-        Service Fabric knows these two of every node (semantics.md section 4).
+        Service Fabric knows these two of every node (docs/service-fabric.md, Placement constraints).
         """
         implicit = {}
         if self.fault_domain is not None:

@@ -69,7 +69,7 @@ class Idle(Enum):
     UNCHANGED = "nothing has changed since it last found no move"
 
 
-class Held(Enum):
+class Immovable(Enum):
     """Why a replica that stands may not move; the value completes the sentence "2 of its replicas …"."""
 
     PINNED = "pinned"
@@ -96,7 +96,7 @@ class DomainOutcome:
         The phases that ran.
     idle
         Why each of the others did not.
-    held
+    immovable
         For each partition with replicas that may not move: how many, by why.
     end_reason, proposals, bound_by
         As in `plb.model.plan.Plan`.
@@ -108,7 +108,7 @@ class DomainOutcome:
     partitions: tuple[str, ...]
     phases: tuple[Phase, ...]
     idle: Mapping[Phase, Idle]
-    held: Mapping[str, Mapping[Held, int]]
+    immovable: Mapping[str, Mapping[Immovable, int]]
     end_reason: str
     proposals: Proposals
     bound_by: tuple[str, ...] = ()
@@ -124,8 +124,8 @@ def why_it_stays(outcome: DomainOutcome, partition: str) -> list[str]:
         phases = _joined([phase.value for phase in Phase if asked.get(phase) is reason])
         why.append(f"{phases} did not run, as {reason.value}")
     sentences = [f"the plan leaves {partition} where it is{did}: {'; '.join(why)}."]
-    if partition in outcome.held:
-        sentences.append(_what_is_held(outcome.held[partition]))
+    if partition in outcome.immovable:
+        sentences.append(_what_is_immovable(outcome.immovable[partition]))
     return sentences
 
 
@@ -156,8 +156,8 @@ def _counts(counts: Mapping[str, int]) -> str:
     return listed([f"{count} by {rule_in_words(name)}" for name, count in ordered])
 
 
-def _what_is_held(held: Mapping[Held, int]) -> str:
+def _what_is_immovable(immovable: Mapping[Immovable, int]) -> str:
     """Say how many replicas may not move, and why."""
-    parts = ", ".join(f"{count} {why.value}" for why, count in held.items())
-    total = sum(held.values())
+    parts = ", ".join(f"{count} {why.value}" for why, count in immovable.items())
+    total = sum(immovable.values())
     return f"{counted(total, 'replica')} of it may not move: {parts}."

@@ -28,7 +28,7 @@ class ReplicaState(Enum):
 
 
 class UpgradeMark(Enum):
-    """What an upgrade asks for a replica (semantics.md section 6, upgrade pass)."""
+    """What an upgrade asks for a replica (docs/service-fabric.md, Upgrades)."""
 
     NONE = "none"
     SWAP_OUT = "swap_out"

@@ -31,7 +31,7 @@ class Energy:
     expected_overload
         O, by how much nodes are expected to go beyond their thresholds, in shares of these, summed over nodes and
         metrics; 0 where it weighs nothing.
-    own
+    extension_terms
         The terms of the user's own by name, without their weights.
     """
 
@@ -40,7 +40,7 @@ class Energy:
     imbalance: float
     fragmentation: float
     expected_failovers: float
-    own: Mapping[str, float] = attrs.field(factory=dict, hash=False)
+    extension_terms: Mapping[str, float] = attrs.field(factory=dict, hash=False)
     expected_overload: float = attrs.field(default=0.0, kw_only=True)
 
     def __add__(self, other: Energy) -> Energy:
@@ -50,7 +50,10 @@ class Energy:
             self.imbalance + other.imbalance,
             self.fragmentation + other.fragmentation,
             self.expected_failovers + other.expected_failovers,
-            {name: self.own.get(name, 0.0) + other.own.get(name, 0.0) for name in {**self.own, **other.own}},
+            {
+                name: self.extension_terms.get(name, 0.0) + other.extension_terms.get(name, 0.0)
+                for name in {**self.extension_terms, **other.extension_terms}
+            },
             expected_overload=self.expected_overload + other.expected_overload,
         )
 
@@ -58,8 +61,8 @@ class Energy:
     def terms(self) -> dict[str, float]:
         """The terms by name."""
         fields = attrs.asdict(self)
-        del fields["total"], fields["own"]
-        return {**fields, **self.own}
+        del fields["total"], fields["extension_terms"]
+        return {**fields, **self.extension_terms}
 
 
 @attrs.frozen

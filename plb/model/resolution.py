@@ -1,4 +1,4 @@
-"""Steps: the power-of-two units in which loads and capacities are whole numbers (design section 5).
+"""Quanta: the power-of-two units in which loads and capacities are whole numbers (docs/energy.md).
 
 Whole numbers make sums exact, so that increments equal totals and the order of moves cannot matter.
 """
@@ -17,52 +17,52 @@ from plb.errors import InvalidValueError
 from plb.model.metric import Metric
 from plb.validation import check_metrics
 
-STEPS_OF_LARGEST = 2**20
-"""The largest first value is at most this many steps."""
+QUANTA_OF_LARGEST = 2**20
+"""The largest first value is at most this many quanta."""
 LARGEST_VALUE = 2**31
-"""A later value may be at most this many steps."""
+"""A later value may be at most this many quanta."""
 UNLIMITED = 2**62
 """Stands for the capacity of a node that has none for a metric."""
 
 logger = logging.getLogger("plb")
 
 
-def default_step(value: float) -> float:
-    """Return the finest power of two, at most 1, for which `value` is at most 2^20 steps."""
-    step = 1.0
-    while value / (step / 2) <= STEPS_OF_LARGEST and step > 2.0**-40:
-        step /= 2
-    return step
+def default_quantum(value: float) -> float:
+    """Return the finest power of two, at most 1, for which `value` is at most 2^20 quanta."""
+    quantum = 1.0
+    while value / (quantum / 2) <= QUANTA_OF_LARGEST and quantum > 2.0**-40:
+        quantum /= 2
+    return quantum
 
 
-class MetricSteps:
-    """Converts user units to steps, metric by metric. A step is fixed when given, or at the first value above 0."""
+class MetricQuanta:
+    """Converts user units to quanta, metric by metric. A quantum is fixed when given, or at the first value above 0."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = tuple(metrics)
         self.index = {metric.name: i for i, metric in enumerate(metrics)}
-        self._fixed: list[float | None] = [metric.step for metric in metrics]
+        self._fixed: list[float | None] = [metric.quantum for metric in metrics]
         self._rounded: set[str] = set()
 
     @property
-    def steps(self) -> npt.NDArray[np.float64]:
-        """The step of each metric in user units; 1 where none is fixed yet."""
-        return np.array([1.0 if step is None else step for step in self._fixed])
+    def quanta(self) -> npt.NDArray[np.float64]:
+        """The quantum of each metric in user units; 1 where none is fixed yet."""
+        return np.array([1.0 if quantum is None else quantum for quantum in self._fixed])
 
     def loads(self, item: str, field: str, loads: Mapping[str, float]) -> npt.NDArray[np.int64]:
-        """Return `loads` by metric in steps, rounded up; missing metrics are 0."""
+        """Return `loads` by metric in quanta, rounded up; missing metrics are 0."""
         check_metrics(item, field, loads, self.index)
         row = np.zeros(len(self.metrics), np.int64)
         for name, value in loads.items():
-            row[self.index[name]] = self._whole_steps(item, f"{field}[{name}]", name, value)
+            row[self.index[name]] = self._whole_quanta(item, f"{field}[{name}]", name, value)
         return row
 
     def bulk(self, item: str, loads: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Return an array of loads, shape (.., R) in user units, in steps, rounded up."""
+        """Return an array of loads, shape (.., R) in user units, in quanta, rounded up."""
         for i, metric in enumerate(self.metrics):
             if self._fixed[i] is None and loads.size and (largest := float(loads[..., i].max())) > 0:
                 self._fix(metric.name, largest)
-        scaled = loads / self.steps
+        scaled = loads / self.quanta
         whole = np.ceil(scaled)
         if whole.size and whole.max() > LARGEST_VALUE:
             at = np.unravel_index(int(whole.argmax()), whole.shape)
@@ -75,42 +75,42 @@ class MetricSteps:
         return whole.astype(np.int64)
 
     def capacities(self, item: str, capacities: Mapping[str, float]) -> npt.NDArray[np.int64]:
-        """Return `capacities` in steps, rounded down; missing metrics are unlimited."""
+        """Return `capacities` in quanta, rounded down; missing metrics are unlimited."""
         check_metrics(item, "capacities", capacities, self.index)
         row = np.full(len(self.metrics), UNLIMITED, np.int64)
         for name, value in capacities.items():
-            up = self._whole_steps(item, f"capacities[{name}]", name, value)
-            row[self.index[name]] = min(up, math.floor(value / self._step(name)))
+            up = self._whole_quanta(item, f"capacities[{name}]", name, value)
+            row[self.index[name]] = min(up, math.floor(value / self._quantum(name)))
         return row
 
     def threshold(self, metric: Metric, capacity: int) -> int:
-        """Return ceil(f·c) in steps, at least 1, computed exactly: a load of that many steps is a violation."""
+        """Return ceil(f·c) in quanta, at least 1, computed exactly: a load of that many quanta is a violation."""
         if capacity >= UNLIMITED:
             return UNLIMITED
         return max(1, math.ceil(Fraction(str(metric.violation_threshold)) * capacity))
 
-    def in_user_units(self, metric: str, steps: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-        """Return whole steps of a metric as user units."""
-        return np.asarray(steps * self._step(metric), np.float64)
+    def in_user_units(self, metric: str, quanta: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return whole quanta of a metric as user units."""
+        return np.asarray(quanta * self._quantum(metric), np.float64)
 
-    def to_user(self, name: str, steps: int) -> float:
-        """Return a number of steps in user units."""
-        return float(steps * self._step(name))
+    def to_user(self, name: str, quanta: int) -> float:
+        """Return a number of quanta in user units."""
+        return float(quanta * self._quantum(name))
 
-    def copy(self) -> MetricSteps:
+    def copy(self) -> MetricQuanta:
         """Return a copy that can be tried without changing this one."""
-        twin = MetricSteps(self.metrics)
+        twin = MetricQuanta(self.metrics)
         twin._fixed, twin._rounded = list(self._fixed), set(self._rounded)
         return twin
 
-    def _step(self, name: str) -> float:
-        """Return the step of a metric in user units; 1 where none is fixed yet."""
+    def _quantum(self, name: str) -> float:
+        """Return the quantum of a metric in user units; 1 where none is fixed yet."""
         return self._fixed[self.index[name]] or 1.0
 
-    def _whole_steps(self, item: str, field: str, name: str, value: float) -> int:
+    def _whole_quanta(self, item: str, field: str, name: str, value: float) -> int:
         if self._fixed[self.index[name]] is None and value > 0:
             self._fix(name, value)
-        scaled = value / self._step(name)
+        scaled = value / self._quantum(name)
         if scaled > LARGEST_VALUE:
             raise self._too_large(item, field, name, value)
         whole = math.ceil(scaled)
@@ -119,14 +119,16 @@ class MetricSteps:
         return whole
 
     def _fix(self, name: str, value: float) -> None:
-        self._fixed[self.index[name]] = default_step(value)
+        self._fixed[self.index[name]] = default_quantum(value)
 
     def _report_rounding(self, name: str) -> None:
         if name not in self._rounded:
             self._rounded.add(name)
-            logger.info("loads of metric %s are rounded up to steps of %g", name, self._step(name))
+            logger.info("loads of metric %s are rounded up to quanta of %g", name, self._quantum(name))
 
     def _too_large(self, item: str, field: str, name: str, value: float) -> InvalidValueError:
-        step = self._step(name)
-        cure = f"give Metric({name!r}, step=...)" if step < 1.0 else f"give {name} in a larger unit"
-        return InvalidValueError(item, field, value, f"at most {LARGEST_VALUE * step:g} at a step of {step:g}; {cure}")
+        quantum = self._quantum(name)
+        cure = f"give Metric({name!r}, quantum=...)" if quantum < 1.0 else f"give {name} in a larger unit"
+        return InvalidValueError(
+            item, field, value, f"at most {LARGEST_VALUE * quantum:g} at a quantum of {quantum:g}; {cure}"
+        )

@@ -9,8 +9,8 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.role import Role, check_role
-from plb.read_only import ReadOnlyMapping
 from plb.validation import (
+    ReadOnlyMapping,
     check_count,
     check_loads,
     check_mapping,
@@ -24,7 +24,7 @@ from plb.validation import (
 
 
 class MoveCost(Enum):
-    """How much a move of a service's replica hurts, in units of one low-cost move (semantics.md section 2)."""
+    """How much a move of a service's replica hurts, in units of one low-cost move (docs/service-fabric.md)."""
 
     ZERO = "zero"
     LOW = "low"

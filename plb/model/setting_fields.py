@@ -13,8 +13,7 @@ from typing import Any
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.read_only import ReadOnlyMapping
-from plb.validation import check_count, check_mapping, check_number, check_switch
+from plb.validation import ReadOnlyMapping, check_count, check_mapping, check_number, check_switch
 
 SETTING = "setting"
 """Key of a field's metadata under which its `Setting` stands."""

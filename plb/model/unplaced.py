@@ -47,7 +47,7 @@ class Taken:
 
 
 @attrs.frozen
-class Unsuited:
+class Infeasible:
     """Nodes on which the service may not stand.
 
     Parameters
@@ -143,7 +143,7 @@ class Shortage:
         How many of the nodes that capacity rules out are short of it; a node may be short of several metrics.
     needed, free
         What the replica needs, and the most that one of these nodes has left; user units.
-    roomiest
+    emptiest
         Name of that node.
     missing
         How much more room that node would need, in user units; more than `needed` where it is too full already.
@@ -153,11 +153,11 @@ class Shortage:
     nodes: int
     needed: float
     free: float
-    roomiest: str
+    emptiest: str
     missing: float
 
     def __str__(self) -> str:
-        return f"{amount(self.needed)} {self.metric} needed, at most {amount(self.free)} free, on {self.roomiest}"
+        return f"{amount(self.needed)} {self.metric} needed, at most {amount(self.free)} free, on {self.emptiest}"
 
 
 @attrs.frozen
@@ -206,7 +206,7 @@ class Refused:
 
 
 _WORDS = {
-    "range": "its peaks and those there add up to too many steps; give a coarser Metric(step=...)",
+    "range": "its peaks and those there add up to too many quanta; give a coarser Metric(quantum=...)",
     "throttling": "as many replicas are in build there as may be",
 }
 
@@ -228,7 +228,7 @@ class Declined:
         return "the policy would rather not place it there"
 
 
-Elimination = OutOfService | Taken | Unsuited | NotPreferred | Crowded | Full | WithoutParent | Refused | Declined
+RuledOut = OutOfService | Taken | Infeasible | NotPreferred | Crowded | Full | WithoutParent | Refused | Declined
 """What one rule ruled out; as text, the numbers behind it."""
 
 
@@ -238,20 +238,20 @@ class Together:
 
     Parameters
     ----------
-    wanted, found
+    requested, found
         How many replicas were to be placed, and how many of them find a node when they are placed in turn.
     """
 
-    wanted: int
+    requested: int
     found: int
 
     def __str__(self) -> str:
         text = "its partition is placed wholly or not at all"
-        if self.found == self.wanted:
+        if self.found == self.requested:
             return text
-        if self.wanted == 1:
+        if self.requested == 1:
             return f"{text}, and no node was found"
-        return f"{text}, and {f'only {self.found}' if self.found else 'none'} of {self.wanted} replicas found a node"
+        return f"{text}, and {f'only {self.found}' if self.found else 'none'} of {self.requested} replicas found a node"
 
 
 @attrs.frozen
@@ -262,7 +262,7 @@ class Unplaced:
     ----------
     nodes
         Nodes in all.
-    eliminated
+    diagnosis
         What each rule ruled out, in the order of looking: every node counts once, at the first rule it fails. Rules
         that placement gave up are not asked.
     given_up
@@ -275,32 +275,32 @@ class Unplaced:
     partition: str
     role: Role
     nodes: int
-    eliminated: Sequence[Elimination] = ()
+    diagnosis: Sequence[RuledOut] = ()
     given_up: tuple[str, ...] = ()
     together: Together | None = None
 
     @property
     def ruled_out(self) -> dict[str, int]:
         """How many nodes each rule ruled out, in the order of looking."""
-        return {one.rule: one.nodes for one in self.eliminated}
+        return {one.rule: one.nodes for one in self.diagnosis}
 
     @property
     def fitting(self) -> int:
         """How many nodes no rule rules out."""
-        return self.nodes - sum(one.nodes for one in self.eliminated)
+        return self.nodes - sum(one.nodes for one in self.diagnosis)
 
     def __str__(self) -> str:
         text = f"{self.role.name.lower()} of {self.partition} fits on {self.fitting or 'none'} of {self.nodes} nodes"
-        if self.eliminated:
-            text += f": ruled out {eliminated_in_words(self.eliminated)}"
+        if self.diagnosis:
+            text += f": ruled out {diagnosis_in_words(self.diagnosis)}"
         if self.given_up:
             text += f"; even without the {_rules(self.given_up)}"
         return text if self.together is None else f"{text}; {self.together}"
 
 
-def eliminated_in_words(eliminated: Sequence[Elimination]) -> str:
+def diagnosis_in_words(diagnosis: Sequence[RuledOut]) -> str:
     """Return how many nodes each rule ruled out, with the numbers behind it."""
-    return ", ".join(f"{one.nodes} by {rule_in_words(one.rule)} ({one})" for one in eliminated)
+    return ", ".join(f"{one.nodes} by {rule_in_words(one.rule)} ({one})" for one in diagnosis)
 
 
 def _rules(names: Sequence[str]) -> str:

@@ -49,7 +49,7 @@ class NodeViolation:
 
 @attrs.frozen
 class Misplaced:
-    """A replica on a node that its service does not want (semantics.md section 4, placement).
+    """A replica on a node that its service does not want (docs/service-fabric.md, Placement constraints).
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Misplaced:
 
 @attrs.frozen
 class UnevenSpread:
-    """A domain that holds too many or too few replicas of a partition (semantics.md section 4, FD / UD).
+    """A domain that holds too many or too few replicas of a partition (docs/service-fabric.md).
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class UnevenSpread:
 
 @attrs.frozen
 class Apart:
-    """A replica of a child that does not stand beside its parent (semantics.md section 4, affinity).
+    """A replica of a child that does not stand beside its parent (docs/service-fabric.md, Affinity).
 
     Parameters
     ----------

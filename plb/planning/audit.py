@@ -1,6 +1,6 @@
 """Which nodes are overloaded and which constraints are broken in a solution, with names and numbers.
 
-The verdicts follow semantics.md section 4 and do not depend on whether a replica may move, as those of
+The verdicts follow docs/service-fabric.md and do not depend on whether a replica may move, as those of
 `plb.search.breaches` do. Vectorised over the replicas; names are looked up only for what is broken.
 """
 
@@ -20,12 +20,11 @@ from plb.model import Role
 from plb.model.resolution import UNLIMITED
 from plb.model.rules import Rule
 from plb.model.violations import Apart, Breach, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.cluster import ClusterState
-from plb.state.siblings import siblings_of
 
 
-class Inspection:
+class Audit:
     """Looks a solution over for what is wrong with it.
 
     Parameters
@@ -48,15 +47,15 @@ class Inspection:
         up_to
             The largest priority that counts: 0 for hard rules only.
         """
-        wanted = {rule for rule, priority in self.priorities.items() if 0 <= priority <= up_to}
+        requested = {rule for rule, priority in self.priorities.items() if 0 <= priority <= up_to}
         found: list[Breach] = []
-        if Rule.PLACEMENT in wanted:
+        if Rule.PLACEMENT in requested:
             found += [self.misplaced(row) for row in np.flatnonzero(self._misplaced_rows()).tolist()]
         for level, rule in enumerate(self.problem.domain_rule.tolist()):
-            if rule in wanted:
+            if rule in requested:
                 for row in self._rows_of_uneven_groups(level):
                     found += self.uneven(level, row)
-        if Rule.AFFINITY in wanted and (self.problem.affinity != FREE).any():
+        if Rule.AFFINITY in requested and (self.problem.affinity != FREE).any():
             apart = np.zeros(len(self.solution.node), np.bool_)
             _mark_apart(self.problem, self.solution, apart)
             found += [self.apart(row) for row in np.flatnonzero(apart).tolist()]
@@ -64,7 +63,7 @@ class Inspection:
 
     def overloads(self) -> list[NodeViolation]:
         """Return the nodes in the statistics whose load has reached a violation threshold, metric by metric."""
-        problem, load, steps = self.problem, self.solution.node_load, self.state.steps
+        problem, load, quanta = self.problem, self.solution.node_load, self.state.quanta
         limited = problem.limit < UNLIMITED
         found = np.argwhere((load >= problem.threshold) & limited & problem.counted[:, None])
         metrics = self.state.config.metric_names
@@ -72,9 +71,9 @@ class Inspection:
             NodeViolation(
                 self.state.nodes[node].name,
                 metrics[metric],
-                steps.to_user(metrics[metric], int(load[node, metric])),
-                steps.to_user(metrics[metric], int(problem.threshold[node, metric])),
-                steps.to_user(metrics[metric], int(problem.limit[node, metric])),
+                quanta.to_user(metrics[metric], int(load[node, metric])),
+                quanta.to_user(metrics[metric], int(problem.threshold[node, metric])),
+                quanta.to_user(metrics[metric], int(problem.limit[node, metric])),
             )
             for node, metric in found.tolist()
         ]
@@ -85,13 +84,13 @@ class Inspection:
         """Return the verdict on a replica whose service does not want its node."""
         node = self.state.nodes[int(self.solution.node[row])].name
         service = int(self.problem.service[row])
-        suit = self.state.suits[self.state.service_suit[service]]
+        feasibility_class = self.state.feasibility_classes[self.state.service_feasibility_class[service]]
         return Misplaced(
             partition=self.state.row_partition[row],
             role=Role(int(self.problem.role[row])),
             node=node,
             service=self.state.services[service].name,
-            constraint=None if node in suit.blocked else suit.expression.text,
+            constraint=None if node in feasibility_class.blocked else feasibility_class.expression.text,
             priority=self.priorities[Rule.PLACEMENT],
         )
 
@@ -152,21 +151,23 @@ class Inspection:
         """
         problem = self.problem
         at = int(self.solution.node[row])
-        held = self.replicas_by_domain(level, row)
-        beside = self._domains_beside(level, int(problem.suit[row]), int(problem.parent[at, level]))
-        replicas = {node: held[domain] for node, domain in beside}
+        immovable = self.replicas_by_domain(level, row)
+        beside = self._domains_beside(level, int(problem.feasibility_class[row]), int(problem.parent[at, level]))
+        replicas = {node: immovable[domain] for node, domain in beside}
         allowed = int(problem.most_in_domain[problem.service[row], level])
         if allowed != EVEN:
             return 0, allowed, replicas
         floor, rest = divmod(sum(replicas.values()), len(replicas))
         return floor, floor + (rest > 0), replicas
 
-    def _domains_beside(self, level: int, suit: int, parent: int) -> list[tuple[int, int]]:
+    def _domains_beside(self, level: int, feasibility_class: int, parent: int) -> list[tuple[int, int]]:
         """Return a node of each usable domain under a parent, and the domain; computed once for all partitions."""
-        key = (level, suit, parent)
+        key = (level, feasibility_class, parent)
         if key not in self._beside:
             problem = self.problem
-            inside = np.flatnonzero((problem.parent[:, level] == parent) & (problem.siblings[suit, :, level] > 0))
+            inside = np.flatnonzero(
+                (problem.parent[:, level] == parent) & (problem.siblings[feasibility_class, :, level] > 0)
+            )
             domain, first = np.unique(problem.domain[inside, level], return_index=True)
             self._beside[key] = list(zip(inside[first].tolist(), domain.tolist(), strict=True))
         return self._beside[key]
@@ -174,7 +175,7 @@ class Inspection:
     def replicas_by_domain(self, level: int, row: int) -> Counter[int]:
         """Return how many replicas of the partition of `row` count in each domain of a level."""
         problem, node = self.problem, self.solution.node
-        siblings = problem.siblings[problem.suit[row], :, level]
+        siblings = problem.siblings[problem.feasibility_class[row], :, level]
         standing = [one for one in siblings_of(self.problem, row) if node[one] != NOWHERE and not problem.unspread[one]]
         return Counter(int(problem.domain[node[one], level]) for one in standing if siblings[node[one]] > 0)
 
@@ -206,23 +207,25 @@ class Inspection:
     def _misplaced_rows(self) -> Bool:
         """Return which rows stand where their service does not want them, (M,)."""
         problem, node = self.problem, self.solution.node
-        wrong: Bool = (node != NOWHERE) & ~problem.unspread & ~problem.suits[problem.suit, node]
+        wrong: Bool = (
+            (node != NOWHERE) & ~problem.unspread & ~problem.feasibility_classes[problem.feasibility_class, node]
+        )
         return wrong
 
     def _rows_of_uneven_groups(self, level: int) -> list[int]:
         """Return a row of each partition and parent domain whose replicas are unevenly spread below it."""
         problem, node = self.problem, self.solution.node
-        siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.suit, node, level])
+        siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.feasibility_class, node, level])
         allowed = problem.most_in_domain[problem.service, level]
         rows = np.flatnonzero((siblings > 0) & ~problem.unspread & (allowed != ANY))
         partition, at = self._partition_of_row[rows], node[rows]
-        first, _, held = _grouped(partition, problem.domain[at, level])
+        first, _, immovable = _grouped(partition, problem.domain[at, level])
         head, of_parent, _ = _grouped(partition[first], problem.parent[at[first], level])
         groups = len(head)
         replicas, fullest, emptiest = np.zeros(groups, np.int64), np.zeros(groups, np.int64), np.full(groups, len(node))
-        np.add.at(replicas, of_parent, held)
-        np.maximum.at(fullest, of_parent, held)
-        np.minimum.at(emptiest, of_parent, held)
+        np.add.at(replicas, of_parent, immovable)
+        np.maximum.at(fullest, of_parent, immovable)
+        np.minimum.at(emptiest, of_parent, immovable)
         heads = rows[first[head]]
         domains, most = siblings[heads], allowed[heads]
         emptiest[np.bincount(of_parent, minlength=groups) < domains] = 0

@@ -47,7 +47,7 @@ def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> 
     """Return the rows that overload their node, crowd their domain or stand astray, (M,)."""
     overloads = breaches.overloaded[solution.node] & (problem.load[:-1] > 0)
     overloading = (solution.node != NOWHERE) & overloads.any(axis=1)
-    return np.asarray(overloading | breaches.misplaced.any(axis=0) | breaches.astray)
+    return np.asarray(overloading | breaches.crowded.any(axis=0) | breaches.astray)
 
 
 @kernel

@@ -11,36 +11,35 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.constraints.affinity import FREE
 from plb.constraints.domains import ANY, EVEN
-from plb.evaluation.refusals import find_refusals
+from plb.evaluation.proposals import find_refusals
 from plb.model import DeactivationIntent, Node, Role
 from plb.model.rules import NO_REFUSAL, Rule
 from plb.model.unplaced import (
     Crowded,
-    Elimination,
     Full,
     FullDomain,
+    Infeasible,
     NotPreferred,
     OutOfService,
     Refused,
+    RuledOut,
     Shortage,
     Taken,
     Together,
     Unplaced,
-    Unsuited,
     WithoutParent,
 )
-from plb.planning.audit import Inspection
-from plb.search.extended.extensions import Additions
-from plb.state.arrays import Problem
-from plb.state.siblings import siblings_of
+from plb.planning.audit import Audit
+from plb.search.extended.extensions import Extensions
+from plb.state.arrays import Problem, siblings_of
 
 
 def unplaced_row(
-    inspection: Inspection,
+    audit: Audit,
     row: int,
     masks: Sequence[int],
     together: Together | None = None,
-    additions: Additions | None = None,
+    extensions: Extensions | None = None,
 ) -> Unplaced:
     """Return why `row`, which has no place in the solution, found none.
 
@@ -50,32 +49,32 @@ def unplaced_row(
         Rules that placement enforced, from all to the last ones it tried.
     together
         Of a partition that is placed wholly or not at all.
-    additions
+    extensions
         With the constraints of the user's own, which are asked last.
     """
-    state, problem, solution = inspection.state, inspection.problem, inspection.solution
+    state, problem, solution = audit.state, audit.problem, audit.solution
     nodes = len(state.nodes)
     refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
     find_refusals(problem, solution, masks[-1], row, refused, level)
-    eliminated = [
-        eliminate(inspection, row, Rule(int(rule)), np.flatnonzero(refused == rule), level)
+    diagnosis = [
+        diagnose_rule(audit, row, Rule(int(rule)), np.flatnonzero(refused == rule), level)
         for rule in np.unique(refused[refused != NO_REFUSAL])
     ]
-    if additions is not None:
+    if extensions is not None:
         left = np.flatnonzero(refused == NO_REFUSAL)
-        own = Counter(additions.refused_nodes(problem, solution, row, left).values())
-        eliminated += [Refused(name, count) for name, count in own.items()]
+        by_extensions = Counter(extensions.refused_nodes(problem, solution, row, left).values())
+        diagnosis += [Refused(name, count) for name, count in by_extensions.items()]
     return Unplaced(
         partition=state.row_partition[row],
         role=Role(int(problem.role[row])),
         nodes=nodes,
-        eliminated=tuple(eliminated),
+        diagnosis=tuple(diagnosis),
         given_up=tuple(rule.name.lower() for rule in Rule if _is_given_up(problem, rule, row, masks)),
         together=together,
     )
 
 
-def eliminate(inspection: Inspection, row: int, rule: Rule, nodes: Int, level: Int) -> Elimination:
+def diagnose_rule(audit: Audit, row: int, rule: Rule, nodes: Int, level: Int) -> RuledOut:
     """Return what a rule rules out for `row`, which has no place in the solution.
 
     Parameters
@@ -85,11 +84,11 @@ def eliminate(inspection: Inspection, row: int, rule: Rule, nodes: Int, level: I
     level
         (N,) as in `find_refusals`.
     """
-    return _DESCRIBERS.get(rule, _refused)(_Ruled(inspection, row, rule, nodes, level))
+    return _DESCRIBERS.get(rule, _refused)(_Ruled(audit, row, rule, nodes, level))
 
 
 def _is_given_up(problem: Problem, rule: Rule, row: int, masks: Sequence[int]) -> bool:
-    """Tell whether placement stopped to enforce a rule that says something about `row`."""
+    """Return whether placement stopped to enforce a rule that says something about `row`."""
     if not (masks[0] & ~masks[-1]) >> rule & 1:
         return False
     if rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):
@@ -112,7 +111,7 @@ class _Ruled:
         (N,) as in `find_refusals`.
     """
 
-    inspection: Inspection
+    audit: Audit
     row: int
     rule: Rule
     nodes: Int
@@ -120,14 +119,14 @@ class _Ruled:
 
     @property
     def problem(self) -> Problem:
-        return self.inspection.problem
+        return self.audit.problem
 
     def names(self) -> tuple[str, ...]:
-        return tuple(self.inspection.state.nodes[node].name for node in self.nodes.tolist())
+        return tuple(self.audit.state.nodes[node].name for node in self.nodes.tolist())
 
 
 def _out_of_service(ruled: _Ruled) -> OutOfService:
-    states = Counter(_state_of(ruled.inspection.state.nodes[node]) for node in ruled.nodes.tolist())
+    states = Counter(_state_of(ruled.audit.state.nodes[node]) for node in ruled.nodes.tolist())
     return OutOfService(len(ruled.nodes), dict(states))
 
 
@@ -143,18 +142,20 @@ def _taken(ruled: _Ruled) -> Taken:
     return Taken(len(ruled.nodes), ruled.names())
 
 
-def _unsuited(ruled: _Ruled) -> Unsuited:
-    state = ruled.inspection.state
-    suit = state.suits[state.service_suit[int(ruled.problem.service[ruled.row])]]
-    blocked = sum(name in suit.blocked for name in ruled.names())
-    return Unsuited(len(ruled.nodes), blocked, len(ruled.nodes) - blocked, suit.expression.text)
+def _infeasible(ruled: _Ruled) -> Infeasible:
+    state = ruled.audit.state
+    feasibility_class = state.feasibility_classes[
+        state.service_feasibility_class[int(ruled.problem.service[ruled.row])]
+    ]
+    blocked = sum(name in feasibility_class.blocked for name in ruled.names())
+    return Infeasible(len(ruled.nodes), blocked, len(ruled.nodes) - blocked, feasibility_class.expression.text)
 
 
 def _not_preferred(ruled: _Ruled) -> NotPreferred:
-    problem, inspection = ruled.problem, ruled.inspection
+    problem, audit = ruled.problem, ruled.audit
     standbys = [one for one in siblings_of(problem, ruled.row) if problem.standby[one]]
-    places = [int(inspection.solution.node[one]) for one in standbys]
-    state = inspection.state
+    places = [int(audit.solution.node[one]) for one in standbys]
+    state = audit.state
     upgraded = tuple(sorted({state.nodes[node].upgrade_domain_name for node in np.flatnonzero(problem.upgraded)}))
     return NotPreferred(len(ruled.nodes), tuple(state.nodes[node].name for node in places), upgraded)
 
@@ -162,7 +163,7 @@ def _not_preferred(ruled: _Ruled) -> NotPreferred:
 def _crowded(ruled: _Ruled) -> Crowded:
     domains: dict[str, FullDomain] = {}
     for node in ruled.nodes.tolist():
-        name = ruled.inspection.domain_name(int(ruled.level[node]), node)
+        name = ruled.audit.domain_name(int(ruled.level[node]), node)
         if name not in domains:
             domains[name] = _full_domain(ruled, name, node)
     return Crowded(ruled.rule.name.lower(), len(ruled.nodes), tuple(domains.values()))
@@ -171,21 +172,21 @@ def _crowded(ruled: _Ruled) -> Crowded:
 def _full_domain(ruled: _Ruled, name: str, node: int) -> FullDomain:
     """Return how full the domain of `node` is, and how many it may hold with one replica more than there are now."""
     problem, level = ruled.problem, int(ruled.level[node])
-    held = ruled.inspection.replicas_by_domain(level, ruled.row)
-    here = held[int(problem.domain[node, level])]
+    immovable = ruled.audit.replicas_by_domain(level, ruled.row)
+    here = immovable[int(problem.domain[node, level])]
     allowed = int(problem.most_in_domain[problem.service[ruled.row], level])
     if allowed != EVEN:
         return FullDomain(name, here, allowed)
     beside = np.unique(problem.domain[problem.parent[:, level] == problem.parent[node, level], level])
-    replicas = 1 + sum(held[int(domain)] for domain in beside)
-    floor, rest = divmod(replicas, int(problem.siblings[problem.suit[ruled.row], node, level]))
+    replicas = 1 + sum(immovable[int(domain)] for domain in beside)
+    floor, rest = divmod(replicas, int(problem.siblings[problem.feasibility_class[ruled.row], node, level]))
     ceiling = floor + (rest > 0)
     return FullDomain(name, here, ceiling if here >= ceiling else floor)
 
 
 def _full(ruled: _Ruled) -> Full:
     """Return which metrics are short; a standby on a node already carries its share there."""
-    problem, solution, state = ruled.problem, ruled.inspection.solution, ruled.inspection.state
+    problem, solution, state = ruled.problem, ruled.audit.solution, ruled.audit.state
     nodes, needed = ruled.nodes, problem.load[ruled.row]
     rows = siblings_of(problem, ruled.row)
     standbys = {int(solution.node[one]): one for one in rows if problem.standby[one]}
@@ -203,27 +204,27 @@ def _full(ruled: _Ruled) -> Full:
             Shortage(
                 metric=name,
                 nodes=len(of_metric),
-                needed=state.steps.to_user(name, int(needed[metric])),
-                free=state.steps.to_user(name, max(0, int(free[best, metric]))),
-                roomiest=state.nodes[int(nodes[best])].name,
-                missing=state.steps.to_user(name, int(needed[metric] - free[best, metric])),
+                needed=state.quanta.to_user(name, int(needed[metric])),
+                free=state.quanta.to_user(name, max(0, int(free[best, metric]))),
+                emptiest=state.nodes[int(nodes[best])].name,
+                missing=state.quanta.to_user(name, int(needed[metric] - free[best, metric])),
             )
         )
     return Full(len(nodes), tuple(found))
 
 
 def _without_parent(ruled: _Ruled) -> WithoutParent:
-    return WithoutParent(len(ruled.nodes), *ruled.inspection.parent_of(ruled.row))
+    return WithoutParent(len(ruled.nodes), *ruled.audit.parent_of(ruled.row))
 
 
 def _refused(ruled: _Ruled) -> Refused:
     return Refused(ruled.rule.name.lower(), len(ruled.nodes))
 
 
-_DESCRIBERS: Mapping[Rule, Callable[[_Ruled], Elimination]] = {
+_DESCRIBERS: Mapping[Rule, Callable[[_Ruled], RuledOut]] = {
     Rule.NODE: _out_of_service,
     Rule.EXCLUSION: _taken,
-    Rule.PLACEMENT: _unsuited,
+    Rule.PLACEMENT: _infeasible,
     Rule.PREFERRED_LOCATION: _not_preferred,
     Rule.FAULT_DOMAIN: _crowded,
     Rule.UPGRADE_DOMAIN: _crowded,

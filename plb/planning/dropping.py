@@ -1,4 +1,4 @@
-"""Dropping surplus replicas (semantics.md section 6, new replica placement).
+"""Dropping surplus replicas (docs/service-fabric.md, Surplus replicas).
 
 A primary or a pinned replica is never dropped, nor one on a paused node, nor one that a constraint of the user's own
 keeps, nor, where these rules bind, one from a domain that does not hold more than its share, or one that stands beside
@@ -21,9 +21,8 @@ from plb.evaluation.delta import apply_proposal, present_energy
 from plb.extensions.configuration import Proposal
 from plb.model import Role
 from plb.model.rules import Rule
-from plb.search.extended.extensions import Additions
-from plb.state.arrays import Problem, Solution
-from plb.state.siblings import siblings_of
+from plb.search.extended.extensions import Extensions
+from plb.state.arrays import Problem, Solution, siblings_of
 
 
 @attrs.frozen(eq=False)
@@ -49,7 +48,7 @@ def drop_surplus(
     enforced: int,
     moving: Bool,
     stays: Bool,
-    additions: Additions | None = None,
+    extensions: Extensions | None = None,
 ) -> list[int]:
     """Take surplus replicas off their nodes, in place; return their rows.
 
@@ -61,7 +60,7 @@ def drop_surplus(
         Bit mask over `Rule`.
     moving, stays
         (M,) whether the row is the departing end of a move under way, and whether it must not be dropped.
-    additions
+    extensions
         With the constraints of the user's own; what they refuse is counted.
     """
     dropped: list[int] = []
@@ -69,8 +68,8 @@ def drop_surplus(
         for _ in range(surplus.count):
             droppable = [row for row in surplus.rows if not stays[row]]
             candidates = _candidates(problem, solution, droppable, enforced, moving)
-            if additions is not None:
-                candidates = _let_go(additions, problem, solution, candidates)
+            if extensions is not None:
+                candidates = _let_go(extensions, problem, solution, candidates)
             if not candidates:
                 break
             row = _least(problem, solution, _preferred(problem, solution, candidates, moving))
@@ -104,7 +103,7 @@ def _candidates(problem: Problem, solution: Solution, rows: Sequence[int], enfor
 
 
 def _may_go(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
-    """Tell whether no spread over domains keeps `row` where it is."""
+    """Return whether no spread over domains keeps `row` where it is."""
     levels = [level for level, rule in enumerate(problem.domain_rule) if enforced >> rule & 1]
     return all(_is_above_share(problem, solution, level, row) for level in levels)
 
@@ -118,13 +117,13 @@ def _in_no_pair(problem: Problem, solution: Solution, candidates: list[int]) -> 
     return alone or [row for row in candidates if problem.parent_row[row] != NOWHERE and not problem.loose[row]]
 
 
-def _let_go(additions: Additions, problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
+def _let_go(extensions: Extensions, problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
     """Return the candidates that no constraint of the user's own keeps; departing ends are none of their concern."""
-    configuration = additions.configuration(problem, solution)
+    configuration = extensions.configuration(problem, solution)
     return [
         row
         for row in candidates
-        if problem.leaving[row] or additions.refuse(configuration, Proposal(row, NOWHERE)) is None
+        if problem.leaving[row] or extensions.refuse(configuration, Proposal(row, NOWHERE)) is None
     ]
 
 
@@ -132,7 +131,7 @@ def _preferred(problem: Problem, solution: Solution, candidates: list[int], movi
     """Return the candidates of the first rank that has any."""
 
     def rank(row: int) -> tuple[bool, bool]:
-        blocked = not problem.suits[problem.suit[row], solution.node[row]]
+        blocked = not problem.feasibility_classes[problem.feasibility_class[row], solution.node[row]]
         return not moving[row], not blocked
 
     first = min((rank(row) for row in candidates), default=None)
@@ -140,19 +139,23 @@ def _preferred(problem: Problem, solution: Solution, candidates: list[int], movi
 
 
 def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Tell whether the domain of `row` holds more than the rounded-down share of its partition."""
+    """Return whether the domain of `row` holds more than the rounded-down share of its partition."""
     at = solution.node[row]
     if problem.most_in_domain[problem.service[row], level] == ANY:
         return True
-    if problem.siblings[problem.suit[row], at, level] == 0 or problem.unspread[row]:
+    if problem.siblings[problem.feasibility_class[row], at, level] == 0 or problem.unspread[row]:
         return True
     beside = inside = 0
     for one in siblings_of(problem, row):
         where = solution.node[one]
-        if where != NOWHERE and not problem.unspread[one] and problem.siblings[problem.suit[row], where, level] > 0:
+        if (
+            where != NOWHERE
+            and not problem.unspread[one]
+            and problem.siblings[problem.feasibility_class[row], where, level] > 0
+        ):
             beside += problem.parent[where, level] == problem.parent[at, level]
             inside += problem.domain[where, level] == problem.domain[at, level]
-    return bool(inside > (beside - 1) // problem.siblings[problem.suit[row], at, level])
+    return bool(inside > (beside - 1) // problem.siblings[problem.feasibility_class[row], at, level])
 
 
 def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:

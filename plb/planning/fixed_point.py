@@ -1,7 +1,7 @@
 """What repair and balancing ended on: on its own result, with nothing changed since, neither runs again.
 
 Annealing is random, so a second search from the same place could always find some other move. Service Fabric skips a
-balancing when neither state nor load has changed since the last one (semantics.md section 3); here that holds for the
+balancing when neither state nor load has changed since the last one (docs/service-fabric.md); here that holds for the
 result as well, once it is carried out, and for repairs.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.model.move import Phase
-from plb.planning.phases import Run
+from plb.planning.phases import PhaseRun
 from plb.state.arrays import Problem, Solution
 
 Arrays = tuple[np.ndarray, ...]
@@ -40,7 +40,7 @@ class Occasion:
     _seen: tuple[Problem, Solution] | None = attrs.field(default=None, init=False)
     _arrays: Arrays = attrs.field(default=(), init=False)
 
-    def arrays(self, run: Run) -> Arrays:
+    def arrays(self, run: PhaseRun) -> Arrays:
         """Return copies of what the run knows of each replica of the domain: place, load, whether it moves, and so on.
 
         They are those of the last call where no phase has changed anything since.
@@ -51,18 +51,18 @@ class Occasion:
         return self._arrays
 
 
-class Rest:
+class FixedPoint:
     """Remembers the end of the last search of each phase and domain that no budget of moves cut short."""
 
     def __init__(self) -> None:
         self._ends: dict[tuple[int | None, Phase], tuple[object, Arrays]] = {}
 
-    def search(self, phase: Phase, run: Run, occasion: Occasion) -> None:
+    def search(self, phase: Phase, run: PhaseRun, occasion: Occasion) -> None:
         """Run a phase, unless the last one ended where this one would begin."""
         key = (occasion.domain, phase)
         circumstances, end = self._ends.get(key, (None, ()))
         same = end and circumstances == occasion.circumstances
-        if same and all(map(np.array_equal, occasion.arrays(run), end)) and _is_wanted(phase, run):
+        if same and all(map(np.array_equal, occasion.arrays(run), end)) and _is_requested(phase, run):
             run.skip(phase)
             return
         if phase is Phase.REPAIR:
@@ -75,8 +75,8 @@ class Rest:
             self._ends[key] = occasion.circumstances, occasion.arrays(run)
 
 
-def _is_wanted(phase: Phase, run: Run) -> bool:
-    """Tell whether a phase would search: it says for itself where there is nothing to do."""
+def _is_requested(phase: Phase, run: PhaseRun) -> bool:
+    """Return whether a phase would search: it says for itself where there is nothing to do."""
     return run.is_anything_broken() if phase is Phase.REPAIR else run.is_unbalanced
 
 
@@ -86,6 +86,14 @@ def _arrays_of(problem: Problem, node: Int, services: Sequence[int] | None) -> A
     if services is not None:
         rows = rows & np.isin(problem.service, services)
     chosen = np.flatnonzero(rows)
-    of_rows = (node, problem.load, problem.role, problem.mendable, problem.leaving, problem.move_cost, problem.affinity)
+    of_rows = (
+        node,
+        problem.load,
+        problem.role,
+        problem.repairable,
+        problem.leaving,
+        problem.move_cost,
+        problem.affinity,
+    )
     ages = problem.age[chosen] if problem.timeline else problem.age  # only departures follow time by themselves
     return (chosen, *(array[chosen] for array in of_rows), problem.peak_ceiling[chosen], ages)

@@ -1,6 +1,6 @@
 """What a search is about: the partitions of a service domain, and which of their replicas may not move, and why.
 
-See semantics.md section 4, movable replica.
+See docs/service-fabric.md, Movable replicas.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 import numpy as np
 
 from plb.array_types import NOWHERE
-from plb.model.outcome import Held
+from plb.model.outcome import Immovable
 from plb.planning.service_domains import ServiceDomain
 from plb.state.arrays import Problem
 from plb.state.cluster import ClusterState
@@ -26,7 +26,9 @@ def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, t
     return state.services[domain.key].name, names
 
 
-def held_replicas(state: ClusterState, problem: Problem, domain: ServiceDomain | None) -> dict[str, dict[Held, int]]:
+def immovable_replicas(
+    state: ClusterState, problem: Problem, domain: ServiceDomain | None
+) -> dict[str, dict[Immovable, int]]:
     """Return, for each partition that has any, how many replicas may not move, by why.
 
     Departing ends and standbys are no replicas that could.
@@ -39,27 +41,27 @@ def held_replicas(state: ClusterState, problem: Problem, domain: ServiceDomain |
     standing = (problem.origin != NOWHERE) & ~problem.unspread
     if domain is not None:
         standing &= np.isin(problem.service, domain.services)
-    found: dict[str, Counter[Held]] = {}
-    for row in np.flatnonzero(standing & ~problem.mendable).tolist():
-        found.setdefault(state.row_partition[row], Counter())[why_held(state, problem, row)] += 1
+    found: dict[str, Counter[Immovable]] = {}
+    for row in np.flatnonzero(standing & ~problem.repairable).tolist():
+        found.setdefault(state.row_partition[row], Counter())[why_immovable(state, problem, row)] += 1
     return {name: dict(counts) for name, counts in found.items()}
 
 
-def why_held(state: ClusterState, problem: Problem, row: int) -> Held:
+def why_immovable(state: ClusterState, problem: Problem, row: int) -> Immovable:
     """Return why a replica that stands, and that no plan may move, may not."""
     table = state.rows
     if table.pinned[row]:
-        return Held.PINNED
+        return Immovable.PINNED
     if state.partitions[state.row_partition[row]].still:
-        return Held.IN_TRANSITION
+        return Immovable.IN_TRANSITION
     if table.upgrading[row]:
-        return Held.UPGRADING
+        return Immovable.UPGRADING
     if table.still[row]:
-        return Held.NOT_READY
+        return Immovable.NOT_READY
     if table.arriving[row] != NOWHERE:
-        return Held.UNDER_WAY
+        return Immovable.UNDER_WAY
     node = int(problem.origin[row])
     if not problem.watched[node]:
-        return Held.NODE_OUT_OF_SERVICE
-    blocked = state.suits[state.service_suit[int(problem.service[row])]].blocked
-    return Held.NODE_BLOCKED if state.nodes[node].name in blocked else Held.THROTTLED
+        return Immovable.NODE_OUT_OF_SERVICE
+    blocked = state.feasibility_classes[state.service_feasibility_class[int(problem.service[row])]].blocked
+    return Immovable.NODE_BLOCKED if state.nodes[node].name in blocked else Immovable.THROTTLED

@@ -1,6 +1,6 @@
-"""How the loads of nodes are counted in Σx and Σx²: in steps, in parts of the capacity, or more coarsely.
+"""How the loads of nodes are counted in Σx and Σx²: in quanta, in parts of the capacity, or more coarsely.
 
-Capacities and loads of nodes are in steps all the same, so that nothing is rounded where a replica fits or not.
+Capacities and loads of nodes are in quanta all the same, so that nothing is rounded where a replica fits or not.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ def counting(state: ClusterState, topology: Topology) -> tuple[Bool, Int]:
 
 
 def standing_load(state: ClusterState) -> Int:
-    """Return the load of every node in steps, (N, R), without what is leaving."""
+    """Return the load of every node in quanta, (N, R), without what is leaving."""
     table = state.rows
     return load_by_node(state, (table.node != NOWHERE) & ~table.leaving)
 
 
 def load_by_node(state: ClusterState, counted: Bool) -> Int:
-    """Return the load in steps of those rows on each node that are `counted`, (M,); shape (N, R)."""
+    """Return the load in quanta of those rows on each node that are `counted`, (M,); shape (N, R)."""
     rows = np.flatnonzero(counted)
     load = np.zeros(state.capacity.shape[::-1], np.int64)
     if len(rows):
@@ -63,7 +63,7 @@ def load_by_node(state: ClusterState, counted: Bool) -> Int:
 
 
 def _highest_loads(state: ClusterState, topology: Topology, everything: Int) -> Int:
-    """Return the largest load in steps that a node may have of each metric, (R,)."""
+    """Return the largest load in quanta that a node may have of each metric, (R,)."""
     bounded = np.where(topology.limit < UNLIMITED, topology.limit, everything)
     highest: Int = np.maximum(standing_load(state).max(axis=0, initial=0), bounded.max(axis=0, initial=0))
     highest = np.minimum(highest, everything)

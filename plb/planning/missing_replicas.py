@@ -11,18 +11,18 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.evaluation.delta import apply_proposal
-from plb.evaluation.refusals import find_refusals
+from plb.evaluation.proposals import find_refusals
 from plb.model.rules import NO_REFUSAL
 from plb.model.unplaced import Declined, Together, Unplaced
-from plb.planning.audit import Inspection
+from plb.planning.audit import Audit
 from plb.planning.diagnosis import unplaced_row
 from plb.planning.rule_priorities import placement_masks
-from plb.search.extended.extensions import Additions
+from plb.search.extended.extensions import Extensions
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster import ClusterState
 
 
-def wholly_placed(state: ClusterState, problem: Problem, rows: Sequence[int]) -> Int:
+def placed_all_or_nothing(state: ClusterState, problem: Problem, rows: Sequence[int]) -> Int:
     """Return for each of `rows` a number of its partition if that is placed wholly or not at all, else NOWHERE.
 
     That is asked for by the service, or for all where `partially_place_services` is off, while a partition has no
@@ -31,54 +31,56 @@ def wholly_placed(state: ClusterState, problem: Problem, rows: Sequence[int]) ->
     found = np.full(len(rows), NOWHERE)
     for index, row in enumerate(rows):
         record = state.partitions[state.row_partition[row]]
-        wholly = state.suits[state.service_suit[record.service]].expression.places_wholly
+        all_or_nothing = state.feasibility_classes[
+            state.service_feasibility_class[record.service]
+        ].expression.places_all_or_nothing
         new = all(problem.origin[other] == NOWHERE for other in record.rows)
-        if new and (wholly or not state.config.partially_place_services):
+        if new and (all_or_nothing or not state.config.partially_place_services):
             found[index] = record.rows[0]
     return found
 
 
-def unplaced_of(inspection: Inspection, missing: Sequence[int], additions: Additions | None) -> Iterator[Unplaced]:
+def unplaced_of(audit: Audit, missing: Sequence[int], extensions: Extensions | None) -> Iterator[Unplaced]:
     """Yield why each of `missing` that has no place found none.
 
     Of a partition that is placed wholly or not at all, the replicas are judged as if they were placed in turn.
 
     Parameters
     ----------
-    inspection
+    audit
         Of the result, with the problem as placement sees it.
-    additions
+    extensions
         What users add, or None.
     """
-    state, problem, solution = inspection.state, inspection.problem, inspection.solution
+    state, problem, solution = audit.state, audit.problem, audit.solution
     left = [row for row in missing if solution.node[row] == NOWHERE]
     masks = placement_masks(state.config)
-    groups = zip(wholly_placed(state, problem, left).tolist(), left, strict=True)
+    groups = zip(placed_all_or_nothing(state, problem, left).tolist(), left, strict=True)
     for group, members in groupby(groups, key=itemgetter(0)):
         rows = [row for _, row in members]
         if group == NOWHERE:
             for row in rows:
-                yield _with_declined(unplaced_row(inspection, row, masks, None, additions), row, additions)
+                yield _with_declined(unplaced_row(audit, row, masks, None, extensions), row, extensions)
             continue
-        in_turn = _fill_in_turn(problem, solution, rows, masks[-1], additions)
-        filled = Inspection(state, problem, in_turn, inspection.priorities)
+        in_turn = _fill_in_turn(problem, solution, rows, masks[-1], extensions)
+        filled = Audit(state, problem, in_turn, audit.priorities)
         found = [row for row in rows if in_turn.node[row] != NOWHERE]
         together = Together(len(rows), len(found))
         for row in rows:
-            seen = inspection if row in found else filled
-            yield _with_declined(unplaced_row(seen, row, masks, together, additions), row, additions)
+            seen = audit if row in found else filled
+            yield _with_declined(unplaced_row(seen, row, masks, together, extensions), row, extensions)
 
 
-def _with_declined(unplaced: Unplaced, row: int, additions: Additions | None) -> Unplaced:
+def _with_declined(unplaced: Unplaced, row: int, extensions: Extensions | None) -> Unplaced:
     """Return why a row found no place, with the nodes on which only the policy would rather not place it."""
-    if additions is None or additions.policy is None or row not in additions.declined or not unplaced.fitting:
+    if extensions is None or extensions.policy is None or row not in extensions.declined or not unplaced.fitting:
         return unplaced
-    declined = Declined(additions.policy.name, unplaced.fitting)
-    return attrs.evolve(unplaced, eliminated=(*unplaced.eliminated, declined))
+    declined = Declined(extensions.policy.name, unplaced.fitting)
+    return attrs.evolve(unplaced, diagnosis=(*unplaced.diagnosis, declined))
 
 
 def _fill_in_turn(
-    problem: Problem, start: Solution, rows: Sequence[int], enforced: int, additions: Additions | None
+    problem: Problem, start: Solution, rows: Sequence[int], enforced: int, extensions: Extensions | None
 ) -> Solution:
     """Return `start` with each of `rows`, one after the other, on the first node that nothing rules out.
 
@@ -90,8 +92,8 @@ def _fill_in_turn(
     for row in rows:
         find_refusals(problem, solution, enforced, row, refused, level)
         fitting = np.flatnonzero(refused == NO_REFUSAL)
-        if additions is not None:
-            fitting = np.setdiff1d(fitting, list(additions.refused_nodes(problem, solution, row, fitting)))
+        if extensions is not None:
+            fitting = np.setdiff1d(fitting, list(extensions.refused_nodes(problem, solution, row, fitting)))
         if len(fitting):
             apply_proposal(problem, solution, row, int(fitting[0]), NOWHERE)
     return solution

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
-from plb.constraints.affinity import FOLLOWS
+from plb.constraints.affinity import AFFINITY_CHILD
 from plb.energy.imbalance import deviation
 from plb.energy.score import (
     FAILOVERS_TERM,
@@ -20,15 +20,14 @@ from plb.energy.score import (
 from plb.model.move import Phase, Reason
 from plb.model.plan import Energy
 from plb.model.violations import Breach
-from plb.planning.audit import Inspection
+from plb.planning.audit import Audit
 from plb.search.breaches import Breaches
-from plb.search.extended.extensions import Additions, energy_with
+from plb.search.extended.extensions import Extensions, energy_with
 from plb.settings.extensions import ANNEALING
-from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution
-from plb.state.siblings import siblings_of
+from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution, siblings_of
 
 
-class Motives:
+class MoveReasons:
     """The reasons of one phase.
 
     Parameters
@@ -39,20 +38,20 @@ class Motives:
         The one at its end.
     breaches
         What repair set out to mend; None for the other phases.
-    additions
+    extensions
         Terms and constraints of the user's own.
     """
 
     def __init__(
         self,
         phase: Phase,
-        before: Inspection,
+        before: Audit,
         after: Solution,
         breaches: Breaches | None,
-        additions: Additions | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
         self.phase, self.before, self.after, self.breaches = phase, before, after, breaches
-        self._additions = additions
+        self._extensions = extensions
         self.problem, self.state = before.problem, before.state
 
     def of(self, row: int) -> Reason:
@@ -68,7 +67,7 @@ class Motives:
             return Reason(self.phase, "affinity", self._name(origin), other=parent)
         # a policy moves others for nothing but room, in whichever phase it finds a place
         if self.phase is Phase.PLACEMENT or self.state.config.policy != ANNEALING:
-            return Reason(self.phase, "make room", self._name(origin), other=self._newcomer(origin))
+            return Reason(self.phase, "eviction", self._name(origin), other=self._newcomer(origin))
         return self._lower_energy
 
     def _name(self, node: int) -> str:
@@ -81,9 +80,9 @@ class Motives:
         if self.breaches.overloaded[origin].any():
             return self._overload(origin)
         if self.breaches.astray[row]:
-            suited = self.problem.suits[self.problem.suit[row], origin]
-            return self._breach(self.before.apart(row) if suited else self.before.misplaced(row), origin)
-        for level in np.flatnonzero(self.breaches.misplaced[:, row]).tolist():
+            feasible = self.problem.feasibility_classes[self.problem.feasibility_class[row], origin]
+            return self._breach(self.before.apart(row) if feasible else self.before.misplaced(row), origin)
+        for level in np.flatnonzero(self.breaches.crowded[:, row]).tolist():
             name = self.before.domain_name(level, origin)
             uneven = self.before.uneven(level, row)
             crowded = (one for one in uneven if one.domain == name)
@@ -95,8 +94,8 @@ class Motives:
         metric = int(np.flatnonzero(self.breaches.overloaded[origin])[0])
         name = self.state.config.metrics[metric].name
         numbers = {
-            "load": self.state.steps.to_user(name, int(self.before.solution.node_load[origin, metric])),
-            "limit": self.state.steps.to_user(name, int(self.problem.limit[origin, metric])),
+            "load": self.state.quanta.to_user(name, int(self.before.solution.node_load[origin, metric])),
+            "limit": self.state.quanta.to_user(name, int(self.problem.limit[origin, metric])),
         }
         return Reason(self.phase, "capacity", self._name(origin), name, numbers)
 
@@ -105,7 +104,7 @@ class Motives:
 
     def _parent_gone_from(self, row: int, origin: int) -> str | None:
         """Return the partition of the parent if its replica left `origin` in this phase, so that the row follows."""
-        if self.problem.affinity[row] != FOLLOWS:
+        if self.problem.affinity[row] != AFFINITY_CHILD:
             return None
         head = int(self.problem.parent_row[row])
         for one in siblings_of(self.problem, head):
@@ -125,7 +124,7 @@ class Motives:
     def _lower_energy(self) -> Reason:
         """The reason of a move that mends nothing: the term that lowered the energy most in this phase."""
         solutions = (self.before.solution, self.after)
-        energies = [energy_with(self._additions, self.problem, solution) for solution in solutions]
+        energies = [energy_with(self._extensions, self.problem, solution) for solution in solutions]
         term = self._driving_term(*energies)
         if term is None:
             return Reason(self.phase, "energy")
@@ -137,18 +136,18 @@ class Motives:
     def _driving_term(self, before: Energy, after: Energy) -> str | None:
         """Return the term without whose change the energy would be highest; None if none of them fell."""
         weights, counts, earlier = self.problem.weights, self.after.counts, self.before.solution.counts
-        movement, spread, held = int(counts[MOVEMENT]), after.imbalance, after.fragmentation
+        movement, spread, held_out = int(counts[MOVEMENT]), after.imbalance, after.fragmentation
         risk, old_risk = ((int(one[VIOLATIONS]), int(one[OVERLOAD])) for one in (counts, earlier))
         without = {
-            TERM_NAMES[IMBALANCE_TERM]: energy_of(weights, movement, before.imbalance, held, *risk),
+            TERM_NAMES[IMBALANCE_TERM]: energy_of(weights, movement, before.imbalance, held_out, *risk),
             TERM_NAMES[FRAGMENTATION_TERM]: energy_of(weights, movement, spread, before.fragmentation, *risk),
-            TERM_NAMES[FAILOVERS_TERM]: energy_of(weights, movement, spread, held, old_risk[0], risk[1]),
-            TERM_NAMES[OVERLOAD_TERM]: energy_of(weights, movement, spread, held, risk[0], old_risk[1]),
+            TERM_NAMES[FAILOVERS_TERM]: energy_of(weights, movement, spread, held_out, old_risk[0], risk[1]),
+            TERM_NAMES[OVERLOAD_TERM]: energy_of(weights, movement, spread, held_out, risk[0], old_risk[1]),
         }
-        present = energy_of(weights, movement, spread, held, *risk)
-        own = {} if self._additions is None else self._additions.weights
-        for name, weight in own.items():
-            without[name] = present + weight * (before.own[name] - after.own[name])
+        present = energy_of(weights, movement, spread, held_out, *risk)
+        extension_terms = {} if self._extensions is None else self._extensions.weights
+        for name, weight in extension_terms.items():
+            without[name] = present + weight * (before.extension_terms[name] - after.extension_terms[name])
         term = max(without, key=lambda one: without[one])
         return term if without[term] > present else None
 
@@ -156,8 +155,8 @@ class Motives:
         """Return the metric whose weighted imbalance fell most; one that is to be uneven has it rise."""
         before, after = self._deviations(self.before.solution), self._deviations(self.after)
         gains = [
-            weight * (old - new) * (-1 if gathers else 1)
-            for weight, old, new, gathers in zip(
+            weight * (old - new) * (-1 if is_packed else 1)
+            for weight, old, new, is_packed in zip(
                 self.problem.metric_weight, before, after, self.problem.defragmented, strict=True
             )
         ]

@@ -87,13 +87,13 @@ def partitions_to_look_at(state: ClusterState) -> list[PartitionRecord]:
     There are many partitions and few of these, so they are found by their rows.
     """
     table = state.rows
-    crowded = np.zeros(table.room, np.bool_)
+    crowded = np.zeros(table.capacity, np.bool_)
     everywhere = {index for index, service in enumerate(state.services) if service.on_every_node}
     most = [0 if index in everywhere else service.target_replicas for index, service in enumerate(state.services)]
     targets = np.array(most or [0], np.int64)[table.service]
     _mark_crowded(table.sibling, table.used & ~(table.leaving | table.standby), targets, crowded)
     busy = np.flatnonzero(table.used & ((table.node == NOWHERE) | table.upgrading) | crowded)
-    names = {state.row_partition[row] for row in busy.tolist()} | state.told_of_surplus
+    names = {state.row_partition[row] for row in busy.tolist()} | state.reported_surplus
     if everywhere:
         names.update(record.name for record in state.partitions.values() if record.service in everywhere)
     return sorted((state.partitions[name] for name in names), key=attrgetter("number"))

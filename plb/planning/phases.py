@@ -10,32 +10,31 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool
 from plb.evaluation.proposals import FIRST_RULE
-from plb.evaluation.self_checks import compare_with_fresh
+from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import DeactivationIntent
 from plb.model.move import Move, Phase, Reason
 from plb.model.outcome import DomainOutcome, Idle, Proposals
 from plb.model.plan import Energy, Plan
 from plb.model.rules import BUDGETS, Rule
-from plb.planning.audit import Inspection
+from plb.planning.audit import Audit
 from plb.planning.binding_budgets import bounding_budgets
 from plb.planning.dropping import Surplus, drop_surplus, still_surplus
-from plb.planning.immovable import concerned, held_replicas
-from plb.planning.missing_replicas import unplaced_of, wholly_placed
-from plb.planning.move_reasons import Motives
+from plb.planning.immovable import concerned, immovable_replicas
+from plb.planning.missing_replicas import placed_all_or_nothing, unplaced_of
+from plb.planning.move_reasons import MoveReasons
 from plb.planning.problem import NO_BUDGET
 from plb.planning.role_changes import RoleChanges
 from plb.planning.rule_priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
 from plb.planning.service_domains import ServiceDomain
 from plb.planning.standbys import without_replaced_standbys
 from plb.planning.upgrades import Handover
-from plb.search.annealed import Annealed, new_tally
 from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
-from plb.search.extended.extensions import Additions, energy_with
+from plb.search.extended.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
 from plb.search.repair import repair
-from plb.search.result import moves_of, proposals_of
+from plb.search.result import Annealed, moves_of, new_tally, proposals_of
 from plb.search.spread_moves import SPREADING
 from plb.search.streams import stream_of
 from plb.settings.config import Checks
@@ -44,7 +43,7 @@ from plb.state.cluster import ClusterState
 from plb.state.in_build import most_in_build
 
 
-class Run:
+class PhaseRun:
     """The phases of one call, each starting where the one before ended.
 
     Parameters
@@ -57,7 +56,7 @@ class Run:
         Of this call.
     budget
         Of each phase.
-    additions
+    extensions
         What users add, or None.
     """
 
@@ -68,15 +67,15 @@ class Run:
         start: Solution,
         seed: np.random.SeedSequence,
         budget: Budget,
-        additions: Additions | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
         self.state, self.problem, self.budget = state, problem, budget
         self.config = state.config
         self.start = start
         self._described = problem
         self.solution: Solution = start
-        self._additions = additions
-        self._policy = None if additions is None else additions.policy
+        self._extensions = extensions
+        self._policy = None if extensions is None else extensions.policy
         self._seed = seed
         self._reasons: dict[int, Reason] = {}
         self._orders: list[Move] = []
@@ -115,7 +114,7 @@ class Run:
     @property
     def is_anything_movable(self) -> bool:
         """Whether a plan may move any replica that stands."""
-        return bool((self.problem.mendable & (self.solution.node != NOWHERE)).any())
+        return bool((self.problem.repairable & (self.solution.node != NOWHERE)).any())
 
     def limit_moves(self, allowance: int | None) -> int:
         """Let the plan make at most so many moves, None: as the settings say; return how many."""
@@ -123,7 +122,7 @@ class Run:
             self.problem = self.problem._replace(bounded=True, max_moves=min(self.problem.max_moves, allowance))
         return self.problem.max_moves
 
-    def deduct(self, earlier: Sequence[Run]) -> None:
+    def deduct(self, earlier: Sequence[PhaseRun]) -> None:
         """Leave of the budgets of moves, which hold for the whole plan, what other service domains did not use."""
         for run in earlier:
             self._is_cut |= bool(run.solution.counts[MOVES])
@@ -134,7 +133,7 @@ class Run:
 
     def is_anything_broken(self, *, light: bool = False) -> bool:
         """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
-        return bool(self._broken_additions) or bool(self._breaches(rule_masks(self.config, light=light)[0]))
+        return bool(self._broken_extensions) or bool(self._breaches(rule_masks(self.config, light=light)[0]))
 
     def _breaches(self, enforced: int) -> Breaches:
         """Return where enforced constraints are broken now; looked for anew only where something has changed."""
@@ -149,7 +148,9 @@ class Run:
         """Whether some metric calls for balancing, or a term of the user's own might; a policy balances nothing."""
         if self._policy is not None:
             return False
-        return bool(self.config.own_terms) or is_unbalanced(self.problem, self.solution, self.config, self.state.steps)
+        return bool(self.config.extension_terms) or is_unbalanced(
+            self.problem, self.solution, self.config, self.state.quanta
+        )
 
     def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
         """Return the partitions of those services that have a metric out of balance."""
@@ -160,15 +161,15 @@ class Run:
     def _unbalanced_services(self) -> set[int]:
         """The services that have a metric out of balance, by index."""
         described = dict(enumerate(self.state.services))
-        return unbalanced_services(self.problem, self.solution, self.config, self.state.steps, described)
+        return unbalanced_services(self.problem, self.solution, self.config, self.state.quanta, described)
 
     def leave_alone(self, partitions: Iterable[str]) -> None:
         """Let no phase from here on move a replica of these partitions."""
         rows = [row for name in partitions for row in self.state.partition(name).rows]
         if rows:
-            movable, mendable = self.problem.movable.copy(), self.problem.mendable.copy()
-            movable[rows] = mendable[rows] = False
-            self.problem = self.problem._replace(movable=movable, mendable=mendable)
+            movable, repairable = self.problem.movable.copy(), self.problem.repairable.copy()
+            movable[rows] = repairable[rows] = False
+            self.problem = self.problem._replace(movable=movable, repairable=repairable)
 
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
         """Place the missing replicas in `rows`; `with_moves`: others may make room for them."""
@@ -180,13 +181,13 @@ class Run:
             self._problem_of(Phase.PLACEMENT),
             self.solution,
             rows,
-            wholly_placed(self.state, self.problem, rows),
+            placed_all_or_nothing(self.state, self.problem, rows),
             config,
             placement_masks(self.config),
             self._seed_of(Phase.PLACEMENT),
             self.budget.within(config.placement_search_timeout),
             with_moves=with_moves,
-            additions=self._additions,
+            extensions=self._extensions,
         )
         self._take(Phase.PLACEMENT, result, None)
 
@@ -205,7 +206,7 @@ class Run:
         dropped: list[int] = []
         for mask in rule_masks(self.config):
             rows = drop_surplus(
-                self.problem, solution, left, mask, self.state.rows.moving, self._stays, self._additions
+                self.problem, solution, left, mask, self.state.rows.moving, self._stays, self._extensions
             )
             left, dropped = still_surplus(left, rows), dropped + rows
             if rows and self.config.one_action_per_refresh:
@@ -214,7 +215,7 @@ class Run:
         self._check("drop")
         self._phases.append(Phase.PLACEMENT)
         for surplus in surpluses:
-            numbers = {"replicas": len(surplus.rows), "wanted": len(surplus.rows) - surplus.count}
+            numbers = {"replicas": len(surplus.rows), "requested": len(surplus.rows) - surplus.count}
             reason = Reason(Phase.PLACEMENT, "surplus", numbers=numbers)
             self._reasons.update({row: reason for row in dropped if row in surplus.rows})
 
@@ -222,7 +223,7 @@ class Run:
         """Let primaries hand over their roles for an upgrade; what cannot be is said by a move that changes nothing."""
         if not handovers:
             return
-        changes = RoleChanges(self.state, self.problem, self.solution, self._tally, self._additions)
+        changes = RoleChanges(self.state, self.problem, self.solution, self._tally, self._extensions)
         for handover in handovers:
             changes.make(handover)
         self.problem, self.solution = changes.problem, changes.solution
@@ -244,15 +245,15 @@ class Run:
         passed_over = SPREADING if light else 0
         masks = rule_masks(self.config)
         breaches = self._breaches(masks[0] & ~passed_over)
-        if not breaches and not self._broken_additions:
+        if not breaches and not self._broken_extensions:
             self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
             return
         problem = self._problem_of(Phase.REPAIR)
         budget = self.budget.within(self.config.constraint_check_search_timeout)
         seed = self._seed_of(Phase.REPAIR)
-        result = repair(problem, self.solution, self.config, masks, seed, budget, passed_over, self._additions)
+        result = repair(problem, self.solution, self.config, masks, seed, budget, passed_over, self._extensions)
         self._take(Phase.REPAIR, result, breaches)
-        self._bounding.update(bounding_budgets(problem, self.solution, masks, passed_over, self._broken_additions))
+        self._bounding.update(bounding_budgets(problem, self.solution, masks, passed_over, self._broken_extensions))
 
     def balance(self, *, slow: bool = False) -> None:
         """Balance, if a metric is out of balance, and keep the result if it wins enough; `slow`: cool slowly."""
@@ -265,13 +266,13 @@ class Run:
             rate, timeout = config.slow_balancing_temperature_decay_rate, config.slow_balancing_search_timeout
             config = attrs.evolve(config, fast_balancing_temperature_decay_rate=rate)
         seed, problem = self._seed_of(Phase.BALANCING), self._problem_of(Phase.BALANCING)
-        apart = config.one_action_per_refresh and not config.own_terms
+        apart = config.one_action_per_refresh and not config.extension_terms
         services = self._unbalanced_services if apart else None
-        uneven = uneven_metrics(problem, self.solution, self.config, self.state.steps)
+        uneven = uneven_metrics(problem, self.solution, self.config, self.state.quanta)
         problem = problem._replace(uneven=uneven)
         variants = balancing_variants(self.config, slow=slow)
         within = self.budget.within(timeout)
-        result = balance(problem, self.solution, config, variants, seed, within, services, self._additions)
+        result = balance(problem, self.solution, config, variants, seed, within, services, self._extensions)
         if result.energy >= before - self.config.score_improvement_threshold:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
         limit = most_displaced(self.problem, self.solution, self.config)
@@ -297,9 +298,9 @@ class Run:
         outcome, placing = self._outcome(domain, action), self._problem_of(Phase.PLACEMENT)
         return Plan(
             moves=(*self._orders, *moves_of(self.state, self.problem, self.solution, self._reasons)),
-            energy_before=energy_with(self._additions, self._described, self.start),
+            energy_before=energy_with(self._extensions, self._described, self.start),
             energy_after=self._energy(without_replaced_standbys(self.problem, self.solution)),
-            unplaced=tuple(unplaced_of(self._inspection(self.solution, placing), missing, self._additions)),
+            unplaced=tuple(unplaced_of(self._audit(self.solution, placing), missing, self._extensions)),
             end_reason=outcome.end_reason,
             phases=outcome.phases,
             proposals=outcome.proposals,
@@ -314,7 +315,7 @@ class Run:
             *concerned(self.state, domain),
             phases=phases,
             idle={phase: why for phase, why in self._idle.items() if phase not in phases},
-            held=held_replicas(self.state, self.problem, domain),
+            immovable=immovable_replicas(self.state, self.problem, domain),
             end_reason=self._end.value,
             proposals=self._proposals if phases else Proposals(),
             bound_by=tuple(
@@ -327,58 +328,58 @@ class Run:
     def _proposals(self) -> Proposals:
         """What became of the proposals, over all phases."""
         found = proposals_of(self._tally)
-        return found if self._additions is None else found + self._additions.proposals
+        return found if self._extensions is None else found + self._extensions.proposals
 
     def _energy(self, solution: Solution) -> Energy:
-        return energy_with(self._additions, self.problem, solution)
+        return energy_with(self._extensions, self.problem, solution)
 
     @property
-    def _broken_additions(self) -> Mapping[int, str]:
+    def _broken_extensions(self) -> Mapping[int, str]:
         """The rows that break a constraint of the user's own, each with its name."""
-        additions = self._additions
-        if additions is None or not additions.constraints:
+        extensions = self._extensions
+        if extensions is None or not extensions.constraints:
             return {}
-        return additions.broken(additions.configuration(self.problem, self.solution))
+        return extensions.broken(extensions.configuration(self.problem, self.solution))
 
     def _problem_of(self, phase: Phase) -> Problem:
         """Return the problem as a phase sees it: with its limits on replicas in build.
 
         A constraint check may move replicas that balancing may not, and use room at once that replicas leave in the
-        same plan (semantics.md section 4, movable replica and capacity).
+        same plan (docs/service-fabric.md, Movable replicas and Capacity).
         """
         problem = self.problem
         if problem.throttles:
             problem = problem._replace(most_in_build=most_in_build(self.state, phase))
         if phase is Phase.REPAIR:
-            problem = problem._replace(counts_departed=False, movable=problem.mendable)
+            problem = problem._replace(counts_departed=False, movable=problem.repairable)
         return problem
 
     def _take(self, phase: Phase, result: Annealed, breaches: Breaches | None) -> None:
         """Go on from the result of a phase, and note why each row moved."""
-        before, broken = self.solution, self._broken_additions
+        before, broken = self.solution, self._broken_extensions
         self.solution, self._end = result.solution, result.end_reason
         self._check(phase.value)
         self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally
         self._phases.append(phase)
         moved = (self.solution.node != before.node) & (self.solution.node != NOWHERE)
-        inspection = self._inspection(before, self.problem)
-        motives = Motives(phase, inspection, self.solution, breaches, self._additions)
+        audit = self._audit(before, self.problem)
+        move_reasons = MoveReasons(phase, audit, self.solution, breaches, self._extensions)
         for row in np.flatnonzero(moved).tolist():
             if row in self._reasons:
                 continue
             if row in broken:
                 self._reasons[row] = Reason(phase, broken[row], self.state.nodes[before.node[row]].name)
             else:
-                self._reasons[row] = motives.of(row)
+                self._reasons[row] = move_reasons.of(row)
 
     def _check(self, moment: str) -> None:
         """Compare the sums with those computed from scratch, where the settings ask for that."""
         if self.config.checks is not Checks.OFF:
-            compare_with_fresh(self.problem, self.solution, moment)
+            compare_with_scratch(self.problem, self.solution, moment)
 
-    def _inspection(self, solution: Solution, problem: Problem) -> Inspection:
-        return Inspection(self.state, problem, solution, self._priorities)
+    def _audit(self, solution: Solution, problem: Problem) -> Audit:
+        return Audit(self.state, problem, solution, self._priorities)
 
     @cached_property
     def _priorities(self) -> Mapping[Rule, int]:

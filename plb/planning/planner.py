@@ -19,28 +19,28 @@ from plb.model.move import Phase
 from plb.model.outcome import DomainOutcome, Idle, Proposals
 from plb.model.plan import Plan, merged
 from plb.model.violations import Violation
-from plb.planning.audit import Inspection
-from plb.planning.fixed_point import Occasion, Rest
+from plb.planning.audit import Audit
+from plb.planning.fixed_point import FixedPoint, Occasion
 from plb.planning.immovable import concerned
 from plb.planning.pending_work import Work, WorkToPlace
-from plb.planning.phases import Run
+from plb.planning.phases import PhaseRun
 from plb.planning.problem import build_problem, start_solution
 from plb.planning.refresh import PHASES, Refresh
 from plb.planning.rule_priorities import rule_priorities
 from plb.planning.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
 from plb.planning.service_domains import ServiceDomain, service_domains
 from plb.planning.service_tables import ServiceTables, build_tables, tables_version
-from plb.planning.what_if import Survey
-from plb.registry import own_policy
+from plb.planning.what_if import WhatIf
+from plb.registry import extension_policy
 from plb.risk.demand import DemandHistory
 from plb.risk.estimators import MonteCarlo, estimator_of, samples_kept
 from plb.search.budget import Budget
-from plb.search.extended.extensions import Additions, additions_of
+from plb.search.extended.extensions import Extensions, extensions_of
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster import ClusterState
-from plb.state.demand_forecast import Outlook
-from plb.state.observed_forecast import ObservedOutlook
+from plb.state.demand_forecast import DemandForecast
+from plb.state.observed_forecast import ObservedDemandForecast
 from plb.state.role_slots import fill_every_node, slots_of
 from plb.state.topology import Topology, build_topology, topology_version
 from plb.validation import check_number
@@ -74,12 +74,12 @@ class Planner:
         self.state = state
         self.seed = seed
         self._history = history
-        self.outlook = _outlook(state.config, history, seed)
+        self.demand_forecast = _demand_forecast(state.config, history, seed)
         self.scheduler = Scheduler(state.config)
         self.batch = DomainRecord()
         self.now = 0.0
         self.searches = 0
-        self._rest = Rest()
+        self._fixed_point = FixedPoint()
         self._policy = _policy_of(state.config)
         self._sums = KeptPeakSums()
         self._topology: Topology | None = None
@@ -101,12 +101,12 @@ class Planner:
 
     def problem(self, now: float, domain: ServiceDomain | None = None) -> Problem:
         """Return the arrays of a search over a domain, or over all services."""
-        self.outlook.update(self.state, now)
-        return build_problem(self.state, self.topology(), self.outlook, self._service_tables(domain))
+        self.demand_forecast.update(self.state, now)
+        return build_problem(self.state, self.topology(), self.demand_forecast, self._service_tables(domain))
 
     def start(self, problem: Problem) -> Solution:
         """Return the solution in which every replica stands where it stands now, for the arrays that `problem` gave."""
-        return start_solution(problem, self._sums.update(problem, self.outlook.take_changed()))
+        return start_solution(problem, self._sums.update(problem, self.demand_forecast.take_changed()))
 
     def _service_tables(self, domain: ServiceDomain | None) -> ServiceTables:
         topology = self.topology()
@@ -135,11 +135,11 @@ class Planner:
             return ()
         problem = self.problem(self.now)
         solution = self.start(problem)
-        inspection = Inspection(self.state, problem, solution, rule_priorities(self.state.config))
-        additions = self._additions(self.now)
-        pairs = additions.broken_by_name(additions.configuration(problem, solution)) if additions is not None else ()
-        own = (inspection.broken(name, row) for name, row in pairs)
-        return (*inspection.overloads(), *inspection.breaches(up_to=2 if soft else 0), *own)
+        audit = Audit(self.state, problem, solution, rule_priorities(self.state.config))
+        extensions = self._extensions(self.now)
+        pairs = extensions.broken_by_name(extensions.configuration(problem, solution)) if extensions is not None else ()
+        of_extensions = (audit.broken(name, row) for name, row in pairs)
+        return (*audit.overloads(), *audit.breaches(up_to=2 if soft else 0), *of_extensions)
 
     def violation_probabilities(self, at: float, partition: str | None) -> Float:
         """Return how likely each node is to run into a violation, (N,), perhaps with a missing replica of a partition.
@@ -167,36 +167,36 @@ class Planner:
         everywhere = state.services[record.service].on_every_node
         rows = [row for row in slots_of(state, record) if not (everywhere and state.rows.node[row] == NOWHERE)]
         # what is drawn for this time, or by now, is not to be seen by later plans
-        outlook = deepcopy(self.outlook)
-        outlook.update(state, at)
+        demand_forecast = deepcopy(self.demand_forecast)
+        demand_forecast.update(state, at)
         domain = next(one for one in self.domains() if one is None or record.service in one.services)
-        problem = build_problem(state, self.topology(), outlook, self._service_tables(domain))
-        survey = Survey(state, problem, start_solution(problem), self._additions(at))
-        return tuple(survey.of(row) for row in rows)
+        problem = build_problem(state, self.topology(), demand_forecast, self._service_tables(domain))
+        what_if = WhatIf(state, problem, start_solution(problem), self._extensions(at))
+        return tuple(what_if.of(row) for row in rows)
 
     def fill_every_node(self) -> None:
         """Bring the slots of services on every node in step with the nodes that there are."""
         if any(service.on_every_node for service in self.state.services):
             fill_every_node(self.state, self.topology())
 
-    def search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[Run]) -> Run:
+    def search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[PhaseRun]) -> PhaseRun:
         """Return the search of a domain at its start; `earlier` are those of other domains for the same plan."""
         if not self.state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
         problem = self.problem(at, domain)
-        run = Run(self.state, problem, self.start(problem), seed, budget, self._additions(at))
+        run = PhaseRun(self.state, problem, self.start(problem), seed, budget, self._extensions(at))
         run.deduct(earlier)
         self.now, self.searches = at, self.searches + 1
         return run
 
-    def _additions(self, at: float) -> Additions | None:
-        return additions_of(self.state, self._policy, at, self.outlook.history)
+    def _extensions(self, at: float) -> Extensions | None:
+        return extensions_of(self.state, self._policy, at, self.demand_forecast.history)
 
     def configure(self, config: PlbConfig) -> None:
         """Replace the settings; demand is sampled anew where they change how, and another policy begins afresh."""
         if _sampling(config) != _sampling(self.state.config):
-            self.outlook = _outlook(config, self._history, self.seed)
+            self.demand_forecast = _demand_forecast(config, self._history, self.seed)
             self.state.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
         before = self.state.config
         if (config.policy, config.policy_options) != (before.policy, before.policy_options):
@@ -237,7 +237,7 @@ class Planner:
         """
         self.fill_every_node()
         work = WorkToPlace(self.state, names)
-        runs: list[Run] = []
+        runs: list[PhaseRun] = []
         plans = []
         for domain in self.domains():
             run = self.search(domain, at, budget, runs)
@@ -245,9 +245,9 @@ class Planner:
             if Phase.PLACEMENT in phases:
                 _place(run, todo)
             if Phase.REPAIR in phases:
-                self._rest.search(Phase.REPAIR, run, occasion)
+                self._fixed_point.search(Phase.REPAIR, run, occasion)
             if Phase.BALANCING in phases and not run.changed:
-                self._rest.search(Phase.BALANCING, run, occasion)
+                self._fixed_point.search(Phase.BALANCING, run, occasion)
             elif Phase.BALANCING in phases:
                 run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
             for phase in Phase:
@@ -267,7 +267,7 @@ class Planner:
         """Run one action at most for each service domain."""
         self.fill_every_node()
         work, plans, skipped, actions = WorkToPlace(self.state, None), [], [], {}
-        runs: list[Run] = []
+        runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
         for domain in self.service_domains():
             record = self.scheduler.record(domain.key, at)
@@ -301,14 +301,14 @@ class Planner:
             *concerned(self.state, domain),
             phases=(),
             idle=dict.fromkeys(Phase, Idle.UNDER_WAY),
-            held={},
+            immovable={},
             end_reason="nothing to do",
             proposals=Proposals(),
             action=Action.SKIPPED.value,
         )
 
 
-def _place(run: Run, work: Work) -> None:
+def _place(run: PhaseRun, work: Work) -> None:
     """Hand roles over, drop what there is too much of and place what is missing, or note that there is nothing."""
     run.hand_over(work.handovers)
     run.drop(work.surpluses)
@@ -320,7 +320,7 @@ def _place(run: Run, work: Work) -> None:
 
 def _policy_of(config: PlbConfig) -> PlacementPolicy | None:
     """Return a new copy of the policy that the settings name."""
-    return own_policy(config.policy, config.policy_options)
+    return extension_policy(config.policy, config.policy_options)
 
 
 def _sampling(config: PlbConfig) -> tuple[object, ...]:
@@ -329,9 +329,11 @@ def _sampling(config: PlbConfig) -> tuple[object, ...]:
     return config.estimator, config.repetitions, config.replay, config.reads_probabilities, trends
 
 
-def _outlook(config: PlbConfig, history: DemandHistory | None, seed: int) -> Outlook | ObservedOutlook:
+def _demand_forecast(
+    config: PlbConfig, history: DemandHistory | None, seed: int
+) -> DemandForecast | ObservedDemandForecast:
     """Return what tells the engine what replicas will demand."""
     estimator = estimator_of(config.estimator)
     if isinstance(estimator, MonteCarlo) or not config.reads_probabilities:
-        return Outlook(config, history, seed)
-    return ObservedOutlook(config, estimator)
+        return DemandForecast(config, history, seed)
+    return ObservedDemandForecast(config, estimator)

@@ -11,7 +11,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.constraints.range import LARGEST_SUM
 from plb.energy.aggregates import PeakSums
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.score import weights_of
 from plb.errors import InvalidValueError
 from plb.planning.load_counting import counting, load_by_node, standing_load
@@ -19,10 +19,10 @@ from plb.planning.replica_arrays import affinities, arrays_of_replicas, costs_of
 from plb.planning.service_tables import ServiceTables
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster import ClusterState
-from plb.state.demand_forecast import Outlook
+from plb.state.demand_forecast import DemandForecast
 from plb.state.in_build import replicas_in_build
-from plb.state.observed_forecast import ObservedOutlook
-from plb.state.packing import gathers
+from plb.state.observed_forecast import ObservedDemandForecast
+from plb.state.packing import is_packed
 from plb.state.topology import Topology
 
 NO_BUDGET = 2**31
@@ -30,7 +30,10 @@ NO_BUDGET = 2**31
 
 
 def build_problem(
-    state: ClusterState, topology: Topology, outlook: Outlook | ObservedOutlook, tables: ServiceTables
+    state: ClusterState,
+    topology: Topology,
+    demand_forecast: DemandForecast | ObservedDemandForecast,
+    tables: ServiceTables,
 ) -> Problem:
     """Return the arrays of a search over the present state; most are views of the state's own.
 
@@ -38,7 +41,7 @@ def build_problem(
     ----------
     topology
         What follows from the nodes.
-    outlook
+    demand_forecast
         What every row is expected to demand.
     tables
         What follows from the services that are searched.
@@ -51,15 +54,15 @@ def build_problem(
         **_nodes(state, topology, tables),
         **arrays_of_replicas(state, topology, tables.each, member),
         **affinities(state, tables.each),
-        peak=outlook.peak,
-        peak_ceiling=outlook.peak_ceiling,
-        judges=outlook.judges,
-        variance_unit=outlook.variance_unit,
-        **outlook.futures(state),
-        **_energy(state, topology, outlook, int(np.count_nonzero(member & ~table.leaving))),
+        peak=demand_forecast.peak,
+        peak_ceiling=demand_forecast.peak_ceiling,
+        estimator_rows=demand_forecast.estimator_rows,
+        variance_unit=demand_forecast.variance_unit,
+        **demand_forecast.futures(state),
+        **_energy(state, topology, demand_forecast, int(np.count_nonzero(member & ~table.leaving))),
         metric_weight=tables.metric_weight,
         **local_domains(state, topology, tables.services),
-        guided=False,
+        biased=False,
         **tables.groups,
         **costs_of_moves(state, tables.each),
         **_budgets(state),
@@ -100,30 +103,30 @@ def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> di
         "siblings": topology.siblings,
         "most_in_domain": tables.most_in_domain,
         "domain_rule": topology.domain_rule,
-        "suits": topology.suits,
+        "feasibility_classes": topology.feasibility_classes,
         "upgraded": topology.upgraded,
         "chains": state.config.allow_chained_moves,
     }
 
 
 def _energy(
-    state: ClusterState, topology: Topology, outlook: Outlook | ObservedOutlook, replicas: int
+    state: ClusterState, topology: Topology, demand_forecast: DemandForecast | ObservedDemandForecast, replicas: int
 ) -> dict[str, Any]:
     """Return what `Problem` says of the energy, for so many replicas: weights, and how loads are counted."""
     config = state.config
     by_percentage, coarseness = counting(state, topology)
     plain_spread = (
         config.local_domain_weight == 0.0
-        and not any(gathers(metric) for metric in config.metrics)
+        and not any(is_packed(metric) for metric in config.metrics)
         and not (by_percentage.any() or coarseness.any())
     )
     return {
         "weights": weights_of(
             config,
             replicas=replicas,
-            repetitions=outlook.units,
+            repetitions=demand_forecast.units,
             plain_spread=plain_spread,
-            sampled=not len(outlook.judges),
+            sampled=not len(demand_forecast.estimator_rows),
         ),
         "by_percentage": by_percentage,
         "coarseness": coarseness,
@@ -160,16 +163,16 @@ def start_solution(problem: Problem, sums: PeakSums | None = None) -> Solution:
     InvalidValueError
         If the peaks of a node could leave their 32 bits.
     """
-    solution = fresh_solution(problem, problem.origin.copy(), sums)
+    solution = solution_from_scratch(problem, problem.origin.copy(), sums)
     _check_range(solution)
     return solution
 
 
 def _check_range(solution: Solution) -> None:
-    """Refuse peaks whose sums could overflow (design section 14)."""
+    """Refuse peaks whose sums could overflow (docs/constraints/range.md)."""
     if (highest_sum := int(solution.ceiling.max(initial=0))) > LARGEST_SUM:
-        allowed = f"at most {LARGEST_SUM}: give a coarser Metric(step=...)"
-        raise InvalidValueError("expected demand", "peaks of one node in steps", highest_sum, allowed)
+        allowed = f"at most {LARGEST_SUM}: give a coarser Metric(quantum=...)"
+        raise InvalidValueError("expected demand", "peaks of one node in quanta", highest_sum, allowed)
 
 
 def _move_limit(state: ClusterState, topology: Topology) -> Int:
@@ -180,7 +183,7 @@ def _move_limit(state: ClusterState, topology: Topology) -> Int:
 
 
 def local_domains(state: ClusterState, topology: Topology, services: Iterable[int]) -> dict[str, Any]:
-    """Return what `Problem` says of local load-balancing domains (semantics.md section 2).
+    """Return what `Problem` says of local load-balancing domains (docs/service-fabric.md, Score).
 
     One for each service with at least two partitions and some weight, with that service's own weights.
     """
@@ -192,11 +195,13 @@ def local_domains(state: ClusterState, topology: Topology, services: Iterable[in
         partitions = Counter(record.service for record in state.partitions.values())
         for service in services:
             given = state.services[service].metrics
-            own = [metric.weight if given is None else given.get(metric.name, 0.0) for metric in config.metrics]
-            if partitions[service] >= 2 and sum(own) > 0.0:
+            of_service = [metric.weight if given is None else given.get(metric.name, 0.0) for metric in config.metrics]
+            if partitions[service] >= 2 and sum(of_service) > 0.0:
                 local_of[service] = len(weights)
-                weights.append(own)
-                counted.append(topology.counted & topology.suits[state.service_suit[service]])
+                weights.append(of_service)
+                counted.append(
+                    topology.counted & topology.feasibility_classes[state.service_feasibility_class[service]]
+                )
     nodes = np.array(counted, np.bool_).reshape(len(weights), len(topology.counted))
     return {
         "local_of": local_of,

@@ -71,10 +71,10 @@ def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica,
 
 def loads_of_nodes(state: ClusterState) -> dict[str, dict[str, float]]:
     """Return the load of every node by metric, in user units; departing replicas do not count."""
-    steps, load = state.steps, standing_load(state)
+    quanta, load = state.quanta, standing_load(state)
     names = state.config.metric_names
     return {
-        node.name: {name: steps.to_user(name, int(load[index, metric])) for metric, name in enumerate(names)}
+        node.name: {name: quanta.to_user(name, int(load[index, metric])) for metric, name in enumerate(names)}
         for index, node in enumerate(state.nodes)
     }
 

@@ -1,4 +1,4 @@
-"""A refresh of one service domain: the action that is due, and its search (semantics.md section 3)."""
+"""A refresh of one service domain: the action that is due, and its search (docs/service-fabric.md, Phases)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import attrs
 from plb.model.move import Phase
 from plb.model.outcome import Idle
 from plb.planning.pending_work import Work
-from plb.planning.phases import Run
+from plb.planning.phases import PhaseRun
 from plb.planning.scheduler import Action, DomainRecord, Scheduler, Stage
 from plb.planning.service_domains import ServiceDomain
 
@@ -44,7 +44,7 @@ class Refresh:
     scheduler: Scheduler
     record: DomainRecord
     domain: ServiceDomain
-    run: Run
+    run: PhaseRun
     work: Work
     state_version: object
     load_version: object
@@ -109,7 +109,7 @@ class Refresh:
         if self.scheduler.is_held_back(self.domain.services, self.now):
             return self._idle(Stage.BALANCING, Idle.NODE_EVENT)
         version = (self.state_version, self.load_version)
-        if self.record.at_rest == version:
+        if self.record.at_fixed_point == version:
             return self._idle(Stage.BALANCING, Idle.UNCHANGED)
         if not self.run.is_unbalanced:
             return self._idle(Stage.BALANCING, Idle.BALANCED)
@@ -119,7 +119,7 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.THROTTLED)
         slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
         self.run.balance(slow=slow)
-        self.record.at_rest = None if self.run.changed else version
+        self.record.at_fixed_point = None if self.run.changed else version
         return Action.BALANCING
 
     def _are_too_many_throttled(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int, Int8, Int32
-from plb.constraints.affinity import FOLLOWS, FREE, STRANDED
+from plb.constraints.affinity import AFFINITY_CHILD, FREE, STRANDED
 from plb.model import Role
 from plb.planning.service_tables import EachService, move_cost_values
 from plb.settings.config import PlbConfig
@@ -28,18 +28,20 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachServic
         (M,) whether a replica is one of those that are searched.
     """
     table = state.rows
-    suit = each.suit[table.service]
-    held = table.leaving | table.standby | table.still | table.pinned | table.upgrading | (table.arriving != NOWHERE)
-    free = member & ~held
+    feasibility_class = each.feasibility_class[table.service]
+    immovable = (
+        table.leaving | table.standby | table.still | table.pinned | table.upgrading | (table.arriving != NOWHERE)
+    )
+    free = member & ~immovable
     if each.blocked is not None:
-        free &= ~each.blocked[suit, table.node]
+        free &= ~each.blocked[feasibility_class, table.node]
     return {
         "load": table.load,
         "sibling": table.sibling,
         "role": table.role,
         "leaving": table.leaving,
         "service": table.service.astype(np.int32),
-        "suit": _suits_by_role(state, suit),
+        "feasibility_class": _feasibility_classes_by_role(state, feasibility_class),
         "kind": _kinds(state, each),
         "prefers_siblings": (prefers := _prefers_siblings(state, each)),
         "preferring": bool(prefers.any()),
@@ -48,7 +50,7 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachServic
         "standby": table.standby,
         "standbys": int(np.count_nonzero(table.standby)),
         "movable": free & _with_nowhere(topology.counted)[table.node],
-        "mendable": free & _with_nowhere(topology.watched)[table.node],
+        "repairable": free & _with_nowhere(topology.watched)[table.node],
         "origin": table.node.copy(),
     }
 
@@ -56,7 +58,7 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachServic
 def costs_of_moves(state: ClusterState, each: EachService) -> dict[str, Any]:
     """Return what `Problem` says of the costs of moves, in tenths of a move."""
     config = state.config
-    tenths = np.full(state.rows.room, TENTHS, np.int64)
+    tenths = np.full(state.rows.capacity, TENTHS, np.int64)
     reported = config.use_move_cost_reports
     return {
         "move_cost": _move_costs(state, each) if reported else tenths,
@@ -67,11 +69,11 @@ def costs_of_moves(state: ClusterState, each: EachService) -> dict[str, Any]:
 
 
 def affinities(state: ClusterState, each: EachService) -> dict[str, Any]:
-    """Return what `Problem` says of children and their parents (semantics.md section 4, affinity)."""
+    """Return what `Problem` says of children and their parents (docs/service-fabric.md, Affinity)."""
     found = {"related": each.related, "parents_move": _share_with_parents(state.config)}
     if not each.related:
-        return found | _without_parents(state.rows.room)
-    found |= {name: array.copy() for name, array in _without_parents(state.rows.room).items()}
+        return found | _without_parents(state.rows.capacity)
+    found |= {name: array.copy() for name, array in _without_parents(state.rows.capacity).items()}
     partitions: dict[int, list[PartitionRecord]] = {}
     for record in state.partitions.values():
         partitions.setdefault(record.service, []).append(record)
@@ -84,15 +86,15 @@ def affinities(state: ClusterState, each: EachService) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _without_parents(room: int) -> dict[str, Any]:
+def _without_parents(capacity: int) -> dict[str, Any]:
     """Return the arrays of `affinities`, (M,) each, where nobody has a parent."""
     return {
-        "parent_row": np.full(room, NOWHERE),
-        "first_child": np.full(room, NOWHERE),
-        "next_child": np.full(room, NOWHERE),
-        "affinity": np.zeros(room, np.int64),
-        "aligned": np.zeros(room, np.bool_),
-        "loose": np.zeros(room, np.bool_),
+        "parent_row": np.full(capacity, NOWHERE),
+        "first_child": np.full(capacity, NOWHERE),
+        "next_child": np.full(capacity, NOWHERE),
+        "affinity": np.zeros(capacity, np.int64),
+        "aligned": np.zeros(capacity, np.bool_),
+        "loose": np.zeros(capacity, np.bool_),
     }
 
 
@@ -122,7 +124,7 @@ def _tie(state: ClusterState, found: dict[str, Any], record: PartitionRecord, pa
     if not state.config.place_child_without_parent and (state.rows.node[above] == NOWHERE).all():
         found["affinity"][rows] = STRANDED
         return
-    found["affinity"][rows], found["parent_row"][rows] = FOLLOWS, above[0]
+    found["affinity"][rows], found["parent_row"][rows] = AFFINITY_CHILD, above[0]
     found["next_child"][rows] = found["first_child"][above[0]]
     found["first_child"][above] = rows[0]
     found["aligned"][rows] = service.aligned
@@ -135,13 +137,15 @@ def _with_nowhere(nodes: Bool) -> Bool:
     return np.append(nodes, True)
 
 
-def _suits_by_role(state: ClusterState, suit: Int32) -> Int32:
-    """Return `Problem.suit`, (M,), from what each row's service asks: primaries may ask for more than the others."""
-    if not any(of.expression.binds_primary_only for of in state.suits):
-        return suit
-    binds = np.array([of.expression.binds_primary_only for of in state.suits], np.bool_)
-    above = np.int32(len(state.suits))
-    return np.where(binds[suit] & (state.rows.role == Role.PRIMARY), suit + above, suit)
+def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32) -> Int32:
+    """Return `Problem.feasibility_class`, (M,), from what each row's service asks; primaries may ask for more."""
+    if not any(of.expression.binds_primary_only for of in state.feasibility_classes):
+        return feasibility_class
+    binds = np.array([of.expression.binds_primary_only for of in state.feasibility_classes], np.bool_)
+    above = np.int32(len(state.feasibility_classes))
+    return np.where(
+        binds[feasibility_class] & (state.rows.role == Role.PRIMARY), feasibility_class + above, feasibility_class
+    )
 
 
 def _kinds(state: ClusterState, each: EachService) -> Int8:
@@ -163,10 +167,12 @@ def _prefers_siblings(state: ClusterState, each: EachService) -> Bool:
     """
     table, config = state.rows, state.config
     if config.preferred_location_constraint_priority < 0:
-        return np.zeros(table.room, np.bool_)
+        return np.zeros(table.capacity, np.bool_)
     somewhere = ~each.everywhere[table.service]
     stands = table.node != NOWHERE
-    prefers: Bool = stands & somewhere if config.prefer_existing_replica_locations else np.zeros(table.room, np.bool_)
+    prefers: Bool = (
+        stands & somewhere if config.prefer_existing_replica_locations else np.zeros(table.capacity, np.bool_)
+    )
     if state.upgraded_domains and config.prefer_upgraded_uds:
         prefers |= ~stands & somewhere
     for row in np.flatnonzero(table.standby).tolist():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.rules import Rule
 from plb.planning.rule_priorities import rule_masks
 from plb.planning.upgrades import Handover, HandoverEnd, hand_over, promoted
-from plb.search.extended.extensions import Additions
+from plb.search.extended.extensions import Extensions
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster import ClusterState
 from plb.state.role_slots import load_of_next_primary, may_change_role
@@ -26,7 +26,7 @@ class RoleChanges:
         The cluster, its arrays, and where replicas stand; none of them is changed.
     tally
         Counts of what became of proposals; changed.
-    additions
+    extensions
         With the constraints of the user's own; None: there are none.
 
     Attributes
@@ -44,11 +44,11 @@ class RoleChanges:
     """
 
     def __init__(
-        self, state: ClusterState, problem: Problem, solution: Solution, tally: Int, additions: Additions | None
+        self, state: ClusterState, problem: Problem, solution: Solution, tally: Int, extensions: Extensions | None
     ) -> None:
         config = state.config
         self.state, self.problem, self.solution, self._tally = state, problem, solution.copy(), tally
-        self._additions = additions
+        self._extensions = extensions
         self.orders: list[Move] = []
         self.reasons: dict[int, Reason] = {}
         self._able = may_change_role(state)
@@ -75,7 +75,7 @@ class RoleChanges:
             self._able,
             self._tally,
             together=self._together,
-            additions=self._additions,
+            extensions=self._extensions,
         )
         if end is HandoverEnd.IMPOSSIBLE:
             self._order(MoveKind.VOID, handover, handover.primary)
@@ -87,34 +87,36 @@ class RoleChanges:
         state = self.state
         record = state.partition(handover.partition)
         load = load_of_next_primary(state, record)
-        suit = state.service_suit[record.service]
-        if len(self.problem.suits) > len(state.suits):
-            suit += len(state.suits)  # primaries ask for more than the others
-        able = [row for row in handover.takers if self._allows(row, load, suit)]
+        feasibility_class = state.service_feasibility_class[record.service]
+        if len(self.problem.feasibility_classes) > len(state.feasibility_classes):
+            feasibility_class += len(state.feasibility_classes)  # primaries ask for more than the others
+        able = [row for row in handover.takers if self._allows(row, load, feasibility_class)]
         growth = {row: load - self.problem.load[row] for row in able}
-        row = promoted(self.problem, self.solution, growth, suit, relaxed=self._relaxed)
+        row = promoted(self.problem, self.solution, growth, feasibility_class, relaxed=self._relaxed)
         if row == NOWHERE:
             self._order(MoveKind.VOID, handover, handover.takers[0])
             return
         self._order(MoveKind.PROMOTE, handover, row)
         self.reasons[row] = self._reason(handover)
-        self.problem = self._with_primary(row, load, suit)
-        self.solution = fresh_solution(self.problem, self.solution.node)
+        self.problem = self._with_primary(row, load, feasibility_class)
+        self.solution = solution_from_scratch(self.problem, self.solution.node)
 
-    def _allows(self, row: int, load: Int, suit: int) -> bool:
-        """Tell whether no constraint of the user's own refuses that `row` becomes a primary."""
-        if self._additions is None or not self._additions.constraints:
+    def _allows(self, row: int, load: Int, feasibility_class: int) -> bool:
+        """Return whether no constraint of the user's own refuses that `row` becomes a primary."""
+        if self._extensions is None or not self._extensions.constraints:
             return True
-        return self._additions.allows_promotion(self.problem, self._with_primary(row, load, suit), self.solution, row)
+        return self._extensions.allows_promotion(
+            self.problem, self._with_primary(row, load, feasibility_class), self.solution, row
+        )
 
-    def _with_primary(self, row: int, load: Int, suit: int) -> Problem:
+    def _with_primary(self, row: int, load: Int, feasibility_class: int) -> Problem:
         """Return the problem with `row` as a primary; room that a smaller load leaves is kept."""
         problem, node = self.problem, self.solution.node[row]
-        role, loads, suits = problem.role.copy(), problem.load.copy(), problem.suit.copy()
+        role, loads, feasibility_classes = problem.role.copy(), problem.load.copy(), problem.feasibility_class.copy()
         kept = problem.leaving_load.copy()
         kept[node] += np.maximum(0, loads[row] - load)
-        role[row], loads[row], suits[row] = Role.PRIMARY, load, suit
-        return problem._replace(role=role, load=loads, suit=suits, leaving_load=kept)
+        role[row], loads[row], feasibility_classes[row] = Role.PRIMARY, load, feasibility_class
+        return problem._replace(role=role, load=loads, feasibility_class=feasibility_classes, leaving_load=kept)
 
     def _order(self, kind: MoveKind, handover: Handover, row: int) -> None:
         """Order what changes a role, or nothing, but no node."""

@@ -1,6 +1,6 @@
 """What a search enforces by the settings: the priorities of rules, and what is given up from one attempt to the next.
 
-See semantics.md section 4, priorities, and section 6.
+See docs/service-fabric.md, Constraint priorities.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ def placement_masks(config: PlbConfig) -> list[int]:
 
 
 def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
-    """Return what balancing tries side by side (semantics.md section 6, balancing).
+    """Return what balancing tries side by side (docs/service-fabric.md, Balancing).
 
     While preferred locations are enforced, nothing but swaps of roles is possible; a search without what is only wished
     for, and one with nothing but swaps, stand beside that; where it is asked for, another that only empties nodes.
     Where balancing is guided, a slow one runs each of them unguided as well.
     """
     variants = _unguided_variants(config)
-    if not config.guide_balancing:
+    if not config.biased_sampling:
         return variants
-    guided = [attrs.evolve(variant, guided=True) for variant in variants]
-    return [*guided, *variants] if slow else guided
+    biased = [attrs.evolve(variant, biased=True) for variant in variants]
+    return [*biased, *variants] if slow else biased
 
 
 def _unguided_variants(config: PlbConfig) -> list[Variant]:

@@ -1,4 +1,4 @@
-"""What a refresh does for each service domain: one action at most, in turn (semantics.md section 3).
+"""What a refresh does for each service domain: one action at most, in turn (docs/service-fabric.md, Phases).
 
 A stage whose interval has passed since it last ran is looked at, the longest waiting first; the first that needs work
 is the action. While moves of an earlier plan are under way the domain is left alone.
@@ -34,7 +34,7 @@ MOVEMENTS = (MoveKind.MOVE, MoveKind.SWAP)
 """Kinds of moves that count against the movement throttles."""
 
 
-class NodeEvent(Enum):
+class NodeChange(Enum):
     """What happened to a node and holds balancing back for a while."""
 
     NEW = "new"
@@ -49,12 +49,12 @@ class Stage(Enum):
     BALANCING = "min_load_balancing_interval"
 
 
-def node_event(before: Node | None, after: Node | None) -> NodeEvent | None:
+def node_event(before: Node | None, after: Node | None) -> NodeChange | None:
     """Return what a change of a node means for balancing; None where nothing. A node that is not there is None."""
     was_up, is_up = (node is not None and node.up for node in (before, after))
     if was_up == is_up:
         return None
-    return NodeEvent.NEW if is_up else NodeEvent.DOWN
+    return NodeChange.NEW if is_up else NodeChange.DOWN
 
 
 @attrs.define(eq=False)
@@ -69,7 +69,7 @@ class DomainRecord:
     """How often the present variant of a stage was tried since something changed."""
     tried_at: dict[Stage, object] = attrs.field(factory=dict)
     """Version of the domain at the last try of a stage."""
-    at_rest: object = None
+    at_fixed_point: object = None
     """Version of the domain at which balancing found nothing to do."""
     under_way: dict[str, tuple[float, int]] = attrs.field(factory=dict)
     """For each partition with issued moves: when they were issued, and the partition's version then."""
@@ -87,7 +87,7 @@ class Scheduler:
     def __init__(self, config: PlbConfig) -> None:
         self.config = config
         self._records: dict[int, DomainRecord] = {}
-        self._node_events: dict[tuple[int, NodeEvent], float] = {}
+        self._node_events: dict[tuple[int, NodeChange], float] = {}
         self._issued: list[tuple[float, Action, int]] = []
         self._moved: list[tuple[float, str, int]] = []
 
@@ -99,7 +99,7 @@ class Scheduler:
         """Return what the last refresh did for the domain with this key."""
         return self._records[key].last_action if key in self._records else Action.NONE_NEEDED
 
-    def note_node_event(self, event: NodeEvent, services: Iterable[int], now: float) -> None:
+    def note_node_event(self, event: NodeChange, services: Iterable[int], now: float) -> None:
         """Note what happened to a node, for the services that exist by then."""
         for service in services:
             self._node_events[service, event] = now
@@ -116,7 +116,7 @@ class Scheduler:
         return [stage for _, _, stage in sorted(due, key=lambda entry: entry[:2])]
 
     def is_switched_off(self, stage: Stage) -> bool:
-        """Tell whether the settings leave no room for a stage."""
+        """Return whether the settings leave no room for a stage."""
         config = self.config
         if stage is Stage.CONSTRAINT_CHECK:
             return not config.constraint_check_enabled
@@ -137,18 +137,18 @@ class Scheduler:
         return bool(record.under_way)
 
     def is_held_back(self, services: Iterable[int], now: float) -> bool:
-        """Tell whether a node came or went too recently for balancing."""
+        """Return whether a node came or went too recently for balancing."""
         delays = {
-            NodeEvent.NEW: self.config.balancing_delay_after_new_node,
-            NodeEvent.DOWN: self.config.balancing_delay_after_node_down,
+            NodeChange.NEW: self.config.balancing_delay_after_new_node,
+            NodeChange.DOWN: self.config.balancing_delay_after_node_down,
         }
         return self._is_recent(services, delays, now)
 
     def is_light(self, services: Iterable[int], now: float) -> bool:
-        """Tell whether a node came or went too recently for mending the spread over domains."""
+        """Return whether a node came or went too recently for mending the spread over domains."""
         delays = {
-            NodeEvent.NEW: self.config.constraint_fix_partial_delay_after_new_node,
-            NodeEvent.DOWN: self.config.constraint_fix_partial_delay_after_node_down,
+            NodeChange.NEW: self.config.constraint_fix_partial_delay_after_new_node,
+            NodeChange.DOWN: self.config.constraint_fix_partial_delay_after_node_down,
         }
         return self._is_recent(services, delays, now)
 
@@ -199,7 +199,7 @@ class Scheduler:
             left += [max(0, limit - spent) for limit in limits]
         return min(left, default=None)
 
-    def _is_recent(self, services: Iterable[int], delays: dict[NodeEvent, float | None], now: float) -> bool:
+    def _is_recent(self, services: Iterable[int], delays: dict[NodeChange, float | None], now: float) -> bool:
         return any(
             now - self._node_events.get((service, event), -math.inf) < _seconds(delay)
             for service in services
@@ -207,7 +207,7 @@ class Scheduler:
         )
 
     def variant(self, record: DomainRecord, stage: Stage, version: object) -> bool:
-        """Tell whether the second variant of a stage is due, and count the try.
+        """Return whether the second variant of a stage is due, and count the try.
 
         The first variant is tried `plb_action_retry_times` times, then the second as often, and so on; any change
         begins again with the first.

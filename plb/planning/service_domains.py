@@ -1,4 +1,4 @@
-"""Service domains: services that share a metric or an affinity are searched together, others apart (semantics.md 1)."""
+"""Service domains: services that share a metric or an affinity are searched together, others apart."""
 
 from __future__ import annotations
 

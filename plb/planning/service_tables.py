@@ -17,7 +17,7 @@ from plb.model.rules import Rule
 from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS
 from plb.state.cluster import ClusterState
-from plb.state.packing import gathering_tables
+from plb.state.packing import packing_tables
 from plb.state.topology import Topology, domain_paths
 
 
@@ -43,7 +43,7 @@ class EachService:
 
     Parameters
     ----------
-    suit
+    feasibility_class
         What it asks of nodes.
     blocked
         (X, N+1) for each suit, whether a node is blocked; the last is no node. None where none is.
@@ -57,7 +57,7 @@ class EachService:
         Whether any service follows another.
     """
 
-    suit: Int32
+    feasibility_class: Int32
     blocked: Bool | None
     particular: Bool
     everywhere: Bool
@@ -81,7 +81,7 @@ def build_tables(state: ClusterState, topology: Topology, services: Sequence[int
         nodes_of_metric=counted_for.sum(axis=0),
         most_in_domain=most_in_domain(state, topology),
         metric_weight=metric_weights(state, services),
-        groups={**node_groups(state, topology), **gathering_tables(state, counted_for)},
+        groups={**node_groups(state, topology), **packing_tables(state, counted_for)},
         each=each_service(state),
     )
 
@@ -92,10 +92,15 @@ def each_service(state: ClusterState) -> EachService:
     singletons = config.is_singleton_replica_move_allowed_during_upgrade
     costs = move_cost_values(config)
     blocked = None
-    if any(suit.blocked for suit in state.suits):
-        blocked = np.array([[node.name in suit.blocked for node in state.nodes] + [False] for suit in state.suits])
+    if any(feasibility_class.blocked for feasibility_class in state.feasibility_classes):
+        blocked = np.array(
+            [
+                [node.name in feasibility_class.blocked for node in state.nodes] + [False]
+                for feasibility_class in state.feasibility_classes
+            ]
+        )
     return EachService(
-        suit=np.array(state.service_suit or [0], np.int32),
+        feasibility_class=np.array(state.service_feasibility_class or [0], np.int32),
         blocked=blocked,
         particular=np.array([singletons and one.target_replicas == 1 for one in services] or [False], np.bool_),
         everywhere=np.array([one.on_every_node for one in services] or [False], np.bool_),
@@ -119,16 +124,16 @@ def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
 
 
 def most_in_domain(state: ClusterState, topology: Topology) -> Int:
-    """Return `Problem.most_in_domain`, (S, D) (semantics.md section 4, FD / UD)."""
+    """Return `Problem.most_in_domain`, (S, D) (docs/service-fabric.md, Fault and upgrade domains)."""
     most = np.zeros((max(1, len(state.services)), len(topology.domain_rule)), np.int64)
     for index, service in enumerate(state.services):
-        suit = state.service_suit[index]
-        policy = state.suits[suit].expression.fault_domain_policy
+        feasibility_class = state.service_feasibility_class[index]
+        policy = state.feasibility_classes[feasibility_class].expression.fault_domain_policy
         fault = topology.domain_rule == Rule.FAULT_DOMAIN
-        for rule, enabled in _quorum_rules(state, topology, suit, service).items():
+        for rule, enabled in _quorum_rules(state, topology, feasibility_class, service).items():
             if enabled:
                 most[index, topology.domain_rule == rule] = ANY
-                _limit_to_quorum(most[index], topology, suit, rule, service.target_replicas)
+                _limit_to_quorum(most[index], topology, feasibility_class, rule, service.target_replicas)
         if policy is FaultDomainPolicy.IGNORE:
             most[index, fault] = ANY
         if policy is FaultDomainPolicy.NONPACKING:
@@ -139,15 +144,17 @@ def most_in_domain(state: ClusterState, topology: Topology) -> Int:
     return most
 
 
-def _quorum_rules(state: ClusterState, topology: Topology, suit: int, service: Service) -> dict[Rule, bool]:
+def _quorum_rules(
+    state: ClusterState, topology: Topology, feasibility_class: int, service: Service
+) -> dict[Rule, bool]:
     """Return for which kinds of domains a service keeps a quorum instead of an even spread."""
     config, target = state.config, service.target_replicas
     counts = {}
     for rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):
         levels = np.flatnonzero(topology.domain_rule == rule)
-        usable = topology.siblings[suit, :, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
+        usable = topology.siblings[feasibility_class, :, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
         counts[rule] = len(np.unique(topology.domain[usable, levels[-1]])) if len(levels) else 0
-    nodes = int((topology.counted & topology.suits[suit]).sum())
+    nodes = int((topology.counted & topology.feasibility_classes[feasibility_class]).sum())
     even = all(count > 0 and target % count == 0 for count in counts.values())
     auto = config.quorum_based_logic_auto_switch and target > 0 and even and nodes <= math.prod(counts.values())
     return {
@@ -156,10 +163,10 @@ def _quorum_rules(state: ClusterState, topology: Topology, suit: int, service: S
     }
 
 
-def _limit_to_quorum(most: Int, topology: Topology, suit: int, rule: Rule, target: int) -> None:
+def _limit_to_quorum(most: Int, topology: Topology, feasibility_class: int, rule: Rule, target: int) -> None:
     """Set the most replicas at the first level that has two usable domains, so that losing one keeps a quorum."""
     for level in np.flatnonzero(topology.domain_rule == rule):
-        domains = len(np.unique(topology.domain[topology.siblings[suit, :, level] > 0, level]))
+        domains = len(np.unique(topology.domain[topology.siblings[feasibility_class, :, level] > 0, level]))
         if domains >= 2:
             limit = max(target - (target // 2 + 1), 1)
             most[level] = limit + 1 if domains * limit < target else limit
@@ -170,7 +177,7 @@ def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
     """Return the weight of every metric in the imbalance, (R,).
 
     A weight of the metric's own comes first; else it is the mean of those that the services give it, and 0 where none
-    of them has it (semantics.md section 2, global domain). Services that give no weights have all metrics at 1.
+    of them has it (docs/service-fabric.md, Score). Services that give no weights have all metrics at 1.
     """
     given = [state.services[service].metrics for service in services]
     weights = np.zeros(len(state.config.metrics))
@@ -188,15 +195,15 @@ def _counted_for(state: ClusterState, topology: Topology, services: Iterable[int
     Services that stand on every node do not speak for a metric.
     """
     names = state.config.metric_names
-    suited = np.zeros((len(topology.counted), len(names)), np.bool_)
+    feasible = np.zeros((len(topology.counted), len(names)), np.bool_)
     spoken = np.zeros(len(names), np.bool_)
     for service in services:
         described = state.services[service]
         if not described.on_every_node:
             has = [described.metrics is None or name in described.metrics for name in names]
-            suited[:, has] |= topology.suits[state.service_suit[service]][:, None]
+            feasible[:, has] |= topology.feasibility_classes[state.service_feasibility_class[service]][:, None]
             spoken[has] = True
-    counted: Bool = topology.counted[:, None] & (suited | ~spoken)
+    counted: Bool = topology.counted[:, None] & (feasible | ~spoken)
     return counted
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from plb.array_types import NOWHERE
-from plb.energy.from_scratch import fresh_solution
-from plb.state.arrays import MOVEMENT, Problem, Solution
-from plb.state.siblings import siblings_of
+from plb.energy.from_scratch import solution_from_scratch
+from plb.state.arrays import MOVEMENT, Problem, Solution, siblings_of
 
 
 def without_replaced_standbys(problem: Problem, solution: Solution) -> Solution:
@@ -28,6 +27,6 @@ def without_replaced_standbys(problem: Problem, solution: Solution) -> Solution:
         return solution
     left = node.copy()
     left[replaced] = NOWHERE
-    without = fresh_solution(problem, left)
+    without = solution_from_scratch(problem, left)
     without.counts[MOVEMENT] = solution.counts[MOVEMENT]
     return without

@@ -1,6 +1,6 @@
 """Upgrades: primaries hand their role over before their node is upgraded, and get it back after it.
 
-The upgrade pass of semantics.md section 6. A primary swaps roles with a ready secondary on a node in service, the one
+See docs/service-fabric.md, Upgrades. A primary swaps roles with a ready secondary on a node in service, the one
 that leaves the least energy of those that the most rules allow; last, where the settings say so, a node may be
 overfilled. Where aligned affinity is checked, the primaries of parent and children that stand together swap together.
 """
@@ -19,9 +19,8 @@ from plb.evaluation.proposals import FIRST_RULE, refusal
 from plb.extensions.configuration import Proposal
 from plb.model import Role
 from plb.model.rules import BUDGETS, NO_REFUSAL
-from plb.search.extended.extensions import Additions
-from plb.state.arrays import Problem, Solution
-from plb.state.siblings import siblings_of
+from plb.search.extended.extensions import Extensions
+from plb.state.arrays import Problem, Solution, siblings_of
 
 Swap = tuple[int, int]
 """Rows of a primary and of the secondary that becomes the primary in its stead."""
@@ -67,7 +66,7 @@ def hand_over(
     tally: Int,
     *,
     together: bool,
-    additions: Additions | None = None,
+    extensions: Extensions | None = None,
 ) -> HandoverEnd:
     """Swap the roles of a handover's primary and of the best taker, in place; nothing is changed if none can.
 
@@ -81,7 +80,7 @@ def hand_over(
         (TALLY_SIZE,) counts of what became of proposals; refusals by budgets are added.
     together
         Whether aligned primaries of its parent and children that stand with the primary swap with it.
-    additions
+    extensions
         With the constraints of the user's own; what they refuse is counted.
     """
     here = int(solution.node[handover.primary])
@@ -96,7 +95,7 @@ def hand_over(
             swaps = _swaps_onto(problem, solution, primaries, taker, able)
             if not swaps or not problem.receives[0, solution.node[taker]]:
                 continue
-            refused, energy = _try(opened, solution, swaps, mask, additions)
+            refused, energy = _try(opened, solution, swaps, mask, extensions)
             if isinstance(refused, str):
                 continue
             if refused in BUDGETS:
@@ -111,27 +110,33 @@ def hand_over(
     return end
 
 
-def promoted(problem: Problem, solution: Solution, growth: Mapping[int, Int], suit: int, *, relaxed: bool) -> int:
+def promoted(
+    problem: Problem, solution: Solution, growth: Mapping[int, Int], feasibility_class: int, *, relaxed: bool
+) -> int:
     """Return the secondary that becomes the primary of a partition without one, or NOWHERE.
 
     Parameters
     ----------
     growth
-        By how much the load of each that may take the role grows, (R,) steps.
-    suit
-        What a primary of the partition asks of nodes, as in `Problem.suit`.
+        By how much the load of each that may take the role grows, (R,) quanta.
+    feasibility_class
+        What a primary of the partition asks of nodes, as in `Problem.feasibility_class`.
     relaxed
         Whether a node may be overfilled where none has room.
     """
     nodes = {row: int(solution.node[row]) for row in growth}
-    suited = [row for row, node in nodes.items() if problem.receives[0, node] and problem.suits[suit, node]]
+    feasible = [
+        row
+        for row, node in nodes.items()
+        if problem.receives[0, node] and problem.feasibility_classes[feasibility_class, node]
+    ]
     load = solution.node_load + problem.leaving_load
     fitting = [
         row
-        for row in suited
+        for row in feasible
         if not ((growth[row] > 0) & (load[nodes[row]] + growth[row] > problem.limit[nodes[row]])).any()
     ]
-    return next(iter(fitting or (suited if relaxed else [])), NOWHERE)
+    return next(iter(fitting or (feasible if relaxed else [])), NOWHERE)
 
 
 def _aligned_primaries(problem: Problem, solution: Solution, primary: int) -> list[int]:
@@ -166,7 +171,7 @@ def _swaps_onto(problem: Problem, solution: Solution, primaries: Sequence[int], 
 
 
 def _try(
-    problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: int, additions: Additions | None
+    problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: int, extensions: Extensions | None
 ) -> tuple[int | str, float]:
     """Return what refuses one of `swaps` made in turn, and the energy after all of them.
 
@@ -177,9 +182,9 @@ def _try(
     for primary, secondary in swaps:
         here, there = int(solution.node[primary]), int(solution.node[secondary])
         refused = int(refusal(problem, solution, enforced, primary, there, secondary))
-        if refused == NO_REFUSAL and additions is not None:
+        if refused == NO_REFUSAL and extensions is not None:
             proposal = Proposal(primary, there, secondary)
-            refused = additions.refuse(additions.configuration(problem, solution), proposal) or NO_REFUSAL
+            refused = extensions.refuse(extensions.configuration(problem, solution), proposal) or NO_REFUSAL
         if refused != NO_REFUSAL:
             break
         apply_proposal(problem, solution, primary, there, secondary)

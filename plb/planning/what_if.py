@@ -9,17 +9,17 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.energy.score import REPETITIONS
 from plb.evaluation.delta import apply_proposal
-from plb.evaluation.refusals import find_refusals
+from plb.evaluation.proposals import find_refusals
 from plb.model import Role
 from plb.model.alternatives import Alternatives, ClosedNode, Place, by_distance
-from plb.model.clauses import UnmetClause, unmet_clauses
+from plb.model.expressions import UnmetClause, unmet_clauses
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
-from plb.model.unplaced import Elimination, Refused
-from plb.planning.audit import Inspection
-from plb.planning.diagnosis import eliminate, unplaced_row
-from plb.planning.immovable import why_held
+from plb.model.unplaced import Refused, RuledOut
+from plb.planning.audit import Audit
+from plb.planning.diagnosis import diagnose_rule, unplaced_row
+from plb.planning.immovable import why_immovable
 from plb.planning.rule_priorities import placement_masks, rule_priorities
-from plb.search.extended.extensions import Additions, energy_with
+from plb.search.extended.extensions import Extensions, energy_with
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster import ClusterState
 
@@ -27,21 +27,23 @@ CONSTRAINTS = tuple(rule for rule in Rule if rule not in BUDGETS)
 """The rules that say where a replica may stand, in the order of looking."""
 
 
-class Survey:
-    """Judges all nodes for one replica after the other; the solution is the same after each.
+class WhatIf:
+    """Evaluates all nodes for one replica after the other and leaves the solution unchanged.
 
     Parameters
     ----------
     problem, solution
         The arrays of the cluster, and where every replica stands; the solution is changed and restored.
-    additions
+    extensions
         Terms and constraints of the user's own, or None.
     """
 
-    def __init__(self, state: ClusterState, problem: Problem, solution: Solution, additions: Additions | None) -> None:
+    def __init__(
+        self, state: ClusterState, problem: Problem, solution: Solution, extensions: Extensions | None
+    ) -> None:
         # budgets say how many moves a plan may make, and what the replica itself leaves behind is not in its own way
         problem = problem._replace(bounded=False, counts_departed=False)
-        self._state, self._problem, self._solution, self._additions = state, problem, solution, additions
+        self._state, self._problem, self._solution, self._extensions = state, problem, solution, extensions
         self._masks = placement_masks(state.config)
 
     def of(self, row: int) -> Alternatives:
@@ -53,26 +55,26 @@ class Survey:
             # a replica that stands may not use the room that is kept for new ones
             problem = problem._replace(limit=problem.move_limit)
             self._take(problem, row, NOWHERE)
-        inspection = Inspection(self._state, problem, self._solution, rule_priorities(self._state.config))
+        audit = Audit(self._state, problem, self._solution, rule_priorities(self._state.config))
         refused = {rule: self._refused_by(problem, row, rule) for rule in CONSTRAINTS}
         masks = self._masks if home == NOWHERE else self._kept_at(home, {r: nodes for r, (nodes, _) in refused.items()})
-        unplaced = unplaced_row(inspection, row, masks, None, self._additions)
-        closed = self._closed(inspection, row, masks[-1], refused)
+        unplaced = unplaced_row(audit, row, masks, None, self._extensions)
+        closed = self._closed(audit, row, masks[-1], refused)
         open_nodes = np.setdiff1d(np.arange(len(self._state.nodes)), list(closed))
         places = [self._place(problem, row, node) for node in open_nodes.tolist()]
         if home != NOWHERE:
             self._take(problem, row, home)
-        may_move = home == NOWHERE or bool(problem.mendable[row])
+        may_move = home == NOWHERE or bool(problem.repairable[row])
         return Alternatives(
             partition=unplaced.partition,
             role=unplaced.role,
             index=row,
             standing=standing,
             places=tuple(sorted(places, key=lambda place: place.energy.total)),
-            eliminated=tuple(unplaced.eliminated),
+            diagnosis=tuple(unplaced.diagnosis),
             closed=by_distance(list(closed.values())),
             given_up=unplaced.given_up,
-            held=None if may_move else why_held(self._state, problem, row),
+            immovable=None if may_move else why_immovable(self._state, problem, row),
         )
 
     def _take(self, problem: Problem, row: int, node: int) -> None:
@@ -90,7 +92,7 @@ class Survey:
         assert solution.node[row] == node
         return Place(
             self._state.nodes[node].name,
-            energy_with(self._additions, self._problem, solution),
+            energy_with(self._extensions, self._problem, solution),
             float(solution.violating[node] / repetitions),
         )
 
@@ -108,34 +110,38 @@ class Survey:
         """Return the rules of placement, up to the first attempt whose soft rules the replica's own node keeps."""
         broken = sum(1 << rule for rule, nodes in refused.items() if home in nodes)
         soft = [mask & ~self._masks[-1] for mask in self._masks]
-        attempt = next(number for number, rules in enumerate(soft) if not rules & broken)
-        return self._masks[: attempt + 1]
+        transaction = next(number for number, rules in enumerate(soft) if not rules & broken)
+        return self._masks[: transaction + 1]
 
     def _closed(
-        self, inspection: Inspection, row: int, enforced: int, refused: dict[Rule, tuple[Int, Int]]
+        self, audit: Audit, row: int, enforced: int, refused: dict[Rule, tuple[Int, Int]]
     ) -> dict[int, ClosedNode]:
         """Return the nodes that some enforced rule, or a constraint of the user's own, rules out."""
         always = (Rule.NODE, Rule.EXCLUSION, Rule.RANGE)
-        obstacles: dict[int, list[Elimination]] = {}
+        obstacles: dict[int, list[RuledOut]] = {}
         unmet: dict[int, tuple[UnmetClause, ...]] = {}
         for rule, (nodes, level) in refused.items():
             if rule not in always and not enforced >> rule & 1:
                 continue
             for node in nodes.tolist():
-                found = eliminate(inspection, row, rule, np.array([node]), level)
+                found = diagnose_rule(audit, row, rule, np.array([node]), level)
                 obstacles.setdefault(node, []).append(found)
                 if rule is Rule.PLACEMENT:
                     unmet[node] = self._unmet(row, node)
-        if self._additions is not None:
+        if self._extensions is not None:
             left = np.setdiff1d(np.arange(len(self._state.nodes)), list(obstacles))
-            own = self._additions.refused_nodes(inspection.problem, self._solution, row, left)
-            obstacles |= {node: [Refused(name, 1)] for node, name in own.items()}
+            by_extensions = self._extensions.refused_nodes(audit.problem, self._solution, row, left)
+            obstacles |= {node: [Refused(name, 1)] for node, name in by_extensions.items()}
         name = self._state.nodes
         return {
             node: ClosedNode(name[node].name, tuple(obstacles[node]), unmet.get(node, ())) for node in sorted(obstacles)
         }
 
     def _unmet(self, row: int, node: int) -> tuple[UnmetClause, ...]:
-        suit = self._state.suits[self._state.service_suit[int(self._problem.service[row])]]
+        feasibility_class = self._state.feasibility_classes[
+            self._state.service_feasibility_class[int(self._problem.service[row])]
+        ]
         primary = int(self._problem.role[row]) == Role.PRIMARY
-        return unmet_clauses(suit.expression.text, self._state.nodes[node].placement_properties, primary=primary)
+        return unmet_clauses(
+            feasibility_class.expression.text, self._state.nodes[node].placement_properties, primary=primary
+        )

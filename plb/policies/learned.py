@@ -97,7 +97,7 @@ class Learned:
         columns = self._columns(configuration, network)
         self._remember(configuration, network.shape.past)
         past = self._seen(configuration, columns, network.shape.past)
-        self._view = _View(configuration, columns, self._courses(configuration, network.shape.horizon), past)
+        self._view = _View(configuration, columns, self._forecasts(configuration, network.shape.horizon), past)
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int | None:
         """Return the node, or None where the policy would rather wait."""
@@ -133,15 +133,15 @@ class Learned:
             raise InvalidValueError(f"policy {self.name}", "metrics", names, allowed)
         return np.array([known.index(name) for name in names], np.int64)
 
-    def _courses(self, configuration: Configuration, horizon: int) -> Float:
+    def _forecasts(self, configuration: Configuration, horizon: int) -> Float:
         """Return what each row is expected to demand, (rows, H, R) in user units, by row."""
         rows = configuration.rows
-        load = configuration.problem.load[rows] * configuration.description.steps
-        courses = np.zeros((len(configuration.solution.node), horizon, load.shape[1]))
+        load = configuration.problem.load[rows] * configuration.description.quanta
+        forecasts = np.zeros((len(configuration.solution.node), horizon, load.shape[1]))
         table, history = configuration.description.replicas, configuration.history
-        courses[rows] = load[:, np.newaxis]
+        forecasts[rows] = load[:, np.newaxis]
         if table is None or history is None:
-            return courses
+            return forecasts
         seconds = 60.0 * self.step_minutes
         if self._expected is None or self._expected.history is not history:
             self._expected = ExpectedDemand(history, seconds)
@@ -149,9 +149,9 @@ class Learned:
         columns = np.array([names.index(name) for name in history.metrics], np.int64)
         group = np.array([self._group(configuration, int(row)) for row in rows], np.int64)
         age = np.maximum(0.0, configuration.now - table.created[rows])
-        expected = self._expected.course(group, age, load[:, columns], horizon)
-        courses[np.ix_(rows, np.arange(horizon), columns)] = expected
-        return courses
+        expected = self._expected.expected_demand(group, age, load[:, columns], horizon)
+        forecasts[np.ix_(rows, np.arange(horizon), columns)] = expected
+        return forecasts
 
     def _group(self, configuration: Configuration, row: int) -> int:
         assert self._expected is not None
@@ -170,7 +170,7 @@ class Learned:
 
     def _observe(self, view: _View, shape: ObservationShape, row: int, nodes: Int) -> Observation:
         configuration = view.configuration
-        machines = np.concatenate([view.past, view.coming(row)], axis=2)
+        machines = np.concatenate([view.past, view.upcoming(row)], axis=2)
         waiting = configuration.rows[configuration.solution.node[configuration.rows] == NOWHERE]
         queue_rows = np.concatenate([[row], waiting[waiting != row]])[: shape.visible]
         queue = np.zeros((shape.visible, shape.resources, shape.horizon), np.float32)
@@ -188,10 +188,10 @@ class Learned:
     def _seen(self, configuration: Configuration, columns: Int, past: int) -> Float:
         """Return the usage of nodes in past steps, (N, D, P): the last one seen at or before each, else the first."""
         times = np.array([time for time, _ in self._past])
-        wanted = configuration.now - 60.0 * self.step_minutes * np.arange(past, 0, -1)
+        requested = configuration.now - 60.0 * self.step_minutes * np.arange(past, 0, -1)
         seen = np.zeros((configuration.nodes, len(columns), past))
         nobody = np.zeros(len(configuration.description.metrics))
-        for place, last in enumerate(np.maximum(0, np.searchsorted(times, wanted, side="right") - 1)):
+        for place, last in enumerate(np.maximum(0, np.searchsorted(times, requested, side="right") - 1)):
             shares = self._past[int(last)][1]
             for node, described in enumerate(configuration.description.nodes):
                 seen[node, :, place] = shares.get(described.name, nobody)[columns]
@@ -217,22 +217,22 @@ class _View:
         The cluster; its placement may change while it is looked at.
     columns
         (D,) metrics that stand for the resources of the game.
-    courses
+    forecasts
         Expected demand by row, (rows, H, R) in user units.
     past
         Usage of nodes in past steps, (N, D, P).
     """
 
-    def __init__(self, configuration: Configuration, columns: Int, courses: Float, past: Float) -> None:
+    def __init__(self, configuration: Configuration, columns: Int, forecasts: Float, past: Float) -> None:
         self.configuration, self.past = configuration, past
-        self._courses = courses[:, :, columns]
+        self._forecasts = forecasts[:, :, columns]
         capacity = configuration.capacities[:, columns]
         self._finite: Bool = np.isfinite(capacity) & (capacity > 0)
         self._capacity = np.where(self._finite, capacity, 1.0)
 
     def knows(self, row: int) -> bool:
-        """Tell whether a row was there when the search began."""
-        return row < len(self._courses)
+        """Return whether a row was there when the search began."""
+        return row < len(self._forecasts)
 
     def standing(self, row: int) -> tuple[Int, Int]:
         """Return the replicas that stand, `row` aside, and the node of each: a job to be placed is on no machine."""
@@ -241,11 +241,11 @@ class _View:
         others = (nodes != NOWHERE) & (rows != row)
         return rows[others], np.asarray(nodes[others], np.int64)
 
-    def coming(self, row: int) -> Float:
+    def upcoming(self, row: int) -> Float:
         """Return the usage to expect of each node without `row`, (N, D, H) by its capacity; 0 where it has none."""
         rows, nodes = self.standing(row)
-        demand = np.zeros((len(self._capacity), *self._courses.shape[1:]))
-        np.add.at(demand, nodes, self._courses[rows])
+        demand = np.zeros((len(self._capacity), *self._forecasts.shape[1:]))
+        np.add.at(demand, nodes, self._forecasts[rows])
         shares = np.where(self._finite[:, np.newaxis], demand / self._capacity[:, np.newaxis], 0.0)
         return np.asarray(shares.transpose(0, 2, 1), np.float64)
 
@@ -254,4 +254,4 @@ class _View:
         finite = self._finite[nodes].any(axis=0)
         total = np.where(self._finite[nodes], self._capacity[nodes], 0.0).sum(axis=0)
         mean = np.where(finite, total / np.maximum(1, self._finite[nodes].sum(axis=0)), 1.0)
-        return np.asarray(np.where(finite, self._courses[rows] / mean, 0.0).transpose(0, 2, 1), np.float64)
+        return np.asarray(np.where(finite, self._forecasts[rows] / mean, 0.0).transpose(0, 2, 1), np.float64)

@@ -52,7 +52,7 @@ class Repacking(FirstFit):
         object.__setattr__(self, "size_classes", check_count(item, "size_classes", self.size_classes, low=1))
         object.__setattr__(self, "most_moves", check_count(item, "most_moves", self.most_moves))
 
-    def make_room(self, configuration: Configuration, row: int) -> Sequence[Proposal]:
+    def evict(self, configuration: Configuration, row: int) -> Sequence[Proposal]:
         """Return moves off the first node that takes the replica if smaller ones do not count; none where all fit.
 
         `choose` then finds this node as the first that takes the replica: on those before it, the replica does not fit
@@ -98,7 +98,7 @@ class Repacking(FirstFit):
 
 
 def _free(configuration: Configuration, row: int) -> Int:
-    """Return how much more of each metric every node takes from a row, (N, R) steps; below 0 where it is too full."""
+    """Return how much more of each metric every node takes from a row, (N, R) quanta; below 0 where it is too full."""
     problem, solution = configuration.problem, configuration.solution
     limit = problem.limit if problem.origin[row] == NOWHERE else problem.move_limit
     return np.asarray(limit - problem.leaving_load - solution.node_load, np.int64)

@@ -1,7 +1,7 @@
 """How many nodes do these applications need, and what goes where ([3])."""
 
+from plb.errors import NoCapacityError, NoPlanError
 from plb.provisioning.affinity import Affinity
-from plb.provisioning.errors import NoPlanError, NoRoomError
 from plb.provisioning.instance import Instance, NodeType
 from plb.provisioning.lower_bound import lower_bound
 from plb.provisioning.moves import Moves, moves_between
@@ -17,8 +17,8 @@ __all__ = [
     "Affinity",
     "Instance",
     "Moves",
+    "NoCapacityError",
     "NoPlanError",
-    "NoRoomError",
     "NodeType",
     "ProvisioningPlan",
     "Rules",

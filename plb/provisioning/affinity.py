@@ -38,7 +38,7 @@ class Neighbours(NamedTuple):
     """(E,) who limits i."""
     in_most: Int32
     """(E,) how many i may stand beside them."""
-    own: Int32
+    most_on_a_node: Int32
     """(L,) how many of itself may stand on a node; `ANY_NUMBER`: no limit."""
 
 
@@ -99,16 +99,16 @@ class Affinity:
 
     def neighbours(self, applications: int) -> Neighbours:
         """Return the limits by application."""
-        own = np.full(applications, ANY_NUMBER, np.int32)
+        most_on_a_node = np.full(applications, ANY_NUMBER, np.int32)
         source, target, most = self.source, self.target, self.most
         itself = source == target
         if itself.any():
-            np.minimum.at(own, source[itself], most[itself])
+            np.minimum.at(most_on_a_node, source[itself], most[itself])
             source, target, most = source[~itself], target[~itself], most[~itself]
         return Neighbours(
             *_by_application(source, target, most, applications),
             *_by_application(target, source, most, applications),
-            own,
+            most_on_a_node,
         )
 
 
@@ -119,9 +119,9 @@ def contradiction(affinity: Affinity, neighbours: Neighbours) -> tuple[int, int]
     """
     itself = affinity.source == affinity.target
     for application, most in zip(affinity.source[itself].tolist(), affinity.most[itself].tolist(), strict=True):
-        if most == 0 or most != neighbours.own[application]:
+        if most == 0 or most != neighbours.most_on_a_node[application]:
             return application, application
-    applications = len(neighbours.own)
+    applications = len(neighbours.most_on_a_node)
     arc = _different(neighbours, np.full(applications, -1, np.int32), np.zeros(applications, np.int32))
     if arc < 0:
         return None
@@ -142,7 +142,7 @@ def _different(neighbours: Neighbours, seen_by: Int32, seen: Int32) -> int:
 
 def degrees(neighbours: Neighbours) -> Int:
     """Return with how many others each application shares a limit, in whichever direction, (L,) ([3] equation 3)."""
-    found = np.zeros(len(neighbours.own), np.int64)
+    found = np.zeros(len(neighbours.most_on_a_node), np.int64)
     _count_others(neighbours, np.full(len(found), -1, np.int32), found)
     return found
 

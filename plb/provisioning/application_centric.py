@@ -14,7 +14,7 @@ from plb.compiler import kernel
 from plb.provisioning.affinity import Neighbours
 from plb.provisioning.measures import Residual, add_node, left, reweigh, take_from_totals, varies
 from plb.provisioning.packing import (
-    NO_ROOM,
+    NO_CAPACITY,
     STOPPED,
     Packing,
     count_full,
@@ -31,7 +31,7 @@ FULL_NODES = 32
 """After so many nodes have filled up, they are left out of what is looked through."""
 
 
-class Wanted(NamedTuple):
+class Replicas(NamedTuple):
     """What is to be placed, in which order."""
 
     order: Int
@@ -43,20 +43,20 @@ class Wanted(NamedTuple):
 
 
 @kernel
-def first_fit(wanted: Wanted, neighbours: Neighbours, packing: Packing) -> int:
+def first_fit(required: Replicas, neighbours: Neighbours, packing: Packing) -> int:
     """Give each application the first nodes that take it, as many replicas to each as fit.
 
     Returns
     -------
-    0; `NO_ROOM`: there are too few nodes; `STOPPED`: time ran out.
+    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
     """
     live, full = 0, 0
-    for application in wanted.order:
+    for application in required.order:
         if packing.stop[0]:
             return STOPPED
-        live = place_first(wanted, neighbours, packing, application, live)
-        if live == NO_ROOM:
-            return NO_ROOM
+        live = place_first(required, neighbours, packing, application, live)
+        if live == NO_CAPACITY:
+            return NO_CAPACITY
         full += count_full(packing, application)
         if full >= FULL_NODES:
             live, full = drop_full(packing, live), 0
@@ -64,30 +64,30 @@ def first_fit(wanted: Wanted, neighbours: Neighbours, packing: Packing) -> int:
 
 
 @kernel
-def place_first(wanted: Wanted, neighbours: Neighbours, packing: Packing, application: int, live: int) -> int:
+def place_first(required: Replicas, neighbours: Neighbours, packing: Packing, application: int, live: int) -> int:
     """Give an application the first nodes that take it, opening nodes where there is none.
 
     Returns
     -------
-    How many nodes stand in `packing.live`, of which there were `live`; `NO_ROOM`: there are too few nodes.
+    How many nodes stand in `packing.live`, of which there were `live`; `NO_CAPACITY`: there are too few nodes.
     """
     noted = limit_nodes(packing, neighbours, application)
-    own, missing = neighbours.own[application], wanted.replicas[application]
+    most_on_a_node, missing = neighbours.most_on_a_node[application], required.replicas[application]
     number = 0
     while missing > 0:
         if number == live:
-            opened = open_node(packing, wanted.demand, application)
-            if opened == NO_ROOM:
-                return NO_ROOM
+            opened = open_node(packing, required.demand, application)
+            if opened == NO_CAPACITY:
+                return NO_CAPACITY
             packing.live[live] = opened
             live += 1
         node = packing.live[number]
         number += 1
-        count = min(packing.allowed[node], own, missing)
+        count = min(packing.allowed[node], most_on_a_node, missing)
         if count > 0:
-            count = fitting(packing.free, node, wanted.demand, application, count)
+            count = fitting(packing.free, node, required.demand, application, count)
             if count > 0:
-                take(packing, wanted.demand, application, node, count)
+                take(packing, required.demand, application, node, count)
                 note_place(packing, application, node, count)
                 missing -= count
     lift_limits(packing, noted)
@@ -99,7 +99,7 @@ class Candidates(NamedTuple):
 
     node: Int32
     """(N,)"""
-    room: Int32
+    capacity: Int32
     """(N,) how many replicas it takes."""
     value: Float
     """(N,) what is left of it, as one number."""
@@ -112,7 +112,7 @@ def no_candidates(nodes: int) -> Candidates:
 
 @kernel
 def ordered_fit(
-    wanted: Wanted, neighbours: Neighbours, packing: Packing, candidates: Candidates, residual: Residual, sign: int
+    required: Replicas, neighbours: Neighbours, packing: Packing, candidates: Candidates, residual: Residual, sign: int
 ) -> int:
     """Give each application the nodes on which least is left, or most, as many replicas to each as fit.
 
@@ -125,15 +125,15 @@ def ordered_fit(
 
     Returns
     -------
-    0; `NO_ROOM`: there are too few nodes; `STOPPED`: time ran out.
+    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
     """
     live, full = 0, 0
-    for application in wanted.order:
+    for application in required.order:
         if packing.stop[0]:
             return STOPPED
         noted = limit_nodes(packing, neighbours, application)
-        own, missing = neighbours.own[application], wanted.replicas[application]
-        found = _find(wanted, packing, candidates, application, min(own, missing), live)
+        most_on_a_node, missing = neighbours.most_on_a_node[application], required.replicas[application]
+        found = _find(required, packing, candidates, application, min(most_on_a_node, missing), live)
         lift_limits(packing, noted)
         if not varies(residual):
             _value(packing, candidates, residual, found)
@@ -143,19 +143,19 @@ def ordered_fit(
                     reweigh(residual)
                     _value(packing, candidates, residual, found)
                 chosen = _least(candidates, found, sign)
-                node, count = candidates.node[chosen], min(candidates.room[chosen], missing)
+                node, count = candidates.node[chosen], min(candidates.capacity[chosen], missing)
                 found -= 1
                 _leave_out(candidates, chosen, found)
             else:
-                node = open_node(packing, wanted.demand, application)
-                if node == NO_ROOM:
-                    return NO_ROOM
+                node = open_node(packing, required.demand, application)
+                if node == NO_CAPACITY:
+                    return NO_CAPACITY
                 packing.live[live] = node
                 live += 1
                 add_node(residual, packing.free, node)
-                count = fitting(packing.free, node, wanted.demand, application, min(own, missing))
-            take(packing, wanted.demand, application, node, count)
-            take_from_totals(residual, wanted.demand, application, count)
+                count = fitting(packing.free, node, required.demand, application, min(most_on_a_node, missing))
+            take(packing, required.demand, application, node, count)
+            take_from_totals(residual, required.demand, application, count)
             note_place(packing, application, node, count)
             missing -= count
         full += count_full(packing, application)
@@ -165,16 +165,16 @@ def ordered_fit(
 
 
 @kernel
-def _find(wanted: Wanted, packing: Packing, candidates: Candidates, application: int, most: int, live: int) -> int:
+def _find(required: Replicas, packing: Packing, candidates: Candidates, application: int, most: int, live: int) -> int:
     """Note the nodes in use that take an application; return how many there are."""
     found = 0
     for number in range(live):
         node = packing.live[number]
-        room = min(packing.allowed[node], most)
-        if room > 0:
-            room = fitting(packing.free, node, wanted.demand, application, room)
-            if room > 0:
-                candidates.node[found], candidates.room[found] = node, room
+        capacity = min(packing.allowed[node], most)
+        if capacity > 0:
+            capacity = fitting(packing.free, node, required.demand, application, capacity)
+            if capacity > 0:
+                candidates.node[found], candidates.capacity[found] = node, capacity
                 found += 1
     return found
 
@@ -200,5 +200,5 @@ def _leave_out(candidates: Candidates, chosen: int, rest: int) -> None:
     """Leave a candidate out and keep the order of the rest, which decides between equals."""
     for number in range(chosen, rest):
         candidates.node[number] = candidates.node[number + 1]
-        candidates.room[number] = candidates.room[number + 1]
+        candidates.capacity[number] = candidates.capacity[number + 1]
         candidates.value[number] = candidates.value[number + 1]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from plb.provisioning.improvement import improve
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.running import first_fit_plan
-from plb.provisioning.workbench import Tell, Workbench
+from plb.provisioning.workbench import ReportProgress, Workbench
 
 
-def best_in_time(bench: Workbench, tell: Tell, *, seed: int) -> ProvisioningPlan:
+def best_in_time(bench: Workbench, report: ReportProgress, *, seed: int) -> ProvisioningPlan:
     """Return the best plan that is found in a workbench's time; without a limit, the same on every machine."""
     plan = first_fit_plan(bench)
-    tell(f"{plan.algorithm}: {plan.nodes:,} nodes, at least {bench.lower_bound:,}")
-    return improve(bench, plan, tell, seed=seed)
+    report(f"{plan.algorithm}: {plan.nodes:,} nodes, at least {bench.lower_bound:,}")
+    return improve(bench, plan, report, seed=seed)

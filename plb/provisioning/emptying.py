@@ -104,10 +104,10 @@ def _choose(clearing: Clearing, rng: Stream, cleared: int) -> None:
             one, other = int(uniform(rng) * clearing.nodes[0]), int(uniform(rng) * clearing.nodes[0])
             if clearing.left[clearing.used[other]] > clearing.left[clearing.used[one]]:
                 one = other
-            fresh = True
+            newly_emptied = True
             for earlier in range(place):
-                fresh = fresh and clearing.cleared[earlier] != one
-            if fresh:
+                newly_emptied = newly_emptied and clearing.cleared[earlier] != one
+            if newly_emptied:
                 break
         clearing.cleared[place] = one
 
@@ -171,10 +171,10 @@ def _list_open(packing: Packing, clearing: Clearing, rng: Stream, cleared: int, 
     number = int(uniform(rng) * clearing.nodes[0])
     for _ in range(clearing.nodes[0]):
         node = clearing.used[number]
-        fresh = not clearing.full[node]
+        newly_emptied = not clearing.full[node]
         for place in range(cleared):
-            fresh = fresh and clearing.cleared[place] != number
-        if fresh:
+            newly_emptied = newly_emptied and clearing.cleared[place] != number
+        if newly_emptied:
             packing.live[live] = node
             live += 1
             if live == most_open:

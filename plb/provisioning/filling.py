@@ -13,7 +13,7 @@ import numpy as np
 from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
 from plb.provisioning.affinity import ANY_NUMBER, Neighbours
-from plb.provisioning.application_centric import Wanted
+from plb.provisioning.application_centric import Replicas
 from plb.provisioning.packing import Packing, note_place, take
 
 
@@ -64,17 +64,17 @@ class Filling(NamedTuple):
     """(1,)"""
 
 
-def nothing_filled(score: Score, wanted: Wanted, capacity: Int32) -> Filling:
+def nothing_filled(score: Score, required: Replicas, capacity: Int32) -> Filling:
     """Return the state before the first node; `capacity` is (D,) of the largest node."""
-    applications, dimensions = len(wanted.replicas), len(capacity)
+    applications, dimensions = len(required.replicas), len(capacity)
     return Filling(
         score=SCORES[score],
         capacity=capacity,
-        demanded=wanted.replicas.astype(np.int64) @ wanted.demand,
+        demanded=required.replicas.astype(np.int64) @ required.demand,
         totals=np.zeros(dimensions, np.int64),
         weights=np.zeros(dimensions),
-        remaining=wanted.order.astype(np.int32),
-        missing=wanted.replicas.copy(),
+        remaining=required.order.astype(np.int32),
+        missing=required.replicas.copy(),
         candidates=np.zeros(applications, np.int32),
         value=np.zeros(applications),
         allowed=np.full(applications, ANY_NUMBER, np.int32),
@@ -92,14 +92,20 @@ def count_node(packing: Packing, filling: Filling, node: int, sign: int) -> None
 
 @kernel
 def place_on_node(
-    wanted: Wanted, neighbours: Neighbours, packing: Packing, filling: Filling, node: int, application: int, count: int
+    required: Replicas,
+    neighbours: Neighbours,
+    packing: Packing,
+    filling: Filling,
+    node: int,
+    application: int,
+    count: int,
 ) -> None:
     """Place replicas of an application that has none on the node yet; it gets no more of them."""
-    take(packing, wanted.demand, application, node, count)
+    take(packing, required.demand, application, node, count)
     note_place(packing, application, node, count)
     filling.missing[application] -= count
     for dimension in range(len(filling.totals)):
-        filling.totals[dimension] -= count * wanted.demand[application, dimension]
+        filling.totals[dimension] -= count * required.demand[application, dimension]
     _limit(filling, application, 0)
     limit_beside(neighbours, filling, application, count)
 
@@ -107,8 +113,8 @@ def place_on_node(
 @kernel
 def limit_beside(neighbours: Neighbours, filling: Filling, application: int, count: int) -> None:
     """Note how many replicas of others, and of itself, so many of an application allow on the node."""
-    if neighbours.own[application] < ANY_NUMBER:
-        _limit(filling, application, neighbours.own[application])
+    if neighbours.most_on_a_node[application] < ANY_NUMBER:
+        _limit(filling, application, neighbours.most_on_a_node[application])
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
         _limit(filling, neighbours.out_other[arc], neighbours.out_most[arc])
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
@@ -178,11 +184,11 @@ def _ratio(above: float, below: float) -> float:
 
 
 @kernel
-def score_of(wanted: Wanted, packing: Packing, filling: Filling, node: int, application: int, whole: bool) -> float:
+def score_of(required: Replicas, packing: Packing, filling: Filling, node: int, application: int, whole: bool) -> float:
     """Return the score of an application on a node, after `set_weights`; `whole`: shares are whole numbers."""
     value = 0.0
     for dimension in range(len(filling.weights)):
-        asked, free = wanted.demand[application, dimension], packing.free[node, dimension]
+        asked, free = required.demand[application, dimension], packing.free[node, dimension]
         capacity = filling.capacity[dimension]
         if whole:
             asked -= asked % capacity

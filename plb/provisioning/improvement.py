@@ -8,14 +8,14 @@ import attrs
 import numpy as np
 
 from plb.compiler import Stream
-from plb.provisioning.application_centric import Wanted
+from plb.provisioning.application_centric import Replicas
 from plb.provisioning.emptying import MOST_OPEN, Annealing, empty_a_node
 from plb.provisioning.homes import nobody_home
 from plb.provisioning.measures import Measure, residual_of, sizes
 from plb.provisioning.neighbourhood import MOST_CLEARED, Clearing, Site, no_clearing
 from plb.provisioning.packing import Packing
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.workbench import Tell, Workbench
+from plb.provisioning.workbench import ReportProgress, Workbench
 
 NAME = "Improved"
 TEMPERATURE = 1e-3
@@ -26,7 +26,7 @@ ROUNDS_BY_NODE = 4
 """Without a time limit, a search ends after so many neighbourhoods for each node of which none has emptied one."""
 
 
-def improve(bench: Workbench, plan: ProvisioningPlan, tell: Tell, *, seed: int = 0) -> ProvisioningPlan:
+def improve(bench: Workbench, plan: ProvisioningPlan, report: ReportProgress, *, seed: int = 0) -> ProvisioningPlan:
     """Return a plan with fewer nodes than a valid one, or that one.
 
     It ends when time runs out, at the lower bound, and without a time limit when little is gained. A limit ends it at
@@ -38,7 +38,7 @@ def improve(bench: Workbench, plan: ProvisioningPlan, tell: Tell, *, seed: int =
         The instance, and how long there is.
     plan
         A valid plan for it.
-    tell
+    report
         Is told of the number of nodes.
     seed
         Of the random numbers.
@@ -49,13 +49,15 @@ def improve(bench: Workbench, plan: ProvisioningPlan, tell: Tell, *, seed: int =
     clearing = no_clearing(packing, size, nobody_home(len(size)), residual)
     clearing.used[:] = np.arange(plan.nodes)
     clearing.nodes[0] = plan.nodes
-    wanted = Wanted(np.arange(len(bench.demand)), bench.instance.replicas, bench.demand)
-    site = Site(wanted, bench.neighbours, packing, standing, clearing, residual)
-    when = list(empty(bench, site, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, tell))
+    required = Replicas(np.arange(len(bench.demand)), bench.instance.replicas, bench.demand)
+    site = Site(required, bench.neighbours, packing, standing, clearing, residual)
+    when = list(empty(bench, site, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, report))
     return attrs.evolve(bench.plan(packing, NAME), seconds=when[-1]) if when else plan
 
 
-def empty(bench: Workbench, site: Site, rng: Stream, annealing: Annealing, name: str, tell: Tell) -> Iterator[float]:
+def empty(
+    bench: Workbench, site: Site, rng: Stream, annealing: Annealing, name: str, report: ReportProgress
+) -> Iterator[float]:
     """Empty nodes of a packing with a place for each replica, until `improve` would end.
 
     Yields
@@ -69,7 +71,7 @@ def empty(bench: Workbench, site: Site, rng: Stream, annealing: Annealing, name:
             emptied = empty_a_node(site, rng, annealing, rounds)
         idle = 0 if emptied else idle + rounds
         if emptied:
-            tell(f"{name}: {clearing.nodes[0]:,} nodes, at least {bench.lower_bound:,}")
+            report(f"{name}: {clearing.nodes[0]:,} nodes, at least {bench.lower_bound:,}")
             yield bench.elapsed()
         elif bench.seconds is None and idle >= ROUNDS_BY_NODE * clearing.nodes[0]:
             break

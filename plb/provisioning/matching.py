@@ -12,7 +12,7 @@ import numpy as np
 from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
 from plb.provisioning.affinity import Neighbours
-from plb.provisioning.application_centric import Wanted
+from plb.provisioning.application_centric import Replicas
 from plb.provisioning.filling import (
     FITNESS,
     Filling,
@@ -62,19 +62,19 @@ def no_matches(nodes: int, replicas: int) -> Matches:
 
 
 @kernel
-def match(wanted: Wanted, neighbours: Neighbours, packing: Packing, filling: Filling, matches: Matches) -> int:
+def match(required: Replicas, neighbours: Neighbours, packing: Packing, filling: Filling, matches: Matches) -> int:
     """Place the replicas of the best pairs, one by one; return how many found no place.
 
     `STOPPED`: time ran out.
 
-    Of equal scores, the first node and there the first application in `wanted.order`.
+    Of equal scores, the first node and there the first application in `required.order`.
     """
     nodes, remaining, missing = len(packing.free), len(filling.remaining), 0
     for application in filling.remaining:
         missing += filling.missing[application]
     for node in range(nodes):
         count_node(packing, filling, node, 1)
-    _look_at_all(wanted, neighbours, packing, filling, matches, remaining)
+    _look_at_all(required, neighbours, packing, filling, matches, remaining)
     while missing > 0:
         if packing.stop[0]:
             return STOPPED
@@ -83,20 +83,20 @@ def match(wanted: Wanted, neighbours: Neighbours, packing: Packing, filling: Fil
         if application == NOBODY:
             break
         if filling.missing[application] == 0:
-            _look_at(wanted, neighbours, packing, filling, matches, remaining, node)
+            _look_at(required, neighbours, packing, filling, matches, remaining, node)
             continue
-        take(packing, wanted.demand, application, node, 1)
+        take(packing, required.demand, application, node, 1)
         for dimension in range(len(filling.totals)):
-            filling.totals[dimension] -= wanted.demand[application, dimension]
+            filling.totals[dimension] -= required.demand[application, dimension]
         _enter(matches, application, node)
         filling.missing[application] -= 1
         missing -= 1
         if filling.missing[application] == 0:
             remaining = drop_done(filling, remaining)
         if filling.score == FITNESS:  # what is left of all nodes is part of every score
-            _look_at_all(wanted, neighbours, packing, filling, matches, remaining)
+            _look_at_all(required, neighbours, packing, filling, matches, remaining)
         else:
-            _look_at(wanted, neighbours, packing, filling, matches, remaining, node)
+            _look_at(required, neighbours, packing, filling, matches, remaining, node)
     for node in range(nodes):
         entry = matches.head[node]
         while entry != NOBODY:
@@ -131,7 +131,7 @@ def _enter(matches: Matches, application: int, node: int) -> None:
 
 @kernel
 def _look_at_all(
-    wanted: Wanted, neighbours: Neighbours, packing: Packing, filling: Filling, matches: Matches, remaining: int
+    required: Replicas, neighbours: Neighbours, packing: Packing, filling: Filling, matches: Matches, remaining: int
 ) -> None:
     """Look for the best application for every node; nodes of a kind that nobody is on are alike."""
     first = 0
@@ -141,7 +141,7 @@ def _look_at_all(
             if matches.head[node] == NOBODY and empty != NOBODY:
                 matches.best[node], matches.score[node] = matches.best[empty], matches.score[empty]
                 continue
-            _look_at(wanted, neighbours, packing, filling, matches, remaining, node)
+            _look_at(required, neighbours, packing, filling, matches, remaining, node)
             if matches.head[node] == NOBODY:
                 empty = node
         first = packing.end[kind]
@@ -149,7 +149,7 @@ def _look_at_all(
 
 @kernel
 def _look_at(
-    wanted: Wanted,
+    required: Replicas,
     neighbours: Neighbours,
     packing: Packing,
     filling: Filling,
@@ -170,8 +170,8 @@ def _look_at(
     matches.best[node], matches.score[node] = NOBODY, -np.inf
     for number in range(remaining):
         application = filling.remaining[number]
-        if filling.allowed[application] > 0 and fitting(packing.free, node, wanted.demand, application, 1):
-            value = score_of(wanted, packing, filling, node, application, False)
+        if filling.allowed[application] > 0 and fitting(packing.free, node, required.demand, application, 1):
+            value = score_of(required, packing, filling, node, application, False)
             if value > matches.score[node]:
                 matches.best[node], matches.score[node] = application, value
     leave_node(filling)

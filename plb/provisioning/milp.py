@@ -11,12 +11,11 @@ import attrs
 import numpy as np
 
 from plb.array_types import Float, Int
-from plb.errors import ConflictError
+from plb.errors import ConflictError, NoPlanError
 from plb.provisioning.auto import best_in_time
-from plb.provisioning.errors import NoPlanError
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.program import Model, constraints, model_of, nonzeros, offered
-from plb.provisioning.workbench import Tell, Workbench
+from plb.provisioning.workbench import ReportProgress, Workbench
 from plb.validation import check_number
 
 NAME = "ILP"
@@ -30,7 +29,7 @@ INFEASIBLE = 2
 """What scipy calls it."""
 
 
-def solve_exactly(bench: Workbench, tell: Tell, *, gap_percent: float = 0.0) -> ProvisioningPlan:
+def solve_exactly(bench: Workbench, report: ReportProgress, *, gap_percent: float = 0.0) -> ProvisioningPlan:
     """Return a plan with the fewest nodes, or the best that is found in a workbench's time.
 
     The plan of `auto`, which has a tenth of the time and 2 seconds at the most, stands where no better one is found.
@@ -40,7 +39,7 @@ def solve_exactly(bench: Workbench, tell: Tell, *, gap_percent: float = 0.0) -> 
     bench
         The instance, and how long there is. HiGHS looks at the time between its steps, which take seconds where the
         program is large.
-    tell
+    report
         Is told of the nodes and the bound before HiGHS and after it.
     gap_percent
         A plan is near enough if so many percent of its nodes, or less, lie between it and the bound.
@@ -61,25 +60,25 @@ def solve_exactly(bench: Workbench, tell: Tell, *, gap_percent: float = 0.0) -> 
     share = check_number(NAME, "gap_percent", gap_percent, high=100.0, high_open=True) / 100.0
     model = model_of(bench.instance)
     _refuse_too_large(model, bench.lower_bound)
-    plan = _first_plan(bench, tell)
+    plan = _first_plan(bench, report)
     nodes = bench.most_nodes if plan is None else math.ceil(plan.nodes * (1.0 - share) - SLACK) - 1
     found, bound = None, bench.lower_bound
     if nodes >= bound and _time_left(bench) > 0.0:
         _refuse_too_large(model, nodes)
-        tell(f"{NAME}: fewer than {nodes + 1:,} nodes, at least {bound:,}")
+        report(f"{NAME}: fewer than {nodes + 1:,} nodes, at least {bound:,}")
         found, bound = _search(bench, model, nodes, share)
-        tell(f"{NAME}: {'no plan' if found is None else f'{found.nodes:,} nodes'}, at least {bound:,}")
+        report(f"{NAME}: {'no plan' if found is None else f'{found.nodes:,} nodes'}, at least {bound:,}")
     best = found or plan
     if best is None:
         raise NoPlanError(bench.instance.name, NAME, bench.most_nodes)
     return attrs.evolve(best, seconds=bench.elapsed(), lower_bound=bound)
 
 
-def _first_plan(bench: Workbench, tell: Tell) -> ProvisioningPlan | None:
+def _first_plan(bench: Workbench, report: ReportProgress) -> ProvisioningPlan | None:
     """Return the plan of `auto`; None: it finds none."""
     seconds = None if bench.seconds is None else min(FIRST_SECONDS, FIRST_SHARE * bench.seconds)
     try:
-        return best_in_time(Workbench(bench.instance, seconds), tell, seed=0)
+        return best_in_time(Workbench(bench.instance, seconds), report, seed=0)
     except NoPlanError:
         return None
 

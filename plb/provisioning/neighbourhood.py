@@ -12,7 +12,7 @@ import numpy as np
 from plb.array_types import Bool, Float, Int, Int32
 from plb.compiler import kernel
 from plb.provisioning.affinity import ANY_NUMBER, Neighbours
-from plb.provisioning.application_centric import Wanted
+from plb.provisioning.application_centric import Replicas
 from plb.provisioning.homes import Homes, note_away, vacant
 from plb.provisioning.measures import Residual, left
 from plb.provisioning.packing import Packing, fitting, is_full
@@ -56,7 +56,7 @@ class Clearing(NamedTuple):
 class Site(NamedTuple):
     """A packing, and all that the search for a better one reads beside it."""
 
-    wanted: Wanted
+    required: Replicas
     neighbours: Neighbours
     packing: Packing
     standing: Standing
@@ -138,9 +138,9 @@ def _put(site: Site, application: int, node: int, count: int) -> None:
     """Put replicas on a node, or take them away where `count` is negative."""
     packing, standing, clearing = site.packing, site.standing, site.clearing
     if count > 0:
-        add(packing, standing, site.wanted.demand, application, node, count)
+        add(packing, standing, site.required.demand, application, node, count)
     else:
-        remove(packing, standing, site.wanted.demand, application, node, -count)
+        remove(packing, standing, site.required.demand, application, node, -count)
     _look_at(packing, clearing, site.residual, node)
     note_away(clearing.homes, packing, standing, application, node, count)
 
@@ -169,7 +169,7 @@ def lift_limits(site: Site, application: int) -> None:
 def allowed_on(site: Site, application: int, node: int) -> int:
     """Return how many more replicas of the application whose limits are noted these allow on a node."""
     standing, clearing = site.standing, site.clearing
-    most, there = int(site.neighbours.own[application]), 0
+    most, there = int(site.neighbours.most_on_a_node[application]), 0
     place = standing.head[node]
     while place != NOTHING:
         other, count = standing.owner[place], site.packing.placed[place]
@@ -194,8 +194,8 @@ def best_node(site: Site, application: int, first: int, end: int, homely: int) -
     homely
         One of ``packing.live[:homely]`` is taken before all others if replicas of the application stood there.
     """
-    packing, clearing, demand = site.packing, site.clearing, site.wanted.demand
-    chosen, room, least = NOTHING, 0, np.inf
+    packing, clearing, demand = site.packing, site.clearing, site.required.demand
+    chosen, capacity, least = NOTHING, 0, np.inf
     most = clearing.missing[application]
     for number in range(first, end):
         node = packing.live[number]
@@ -207,5 +207,5 @@ def best_node(site: Site, application: int, first: int, end: int, homely: int) -
         allowed = min(allowed, at_home) if at_home > 0 else allowed
         if allowed > 0:
             chosen, least = node, value
-            room = fitting(packing.free, node, demand, application, allowed)
-    return chosen, room
+            capacity = fitting(packing.free, node, demand, application, allowed)
+    return chosen, capacity

@@ -12,8 +12,8 @@ import numpy as np
 from plb.array_types import Bool, Int, UInt8
 from plb.compiler import kernel
 from plb.provisioning.affinity import Neighbours
-from plb.provisioning.application_centric import FULL_NODES, Wanted, place_first
-from plb.provisioning.packing import NO_ROOM, STOPPED, Packing, count_full, drop_full, fitting
+from plb.provisioning.application_centric import FULL_NODES, Replicas, place_first
+from plb.provisioning.packing import NO_CAPACITY, STOPPED, Packing, count_full, drop_full, fitting
 
 
 class Struck(NamedTuple):
@@ -41,27 +41,27 @@ def nothing_struck(order: Int, nodes: int) -> Struck:
 
 
 @kernel
-def fewest_candidates(wanted: Wanted, neighbours: Neighbours, packing: Packing, struck: Struck) -> int:
+def fewest_candidates(required: Replicas, neighbours: Neighbours, packing: Packing, struck: Struck) -> int:
     """Place application after application by First Fit, the one with fewest candidate nodes next (equation 5).
 
     As in the programs of [3]'s authors, whether a node can still take an application is looked at when one that shares
     a limit with it is placed there, and one pass of bubble sort brings the application with fewest candidates to the
-    front, which moves others, too. The first in `wanted.order` begins.
+    front, which moves others, too. The first in `required.order` begins.
 
     Returns
     -------
-    0; `NO_ROOM`: there are too few nodes; `STOPPED`: time ran out.
+    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
     """
     live, full = 0, 0
     for number in range(len(struck.order)):
         if packing.stop[0]:
             return STOPPED
         application = struck.order[number]
-        live = place_first(wanted, neighbours, packing, application, live)
-        if live == NO_ROOM:
-            return NO_ROOM
+        live = place_first(required, neighbours, packing, application, live)
+        if live == NO_CAPACITY:
+            return NO_CAPACITY
         struck.placed[application] = True
-        _strike_neighbours(wanted, neighbours, packing, struck, application)
+        _strike_neighbours(required, neighbours, packing, struck, application)
         for place in range(len(struck.order) - 1, number + 1, -1):
             one, other = struck.order[place], struck.order[place - 1]
             if struck.lost[one] > struck.lost[other]:
@@ -74,23 +74,23 @@ def fewest_candidates(wanted: Wanted, neighbours: Neighbours, packing: Packing, 
 
 @kernel
 def _strike_neighbours(
-    wanted: Wanted, neighbours: Neighbours, packing: Packing, struck: Struck, application: int
+    required: Replicas, neighbours: Neighbours, packing: Packing, struck: Struck, application: int
 ) -> None:
     """Strike the nodes of an application that those with which it shares a limit cannot go to any more."""
     first = packing.start[application]
     for place in range(first, first + packing.places[application]):
         node, count = packing.node[place], packing.placed[place]
         for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-            _strike(wanted, packing, struck, neighbours.out_other[arc], node, neighbours.out_most[arc] == 0)
+            _strike(required, packing, struck, neighbours.out_other[arc], node, neighbours.out_most[arc] == 0)
         for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-            _strike(wanted, packing, struck, neighbours.in_other[arc], node, count > neighbours.in_most[arc])
+            _strike(required, packing, struck, neighbours.in_other[arc], node, count > neighbours.in_most[arc])
 
 
 @kernel
-def _strike(wanted: Wanted, packing: Packing, struck: Struck, application: int, node: int, excluded: bool) -> None:
+def _strike(required: Replicas, packing: Packing, struck: Struck, application: int, node: int, excluded: bool) -> None:
     bit = 1 << (node % 8)
     if struck.placed[application] or struck.nodes[application, node // 8] & bit:
         return
-    if excluded or fitting(packing.free, node, wanted.demand, application, 1) == 0:
+    if excluded or fitting(packing.free, node, required.demand, application, 1) == 0:
         struck.nodes[application, node // 8] |= bit
         struck.lost[application] += 1

@@ -13,7 +13,7 @@ from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.provisioning.affinity import ANY_NUMBER, Neighbours
 
-NO_ROOM = -1
+NO_CAPACITY = -1
 """Says that more nodes are needed than there are."""
 STOPPED = -2
 """Says that time ran out."""
@@ -187,13 +187,13 @@ def note_place(packing: Packing, application: int, node: int, count: int) -> Non
 
 @kernel
 def open_node(packing: Packing, demand: Int32, application: int) -> int:
-    """Return the first unused node that a replica fits on, in use from now on; `NO_ROOM`: there is none."""
+    """Return the first unused node that a replica fits on, in use from now on; `NO_CAPACITY`: there is none."""
     for kind in range(len(packing.end)):
         node = int(packing.unused[kind])
         if node < packing.end[kind] and fitting(packing.free, node, demand, application, 1) == 1:
             packing.unused[kind] += 1
             return node
-    return NO_ROOM
+    return NO_CAPACITY
 
 
 @kernel

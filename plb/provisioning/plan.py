@@ -200,9 +200,9 @@ def _beyond_limits(plan: ProvisioningPlan) -> Iterator[str]:
         arc = np.repeat(np.arange(len(source)), stands[source])
         offset = np.arange(len(arc)) - np.repeat(np.cumsum(stands[source]) - stands[source], stands[source])
         row = by_application[start[source[arc]] + offset]
-        wanted = plan.node[row].astype(np.int64) * len(instance.applications) + target[arc]
-        found = np.minimum(np.searchsorted(pairs[by_pair], wanted), max(len(pairs) - 1, 0))
-        beside = np.where(pairs[by_pair][found] == wanted, plan.count[by_pair[found]], 0)
+        required = plan.node[row].astype(np.int64) * len(instance.applications) + target[arc]
+        found = np.minimum(np.searchsorted(pairs[by_pair], required), max(len(pairs) - 1, 0))
+        beside = np.where(pairs[by_pair][found] == required, plan.count[by_pair[found]], 0)
         bad = np.flatnonzero(beside > most[arc])
         yield from _named(
             bad,

@@ -57,7 +57,7 @@ def _most_on_a_node(instance: Instance, capacity: Int32) -> Int32:
     demand = instance.dimensions()
     fits = np.where(demand > 0, capacity // np.maximum(demand, 1), ANY_NUMBER).min(axis=1)
     most = np.minimum(fits, instance.replicas)
-    return np.asarray(np.minimum(most, instance.neighbours.own), np.int32)
+    return np.asarray(np.minimum(most, instance.neighbours.most_on_a_node), np.int32)
 
 
 def offered(instance: Instance, nodes: int) -> list[int]:

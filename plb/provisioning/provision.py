@@ -9,7 +9,7 @@ from plb.provisioning.milp import solve_exactly
 from plb.provisioning.names import Way, parse_algorithm
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.running import Rules, run
-from plb.provisioning.workbench import Tell, Workbench, say_nothing
+from plb.provisioning.workbench import ReportProgress, Workbench, say_nothing
 from plb.validation import check_count, check_kind, check_member, check_text
 
 AUTO = "auto"
@@ -23,7 +23,7 @@ def provision(
     rules: Rules | str = Rules.PAPER,
     time_limit: float | None = None,
     seed: int = 0,
-    tell: Tell | None = None,
+    report: ReportProgress | None = None,
 ) -> ProvisioningPlan:
     """Plan where all replicas go, on as few nodes as the algorithm can.
 
@@ -40,7 +40,7 @@ def provision(
         First Fit's. With a limit, a plan may depend on the machine.
     seed
         Of the random numbers of "auto"; the others draw none.
-    tell
+    report
         Is told about each number of nodes that is tried.
 
     Raises
@@ -63,14 +63,14 @@ def provision(
             f"instance {instance.name}: rules = 'released' is for demand that does not vary; it has "
             f"{instance.time_points} time points"
         )
-    tell = tell or say_nothing
+    report = report or say_nothing
     if algorithm == AUTO:
         if rules is Rules.RELEASED:
             raise ConflictError(
                 "provisioning: rules = 'released' needs the name of an algorithm; 'auto' has its own rules"
             )
-        return best_in_time(Workbench(instance, time_limit), tell, seed=seed)
+        return best_in_time(Workbench(instance, time_limit), report, seed=seed)
     parsed, bench = parse_algorithm(algorithm), Workbench(instance, time_limit)
     if parsed.way is Way.INTEGER_PROGRAM:
-        return solve_exactly(bench, tell, gap_percent=parsed.gap_percent)
-    return run(bench, parsed, rules, tell)
+        return solve_exactly(bench, report, gap_percent=parsed.gap_percent)
+    return run(bench, parsed, rules, report)

@@ -21,10 +21,10 @@ import numpy as np
 from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.provisioning.affinity import Neighbours
-from plb.provisioning.application_centric import FULL_NODES, Wanted
+from plb.provisioning.application_centric import FULL_NODES, Replicas
 from plb.provisioning.measures import EPSILON, EXPONENTIAL, EXTENDED_SUM, MAX, SURROGATE
 from plb.provisioning.packing import (
-    NO_ROOM,
+    NO_CAPACITY,
     STOPPED,
     Packing,
     count_full,
@@ -76,7 +76,7 @@ def nothing_sorted(nodes: int, capacity: Int32) -> Sorted:
 
 @kernel
 def resorted_fit(
-    wanted: Wanted, neighbours: Neighbours, packing: Packing, nodes: Sorted, measure: int, sign: int
+    required: Replicas, neighbours: Neighbours, packing: Packing, nodes: Sorted, measure: int, sign: int
 ) -> int:
     """Give each replica the first node that takes it, nodes being sorted before each by what is left of them.
 
@@ -89,22 +89,22 @@ def resorted_fit(
 
     Returns
     -------
-    0; `NO_ROOM`: there are too few nodes; `STOPPED`: time ran out.
+    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
     """
     live, full = 0, 0
-    for application in wanted.order:
+    for application in required.order:
         if packing.stop[0]:
             return STOPPED
         noted = limit_nodes(packing, neighbours, application)
-        own = neighbours.own[application]
+        most_on_a_node = neighbours.most_on_a_node[application]
         current = 0
-        for _ in range(wanted.replicas[application]):
+        for _ in range(required.replicas[application]):
             sort_by(packing.live, nodes.measure, current, live, sign)
             while True:
                 if current == live:
-                    node = open_node(packing, wanted.demand, application)
-                    if node == NO_ROOM:
-                        return NO_ROOM
+                    node = open_node(packing, required.demand, application)
+                    if node == NO_CAPACITY:
+                        return NO_CAPACITY
                     packing.live[live] = node
                     live += 1
                     nodes.nodes[0] += 1
@@ -112,15 +112,15 @@ def resorted_fit(
                     for dimension in range(len(nodes.totals)):
                         nodes.totals[dimension] += packing.free[node, dimension]
                 node = packing.live[current]
-                if nodes.taken[node] < min(own, packing.allowed[node]) and fitting(
-                    packing.free, node, wanted.demand, application, 1
+                if nodes.taken[node] < min(most_on_a_node, packing.allowed[node]) and fitting(
+                    packing.free, node, required.demand, application, 1
                 ):
                     break
                 current += 1
             nodes.taken[node] += 1
-            take(packing, wanted.demand, application, node, 1)
+            take(packing, required.demand, application, node, 1)
             for dimension in range(len(nodes.totals)):
-                nodes.totals[dimension] -= wanted.demand[application, dimension]
+                nodes.totals[dimension] -= required.demand[application, dimension]
             _measure(packing, nodes, measure, current, live)
         lift_limits(packing, noted)
         for number in range(live):

@@ -15,10 +15,9 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.compiler import Stream
-from plb.errors import ConflictError
-from plb.provisioning.application_centric import Wanted
+from plb.errors import ConflictError, NoCapacityError
+from plb.provisioning.application_centric import Replicas
 from plb.provisioning.emptying import Annealing, empty_in_turn
-from plb.provisioning.errors import NoRoomError
 from plb.provisioning.homes import ANY_MOVES, homes_of
 from plb.provisioning.improvement import TEMPERATURE, empty
 from plb.provisioning.measures import Measure, residual_of, sizes
@@ -27,7 +26,7 @@ from plb.provisioning.packing import Packing, places_of
 from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
 from plb.provisioning.settling import place_missing, stay
 from plb.provisioning.standing import NOTHING, nobody_standing
-from plb.provisioning.workbench import Tell, Workbench, order_of, say_nothing
+from plb.provisioning.workbench import ReportProgress, Workbench, order_of, say_nothing
 from plb.validation import check_count, check_kind
 
 NAME = "Replanned"
@@ -45,7 +44,7 @@ def replan(
     most_moves: int | None = 0,
     time_limit: float | None = None,
     seed: int = 0,
-    tell: Tell | None = None,
+    report: ReportProgress | None = None,
 ) -> ProvisioningPlan:
     """Return a valid plan that differs little from one that need be neither valid nor complete.
 
@@ -60,7 +59,7 @@ def replan(
         In seconds, after which no more nodes are emptied; with a limit, a plan may depend on the machine.
     seed
         Of the random numbers.
-    tell
+    report
         Is told of the number of nodes.
 
     Raises
@@ -77,19 +76,19 @@ def replan(
         check_count("provisioning", "most_moves", most_moves)
     check_count("provisioning", "seed", seed)
     _check(plan)
-    tell = tell or say_nothing
+    report = report or say_nothing
     bench = Workbench(plan.instance, time_limit)
     site, number = _settled(bench, plan)
     homes = site.clearing.homes
     homes.most[0] = ANY_MOVES if most_moves is None else min(ANY_MOVES, max(most_moves, int(homes.away[0])))
-    tell(f"{NAME}: {site.clearing.nodes[0]:,} nodes, {homes.away[0]:,} moves")
+    report(f"{NAME}: {site.clearing.nodes[0]:,} nodes, {homes.away[0]:,} moves")
     packing, seconds = site.packing, bench.elapsed()
     if homes.away[0] < homes.most[0]:
-        packing, seconds = _emptied(bench, site, Stream(seed), tell)
+        packing, seconds = _emptied(bench, site, Stream(seed), report)
     return attrs.evolve(bench.plan(packing, NAME, _names(plan, site.packing, number)), seconds=seconds)
 
 
-def _emptied(bench: Workbench, site: Site, rng: Stream, tell: Tell) -> tuple[Packing, float]:
+def _emptied(bench: Workbench, site: Site, rng: Stream, report: ReportProgress) -> tuple[Packing, float]:
     """Empty nodes; return the packing as it was when the last one was empty, and the seconds until then.
 
     What moves later and empties no node need not move.
@@ -101,13 +100,13 @@ def _emptied(bench: Workbench, site: Site, rng: Stream, tell: Tell) -> tuple[Pac
     if clearing.nodes[0] < fewest:
         fewest, found = int(clearing.nodes[0]), (_copy(site.packing), bench.elapsed())
     while _open_larger(bench, site) and not bench.time_is_over:
-        tell(f"{NAME}: {fewest:,} nodes, {clearing.homes.away[0]:,} moves")
+        report(f"{NAME}: {fewest:,} nodes, {clearing.homes.away[0]:,} moves")
         _empty_in_turn(bench, site, rng)
         if clearing.nodes[0] >= fewest:
             break
         fewest, found = int(clearing.nodes[0]), (_copy(site.packing), bench.elapsed())
     annealing = Annealing(TEMPERATURE, PRICE)
-    for seconds in empty(bench, site, rng, annealing, NAME, tell):
+    for seconds in empty(bench, site, rng, annealing, NAME, report):
         if clearing.nodes[0] < fewest:
             fewest, found = int(clearing.nodes[0]), (_copy(site.packing), seconds)
     return found
@@ -191,7 +190,7 @@ def _settled(bench: Workbench, plan: ProvisioningPlan) -> tuple[Site, Int]:
             _leave_out_empty(site)
             return site, number
         if len(site.packing.free) == bench.most_nodes or spare > bench.instance.replicas.sum():
-            raise NoRoomError(bench.instance.name, bench.instance.applications[left])
+            raise NoCapacityError(bench.instance.name, bench.instance.applications[left])
         spare *= 2
 
 
@@ -207,8 +206,8 @@ def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Float, spare: int) -
     clearing.missing[:] = instance.replicas
     clearing.used[: plan.nodes] = np.sort(number)
     clearing.nodes[0] = plan.nodes
-    wanted = Wanted(order_of(size), instance.replicas, bench.demand)
-    return Site(wanted, bench.neighbours, packing, nobody_standing(packing), clearing, residual), number
+    required = Replicas(order_of(size), instance.replicas, bench.demand)
+    return Site(required, bench.neighbours, packing, nobody_standing(packing), clearing, residual), number
 
 
 def _copy(packing: Packing) -> Packing:

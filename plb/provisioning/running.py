@@ -10,20 +10,20 @@ from functools import partial
 import numpy as np
 
 from plb.array_types import Float
-from plb.provisioning.application_centric import Wanted, first_fit, no_candidates, ordered_fit
-from plb.provisioning.errors import NoPlanError
+from plb.errors import NoPlanError
+from plb.provisioning.application_centric import Replicas, first_fit, no_candidates, ordered_fit
 from plb.provisioning.filling import nothing_filled
 from plb.provisioning.matching import match, no_matches
 from plb.provisioning.measures import CODES, Measure, hybrid, residual_of, sizes
 from plb.provisioning.names import Algorithm, Way, parse_algorithm
 from plb.provisioning.node_candidates import fewest_candidates, nothing_struck
 from plb.provisioning.node_centric import fill_nodes
-from plb.provisioning.packing import NO_ROOM, STOPPED, Packing
+from plb.provisioning.packing import NO_CAPACITY, STOPPED, Packing
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.released import nothing_sorted, resorted_fit, whole_shares
 from plb.provisioning.released_nodes import fill_in_turn
 from plb.provisioning.spreading import nothing_spread, spread
-from plb.provisioning.workbench import Tell, Workbench, order_of
+from plb.provisioning.workbench import ReportProgress, Workbench, order_of
 
 FIRST_FIT = parse_algorithm("FF")
 FIRST_SPARE = 64
@@ -39,15 +39,15 @@ class Rules(StrEnum):
     """Its authors' programs, which do other things in places; see `plb.provisioning.released`."""
 
 
-def run(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Tell) -> ProvisioningPlan:
+def run(bench: Workbench, algorithm: Algorithm, rules: Rules, report: ReportProgress) -> ProvisioningPlan:
     """Run an algorithm other than the integer program on a workbench; see `provision`."""
     if algorithm.way in (Way.SPREAD, Way.MATCH):
-        return _fewest_nodes(bench, algorithm, rules, tell)
+        return _fewest_nodes(bench, algorithm, rules, report)
     if algorithm == FIRST_FIT:
         return first_fit_plan(bench)
-    wanted = _wanted(bench, algorithm, rules)
+    required = _required(bench, algorithm, rules)
     with bench.watched():
-        packing, outcome = _with_enough_nodes(bench, algorithm, partial(_pack, bench, algorithm, rules, wanted))
+        packing, outcome = _with_enough_nodes(bench, algorithm, partial(_pack, bench, algorithm, rules, required))
     return first_fit_plan(bench) if outcome == STOPPED else bench.plan(packing, algorithm.name)
 
 
@@ -57,19 +57,19 @@ def _with_enough_nodes(bench: Workbench, algorithm: Algorithm, pack: Callable[[P
     while True:
         packing = bench.packing(nodes)
         outcome = pack(packing)
-        if outcome != NO_ROOM:
+        if outcome != NO_CAPACITY:
             return packing, outcome
         if nodes == bench.most_nodes:
             raise NoPlanError(bench.instance.name, algorithm.name, nodes)
         nodes = min(bench.most_nodes, 2 * nodes)
 
 
-def _wanted(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Wanted:
+def _required(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Replicas:
     """Return what is to be placed, in the order in which an algorithm wants it."""
     order = np.arange(len(bench.demand))
     if algorithm.decreasing:
         order = order_of(_sizes(bench, algorithm, rules))
-    return Wanted(order, bench.instance.replicas, bench.demand)
+    return Replicas(order, bench.instance.replicas, bench.demand)
 
 
 def _sizes(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Float:
@@ -83,41 +83,41 @@ def _sizes(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Float:
     return size if algorithm.demand_share == 1.0 else hybrid(size, bench.degrees, algorithm.demand_share)
 
 
-def _pack(bench: Workbench, algorithm: Algorithm, rules: Rules, wanted: Wanted, packing: Packing) -> int:
-    """Fill a packing; return 0, `NO_ROOM` or `STOPPED`."""
+def _pack(bench: Workbench, algorithm: Algorithm, rules: Rules, required: Replicas, packing: Packing) -> int:
+    """Fill a packing; return 0, `NO_CAPACITY` or `STOPPED`."""
     nodes, neighbours = len(packing.free), bench.neighbours
     if algorithm.way is Way.FIRST_FIT:
-        return first_fit(wanted, neighbours, packing)
+        return first_fit(required, neighbours, packing)
     if algorithm.way is Way.NODE_CANDIDATES:
-        return fewest_candidates(wanted, neighbours, packing, nothing_struck(wanted.order, nodes))
+        return fewest_candidates(required, neighbours, packing, nothing_struck(required.order, nodes))
     if algorithm.way is Way.NODE_CENTRIC:
         fill = fill_in_turn if rules is Rules.RELEASED else fill_nodes
-        return fill(wanted, neighbours, packing, nothing_filled(algorithm.score, wanted, bench.capacity))
+        return fill(required, neighbours, packing, nothing_filled(algorithm.score, required, bench.capacity))
     sign = 1 if algorithm.way is Way.BEST_FIT else -1
     if rules is Rules.RELEASED:
         state = nothing_sorted(nodes, bench.capacity)
-        return resorted_fit(wanted, neighbours, packing, state, CODES[algorithm.measure], sign)
+        return resorted_fit(required, neighbours, packing, state, CODES[algorithm.measure], sign)
     residual = residual_of(algorithm.measure, bench.capacity)
-    return ordered_fit(wanted, neighbours, packing, no_candidates(nodes), residual, sign)
+    return ordered_fit(required, neighbours, packing, no_candidates(nodes), residual, sign)
 
 
-def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Tell) -> ProvisioningPlan:
+def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, report: ReportProgress) -> ProvisioningPlan:
     """Look for the least number of nodes at which an algorithm succeeds ([3] section 5.1).
 
     First Fit says how many suffice; where the algorithm cannot do with as many, its plan stands.
     """
     best = first_fit_plan(bench)
     most = bench.reach(best)
-    wanted = _wanted(bench, algorithm, rules)
+    required = _required(bench, algorithm, rules)
 
     def succeeds(nodes: int) -> bool:
         nonlocal best
         packing = bench.packing_of_first(nodes)
         with bench.watched():
-            missing = _place_all(bench, algorithm, rules, wanted, packing)
+            missing = _place_all(bench, algorithm, rules, required, packing)
         if missing == STOPPED:
             return False
-        tell(f"{algorithm.name}: {nodes:,} nodes {'suffice' if missing == 0 else f'leave {missing:,} replicas over'}")
+        report(f"{algorithm.name}: {nodes:,} nodes {'suffice' if missing == 0 else f'leave {missing:,} replicas over'}")
         if missing == 0:
             best = bench.plan(packing, algorithm.name)
         return missing == 0
@@ -135,10 +135,10 @@ def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, tell: Te
 
 def first_fit_plan(bench: Workbench) -> ProvisioningPlan:
     """Return First Fit's plan; it is never stopped."""
-    wanted, never = _wanted(bench, FIRST_FIT, Rules.PAPER), np.zeros(1, np.int64)
+    required, never = _required(bench, FIRST_FIT, Rules.PAPER), np.zeros(1, np.int64)
 
     def pack(packing: Packing) -> int:
-        return first_fit(wanted, bench.neighbours, packing._replace(stop=never))
+        return first_fit(required, bench.neighbours, packing._replace(stop=never))
 
     packing, _ = _with_enough_nodes(bench, FIRST_FIT, pack)
     return bench.plan(packing, FIRST_FIT.name)
@@ -155,14 +155,14 @@ def _halve(bench: Workbench, succeeds: Callable[[int], bool], most: int) -> None
             low = nodes + 1
 
 
-def _place_all(bench: Workbench, algorithm: Algorithm, rules: Rules, wanted: Wanted, packing: Packing) -> int:
+def _place_all(bench: Workbench, algorithm: Algorithm, rules: Rules, required: Replicas, packing: Packing) -> int:
     """Place what can be placed on all nodes of a packing; return how many replicas found no place."""
     nodes = len(packing.free)
     if algorithm.way is Way.MATCH:
-        filling = nothing_filled(algorithm.score, wanted, bench.capacity)
+        filling = nothing_filled(algorithm.score, required, bench.capacity)
         matches = no_matches(nodes, int(bench.instance.replicas.sum()))
-        return match(wanted, bench.neighbours, packing, filling, matches)
+        return match(required, bench.neighbours, packing, filling, matches)
     released = rules is Rules.RELEASED
     residual = residual_of(algorithm.measure, bench.capacity, whole=released)
     state = nothing_spread(nodes)
-    return spread(wanted, bench.neighbours, packing, state, residual, released)
+    return spread(required, bench.neighbours, packing, state, residual, released)

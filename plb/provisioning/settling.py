@@ -16,7 +16,7 @@ from plb.provisioning.neighbourhood import (
     lift_limits,
     note_limits,
 )
-from plb.provisioning.packing import NO_ROOM, Packing, fitting, open_node
+from plb.provisioning.packing import NO_CAPACITY, Packing, fitting, open_node
 from plb.provisioning.standing import NOTHING
 
 
@@ -26,7 +26,7 @@ def stay(site: Site, application: Int32, node: Int32, count: Int32) -> None:
 
     `clearing.missing` has the replicas of each application, and in the end those without a place.
     """
-    packing, clearing, demand = site.packing, site.clearing, site.wanted.demand
+    packing, clearing, demand = site.packing, site.clearing, site.required.demand
     for row in range(len(application)):
         who, where = application[row], node[row]
         most = min(int(count[row]), int(clearing.missing[who]))
@@ -49,8 +49,8 @@ def place_missing(site: Site) -> int:
     -------
     The application of which a replica finds none, or `NOTHING`.
     """
-    wanted, packing, clearing = site.wanted, site.packing, site.clearing
-    for application in wanted.order:
+    required, packing, clearing = site.required, site.packing, site.clearing
+    for application in required.order:
         if clearing.missing[application] == 0:
             continue
         note_limits(site, application)
@@ -58,8 +58,8 @@ def place_missing(site: Site) -> int:
         while clearing.missing[application] > 0:
             node, count = best_node(site, application, 0, live, 0)
             if node == NOTHING:
-                node = open_node(packing, wanted.demand, application)
-                if node == NO_ROOM:
+                node = open_node(packing, required.demand, application)
+                if node == NO_CAPACITY:
                     break
                 clearing.used[clearing.nodes[0]] = node
                 clearing.nodes[0] += 1

@@ -15,7 +15,7 @@ import numpy as np
 from plb.array_types import Float, Int32
 from plb.compiler import kernel
 from plb.provisioning.affinity import Neighbours
-from plb.provisioning.application_centric import FULL_NODES, Wanted
+from plb.provisioning.application_centric import FULL_NODES, Replicas
 from plb.provisioning.measures import Residual, add_node, left, reweigh, take_from_totals, varies
 from plb.provisioning.packing import (
     STOPPED,
@@ -55,7 +55,7 @@ def nothing_spread(nodes: int) -> Spread:
 
 @kernel
 def spread(
-    wanted: Wanted, neighbours: Neighbours, packing: Packing, state: Spread, residual: Residual, in_turn: bool
+    required: Replicas, neighbours: Neighbours, packing: Packing, state: Spread, residual: Residual, in_turn: bool
 ) -> int:
     """Place the replicas one by one; return how many found no place.
 
@@ -78,21 +78,23 @@ def spread(
     for node in range(live):
         state.value[node] = left(residual, packing.free, node)
     sort_by(packing.live, state.value, 0, live, -1)
-    for application in wanted.order:
+    for application in required.order:
         if packing.stop[0]:
             return STOPPED
         noted = limit_nodes(packing, neighbours, application)
-        own, missing = neighbours.own[application], wanted.replicas[application]
+        most_on_a_node, missing = neighbours.most_on_a_node[application], required.replicas[application]
         if in_turn:
-            touched, missing = _place_in_turn(wanted, packing, state, application, own, missing, live)
+            touched, missing = _place_in_turn(required, packing, state, application, most_on_a_node, missing, live)
         else:
-            touched, missing = _place_by_value(wanted, packing, state, residual, application, own, missing, live)
+            touched, missing = _place_by_value(
+                required, packing, state, residual, application, most_on_a_node, missing, live
+            )
         lift_limits(packing, noted)
         lost += missing
         for number in range(touched):
             node = state.touched[number]
             note_place(packing, application, node, state.taken[node])
-            take_from_totals(residual, wanted.demand, application, state.taken[node])
+            take_from_totals(residual, required.demand, application, state.taken[node])
             if in_turn:
                 state.value[node] = left(residual, packing.free, node)
         full += count_full(packing, application)
@@ -113,7 +115,7 @@ def spread(
 
 @kernel
 def _place_in_turn(
-    wanted: Wanted, packing: Packing, state: Spread, application: int, own: int, missing: int, live: int
+    required: Replicas, packing: Packing, state: Spread, application: int, most_on_a_node: int, missing: int, live: int
 ) -> tuple[int, int]:
     """Ask nodes in turn; return how many took replicas, and how many replicas found no place."""
     touched = 0
@@ -121,9 +123,9 @@ def _place_in_turn(
         if missing == 0:
             return touched, missing
         node = packing.live[number]
-        most = min(own, packing.allowed[node])
-        if most > 0 and fitting(packing.free, node, wanted.demand, application, 1):
-            take(packing, wanted.demand, application, node, 1)
+        most = min(most_on_a_node, packing.allowed[node])
+        if most > 0 and fitting(packing.free, node, required.demand, application, 1):
+            take(packing, required.demand, application, node, 1)
             state.taken[node], state.most[node], state.place[node] = 1, most, number
             state.touched[touched] = node
             touched += 1
@@ -136,9 +138,9 @@ def _place_in_turn(
             if (
                 missing > 0
                 and state.taken[node] < state.most[node]
-                and fitting(packing.free, node, wanted.demand, application, 1)
+                and fitting(packing.free, node, required.demand, application, 1)
             ):
-                take(packing, wanted.demand, application, node, 1)
+                take(packing, required.demand, application, node, 1)
                 state.taken[node] += 1
                 missing -= 1
                 placed = True
@@ -147,12 +149,12 @@ def _place_in_turn(
 
 @kernel
 def _place_by_value(
-    wanted: Wanted,
+    required: Replicas,
     packing: Packing,
     state: Spread,
     residual: Residual,
     application: int,
-    own: int,
+    most_on_a_node: int,
     missing: int,
     live: int,
 ) -> tuple[int, int]:
@@ -161,12 +163,16 @@ def _place_by_value(
     while missing > 0:
         while number < live:
             node = packing.live[number]
-            if packing.allowed[node] > 0 and fitting(packing.free, node, wanted.demand, application, 1):
+            if packing.allowed[node] > 0 and fitting(packing.free, node, required.demand, application, 1):
                 break
             number += 1
         if number < live and (waiting == 0 or state.value[packing.live[number]] >= state.value[state.heap[0]]):
             node = packing.live[number]
-            state.taken[node], state.most[node], state.place[node] = 0, min(own, packing.allowed[node]), number
+            state.taken[node], state.most[node], state.place[node] = (
+                0,
+                min(most_on_a_node, packing.allowed[node]),
+                number,
+            )
             state.touched[touched] = node
             touched += 1
             number += 1
@@ -177,11 +183,11 @@ def _place_by_value(
             _sink(state, waiting)
         else:
             break
-        take(packing, wanted.demand, application, node, 1)
+        take(packing, required.demand, application, node, 1)
         state.taken[node] += 1
         state.value[node] = left(residual, packing.free, node)
         missing -= 1
-        if state.taken[node] < state.most[node] and fitting(packing.free, node, wanted.demand, application, 1):
+        if state.taken[node] < state.most[node] and fitting(packing.free, node, required.demand, application, 1):
             state.heap[waiting] = node
             _rise(state, waiting)
             waiting += 1

@@ -19,7 +19,7 @@ from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.standing import Standing, add_all, nobody_standing
 from plb.validation import check_number
 
-Tell = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 """Is told of progress, a line at a time."""
 
 

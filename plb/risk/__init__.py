@@ -3,7 +3,7 @@
 from plb.risk.counter import replica_key
 from plb.risk.demand import DemandHistory
 from plb.risk.eligibility import Widening, eligible_traces
-from plb.risk.interface import ReplicaOutlook, RiskModel
+from plb.risk.interface import ReplicaForecast, RiskModel
 from plb.risk.monte_carlo import (
     Evaluation,
     MonteCarloRisk,
@@ -18,7 +18,7 @@ __all__ = [
     "Evaluation",
     "MonteCarloRisk",
     "ObservedRisk",
-    "ReplicaOutlook",
+    "ReplicaForecast",
     "RiskModel",
     "TraceDraws",
     "TraceSampler",

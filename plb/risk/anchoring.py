@@ -26,7 +26,7 @@ RECORD_SECONDS = 86_400.0
 
 @kernel
 def recorded_peaks(peak: Int32, peak_ceiling: Int, rows: Int, trace: Int32, level: Int32) -> None:
-    """Fill in the peaks of `rows` as their traces were recorded; `level` has shape (T, R), in steps.
+    """Fill in the peaks of `rows` as their traces were recorded; `level` has shape (T, R), in quanta.
 
     The other parameters are those of `anchor_peaks`.
     """
@@ -34,9 +34,9 @@ def recorded_peaks(peak: Int32, peak_ceiling: Int, rows: Int, trace: Int32, leve
         for metric in range(peak.shape[1]):
             highest = 0
             for k in range(peak.shape[2]):
-                steps_up = level[trace[row, k], metric]
-                peak[row, metric, k] = steps_up
-                highest = max(highest, steps_up)
+                quanta = level[trace[row, k], metric]
+                peak[row, metric, k] = quanta
+                highest = max(highest, quanta)
             peak_ceiling[row, metric] = highest
 
 
@@ -53,14 +53,14 @@ def anchor_peaks(
     largest_demand: Float,
     curves: Float32,
     trend: Int,
-    steps: Float,
+    quanta: Float,
 ) -> None:
     """Fill in the peaks of `rows`, as far as they are no longer what they were when last filled in.
 
     Parameters
     ----------
     peak, peak_ceiling
-        (M+1, R, K) and (M+1, R) steps; changed.
+        (M+1, R, K) and (M+1, R) quanta; changed.
     settled_age
         (M, R) age in seconds after which the peaks of a metric no longer change by themselves; infinite where they are
         not anchored yet; changed.
@@ -74,8 +74,8 @@ def anchor_peaks(
         (M,) seconds and (M, R) user units.
     curves
         (T, R, 4) level, initial, growth and maximum of the history, user units and seconds.
-    trend, steps
-        (R,) 1 for a metric with trend, else 0; and user units a step.
+    trend, quanta
+        (R,) 1 for a metric with trend, else 0; and user units per quantum.
     """
     for row in rows:
         before = anchored_age[row]
@@ -88,14 +88,14 @@ def anchor_peaks(
             any_changed = True
             only_aged = 0.0 <= before <= age[row] and anchored_demand[row, metric] == demand
             anchored_demand[row, metric] = demand
-            own = peak[row, metric]
+            of_replica, quantum = peak[row, metric], quanta[metric]
             if trend[metric] and only_aged:
                 settled = settled_age[row, metric]
-                highest = age_growing(own, trace[row], curves, metric, age[row], demand, steps[metric])
+                highest = age_growing(of_replica, trace[row], curves, metric, age[row], demand, quantum)
             elif trend[metric]:
-                highest, settled = anchor_growing(own, trace[row], curves, metric, age[row], demand, steps[metric])
+                highest, settled = anchor_growing(of_replica, trace[row], curves, metric, age[row], demand, quantum)
             else:
-                highest, settled = anchor_level(own, trace[row], curves, metric, age[row], demand, steps[metric])
+                highest, settled = anchor_level(of_replica, trace[row], curves, metric, age[row], demand, quantum)
             peak_ceiling[row, metric] = highest
             settled_age[row, metric] = settled
         if any_changed:
@@ -104,17 +104,17 @@ def anchor_peaks(
 
 @kernel
 def anchor_growing(
-    peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, step: float
+    peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, quantum: float
 ) -> tuple[int, float]:
     """Fill in the peaks of a metric with trend: ``peak = LBMax + M − demand(age)``, the curve of `plb.risk.demand`.
 
     Parameters
     ----------
     peak, trace
-        (K,) steps, changed, and rows of the history.
+        (K,) quanta, changed, and rows of the history.
     age, demand
         Of the replica: seconds, and largest demand in user units.
-    step
+    quantum
         User units.
 
     Returns
@@ -126,45 +126,47 @@ def anchor_growing(
     settled = 0.0
     for k in range(peak.shape[0]):
         settled = max(settled, float(curves[trace[k], metric, GROWTH]))
-        peak[k] = growing_peak(curves, trace[k], metric, age, demand, step)
+        peak[k] = growing_peak(curves, trace[k], metric, age, demand, quantum)
         highest = max(highest, peak[k])
     return highest, settled
 
 
 @kernel
-def age_growing(peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, step: float) -> int:
+def age_growing(
+    peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, quantum: float
+) -> int:
     """Bring peaks that were filled in at a lesser age, for the same demand and traces, to this age; return the largest.
 
     What a trace still grows only becomes less, so a peak that has come down to the demand stays there and its trace is
     not looked at. Parameters as in `anchor_growing`.
     """
-    least = peak_in_steps(demand, step)
+    least = peak_in_quanta(demand, quantum)
     highest = least
     for k in range(peak.shape[0]):
         if peak[k] != least:
-            peak[k] = growing_peak(curves, trace[k], metric, age, demand, step)
+            peak[k] = growing_peak(curves, trace[k], metric, age, demand, quantum)
             highest = max(highest, peak[k])
     return highest
 
 
 @kernel
-def growing_peak(curves: Float32, at: int, metric: int, age: float, demand: float, step: float) -> int:
-    """Return the peak in steps of a metric with trend, when trace `at` goes on from `demand` at `age`."""
+def growing_peak(curves: Float32, at: int, metric: int, age: float, demand: float, quantum: float) -> int:
+    """Return the peak in quanta of a metric with trend, when trace `at` goes on from `demand` at `age`."""
     duration = float(curves[at, metric, GROWTH])
     left = float(curves[at, metric, LEVEL]) - curves[at, metric, INITIAL]
     left *= 1.0 - age / duration if age < duration else 0.0
-    return peak_in_steps(demand + left, step)
+    return peak_in_quanta(demand + left, quantum)
 
 
 @kernel
-def peak_in_steps(peak: float, step: float) -> int:
-    """Return a peak in whole steps, rounded up, as far as peaks are counted."""
-    return min(math.ceil(peak / step), LARGEST_LEVEL)
+def peak_in_quanta(peak: float, quantum: float) -> int:
+    """Return a peak in whole quanta, rounded up, as far as peaks are counted."""
+    return min(math.ceil(peak / quantum), LARGEST_LEVEL)
 
 
 @kernel
 def anchor_level(
-    peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, step: float
+    peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, quantum: float
 ) -> tuple[int, float]:
     """Fill in the peaks of a metric without trend; parameters and result as in `anchor_growing`.
 
@@ -180,6 +182,6 @@ def anchor_level(
         if maximum > 0.0:
             settled = RECORD_SECONDS
             expected *= 1.0 - known + known * demand / maximum
-        peak[k] = peak_in_steps(expected, step)
+        peak[k] = peak_in_quanta(expected, quantum)
         highest = max(highest, peak[k])
     return highest, settled

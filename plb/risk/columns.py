@@ -1,4 +1,4 @@
-"""What estimators add up over the replicas of a node: the columns that `plb.risk.estimates` reads, in whole steps.
+"""What estimators add up over the replicas of a node: the columns that `plb.risk.estimates` reads, in whole quanta.
 
 A sample is what a replica carried at one time. The newest samples of all replicas count as of one time, the ones before
 them as of one time, and so on. A replica is warm once it has shown as many samples as the estimator wants; until then
@@ -44,11 +44,11 @@ class Shown:
     Parameters
     ----------
     samples
-        (m, R, H) steps: the newest first; beyond `seen` they mean nothing.
+        (m, R, H) quanta: the newest first; beyond `seen` they mean nothing.
     seen
         (m,) how many there have been; H at most are there.
     limit
-        (m, R) steps.
+        (m, R) quanta.
     """
 
     samples: Int
@@ -64,7 +64,7 @@ class Shown:
 
 
 def columns_of(estimator: Gaussian | Predictor, shown: Shown, variance_unit: Float) -> Int:
-    """Return the columns of replicas, (m, R, C): steps, and variances in `variance_unit`, (R,) squared steps."""
+    """Return the columns of replicas, (m, R, C): quanta, and variances in `variance_unit`, (R,) squared quanta."""
     if isinstance(estimator, Gaussian):
         return moments(estimator, shown, variance_unit)
     return np.concatenate([_columns_of_one(one, shown) for one in members(estimator)], axis=2)
@@ -77,8 +77,8 @@ def members(predictor: Predictor) -> list[Single]:
     return [inner for one in predictor.of for inner in members(one)]
 
 
-def judges_of(estimator: Gaussian | Predictor) -> list[list[float]]:
-    """Return the judges of `plb.risk.estimates`, (J, 5), the columns of one after those of the other."""
+def estimator_rows(estimator: Gaussian | Predictor) -> list[list[float]]:
+    """Return the estimators of `plb.risk.estimates`, (J, 5), the columns of one after those of the other."""
     if isinstance(estimator, Gaussian):
         return [[GAUSSIAN, 0, 2, 0.0, NO_CAP]]
     found: list[list[float]] = []
@@ -110,7 +110,7 @@ def _layout_of(predictor: Single) -> _Layout:
 
 
 def _columns_of_one(predictor: Single, shown: Shown) -> Int:
-    """Return the columns of one predictor, (m, R, c) steps."""
+    """Return the columns of one predictor, (m, R, c) quanta."""
     limit = shown.limit[:, :, np.newaxis]
     if isinstance(predictor, BorgDefault):
         return np.asarray(np.ceil(predictor.phi * limit), np.int64)
@@ -125,12 +125,12 @@ def _columns_of_one(predictor: Single, shown: Shown) -> Int:
 
 
 def variance_units(largest: Int, digits: int) -> Float:
-    """Return units of variances, squared steps, in which that of `largest` steps, squared, has at most 4^digits."""
+    """Return units of variances, squared quanta, in which that of `largest` quanta, squared, has at most 4^digits."""
     return np.asarray(4.0 ** np.maximum(np.ceil(np.log2(np.maximum(largest, 1))) - digits, 0.0))
 
 
 def moments(estimator: Gaussian, shown: Shown, variance_unit: Float) -> Int:
-    """Return mean in steps and variance in its units, (m, R, 2), rounded up."""
+    """Return mean in quanta and variance in its units, (m, R, 2), rounded up."""
     samples, seen = shown.within(estimator.history, cap=estimator.cap)
     there = (np.arange(samples.shape[2]) < seen[:, np.newaxis])[:, np.newaxis, :]
     count = np.maximum(seen, 1)[:, np.newaxis]

@@ -15,12 +15,12 @@ import numpy.typing as npt
 from plb.array_types import Float
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
-from plb.validation import check_collection, check_name, check_step
+from plb.validation import check_collection, check_name, check_quantum
 
 Array = npt.NDArray[Any]
 
 LARGEST_LEVEL = 2**30
-"""A level may be at most this many steps, so that sums over a node stay far below 2^63."""
+"""A level may be at most this many quanta, so that sums over a node stay far below 2^63."""
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 MOST_CLASSES = 2**15 - 1
 NAMES = "a collection of names"
@@ -175,13 +175,13 @@ class DemandHistory:
         demand: Float = np.where(share < 1, np.minimum(initial + (level - initial) * share, level), level)
         return demand
 
-    def in_steps(self, steps: npt.ArrayLike) -> npt.NDArray[np.int32]:
-        """Return `level` in whole steps, rounded up.
+    def in_quanta(self, quanta: npt.ArrayLike) -> npt.NDArray[np.int32]:
+        """Return `level` in whole quanta, rounded up.
 
         Parameters
         ----------
-        steps
-            Step of each metric in user units, shape (R,), powers of two.
+        quanta
+            Quantum of each metric in user units, shape (R,), powers of two.
 
         Returns
         -------
@@ -190,23 +190,24 @@ class DemandHistory:
         Raises
         ------
         InvalidValueError
-            A step is not a power of two, or a level is more than 2^30 steps.
+            A quantum is not a power of two, or a level is more than 2^30 quanta.
         """
-        sizes = self._checked_steps(np.asarray(steps, np.float64))
+        sizes = self._checked_quanta(np.asarray(quanta, np.float64))
         whole = np.ceil(self.level.astype(np.float64) / sizes)
         if whole.max(initial=0) > LARGEST_LEVEL:
             row, metric = np.unravel_index(int(whole.argmax()), whole.shape)
-            name, step = self.metrics[metric], float(sizes[metric])
-            allowed = f"at most {LARGEST_LEVEL * step:g} (2^30 steps of {step:g}); give metric {name} a coarser step"
+            name, quantum = self.metrics[metric], float(sizes[metric])
+            most = LARGEST_LEVEL * quantum
+            allowed = f"at most {most:g} (2^30 quanta of {quantum:g}); give metric {name} a coarser quantum"
             raise InvalidValueError(f"trace {row}", f"level[{name}]", float(self.level[row, metric]), allowed)
         return whole.astype(np.int32)
 
-    def _checked_steps(self, steps: Float) -> Float:
-        if steps.shape != (len(self.metrics),):
-            raise ConflictError(f"steps: shape {steps.shape}, expected one step for each of {self.metrics}")
-        for name, step in zip(self.metrics, steps.tolist(), strict=True):
-            check_step(f"metric {name}", "step", step)
-        return steps
+    def _checked_quanta(self, quanta: Float) -> Float:
+        if quanta.shape != (len(self.metrics),):
+            raise ConflictError(f"quanta: shape {quanta.shape}, expected one quantum for each of {self.metrics}")
+        for name, quantum in zip(self.metrics, quanta.tolist(), strict=True):
+            check_quantum(f"metric {name}", "quantum", quantum)
+        return quanta
 
 
 def _metric_names(metrics: Sequence[str]) -> tuple[str, ...]:

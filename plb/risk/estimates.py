@@ -1,7 +1,7 @@
 """How likely a node is in violation, where that is not a share of repetitions: estimates from what replicas have shown.
 
 Each estimator adds something up over the replicas of a node, for each metric: means and variances, samples of the past,
-percentiles. These are its *columns* (`plb.risk.columns`). A judge reads the sums of its columns:
+percentiles. These are its *columns* (`plb.risk.columns`). An estimator reads the sums of its columns:
 
 - ``GAUSSIAN``: the first column is the mean, the second the variance; the probability that a Gaussian total reaches the
   threshold of some metric ([2] section 4), metrics taken as independent;
@@ -10,7 +10,7 @@ percentiles. These are its *columns* (`plb.risk.columns`). A judge reads the sum
   deviations ([5] section 4);
 - ``PERCENTILE``: the predicted peak is a percentile of such samples, interpolated linearly.
 
-A predicted peak is a violation if it reaches the threshold of some metric, and of several judges if one says so
+A predicted peak is a violation if it reaches the threshold of some metric, and of several estimators if one says so
 ([5] section 4, the maximum over predictors). Where `CAP` names a column, the peak is at most its sum.
 """
 
@@ -25,43 +25,47 @@ from plb.compiler import kernel
 
 GAUSSIAN, POINT, N_SIGMA, PERCENTILE = range(4)
 KIND, FIRST, LAST, PARAMETER, CAP = range(5)
-"""Positions in a judge: its kind; its first column and the one after its last; n, or the percentile as a share; the
-column of the cap, or `NO_CAP`."""
+"""Positions in an estimator: its kind; its first column and the one after its last; n, or the percentile as a share;
+the column of the cap, or `NO_CAP`."""
 NO_CAP = -1.0
 CERTAIN = 2**20
-"""A probability of 1 in the whole units in which violations of a node are kept, where a Gaussian judges."""
+"""A probability of 1 in the whole units in which violations of a node are kept, where the estimator is Gaussian."""
 
 _SQRT_2 = math.sqrt(2.0)
 
 
 @kernel
-def judge_node(
-    judges: Float, variance_unit: Float, aggregate: Int32, threshold: Int32, incoming: Int32, outgoing: Int32
+def node_violations(
+    estimator_rows: Float, variance_unit: Float, aggregate: Int32, threshold: Int32, incoming: Int32, outgoing: Int32
 ) -> int:
     """Return the violations of a node in units.
 
     Parameters
     ----------
-    judges
+    estimator_rows
         (J, 5) see `KIND`; a Gaussian is the only one.
     variance_unit
-        (R,) squared steps that a variance of 1 stands for.
+        (R,) squared quanta that a variance of 1 stands for.
     aggregate, incoming, outgoing
         (R, C) sums of columns on the node, and columns of the replica that joins and of the one that leaves.
     threshold
-        (R,) steps.
+        (R,) quanta.
     """
-    if judges[0, KIND] == GAUSSIAN:
+    if estimator_rows[0, KIND] == GAUSSIAN:
         within = 1.0
         for metric in range(aggregate.shape[0]):
             mean = float(aggregate[metric, 0] + incoming[metric, 0] - outgoing[metric, 0])
             variance = float(aggregate[metric, 1] + incoming[metric, 1] - outgoing[metric, 1]) * variance_unit[metric]
             within *= 1.0 - gaussian_excess(mean, variance, float(threshold[metric]))
         return int(CERTAIN * (1.0 - within) + 0.5)
-    for judge in range(judges.shape[0]):
+    for estimator in range(estimator_rows.shape[0]):
         for metric in range(aggregate.shape[0]):
             if predicts_violation(
-                judges[judge], aggregate[metric], incoming[metric], outgoing[metric], float(threshold[metric])
+                estimator_rows[estimator],
+                aggregate[metric],
+                incoming[metric],
+                outgoing[metric],
+                float(threshold[metric]),
             ):
                 return 1
     return 0
@@ -76,18 +80,18 @@ def gaussian_excess(mean: float, variance: float, threshold: float) -> float:
 
 
 @kernel
-def predicts_violation(judge: Float, sums: Int32, incoming: Int32, outgoing: Int32, threshold: float) -> bool:
-    """Tell whether a predicted peak reaches a threshold in steps; `judge` is (5,), the others are (C,) steps."""
-    first, last = int(judge[FIRST]), int(judge[LAST])
-    if judge[CAP] >= 0.0:
-        cap = int(judge[CAP])
+def predicts_violation(estimator: Float, sums: Int32, incoming: Int32, outgoing: Int32, threshold: float) -> bool:
+    """Tell whether a predicted peak reaches a threshold in quanta; `estimator` is (5,), the others are (C,) quanta."""
+    first, last = int(estimator[FIRST]), int(estimator[LAST])
+    if estimator[CAP] >= 0.0:
+        cap = int(estimator[CAP])
         if float(sums[cap] + incoming[cap] - outgoing[cap]) < threshold:
             return False
-    if judge[KIND] == POINT:
+    if estimator[KIND] == POINT:
         return bool(float(sums[first] + incoming[first] - outgoing[first]) >= threshold)
-    if judge[KIND] == N_SIGMA:
-        return bool(_mean_and_deviations(judge[PARAMETER], first, last, sums, incoming, outgoing) >= threshold)
-    return _percentile_reaches(judge[PARAMETER], first, last, sums, incoming, outgoing, threshold)
+    if estimator[KIND] == N_SIGMA:
+        return bool(_mean_and_deviations(estimator[PARAMETER], first, last, sums, incoming, outgoing) >= threshold)
+    return _percentile_reaches(estimator[PARAMETER], first, last, sums, incoming, outgoing, threshold)
 
 
 @kernel
@@ -131,28 +135,28 @@ def _percentile_reaches(
     return bool(below + (position - lower) * (above - below) >= threshold)
 
 
-def judge_sums(judges: Float, variance_unit: Float, sums: Int, threshold: Int | Int32) -> int:
-    """Return the violations of a node in units as `judge_node` does, from its sums (R, C), in plain NumPy."""
-    if judges[0, KIND] == GAUSSIAN:
+def violations_of_sums(estimator_rows: Float, variance_unit: Float, sums: Int, threshold: Int | Int32) -> int:
+    """Return the violations of a node in units as `node_violations` does, from its sums (R, C), in plain NumPy."""
+    if estimator_rows[0, KIND] == GAUSSIAN:
         variances = sums[:, 1] * variance_unit
         pairs = zip(sums[:, 0].tolist(), variances.tolist(), threshold.tolist(), strict=True)
         within = math.prod(1.0 - gaussian_excess.py_func(mean, variance, bound) for mean, variance, bound in pairs)
         return int(CERTAIN * (1.0 - within) + 0.5)
-    return int((predicted_peaks(judges, sums) >= threshold).any())
+    return int((predicted_peaks(estimator_rows, sums) >= threshold).any())
 
 
-def predicted_peaks(judges: Float, sums: Int) -> Float:
-    """Return the predicted peak of each metric, (R,) steps: the largest of those of the judges; none is Gaussian."""
-    return np.asarray(np.max([_predicted(judge, sums) for judge in judges], axis=0))
+def predicted_peaks(estimator_rows: Float, sums: Int) -> Float:
+    """Return the predicted peak of each metric, (R,) quanta: the largest of all estimators; none is Gaussian."""
+    return np.asarray(np.max([_predicted(estimator, sums) for estimator in estimator_rows], axis=0))
 
 
-def _predicted(judge: Float, sums: Int) -> Float:
-    """Return the predicted peak of each metric, (R,) steps."""
-    past = sums[:, int(judge[FIRST]) : int(judge[LAST])].astype(np.float64)
-    if judge[KIND] == POINT:
+def _predicted(estimator: Float, sums: Int) -> Float:
+    """Return the predicted peak of each metric, (R,) quanta."""
+    past = sums[:, int(estimator[FIRST]) : int(estimator[LAST])].astype(np.float64)
+    if estimator[KIND] == POINT:
         predicted = past[:, 0]
-    elif judge[KIND] == N_SIGMA:
-        predicted = past.mean(axis=1) + judge[PARAMETER] * past.std(axis=1, ddof=1)
+    elif estimator[KIND] == N_SIGMA:
+        predicted = past.mean(axis=1) + estimator[PARAMETER] * past.std(axis=1, ddof=1)
     else:
-        predicted = np.percentile(past, 100.0 * judge[PARAMETER], axis=1)
-    return predicted if judge[CAP] == NO_CAP else np.minimum(predicted, sums[:, int(judge[CAP])])
+        predicted = np.percentile(past, 100.0 * estimator[PARAMETER], axis=1)
+    return predicted if estimator[CAP] == NO_CAP else np.minimum(predicted, sums[:, int(estimator[CAP])])

@@ -59,7 +59,7 @@ class ExpectedDemand:
         code = self.history.class_code(tenant_class)
         return len(self._mean) - 1 if code < 0 else code * len(Role) + int(role)
 
-    def course(self, group: Int, age: Float, load: Float, horizon: int) -> Float:
+    def expected_demand(self, group: Int, age: Float, load: Float, horizon: int) -> Float:
         """Return the expected demand at the present step and those after it, (n, H, R) in user units.
 
         It is the present load and what the mean demand of the group grows by, times the share of those of this age who
@@ -78,13 +78,13 @@ class ExpectedDemand:
         """
         last = len(self._ages) - 1
         present = np.clip(age / self.step_seconds, 0, last).astype(np.int64)
-        coming = np.minimum(present[:, np.newaxis] + np.arange(horizon), last)
-        grown = self._mean[group[:, np.newaxis], coming] - self._mean[group, present][:, np.newaxis]
+        upcoming = np.minimum(present[:, np.newaxis] + np.arange(horizon), last)
+        grown = self._mean[group[:, np.newaxis], upcoming] - self._mean[group, present][:, np.newaxis]
         alive = self._alive[group, present]
         lasting = np.divide(
-            self._alive[group[:, np.newaxis], coming],
+            self._alive[group[:, np.newaxis], upcoming],
             alive[:, np.newaxis],
-            out=np.ones(coming.shape),
+            out=np.ones(upcoming.shape),
             where=alive[:, np.newaxis] > 0,
         )
         return np.asarray(np.maximum(0.0, load[:, np.newaxis] + grown) * lasting[:, :, np.newaxis], np.float64)

@@ -1,4 +1,4 @@
-"""Which replicas need other draws: each draw stores for how long it stands (design section 8)."""
+"""Which replicas need other draws: each draw stores for how long it stands."""
 
 from __future__ import annotations
 

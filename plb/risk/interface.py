@@ -11,14 +11,13 @@ import numpy as np
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role, check_role
-from plb.read_only import ReadOnlyMapping
-from plb.validation import check_collection, check_count, check_loads, check_mapping, check_number
+from plb.validation import ReadOnlyMapping, check_collection, check_count, check_loads, check_mapping, check_number
 
 LISTS = "a list of numbers for each metric"
 
 
 @attrs.frozen
-class ReplicaOutlook:
+class ReplicaForecast:
     """What is known of a replica when its future is estimated.
 
     Parameters
@@ -89,7 +88,7 @@ class RiskModel(Protocol):
     """Estimates the risk that a node is in violation at some time from now on."""
 
     def probability_of_violation(
-        self, replicas: Sequence[ReplicaOutlook], *, thresholds: Mapping[str, float], now: float
+        self, replicas: Sequence[ReplicaForecast], *, thresholds: Mapping[str, float], now: float
     ) -> float:
         """Return the probability, in [0, 1], that the replicas' summed demand ever reaches a threshold.
 

@@ -2,7 +2,7 @@
 
 Each repetition replaces every replica by a past tenant and asks whether the node would be in violation. There are two
 ways to ask: `peak` sums every trace at its level, as [1] section 7 puts it into the engine; `timeline` is the exact
-test at the departure times of section 5.3. Demand is in whole steps, rounded up and never above the rounded level, so
+test at the departure times of section 5.3. Demand is in whole quanta, rounded up and never above the rounded level, so
 `timeline` is never above `peak`, repetition by repetition. S replicas, K repetitions, T traces, R metrics.
 """
 
@@ -19,9 +19,9 @@ from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError
 from plb.risk.demand import DemandHistory
-from plb.risk.interface import ReplicaOutlook
+from plb.risk.interface import ReplicaForecast
 from plb.risk.sampling import TraceDraws, TraceSampler
-from plb.risk.thresholds import checked_steps, thresholds_in_steps
+from plb.risk.thresholds import checked_quanta, thresholds_in_quanta
 from plb.validation import check_member, check_metrics, check_number
 
 ITEM = "Monte Carlo risk"
@@ -37,23 +37,23 @@ class Evaluation(StrEnum):
 
 
 class Curves(NamedTuple):
-    """Demand curves in steps. Growth runs in floating point and is then rounded up to whole steps."""
+    """Demand curves in quanta. Growth runs in floating point and is then rounded up to whole quanta."""
 
     initial: Float
-    """(T, R) steps, not rounded."""
+    """(T, R) quanta, not rounded."""
     rise: Float
-    """(T, R) level − initial in steps, not rounded."""
+    """(T, R) level − initial in quanta, not rounded."""
     growth: Float32
     """(T, R) seconds."""
     level: Int32
-    """(T, R) whole steps."""
+    """(T, R) whole quanta."""
 
 
-def curves_in_steps(history: DemandHistory, steps: Float) -> Curves:
-    """Return the demand curves of `history` in units of `steps`, shape (R,), powers of two."""
-    level = history.in_steps(steps)
-    initial = history.initial.astype(np.float64) / steps
-    return Curves(initial, history.level.astype(np.float64) / steps - initial, history.growth, level)
+def curves_in_quanta(history: DemandHistory, quanta: Float) -> Curves:
+    """Return the demand curves of `history` in units of `quanta`, shape (R,), powers of two."""
+    level = history.in_quanta(quanta)
+    initial = history.initial.astype(np.float64) / quanta
+    return Curves(initial, history.level.astype(np.float64) / quanta - initial, history.growth, level)
 
 
 class MonteCarloRisk:
@@ -71,35 +71,35 @@ class MonteCarloRisk:
         K, at least 1.
     seed
         A whole number in [0, 2^64).
-    steps
-        Step in which demand is counted, by metric in user units: a power of two each, for every metric of `history`.
+    quanta
+        Quantum in which demand is counted, by metric in user units: a power of two each, for every metric of `history`.
 
     Raises
     ------
     InvalidValueError
-        A value is out of range, a step is not a power of two, or a level of the history is more than 2^30 steps.
+        A value is out of range, a quantum is not a power of two, or a level of the history is more than 2^30 quanta.
     UnknownNameError
-        A step is of no metric of the history.
+        A quantum is of no metric of the history.
     ConflictError
-        A metric of the history has no step.
+        A metric of the history has no quantum.
     """
 
     def __init__(
-        self, history: DemandHistory, *, repetitions: int = 100, seed: int = 0, steps: Mapping[str, float]
+        self, history: DemandHistory, *, repetitions: int = 100, seed: int = 0, quanta: Mapping[str, float]
     ) -> None:
         self.history = history
         self.sampler = TraceSampler(history, repetitions=repetitions, seed=seed)
-        given = checked_steps(ITEM, steps)
-        check_metrics(ITEM, "steps", given, history.metrics)
+        given = checked_quanta(ITEM, quanta)
+        check_metrics(ITEM, "quanta", given, history.metrics)
         missing = [name for name in history.metrics if name not in given]
         if missing:
-            raise ConflictError(f"{ITEM}: steps has no metric {missing[0]}; the history needs one")
-        self.steps = np.array([given[name] for name in history.metrics], np.float64)
-        self._curves = curves_in_steps(history, self.steps)
+            raise ConflictError(f"{ITEM}: quanta has no metric {missing[0]}; the history needs one")
+        self.quanta = np.array([given[name] for name in history.metrics], np.float64)
+        self._curves = curves_in_quanta(history, self.quanta)
 
     def probability_of_violation(
         self,
-        replicas: Sequence[ReplicaOutlook],
+        replicas: Sequence[ReplicaForecast],
         *,
         thresholds: Mapping[str, float],
         now: float,
@@ -126,7 +126,7 @@ class MonteCarloRisk:
             A threshold is negative or not finite.
         """
         kind = check_member(ITEM, "evaluation", evaluation, Evaluation)
-        limits = thresholds_in_steps(ITEM, thresholds, self.history.metrics, self.steps)
+        limits = thresholds_in_quanta(ITEM, thresholds, self.history.metrics, self.quanta)
         check_number(ITEM, "now", now, low=-math.inf)
         if not replicas:
             return 0.0
@@ -139,7 +139,7 @@ class MonteCarloRisk:
             count = repetitions_in_violation_timeline(self._curves, draws.trace, created, departure, now, limits)
         return count / self.sampler.repetitions
 
-    def draws(self, replicas: Sequence[ReplicaOutlook], *, now: float) -> TraceDraws:
+    def draws(self, replicas: Sequence[ReplicaForecast], *, now: float) -> TraceDraws:
         """Return the sampled traces of replicas at a time, in seconds."""
         metrics = self.history.metrics
         for replica in replicas:
@@ -164,26 +164,26 @@ def departures(history: DemandHistory, created: Float, trace: Int32, now: float)
 
 
 @kernel
-def repetitions_in_violation_peak(level_steps: Int32, traces: Int32, thresholds: Int) -> int:
+def repetitions_in_violation_peak(level_quanta: Int32, traces: Int32, thresholds: Int) -> int:
     """Return in how many repetitions the summed levels reach a threshold.
 
-    `level_steps` (T, R) and `thresholds` (R,) in steps, `traces` (S, K) rows.
+    `level_quanta` (T, R) and `thresholds` (R,) in quanta, `traces` (S, K) rows.
     """
     count = 0
     for repetition in range(traces.shape[1]):
         for metric in range(len(thresholds)):
-            if level_sum(level_steps, traces, repetition, metric) >= thresholds[metric]:
+            if level_sum(level_quanta, traces, repetition, metric) >= thresholds[metric]:
                 count += 1
                 break
     return count
 
 
 @kernel
-def level_sum(level_steps: Int32, traces: Int32, repetition: int, metric: int) -> int:
-    """Return Σ over the replicas of their traces' level in steps; shapes as in `repetitions_in_violation_peak`."""
+def level_sum(level_quanta: Int32, traces: Int32, repetition: int, metric: int) -> int:
+    """Return Σ over the replicas of their traces' level in quanta; shapes as in `repetitions_in_violation_peak`."""
     total = 0
     for replica in range(len(traces)):
-        total += int(level_steps[traces[replica, repetition], metric])
+        total += int(level_quanta[traces[replica, repetition], metric])
     return total
 
 
@@ -193,7 +193,7 @@ def repetitions_in_violation_timeline(
 ) -> int:
     """Return in how many repetitions the demand reaches a threshold at a departure that is not before `now`.
 
-    `traces` (S, K) rows, `created` (S,) and `departure` (S, K) in seconds, `thresholds` (R,) in steps. Monotone curves
+    `traces` (S, K) rows, `created` (S,) and `departure` (S, K) in seconds, `thresholds` (R,) in quanta. Monotone curves
     make the departures sufficient ([1] section 5.3); metrics whose levels together stay below are not looked at.
     """
     count = 0
@@ -230,17 +230,17 @@ def reaches_threshold(
 def demand_at(
     curves: Curves, traces: Int32, created: Float, departure: Float, time: float, repetition: int, metric: int
 ) -> int:
-    """Return the steps of the replicas that are there at `time`, those that depart at that moment included."""
+    """Return the quanta of the replicas that are there at `time`, those that depart at that moment included."""
     total = 0
     for replica in range(len(traces)):
         if created[replica] <= time <= departure[replica, repetition]:
-            total += demand_steps(curves, traces[replica, repetition], metric, time - created[replica])
+            total += demand_quanta(curves, traces[replica, repetition], metric, time - created[replica])
     return total
 
 
 @kernel
-def demand_steps(curves: Curves, row: int, metric: int, age: float) -> int:
-    """Return a trace's demand at an age, in whole steps: rounded up, at most the rounded level."""
+def demand_quanta(curves: Curves, row: int, metric: int, age: float) -> int:
+    """Return a trace's demand at an age, in whole quanta: rounded up, at most the rounded level."""
     if age >= curves.growth[row, metric]:
         return int(curves.level[row, metric])
     demand = curves.initial[row, metric] + curves.rise[row, metric] * (age / curves.growth[row, metric])

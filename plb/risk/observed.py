@@ -1,6 +1,6 @@
 """Risk by what replicas have demanded so far: the Gaussian of [2] and the peak predictors of [5] as risk models.
 
-Demand is counted in whole steps, rounded up, as `plb.risk.monte_carlo` does it. An engine that one of them drives
+Demand is counted in whole quanta, rounded up, as `plb.risk.monte_carlo` does it. An engine that one of them drives
 (`plb.PlbConfig.estimator`) keeps the same columns, and mends their sums from move to move; there, more than the largest
 node has counts as just more than that.
 """
@@ -15,12 +15,12 @@ import numpy as np
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.resolution import LARGEST_VALUE
-from plb.risk.columns import Shown, columns_of, judges_of, variance_units
-from plb.risk.estimates import CERTAIN, judge_sums, predicted_peaks
+from plb.risk.columns import Shown, columns_of, estimator_rows, variance_units
+from plb.risk.estimates import CERTAIN, predicted_peaks, violations_of_sums
 from plb.risk.estimators import Gaussian, estimator_of, samples_kept, samples_needed
-from plb.risk.interface import ReplicaOutlook
+from plb.risk.interface import ReplicaForecast
 from plb.risk.peaks import Predictor
-from plb.risk.thresholds import checked_steps, thresholds_in_steps
+from plb.risk.thresholds import checked_quanta, thresholds_in_quanta
 from plb.validation import check_items, check_metrics, check_number
 
 ITEM = "observed risk"
@@ -40,31 +40,31 @@ class ObservedRisk:
     estimator
         `plb.risk.estimators.Gaussian` or a predictor of `plb.risk.peaks`, or its text, such as
         ``"n-sigma:n=5,warmup=12,history=60"``. Probabilities of a Gaussian are whole multiples of 2^-20.
-    steps
-        Step in which demand is counted, by metric in user units: a power of two each, for every metric that replicas
+    quanta
+        Quantum in which demand is counted, by metric in user units: a power of two each, for every metric that replicas
         have. Everything that a replica counts is rounded up to it, so it should be small beside what replicas demand.
 
     Raises
     ------
     InvalidValueError
         The estimator is Monte Carlo, which goes by past tenants (`plb.risk.MonteCarloRisk`), or looks into the future,
-        or a value of it is out of range. A step is not a power of two.
+        or a value of it is out of range. A quantum is not a power of two.
     UnknownNameError
         There is no such estimator or parameter.
     """
 
-    def __init__(self, estimator: Gaussian | Predictor | str, *, steps: Mapping[str, float]) -> None:
+    def __init__(self, estimator: Gaussian | Predictor | str, *, quanta: Mapping[str, float]) -> None:
         found = estimator_of(estimator, ITEM) if isinstance(estimator, str) else estimator
         if not isinstance(found, Gaussian | Predictor):
             raise InvalidValueError(ITEM, "estimator", estimator, "a Gaussian, or a predictor that looks at the past")
         self.estimator = found
-        given = checked_steps(ITEM, steps)
+        given = checked_quanta(ITEM, quanta)
         self.metrics = tuple(given)
-        self.steps: Float = np.array(list(given.values()), np.float64)
-        self._judges: Float = np.array(judges_of(found), np.float64)
+        self.quanta: Float = np.array(list(given.values()), np.float64)
+        self._estimator_rows: Float = np.array(estimator_rows(found), np.float64)
 
     def probability_of_violation(
-        self, replicas: Sequence[ReplicaOutlook], *, thresholds: Mapping[str, float], now: float
+        self, replicas: Sequence[ReplicaForecast], *, thresholds: Mapping[str, float], now: float
     ) -> float:
         """Return the probability that the summed demand of the replicas reaches a threshold; of predictors, 0 or 1.
 
@@ -80,46 +80,46 @@ class ObservedRisk:
         Raises
         ------
         UnknownNameError
-            A metric has no step.
+            A metric has no quantum.
         InvalidValueError
-            A threshold is negative or not finite, or a demand more than 2^31 steps.
+            A threshold is negative or not finite, or a demand more than 2^31 quanta.
         ConflictError
             A replica shows fewer of its samples than the estimator keeps.
         """
-        limits = thresholds_in_steps(ITEM, thresholds, self.metrics, self.steps)
+        limits = thresholds_in_quanta(ITEM, thresholds, self.metrics, self.quanta)
         check_number(ITEM, "now", now, low=-math.inf)
-        given = check_items(ITEM, "replicas", replicas, ReplicaOutlook)
+        given = check_items(ITEM, "replicas", replicas, ReplicaForecast)
         sums, variance_unit = self._sums(given)
-        violations = judge_sums(self._judges, variance_unit, sums, limits) if given else 0
+        violations = violations_of_sums(self._estimator_rows, variance_unit, sums, limits) if given else 0
         return violations / CERTAIN if isinstance(self.estimator, Gaussian) else float(violations)
 
-    def predicted_peaks(self, replicas: Sequence[ReplicaOutlook]) -> dict[str, float]:
+    def predicted_peaks(self, replicas: Sequence[ReplicaForecast]) -> dict[str, float]:
         """Return the predicted peak of the summed demand of the replicas, by metric in user units.
 
         Raises
         ------
         UnknownNameError
-            A metric has no step.
+            A metric has no quantum.
         InvalidValueError
-            The estimator is a Gaussian, which predicts no peak, or a demand is more than 2^31 steps.
+            The estimator is a Gaussian, which predicts no peak, or a demand is more than 2^31 quanta.
         ConflictError
             A replica shows fewer of its samples than the estimator keeps.
         """
         if isinstance(self.estimator, Gaussian):
             raise InvalidValueError(ITEM, "estimator", self.estimator, "a peak predictor")
-        sums, _ = self._sums(check_items(ITEM, "replicas", replicas, ReplicaOutlook))
-        peaks = predicted_peaks(self._judges, sums) * self.steps
+        sums, _ = self._sums(check_items(ITEM, "replicas", replicas, ReplicaForecast))
+        peaks = predicted_peaks(self._estimator_rows, sums) * self.quanta
         return dict(zip(self.metrics, peaks.tolist(), strict=True))
 
-    def _sums(self, replicas: Sequence[ReplicaOutlook]) -> tuple[Int, Float]:
-        """Return the sums of the columns, (R, C), and the unit of variances, (R,) squared steps."""
+    def _sums(self, replicas: Sequence[ReplicaForecast]) -> tuple[Int, Float]:
+        """Return the sums of the columns, (R, C), and the unit of variances, (R,) squared quanta."""
         shown = self._shown(replicas)
         known = shown.samples[shown.seen >= samples_needed(self.estimator)]
         variance_unit = variance_units(known.max(axis=(0, 2), initial=1), VARIANCE_DIGITS)
         return columns_of(self.estimator, shown, variance_unit).sum(axis=0), variance_unit
 
-    def _shown(self, replicas: Sequence[ReplicaOutlook]) -> Shown:
-        """Return what the replicas have shown, in steps."""
+    def _shown(self, replicas: Sequence[ReplicaForecast]) -> Shown:
+        """Return what the replicas have shown, in quanta."""
         kept = samples_kept(self.estimator)
         samples = np.zeros((len(replicas), len(self.metrics), kept), np.int64)
         limits = np.zeros((len(replicas), len(self.metrics)), np.int64)
@@ -131,23 +131,26 @@ class ObservedRisk:
                 demanded = replica.samples.get(name, ())
                 most = max((replica.largest_demand.get(name, 0.0), *demanded))
                 limit = replica.limits.get(name, most)
-                limits[number, place] = self._in_steps(f"limits[{name}]", [limit], place)[0]
-                newest_first = self._in_steps(f"samples[{name}]", demanded[: -kept - 1 : -1] or [limit] * kept, place)
+                limits[number, place] = self._in_quanta(f"limits[{name}]", [limit], place)[0]
+                newest_first = self._in_quanta(f"samples[{name}]", demanded[: -kept - 1 : -1] or [limit] * kept, place)
                 samples[number, place, : len(newest_first)] = newest_first
         return Shown(samples, np.array([replica.seen for replica in replicas], np.int64), limits)
 
-    def _in_steps(self, field: str, values: Sequence[float], place: int) -> Int:
-        step = float(self.steps[place])
+    def _in_quanta(self, field: str, values: Sequence[float], place: int) -> Int:
+        quantum = float(self.quanta[place])
         for value in values:
-            if value > LARGEST_VALUE * step:
-                allowed = f"at most {LARGEST_VALUE * step:g} (2^31 steps of {step:g}); give the metric a coarser step"
+            if value > LARGEST_VALUE * quantum:
+                most = LARGEST_VALUE * quantum
+                allowed = f"at most {most:g} (2^31 quanta of {quantum:g}); give the metric a coarser quantum"
                 raise InvalidValueError(ITEM, field, value, allowed)
-        return np.ceil(np.array(values) / step).astype(np.int64)
+        return np.ceil(np.array(values) / quantum).astype(np.int64)
 
 
-def _check_enough(replica: ReplicaOutlook, kept: int) -> None:
+def _check_enough(replica: ReplicaForecast, kept: int) -> None:
     """Refuse a replica of which more is known than it shows."""
     given = max(map(len, replica.samples.values()), default=0)
-    wanted = min(replica.seen or 0, kept)
-    if given < wanted:
-        raise ConflictError(f"{ITEM}: a replica shows {given} of {replica.seen} samples; expected the newest {wanted}")
+    requested = min(replica.seen or 0, kept)
+    if given < requested:
+        raise ConflictError(
+            f"{ITEM}: a replica shows {given} of {replica.seen} samples; expected the newest {requested}"
+        )

@@ -11,7 +11,7 @@ criteria on its own, also after the criteria have widened.
 
 **Stable.** Age and largest demand only grow, so within a level the eligible set only shrinks. The draws before the one
 taken stay ineligible, hence it is taken again while it is eligible; the same holds for the least hash. Only repetitions
-whose trace has dropped out get another: common random numbers at little cost (design section 8).
+whose trace has dropped out get another: common random numbers at little cost.
 """
 
 from __future__ import annotations

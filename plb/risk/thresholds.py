@@ -1,4 +1,4 @@
-"""The steps in which risk models count demand, and thresholds in them."""
+"""The quanta in which risk models count demand, and thresholds in them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.model.resolution import UNLIMITED
-from plb.validation import check_mapping, check_metrics, check_number, check_step
+from plb.validation import check_mapping, check_metrics, check_number, check_quantum
 
 
-def checked_steps(item: str, steps: object) -> dict[str, float]:
-    """Return the step of each metric in user units if all are powers of two; errors name the item.
+def checked_quanta(item: str, quanta: object) -> dict[str, float]:
+    """Return the quantum of each metric in user units if all are powers of two; errors name the item.
 
     Raises
     ------
     InvalidValueError
-        The steps are no mapping, or one is not a power of two.
+        The quanta are no mapping, or one is not a power of two.
     """
-    given = check_mapping(item, "steps", steps, "a mapping of metrics to steps")
-    return {name: check_step(item, f"steps[{name}]", step) for name, step in given.items()}
+    given = check_mapping(item, "quanta", quanta, "a mapping of metrics to quanta")
+    return {name: check_quantum(item, f"quanta[{name}]", quantum) for name, quantum in given.items()}
 
 
-def thresholds_in_steps(item: str, thresholds: Mapping[str, float], metrics: Sequence[str], steps: Float) -> Int:
-    """Return the least number of steps that is in violation, shape (R,): ceil(threshold / step), at least 1.
+def thresholds_in_quanta(item: str, thresholds: Mapping[str, float], metrics: Sequence[str], quanta: Float) -> Int:
+    """Return the least number of quanta that is in violation, shape (R,): ceil(threshold / quantum), at least 1.
 
     Parameters
     ----------
@@ -34,8 +34,8 @@ def thresholds_in_steps(item: str, thresholds: Mapping[str, float], metrics: Seq
         Whom errors name.
     thresholds
         By metric in user units; a missing one is unlimited.
-    metrics, steps
-        Names of the R metrics, and the step of each in user units.
+    metrics, quanta
+        Names of the R metrics, and the quantum of each in user units.
 
     Raises
     ------
@@ -50,5 +50,5 @@ def thresholds_in_steps(item: str, thresholds: Mapping[str, float], metrics: Seq
     for i, name in enumerate(metrics):
         if name in thresholds:
             value = check_number(item, f"thresholds[{name}]", thresholds[name])
-            found[i] = min(max(1, math.ceil(Fraction(value) / Fraction(float(steps[i])))), UNLIMITED)
+            found[i] = min(max(1, math.ceil(Fraction(value) / Fraction(float(quanta[i])))), UNLIMITED)
     return found

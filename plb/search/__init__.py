@@ -1,1 +1,1 @@
-"""The search: proposals, annealing, and the phases placement, repair and balancing."""
+"""The search: proposals, simulated annealing, and the phases placement, repair and balancing."""

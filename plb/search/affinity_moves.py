@@ -1,4 +1,4 @@
-"""Children follow: after a parent has moved, its children are moved beside it (semantics.md section 4, affinity)."""
+"""Affinity moves: children move to the node of a parent that has moved (docs/service-fabric.md, Affinity)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from plb.constraints.affinity import has_company, parts_from_parent, was_apart
 from plb.evaluation.proposals import refusal
 from plb.model import Role
 from plb.model.rules import JOINING, NO_REFUSAL, Rule
-from plb.search.transactions import Attempt, random_target, try_move, undo_attempt
+from plb.search.transactions import Transaction, random_target, try_move, undo_transaction
 from plb.state.arrays import Problem, Solution
 
 _PRIMARY = int(Role.PRIMARY)
@@ -16,25 +16,25 @@ _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 
 
 @kernel
-def children_follow(
+def move_children(
     problem: Problem,
     solution: Solution,
     enforced: int,
     row: int,
     first: int,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
 ) -> bool:
-    """Move the children of the partition of `row` that are apart from it now; tell whether all could follow.
+    """Move the children of the partition of `row` that are now apart from it; return whether all could move.
 
-    A child that was apart before the search and still is, without any part in this step, is left alone.
+    A child that was apart before the search stays, unless this step moved a replica off its node.
 
     Parameters
     ----------
     first
-        First entry of the attempt that belongs to this step: what follows are moves of the partition of `row`.
+        First transaction entry of this step; the entries from there on are moves of the partition of `row`.
     """
-    moved = attempt.length[0]
+    moved = transaction.length[0]
     child = problem.first_child[row]
     while child != NOWHERE:
         this = child
@@ -44,8 +44,8 @@ def children_follow(
             if counts and parts_from_parent(problem, solution, this, at):
                 left_alone = at == problem.origin[this] and was_apart(problem, this)
                 for entry in range(first, moved):
-                    left_alone = left_alone and attempt.source[entry] != at
-                if not left_alone and not rejoin(problem, solution, enforced, this, rng, attempt):
+                    left_alone = left_alone and transaction.source[entry] != at
+                if not left_alone and not rejoin(problem, solution, enforced, this, rng, transaction):
                     return False
             this = problem.sibling[this]
             if this == child:
@@ -56,29 +56,31 @@ def children_follow(
 
 @kernel
 def move_with_children(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt
+    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
 ) -> bool:
-    """Move `row` to a random other node that fits, and its children after it; tell whether all could move."""
+    """Move `row` to a random other feasible node, then its children; return whether all could move."""
     target = random_target(problem, solution, enforced, row, solution.node[row], rng)
     if target == NOWHERE:
         return False
-    before = attempt.length[0]
-    try_move(problem, solution, attempt, row, target)
-    if children_follow(problem, solution, enforced, row, before, rng, attempt):
+    before = transaction.length[0]
+    try_move(problem, solution, transaction, row, target)
+    if move_children(problem, solution, enforced, row, before, rng, transaction):
         return True
-    undo_attempt(problem, solution, attempt, before)
+    undo_transaction(problem, solution, transaction, before)
     return False
 
 
 @kernel
-def rejoin(problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt) -> bool:
-    """Move a child's replica beside its parent: by a swap of roles where that is enough; tell whether it worked."""
+def rejoin(
+    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
+) -> bool:
+    """Move a child's replica to its parent, or swap its role where no move is possible; return whether it worked."""
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
     at = solution.node[row]
     target = random_target(problem, solution, enforced | JOINING, row, at, rng)
     if target != NOWHERE:
-        try_move(problem, solution, attempt, row, target)
+        try_move(problem, solution, transaction, row, target)
         return True
     other = problem.sibling[row]
     while other != row:
@@ -86,35 +88,37 @@ def rejoin(problem: Problem, solution: Solution, enforced: int, row: int, rng: S
         swaps = there != NOWHERE and problem.role[other] != problem.role[row] and problem.movable[other]
         helps = swaps and not parts_from_parent(problem, solution, row, there)
         if helps and refusal(problem, solution, enforced & _WITHOUT_AFFINITY, row, there, other) == NO_REFUSAL:
-            try_move(problem, solution, attempt, row, there)
-            try_move(problem, solution, attempt, other, at)
+            try_move(problem, solution, transaction, row, there)
+            try_move(problem, solution, transaction, other, at)
             return True
         other = problem.sibling[other]
     return False
 
 
 @kernel
-def bring_parent(problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt) -> bool:
-    """Move a replica of the parent so that `row`, a child apart from it, can stand beside it; tell whether it worked.
+def bring_parent(
+    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
+) -> bool:
+    """Move a replica of the parent of `row`, so that both are on one node; return whether it worked.
 
-    Tried: the child's own node, then a random one to which the child goes as well.
+    The target is the child's node if the parent may move there, else a random node to which the child moves too.
     """
     parent = problem.parent_row[row]
     this = parent
     while True:
         fits = problem.movable[this] and solution.node[this] != NOWHERE and not problem.unspread[this]
-        alike = (problem.role[this] == _PRIMARY) == (problem.role[row] == _PRIMARY)
-        if fits and alike and not has_company(problem, solution.node, row, solution.node[this]):
-            before = attempt.length[0]
+        same_role = (problem.role[this] == _PRIMARY) == (problem.role[row] == _PRIMARY)
+        if fits and same_role and not has_company(problem, solution.node, row, solution.node[this]):
+            before = transaction.length[0]
             at = solution.node[row]
             target = at
             if refusal(problem, solution, enforced & _WITHOUT_AFFINITY, this, at, NOWHERE) != NO_REFUSAL:
                 target = random_target(problem, solution, enforced & _WITHOUT_AFFINITY, this, at, rng)
             if target != NOWHERE:
-                try_move(problem, solution, attempt, this, target)
-                if target == at or rejoin(problem, solution, enforced, row, rng, attempt):
+                try_move(problem, solution, transaction, this, target)
+                if target == at or rejoin(problem, solution, enforced, row, rng, transaction):
                     return True
-                undo_attempt(problem, solution, attempt, before)
+                undo_transaction(problem, solution, transaction, before)
         this = problem.sibling[this]
         if this == parent:
             return False

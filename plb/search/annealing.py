@@ -1,7 +1,8 @@
-"""Simulated annealing over configurations (semantics.md section 6).
+"""Simulated annealing over configurations (docs/service-fabric.md, Annealing).
 
-Several chains, each with its own random stream, start from the same solution and end on the best they saw; the best
-wins, ties go to fewer moves and then to the first chain, so the result does not depend on the number of threads.
+Several chains start from the same solution, each with a separate random stream, and return their best solution. The
+lowest energy wins; ties go to the lower movement cost and then to the first chain. The result does not depend on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import Stream, working_time
-from plb.evaluation.proposals import DRAWN
-from plb.evaluation.self_checks import compare_with_fresh
-from plb.search.annealed import Annealed, new_tally
+from plb.evaluation.proposals import GENERATED
+from plb.evaluation.self_checks import compare_with_scratch
 from plb.search.budget import ENDLESS, Budget, EndReason
-from plb.search.chain import Course, Step, anneal, compound_step, extended_step
+from plb.search.chain import ChainState, Step, anneal, compound_step, extended_step
 from plb.search.cooling_schedule import (
     BEST_ENERGY,
     BEST_MOVEMENT,
@@ -31,22 +31,23 @@ from plb.search.cooling_schedule import (
     Settings,
     end_reason_of,
 )
-from plb.search.extended.annealing import anneal_own_chains
-from plb.search.extended.compiled import NO_KERNEL, Carried
-from plb.search.extended.extension_state import carry_along, compare_carried, note_refusals
-from plb.search.extended.extensions import Additions, energy_with
+from plb.search.extended.annealing import anneal_extended_chains
+from plb.search.extended.compiled import NO_KERNEL, ExtensionState
+from plb.search.extended.extension_state import compare_extension_state, note_refusals, update_extension_state
+from plb.search.extended.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
-from plb.search.transactions import new_attempt
-from plb.search.undo_log import Journal, return_to_best
+from plb.search.result import Annealed, new_tally
+from plb.search.transactions import new_transaction
+from plb.search.undo_log import UndoLog, return_to_best
 from plb.settings.config import Checks, PlbConfig
 from plb.state.arrays import Problem, Solution
 
 THREADED_PROPOSALS = 20_000
-"""Below this many proposals a chain, threads cost more than they gain."""
-JOURNAL_ROOM = 2**16
-"""Accepted proposals without a new best after which a chain goes back to its best."""
+"""Below this number of proposals per chain, threads cost more time than they save."""
+UNDO_LOG_SIZE = 2**16
+"""Accepted proposals without a new best after which a chain returns to its best solution."""
 TIMED_STRETCH = 4096
-"""Proposals between two looks at the clock."""
+"""Proposals between two readings of the clock."""
 
 
 def anneal_chains(
@@ -56,33 +57,33 @@ def anneal_chains(
     config: PlbConfig,
     seed: np.random.SeedSequence,
     budget: Budget,
-    additions: Additions | None = None,
+    extensions: Extensions | None = None,
 ) -> Annealed:
-    """Anneal from `start` with the configured number of chains and return the best result; `start` is not changed.
+    """Anneal from `start` with the configured number of chains and return the best result; `start` is unchanged.
 
     Parameters
     ----------
-    additions
-        Terms and constraints of the user's own; where not all of them are compiled, the chains are in plain Python.
+    extensions
+        Extension terms and constraints; the chains run in plain Python unless compiled chains support all of them.
     """
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
-        energy = energy_with(additions, problem, start).total
+        energy = energy_with(extensions, problem, start).total
         return Annealed(start, energy, new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
     if config.prevent_transient_overcommit and not config.count_disappearing_load_for_simulated_annealing:
         problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
-    room = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
-    if additions is not None and not additions.run_compiled(compound=room > 0):
-        return anneal_own_chains(additions, problem, start, choice, settings, config, seed, budget, room)
+    capacity = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
+    if extensions is not None and not extensions.run_compiled(compound=capacity > 0):
+        return anneal_extended_chains(extensions, problem, start, choice, settings, config, seed, budget, capacity)
     threads = _threads(config, settings)
     begun = working_time()
 
     def check(chain: _Chain, moment: str) -> None:
-        compare_with_fresh(problem, chain.solution, moment)
-        if additions is not None:
-            compare_carried(additions, problem, chain.solution, chain.carried, moment)
+        compare_with_scratch(problem, chain.solution, moment)
+        if extensions is not None:
+            compare_extension_state(extensions, problem, chain.solution, chain.extension_state, moment)
 
-    new = _new_chains(problem, start, choice, config, seed, settings, room, additions)
+    new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions)
 
     def run(number: int, chain: _Chain) -> _Chain:
         share = 1.0 if threads > 1 else (number + 1) / config.chains
@@ -96,43 +97,43 @@ def anneal_chains(
     else:
         chains = [run(number, chain) for number, chain in enumerate(new)]
     best = min(chains, key=lambda chain: (chain.schedule[BEST_ENERGY], chain.schedule[BEST_MOVEMENT]))
-    return_to_best(problem, best.solution, best.schedule, best.course.journal, best.carried)
+    return_to_best(problem, best.solution, best.schedule, best.chain_state.undo_log, best.extension_state)
     if config.checks is not Checks.OFF:
         check(best, "end of annealing")
     tally = np.sum([chain.tally for chain in chains], axis=0)
     energy = float(best.schedule[BEST_ENERGY])
-    if additions is not None:
-        energy = energy_with(additions, problem, best.solution).total
+    if extensions is not None:
+        energy = energy_with(extensions, problem, best.solution).total
         for chain in chains:
-            note_refusals(additions, chain.carried)
+            note_refusals(extensions, chain.extension_state)
     reason = end_reason_of([chain.schedule for chain in chains], late=any(chain.timed_out for chain in chains))
     return Annealed(best.solution, energy, tally, reason)
 
 
 def _is_compound(problem: Problem, choice: Choice) -> bool:
-    """Return whether a proposal may call for further moves."""
-    return choice.corrects or bool((problem.first_child != NOWHERE).any())
+    """Return whether a proposal may have further moves."""
+    return choice.makes_spread_moves or bool((problem.first_child != NOWHERE).any())
 
 
 @attrs.define(eq=False)
 class _Chain:
-    """A chain and where it stands."""
+    """A chain and its state."""
 
     solution: Solution
-    carried: Carried
-    course: Course
+    extension_state: ExtensionState
+    chain_state: ChainState
     rng: Stream
     timed_out: bool = False
 
     @property
     def schedule(self) -> Float:
         """State of the chain, see `plb.search.cooling_schedule`."""
-        return self.course.schedule
+        return self.chain_state.schedule
 
     @property
     def tally(self) -> Int:
-        """What became of its proposals."""
-        return self.course.tally
+        """(TALLY_SIZE,) number of proposals by outcome."""
+        return self.chain_state.tally
 
 
 def _new_chains(
@@ -142,48 +143,50 @@ def _new_chains(
     config: PlbConfig,
     seed: np.random.SeedSequence,
     settings: Settings,
-    room: int,
-    additions: Additions | None,
+    capacity: int,
+    extensions: Extensions | None,
 ) -> list[_Chain]:
-    """Return the chains at their start, with what they carry along and the kinds of steps that they may need."""
-    carried = (carry_along(additions, problem, start) for _ in range(config.chains))
+    """Return new chains with their extension state and the kernels that their steps may need."""
+    extension_state = (update_extension_state(extensions, problem, start) for _ in range(config.chains))
     streams = seed.spawn(config.chains)
-    chains = [_new_chain(start, one, stream, settings, room) for one, stream in zip(carried, streams, strict=True)]
-    compound, extended = _addresses_of_steps(chains[0], problem, choice, room > 0, additions is not None)
+    chains = [
+        _new_chain(start, one, stream, settings, capacity) for one, stream in zip(extension_state, streams, strict=True)
+    ]
+    compound, extended = _addresses_of_steps(chains[0], problem, choice, capacity > 0, extensions is not None)
     for chain in chains:
-        chain.course = chain.course._replace(compound=compound, extended=extended)
+        chain.chain_state = chain.chain_state._replace(compound=compound, extended=extended)
     return chains
 
 
 def _new_chain(
-    start: Solution, carried: Carried, stream: np.random.SeedSequence, settings: Settings, room: int
+    start: Solution, extension_state: ExtensionState, stream: np.random.SeedSequence, settings: Settings, capacity: int
 ) -> _Chain:
-    """Return a chain at its start.
+    """Return a new chain.
 
     Parameters
     ----------
-    room
-        Moves that one proposal may call for; 0 where none calls for others.
+    capacity
+        Largest number of moves of one proposal; 0 where no proposal has further moves.
     """
     schedule = np.zeros(SCHEDULE_SIZE)
     schedule[TEMPERATURE] = NOT_STARTED
-    entries = min(_proposals_of(settings), JOURNAL_ROOM) + room + 1
-    journal = Journal(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
-    course = Course(schedule, journal, new_tally(), new_attempt(room))
-    return _Chain(start.copy(), carried, course, Stream(stream))
+    entries = min(_proposals_of(settings), UNDO_LOG_SIZE) + capacity + 1
+    undo_log = UndoLog(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
+    chain_state = ChainState(schedule, undo_log, new_tally(), new_transaction(capacity))
+    return _Chain(start.copy(), extension_state, chain_state, Stream(stream))
 
 
 def _addresses_of_steps(
-    chain: _Chain, problem: Problem, choice: Choice, has_compound: bool, has_additions: bool
+    chain: _Chain, problem: Problem, choice: Choice, has_compound: bool, has_extensions: bool
 ) -> tuple[int, int]:
-    """Return the addresses of the kernels for seldom kinds of steps, or NO_KERNEL where a chain has no such steps."""
+    """Return the addresses of `compound_step` and `extended_step`, or NO_KERNEL where a chain has no such steps."""
     compound = extended = NO_KERNEL
-    solution, course, carried = chain.solution, chain.course, chain.carried
+    solution, chain_state, extension_state = chain.solution, chain.chain_state, chain.extension_state
     step = Step(0, 0, NOWHERE, False, 0.0)
     if has_compound:
-        compound = compound_step.address(None, problem, solution, choice, course, carried, chain.rng, step)
-    if has_additions:
-        extended = extended_step.address(None, problem, solution, course, carried, step)
+        compound = compound_step.address(None, problem, solution, choice, chain_state, extension_state, chain.rng, step)
+    if has_extensions:
+        extended = extended_step.address(None, problem, solution, chain_state, extension_state, step)
     return compound, extended
 
 
@@ -195,7 +198,7 @@ def _run_chain(
     deadline: float | None,
     check: Callable[[_Chain, str], None] | None,
 ) -> _Chain:
-    """Run a chain to its end; its journal leads back to the best it saw.
+    """Run a chain to its end; its undo log leads back to its best solution.
 
     Parameters
     ----------
@@ -204,34 +207,34 @@ def _run_chain(
     """
     stretch = _proposals_of(settings) if deadline is None else TIMED_STRETCH
     while chain.schedule[END] == RUNNING and not chain.timed_out:
-        arguments = (problem, chain.solution, choice, settings, chain.course, chain.carried, chain.rng)
+        arguments = (problem, chain.solution, choice, settings, chain.chain_state, chain.extension_state, chain.rng)
         anneal(*arguments, 1 if check else stretch)
         if check:
-            check(chain, f"proposal {chain.tally[DRAWN]}")
+            check(chain, f"proposal {chain.tally[GENERATED]}")
         chain.timed_out = deadline is not None and working_time() >= deadline
     chain.timed_out &= bool(chain.schedule[END] == RUNNING)
     return chain
 
 
 def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
-    """Return rounds and proposals of a chain, so that all chains together keep to the budget.
+    """Return the annealing settings of each chain, such that all chains together keep to the budget.
 
-    A chain that has time, and no budget of proposals, draws as many proposals as there are replicas that it may place
-    or move before it takes a few rounds without change for the end: in a large cluster a round changes little.
+    With a time budget and no proposal budget, a chain generates at least `slots` proposals before it may converge: in a
+    large cluster a round changes little.
 
     Parameters
     ----------
     slots
-        Replicas that the search may place or move.
+        Number of replicas that the search may place or move.
     """
     limit, per_round = config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round
     rounds = ENDLESS if limit is None else limit
     if per_round == 0:
         rounds, per_round = 0, 1
     elif budget.proposals is not None:
-        a_chain = budget.proposals // config.chains
-        per_round = max(1, min(per_round, a_chain))
-        rounds = a_chain // per_round
+        per_chain = budget.proposals // config.chains
+        per_round = max(1, min(per_round, per_chain))
+        rounds = per_chain // per_round
     elif budget.seconds is not None:
         rounds = ENDLESS
     return Settings(

@@ -1,4 +1,4 @@
-"""Balancing: annealing over all movable replicas, when a metric is out of balance (semantics.md section 3)."""
+"""Balancing: annealing over all movable replicas when a metric is unbalanced (docs/service-fabric.md)."""
 
 from __future__ import annotations
 
@@ -9,55 +9,55 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.model import Metric, Service
-from plb.model.metric_settings import PlacementStrategy
-from plb.model.resolution import MetricSteps
-from plb.search.annealed import Annealed
+from plb.model.metric import PlacementStrategy
+from plb.model.resolution import MetricQuanta
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget
-from plb.search.extended.extensions import Additions
+from plb.search.extended.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
+from plb.search.result import Annealed
 from plb.settings.config import PlbConfig
 from plb.state.arrays import MOVEMENT, Problem, Solution
-from plb.state.packing import gathers, packs, reserves, strategy_of, wanted_empty
+from plb.state.packing import is_packed, packs, reserves, strategy_of, target_empty_nodes
 
 
-def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
-    """Return `Problem.uneven`, (1 + L, R): metrics that call for balancing over all services, and in local domains."""
-    over_all = unbalanced_metrics(problem, solution, config, steps)
-    return np.vstack([over_all, unbalanced_locals(problem, solution, config, steps)])
+def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
+    """Return `Problem.uneven`, (1 + L, R): unbalanced metrics over all services, and within local domains."""
+    over_all = unbalanced_metrics(problem, solution, config, quanta)
+    return np.vstack([over_all, unbalanced_locals(problem, solution, config, quanta)])
 
 
-def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> bool:
-    """Tell whether some metric calls for balancing, over all services or within one (semantics.md section 3)."""
-    return bool(uneven_metrics(problem, solution, config, steps).any())
+def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> bool:
+    """Return whether some metric is unbalanced, over all services or within one (docs/service-fabric.md)."""
+    return bool(uneven_metrics(problem, solution, config, quanta).any())
 
 
-def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
-    """Return which metrics call for balancing over all services, (R,).
+def unbalanced_metrics(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
+    """Return which metrics are unbalanced over all services, (R,).
 
-    Loads are compared in user units, over the nodes that count (design section 14).
+    Loads are compared in user units, over the counted nodes.
     """
     found = np.zeros(len(config.metrics), np.bool_)
     for index, metric in enumerate(config.metrics):
         counted = problem.counted_for[:, index]
         if problem.metric_weight[index] <= 0 or metric.balancing_threshold <= 0 or not counted.any():
             continue
-        loads = steps.in_user_units(metric.name, solution.node_load[counted, index])
-        if gathers(metric):
+        loads = quanta.in_user_units(metric.name, solution.node_load[counted, index])
+        if is_packed(metric):
             empty = _is_empty(problem, solution, index)[counted]
-            found[index] = _wants_gathering(metric, loads, empty, problem.group[:, counted])
+            found[index] = _needs_packing(metric, loads, empty, problem.group[:, counted])
         else:
             found[index] = _is_uneven(loads, metric.balancing_threshold, metric.activity_threshold, loads.max())
     return found
 
 
 def unbalanced_services(
-    problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps, services: Mapping[int, Service]
+    problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta, services: Mapping[int, Service]
 ) -> set[int]:
-    """Return those of the services, by index, that have a metric out of balance, over all services or their own."""
-    over_all = unbalanced_metrics(problem, solution, config, steps)
+    """Return the indices of the services with a metric that is unbalanced over all services or within the service."""
+    over_all = unbalanced_metrics(problem, solution, config, quanta)
     names = {metric.name for metric, unbalanced in zip(config.metrics, over_all, strict=True) if unbalanced}
-    within = unbalanced_locals(problem, solution, config, steps)
+    within = unbalanced_locals(problem, solution, config, quanta)
     found = set()
     for index, service in services.items():
         local = int(problem.local_of[index])
@@ -68,24 +68,24 @@ def unbalanced_services(
 
 
 def _is_uneven(loads: Float, threshold: float, activity: float, highest: float) -> bool:
-    """Tell whether max > min + 1, the activity threshold is passed, and max/min is above the threshold."""
+    """Return whether max > min + 1, `highest` exceeds the activity threshold, and max/min exceeds the threshold."""
     low, high = float(loads.min()), float(loads.max())
     active = activity == 0 or highest > activity
     return high > low + 1 and active and (not (threshold > 1 and low > 0) or high / low > threshold)
 
 
-def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, steps: MetricSteps) -> Bool:
-    """Return which metrics of local domains call for balancing, (L, R); none without `local_balancing_threshold`."""
+def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> Bool:
+    """Return which metrics of local domains are unbalanced, (L, R); none without `local_balancing_threshold`."""
     found = np.zeros(problem.local_weight.shape, np.bool_)
     if config.local_balancing_threshold <= 0:
         return found
     for local in range(len(problem.local_nodes)):
         counted = problem.local_counted[local]
         for index, metric in enumerate(config.metrics):
-            if problem.local_weight[local, index] <= 0 or gathers(metric) or not counted.any():
+            if problem.local_weight[local, index] <= 0 or is_packed(metric) or not counted.any():
                 continue
-            loads = steps.in_user_units(metric.name, solution.local_load[local, counted, index])
-            highest = steps.to_user(metric.name, int(solution.node_load[counted, index].max()))
+            loads = quanta.in_user_units(metric.name, solution.local_load[local, counted, index])
+            highest = quanta.to_user(metric.name, int(solution.node_load[counted, index].max()))
             found[local, index] = _is_uneven(
                 loads, config.local_balancing_threshold, metric.activity_threshold, highest
             )
@@ -93,20 +93,20 @@ def unbalanced_locals(problem: Problem, solution: Solution, config: PlbConfig, s
 
 
 def _is_empty(problem: Problem, solution: Solution, metric: int) -> Bool:
-    """Return which nodes count as empty for a metric, (N,); with overlap, for every metric that reserves nodes."""
+    """Return which nodes count as empty for a metric, (N,); with overlap, for all metrics that reserve nodes."""
     empty: Bool = solution.node_load <= problem.empty_limit
     if problem.empty_overlap and problem.reserving[metric]:
         return np.asarray(empty[:, problem.reserving].all(axis=1))
     return empty[:, metric]
 
 
-def _wants_gathering(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
-    """Tell whether a metric is spread too evenly, has too few empty nodes, or is uneven where it should not be.
+def _needs_packing(metric: Metric, loads: Float, empty: Bool, group: Int) -> bool:
+    """Return whether a metric is too even to be packed, has too few empty nodes, or is uneven on the other nodes.
 
     Parameters
     ----------
     loads, empty
-        (n,) load of the nodes that count, and whether they count as empty.
+        (n,) load of the counted nodes, and whether each counts as empty.
     group
         (2, n) their fault and upgrade domains.
     """
@@ -127,8 +127,8 @@ def _wants_gathering(metric: Metric, loads: Float, empty: Bool, group: Int) -> b
 
 
 def _lacks_empty_nodes(metric: Metric, empty: Bool, group: Int) -> bool:
-    """Tell whether fewer nodes are empty than the metric asks for, over all or in some domain."""
-    target = wanted_empty(metric, len(empty))
+    """Return whether fewer nodes are empty than the metric requires, in total or in some domain."""
+    target = target_empty_nodes(metric, len(empty))
     if not metric.empty_nodes_across_domains:
         return bool(empty.sum() < target)
     for of_kind in group:
@@ -142,7 +142,7 @@ def _lacks_empty_nodes(metric: Metric, empty: Bool, group: Int) -> bool:
 
 @attrs.frozen
 class Variant:
-    """One of the searches that balancing runs side by side.
+    """One of the alternative searches of balancing.
 
     Parameters
     ----------
@@ -151,20 +151,20 @@ class Variant:
     swap_probability, exchange_probability
         See `plb.search.move_generation.Choice`.
     only_empties
-        Whether replicas move from the less loaded nodes to the fuller ones only (`RestrictedDefragmentationHeuristic`).
-    guided
-        Whether only moves are proposed that may even out a metric that calls for it (`plb.search.biased_sampling`).
+        Whether replicas move only from less loaded to fuller nodes (`RestrictedDefragmentationHeuristic`).
+    biased
+        Whether sampling is biased to moves that may balance an unbalanced metric (`plb.search.biased_sampling`).
     """
 
     mask: int
     swap_probability: float
     exchange_probability: float
     only_empties: bool = False
-    guided: bool = False
+    biased: bool = False
 
 
 def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
-    """Return how many replicas a balancing may displace."""
+    """Return the largest number of replicas that a balancing run may displace."""
     slots = migration_slots(problem, start, config.max_percentage_to_move)
     return min(slots, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
 
@@ -177,16 +177,16 @@ def balance(
     seed: np.random.SeedSequence,
     budget: Budget,
     services: Collection[int] | None = None,
-    additions: Additions | None = None,
+    extensions: Extensions | None = None,
 ) -> Annealed:
-    """Return the configuration of lowest energy that the variants find; `start` is not changed.
+    """Return the solution of lowest energy that the variants find; `start` is unchanged.
 
     Parameters
     ----------
     services
-        Services whose replicas are moved for their own sake; those of others may only follow. None: all.
-    additions
-        Terms and constraints of the user's own.
+        Services whose replicas are proposed; replicas of others move only with these. None: all.
+    extensions
+        Extension terms and constraints.
     """
     movable = np.flatnonzero(problem.movable & (start.node >= 0))
     if services is not None:
@@ -196,7 +196,7 @@ def balance(
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
     for index, (variant, stream) in enumerate(zip(variants, streams, strict=True)):
         seen, rows = _emptying(problem, start, config, movable) if variant.only_empties else (problem, movable)
-        seen = seen._replace(guided=variant.guided)
+        seen = seen._replace(biased=variant.biased)
         choice = Choice(
             movable[:0],
             rows,
@@ -204,19 +204,19 @@ def balance(
             variant.mask,
             variant.swap_probability,
             variant.exchange_probability,
-            config.correct_spread,
+            config.spread_moves,
         )
         share = budget.share(len(variants) - index)
-        found.append(anneal_chains(seen, start, choice, config, stream, share, additions))
+        found.append(anneal_chains(seen, start, choice, config, stream, share, extensions))
     best = min(found, key=lambda result: (result.energy, result.solution.counts[MOVEMENT]))
     tally = np.sum([result.tally for result in found], axis=0)
     return attrs.evolve(best, tally=tally)
 
 
 def _emptying(problem: Problem, start: Solution, config: PlbConfig, movable: Int) -> tuple[Problem, Int]:
-    """Return the problem with the fuller nodes as only targets, and the rows that stand on the others and load them.
+    """Return the problem with only the fuller nodes as targets, and the rows that load the other nodes.
 
-    A node is among the fuller ones for a metric that is packed if its load is above the mean of those that count.
+    For a packed metric, a node is fuller if its load exceeds the mean of the counted nodes.
     """
     fuller = np.zeros(len(problem.limit), np.bool_)
     leaves = np.zeros(len(movable), np.bool_)

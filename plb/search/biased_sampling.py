@@ -1,9 +1,8 @@
-"""Guided steps: balancing proposes only what may even out a metric that calls for it (semantics.md section 5).
+"""Biased sampling: balancing proposes only moves that may balance an unbalanced metric (docs/service-fabric.md).
 
-A replica is worth moving if it carries a metric that calls for balancing, over all services or in its local domain, off
-a node above that metric's mean; a node is worth reaching if it is below the mean of such a metric. Load that is to be
-gathered, or to leave nodes empty, is worth moving from and to any node: where all nodes that carry some are above the
-mean, those that are to become empty are as well.
+A replica is worth moving if it takes load of an unbalanced metric, over all services or in its local domain, off a node
+above the mean of the metric. A node is worth reaching if it is below the mean of such a metric. Load of a metric that
+is packed or reserves nodes is worth moving from and to any node: nodes that should become empty may be above the mean.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from plb.energy.spread import counted_as
 from plb.model import Role
 from plb.state.arrays import Problem, Solution
 
-GUIDED_DRAWS = 16
-"""Draws of a replica or a node after which a guided step gives up."""
+BIASED_SAMPLES = 16
+"""Samples of a replica or a node after which biased sampling gives up."""
 
 _PRIMARY = int(Role.PRIMARY)
 
 
 @kernel
-def draw_worth_moving(problem: Problem, solution: Solution, movable: Int, row: int, rng: Stream) -> int:
-    """Return `row`, or one of `movable` drawn in its place, that is worth moving; NOWHERE if none was met."""
-    for _ in range(GUIDED_DRAWS):
+def replica_worth_moving(problem: Problem, solution: Solution, movable: Int, row: int, rng: Stream) -> int:
+    """Return the first of `row` and random rows of `movable` that is worth moving, or NOWHERE if none was found."""
+    for _ in range(BIASED_SAMPLES):
         if _is_worth(problem, solution, row, solution.node[row], 1):
             return row
         row = movable[int(uniform(rng) * movable.shape[0])]
@@ -31,10 +30,10 @@ def draw_worth_moving(problem: Problem, solution: Solution, movable: Int, row: i
 
 
 @kernel
-def draw_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
-    """Return a random target that is worth reaching for `row`; its own node if none was met."""
+def node_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
+    """Return a random target that is worth reaching for `row`, or the node of `row` if none was found."""
     targets = problem.targets
-    for _ in range(GUIDED_DRAWS):
+    for _ in range(BIASED_SAMPLES):
         target = targets[int(uniform(rng) * targets.shape[0])]
         if _is_worth(problem, solution, row, target, -1):
             return int(target)
@@ -43,32 +42,35 @@ def draw_worth_reaching(problem: Problem, solution: Solution, row: int, rng: Str
 
 @kernel
 def is_worth_swapping(problem: Problem, solution: Solution, row: int, partner: int) -> bool:
-    """Tell whether a swap of roles takes load of an uneven metric off a primary above the mean, or to one below."""
+    """Return whether a role swap moves load of an unbalanced metric off a node above the mean, or to one below it.
+
+    Only the node of the primary is checked.
+    """
     primary = row if problem.role[row] == _PRIMARY else partner
     secondary = partner if primary == row else row
     node = solution.node[primary]
     for metric in range(problem.load.shape[1]):
         leaving = problem.load[primary, metric] - problem.load[secondary, metric]
-        if _evens_out(problem, solution, row, metric, node, leaving):
+        if _may_balance(problem, solution, row, metric, node, leaving):
             return True
     return False
 
 
 @kernel
 def _is_worth(problem: Problem, solution: Solution, row: int, node: int, side: int) -> bool:
-    """Tell whether `row` may even out a metric by leaving `node` (`side` 1) or by coming there (-1)."""
+    """Return whether `row` may balance a metric by leaving `node` (`side` 1) or by moving there (-1)."""
     for metric in range(problem.load.shape[1]):
-        if _evens_out(problem, solution, row, metric, node, side * problem.load[row, metric]):
+        if _may_balance(problem, solution, row, metric, node, side * problem.load[row, metric]):
             return True
     return False
 
 
 @kernel
-def _evens_out(problem: Problem, solution: Solution, row: int, metric: int, node: int, leaving: int) -> bool:
-    """Tell whether load that leaves `node`, or comes there if below 0, may even out a metric that the row balances."""
+def _may_balance(problem: Problem, solution: Solution, row: int, metric: int, node: int, leaving: int) -> bool:
+    """Return whether load that leaves `node` (below 0: arrives there) may balance a metric for `row`."""
     if leaving == 0:
         return False
-    if _gathers_any(problem, metric):
+    if _packs_any(problem, metric):
         return True
     if problem.uneven[0, metric] and leaving * _above_mean(problem, solution, metric, node) > 0:
         return True
@@ -78,21 +80,21 @@ def _evens_out(problem: Problem, solution: Solution, row: int, metric: int, node
 
 
 @kernel
-def _gathers_any(problem: Problem, metric: int) -> bool:
-    """Tell whether the metric calls for balancing and asks for more than balance."""
+def _packs_any(problem: Problem, metric: int) -> bool:
+    """Return whether the metric is unbalanced and is packed or reserves nodes."""
     return bool(problem.uneven[0, metric] and (problem.defragmented[metric] or problem.reserving[metric]))
 
 
 @kernel
 def _above_mean(problem: Problem, solution: Solution, metric: int, node: int) -> int:
-    """Return 1, 0 or -1: whether the load of `node` is above, at or below the mean of the nodes that count."""
+    """Return 1, 0 or -1: whether the load of `node` is above, at or below the mean of the counted nodes."""
     load = counted_as(problem, node, metric, solution.node_load[node, metric])
     return _sign(load * problem.nodes_of_metric[metric] - solution.total[metric])
 
 
 @kernel
 def _above_local_mean(problem: Problem, solution: Solution, local: int, metric: int, node: int) -> int:
-    """Return the same for the load of a local domain."""
+    """Return 1, 0 or -1, as `_above_mean`, for the load of a local domain."""
     load = counted_as(problem, node, metric, solution.local_load[local, node, metric])
     return _sign(load * problem.local_nodes[local] - solution.local_total[local, metric])
 

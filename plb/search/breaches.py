@@ -1,4 +1,4 @@
-"""Broken constraints: where they are, and how many."""
+"""Violated constraints: their locations and number."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ _AFFINITY = int(Rule.AFFINITY)
 
 @attrs.frozen(eq=False)
 class Breaches:
-    """Where constraints are broken.
+    """Locations of violated constraints.
 
     Parameters
     ----------
     overloaded
-        (N, R) whether a watched node carries more than its limit.
-    misplaced
-        (D, M) whether a replica stands in a domain that holds too many of its partition.
+        (N, R) whether a watched node exceeds its limit.
+    crowded
+        (D, M) whether a replica is in a domain with too many replicas of its partition.
     astray
-        (M,) whether a replica that may move stands where its service does not want it, or apart from its parent.
+        (M,) whether a movable replica is on a node that its service excludes, or apart from its parent.
     """
 
     overloaded: Bool
-    misplaced: Bool
+    crowded: Bool
     astray: Bool
 
     def __bool__(self) -> bool:
-        return bool(self.overloaded.any() or self.misplaced.any() or self.astray.any())
+        return bool(self.overloaded.any() or self.crowded.any() or self.astray.any())
 
 
 def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breaches:
-    """Return where an enforced constraint is broken."""
-    misplaced = np.zeros((len(problem.domain_rule), len(solution.node)), np.bool_)
+    """Return the violations of the enforced constraints."""
+    crowded = np.zeros((len(problem.domain_rule), len(solution.node)), np.bool_)
     for level, rule in enumerate(problem.domain_rule):
         if enforced >> int(rule) & 1:
-            _mark_misplaced(problem, solution, level, misplaced[level])
+            _mark_crowded(problem, solution, level, crowded[level])
     astray = np.zeros(len(solution.node), np.bool_)
     _mark_astray(problem, solution, enforced, astray)
-    return Breaches(overloads(problem, solution, enforced), misplaced, astray)
+    return Breaches(overloads(problem, solution, enforced), crowded, astray)
 
 
 def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
-    """Return whether each watched node carries more than its limit of each metric, (N, R), where that is enforced."""
+    """Return a mask, (N, R), of the metrics of which a watched node exceeds its limit; all False if not enforced."""
     watched = problem.watched & bool(enforced >> _CAPACITY & 1)
     over: Bool = (solution.node_load > problem.limit) & watched[:, None]
     return over
@@ -65,24 +65,27 @@ def _mark_astray(problem: Problem, solution: Solution, enforced: int, astray: Bo
 
 @kernel
 def is_astray(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
-    """Tell whether a movable replica stands where its service does not want it, or apart from its parent."""
+    """Return whether a movable replica is on a node that its service excludes, or apart from its parent."""
     at = solution.node[row]
     if at == NOWHERE or not problem.movable[row]:
         return False
-    if enforced >> _PLACEMENT & 1 and not problem.suits[problem.suit[row], at]:
+    if enforced >> _PLACEMENT & 1 and not problem.feasibility_classes[problem.feasibility_class[row], at]:
         return True
     return bool(enforced >> _AFFINITY & 1 and parts_from_parent(problem, solution, row, at))
 
 
 @kernel
-def _mark_misplaced(problem: Problem, solution: Solution, level: int, misplaced: Bool) -> None:
-    for row in range(misplaced.shape[0]):
-        misplaced[row] = stands_wrongly(problem, solution, level, row)
+def _mark_crowded(problem: Problem, solution: Solution, level: int, crowded: Bool) -> None:
+    for row in range(crowded.shape[0]):
+        crowded[row] = stands_wrongly(problem, solution, level, row)
 
 
 @kernel
 def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> tuple[int, float]:
-    """Return how many nodes are overloaded or replicas misplaced, and the overload summed in shares of the limits."""
+    """Return the number of violations, and the sum of the overloads relative to the limits.
+
+    A violation is an overloaded node, a replica in a crowded domain of one level, or a misplaced replica.
+    """
     broken = 0
     overload = 0.0
     watched = enforced >> _CAPACITY & 1

@@ -1,4 +1,4 @@
-"""How much a search may spend, and why it ended."""
+"""The budget of a search, and why a search ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plb.errors import InvalidValueError
 from plb.validation import check_count, check_number
 
 ENDLESS = 2**40
-"""Rounds of a chain that only the clock or convergence ends."""
+"""Rounds of a chain that ends only by time or convergence."""
 
 
 class EndReason(Enum):
@@ -29,17 +29,17 @@ class EndReason(Enum):
 
 @attrs.frozen
 class Budget:
-    """How much a search may spend.
+    """Limits of a search.
 
     Parameters
     ----------
     proposals
-        Proposals over all chains; None: as the configuration says, or without limit where `seconds` is given.
+        Proposals over all chains; None: as configured, or without limit where `seconds` is given.
     seconds
-        Wall time; a plan that it cut short is marked as not reproducible.
+        Wall time; a plan that this limit ends early is marked as not reproducible.
     until
-        Reading of `plb.compiler.working_time` at which annealing ends, however few rounds it has done. Set from the
-        search timeouts of the configuration.
+        Reading of `plb.compiler.working_time` at which annealing ends, even before the first round is complete. Set
+        from the search timeouts of the configuration.
     """
 
     proposals: int | None = None
@@ -51,7 +51,7 @@ class Budget:
             proposals = check_count("budget", "proposals", self.proposals)
             if proposals > ENDLESS:
                 raise InvalidValueError("budget", "proposals", self.proposals, "a whole number >= 0 and <= 2^40")
-            # NumPy's whole numbers of few bits would run over, and have kernels compiled anew
+            # small NumPy integer types would overflow, and kernels would be compiled for them again
             object.__setattr__(self, "proposals", proposals)
         if self.seconds is not None:
             check_number("budget", "seconds", self.seconds)
@@ -64,7 +64,7 @@ class Budget:
         return budget if isinstance(budget, Budget) else cls(proposals=budget)
 
     def within(self, timeout: float | None) -> Budget:
-        """Return this budget with an end in `timeout` seconds from now; None: without."""
+        """Return this budget with an end `timeout` seconds from now; None: the budget itself."""
         return self if timeout is None else attrs.evolve(self, until=working_time() + timeout)
 
     @property
@@ -73,14 +73,14 @@ class Budget:
         return self.until is not None and working_time() >= self.until
 
     def share(self, searches: int) -> Budget:
-        """Return the budget of the next of so many searches, which divide the time until the end among them."""
+        """Return the budget of the next of `searches` searches, which share the time until the end equally."""
         if self.until is None:
             return self
         now = working_time()
         return attrs.evolve(self, until=now + (self.until - now) / searches)
 
     def deadline(self, begun: float, share: float) -> float | None:
-        """Return when a chain ends that may use this share of the time from `begun`; None: whenever."""
+        """Return the deadline of a chain that may use this share of the time from `begun`, or None."""
         ends = [] if self.seconds is None else [begun + self.seconds * share]
         ends += [] if self.until is None else [begun + (self.until - begun) * share]
         return min(ends, default=None)

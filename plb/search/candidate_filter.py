@@ -1,4 +1,4 @@
-"""Narrowing: where a metric is packed, new replicas go to the fullest nodes with room (semantics.md section 6)."""
+"""The candidate filter: for packed metrics, new replicas go to the fullest nodes (docs/service-fabric.md)."""
 
 from __future__ import annotations
 
@@ -10,36 +10,35 @@ from plb.array_types import Bool, Float, Int
 from plb.model import Metric
 from plb.model.resolution import UNLIMITED
 from plb.settings.config import PlbConfig
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.packing import packs
-from plb.state.siblings import siblings_of
 
 
-def narrowed(problem: Problem, solution: Solution, config: PlbConfig, rows: Int) -> Problem | None:
-    """Return the problem with fewer nodes to choose from for new `rows`; None where nothing narrows them.
+def filtered(problem: Problem, solution: Solution, config: PlbConfig, rows: Int) -> Problem | None:
+    """Return the problem with fewer targets for new `rows`, or None if the filter removes no target.
 
-    A node is kept if some metric that is packed and narrowed keeps it.
+    A node is kept if the filter of at least one packed metric keeps it.
     """
     kept = np.zeros(len(problem.limit), np.bool_)
-    any_narrowed = False
+    any_filtered = False
     for index, metric in enumerate(config.metrics):
         factor, share = _settings(metric)
         incoming = float(problem.load[rows, index].sum())
         if packs(metric) and (factor > 0.0 or share > 0.0) and incoming > 0.0:
-            free = _free_room(problem, solution, index)
+            free = _free_capacity(problem, solution, index)
             goal = max(factor * incoming, share * free.sum()) if share > 0.0 else factor * incoming
-            kept |= _fullest(solution, index, free, goal, _most(problem, rows))
-            any_narrowed = True
+            kept |= _fullest(solution, index, free, goal, _largest_partition(problem, rows))
+            any_filtered = True
     targets = problem.targets[kept[problem.targets]]
-    return problem._replace(targets=targets) if any_narrowed and len(targets) < len(problem.targets) else None
+    return problem._replace(targets=targets) if any_filtered and len(targets) < len(problem.targets) else None
 
 
 def _settings(metric: Metric) -> tuple[float, float]:
     return metric.placement_heuristic_incoming_load_factor, metric.placement_heuristic_empty_space_percent
 
 
-def _free_room(problem: Problem, solution: Solution, metric: int) -> Float:
-    """Return the free steps of every node, (N,); 0 where it takes no new replicas, infinite where it has no limit."""
+def _free_capacity(problem: Problem, solution: Solution, metric: int) -> Float:
+    """Return the free quanta of each node, (N,); 0 if it accepts no new replicas, infinite if it has no limit."""
     limit = problem.limit[:, metric]
     load = solution.node_load[:, metric] + problem.leaving_load[:, metric]
     free = np.where(limit < UNLIMITED, np.maximum(limit - load, 0), np.inf)
@@ -47,7 +46,7 @@ def _free_room(problem: Problem, solution: Solution, metric: int) -> Float:
 
 
 def _fullest(solution: Solution, metric: int, free: Float, goal: float, least: int) -> Bool:
-    """Return the fullest nodes with room that together have more than `goal` free, and at least so many nodes, (N,)."""
+    """Return a mask, (N,), of the fullest nodes with free capacity: at least `least`, with more than `goal` free."""
     order = [node for node in np.argsort(-solution.node_load[:, metric], kind="stable").tolist() if free[node] > 0]
     kept = np.zeros(len(free), np.bool_)
     found = 0.0
@@ -59,7 +58,7 @@ def _fullest(solution: Solution, metric: int, free: Float, goal: float, least: i
     return kept
 
 
-def _most(problem: Problem, rows: Int) -> int:
-    """Return the most rows of one partition among `rows`: so many nodes are needed at least."""
+def _largest_partition(problem: Problem, rows: Int) -> int:
+    """Return the largest number of rows of one partition among `rows`, the least number of nodes that they need."""
     found = Counter(min(siblings_of(problem, row)) for row in rows.tolist())
     return max(found.values(), default=0)

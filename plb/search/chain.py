@@ -1,7 +1,7 @@
-"""One chain of simulated annealing, as kernels (semantics.md section 6).
+"""Kernels of one simulated annealing chain (docs/service-fabric.md, Annealing).
 
-A chain accepts a proposal that raises the energy by d with probability exp(−d/T), cools after rounds without a new
-best, and keeps a journal by which it returns to the best solution it saw.
+A chain accepts a proposal that raises the energy by d with probability exp(−d/T). It cools after rounds without a new
+best solution and keeps an undo log to return to the best solution.
 """
 
 from __future__ import annotations
@@ -15,24 +15,23 @@ from plb.evaluation.constraint_chain import are_siblings
 from plb.evaluation.delta import apply_proposal, present_energy
 from plb.evaluation.proposals import (
     ACCEPTED,
-    DRAWN,
     FIRST_RULE,
     FIRST_TERM,
+    GENERATED,
     REJECTED,
     SCORED,
-    judge,
-    judge_in_place,
+    evaluate,
+    evaluate_in_place,
     refusal,
     refusal_in_place,
 )
 from plb.model.rules import NO_REFUSAL, Rule
-from plb.search.affinity_moves import children_follow
+from plb.search.affinity_moves import move_children
 from plb.search.cooling_schedule import (
     BEST_ENERGY,
     BEST_MOVEMENT,
     END,
     ENERGY,
-    JOURNAL,
     NOT_STARTED,
     ROUND_ENERGY,
     ROUND_HAD_BEST,
@@ -40,6 +39,7 @@ from plb.search.cooling_schedule import (
     SPENT,
     STEP,
     TEMPERATURE,
+    UNDO_LENGTH,
     Settings,
     end_round,
     first_temperature,
@@ -47,18 +47,18 @@ from plb.search.cooling_schedule import (
 from plb.search.extended.compiled import (
     ALLOWED,
     NO_KERNEL,
-    Carried,
-    carry_out,
+    ExtensionState,
+    apply_proposal_of_terms,
     copy_values,
     foresee,
     refusing,
     weighed,
     worst_of,
 )
-from plb.search.move_generation import Choice, draw_proposal
-from plb.search.spread_moves import SPREADING, siblings_correct
-from plb.search.transactions import Attempt, try_move, undo_attempt
-from plb.search.undo_log import Journal, note_accepted, return_to_best
+from plb.search.move_generation import Choice, generate_proposal
+from plb.search.spread_moves import SPREADING, make_spread_moves
+from plb.search.transactions import Transaction, try_move, undo_transaction
+from plb.search.undo_log import UndoLog, note_accepted, return_to_best
 from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution
 
 _AFFINITY = int(Rule.AFFINITY)
@@ -70,21 +70,21 @@ _call_compound_step = CallByAddress(None)
 _call_extended_step = CallByAddress(None)
 
 
-class Course(NamedTuple):
-    """Where a chain stands, and what it writes down by the way."""
+class ChainState(NamedTuple):
+    """State, undo log and counters of a chain."""
 
     schedule: Float
-    """(SCHEDULE_SIZE,) state of the chain; TEMPERATURE = NOT_STARTED at first, END tells if it has ended."""
-    journal: Journal
-    """Where it is full, the chain goes on from its best solution."""
+    """(SCHEDULE_SIZE,) cooling schedule; TEMPERATURE is NOT_STARTED at first, END is RUNNING until the chain ends."""
+    undo_log: UndoLog
+    """When it is full, the chain returns to its best solution."""
     tally: Int
-    """(TALLY_SIZE,) what became of the proposals."""
-    attempt: Attempt
-    """Scratch for steps of several moves; without room where there are none."""
+    """(TALLY_SIZE,) number of proposals by outcome."""
+    transaction: Transaction
+    """Scratch for steps of several moves; its capacity is 0 where such steps cannot occur."""
     compound: int = NO_KERNEL
-    """Address of `compound_step` where steps of several moves are possible; it is only compiled for these."""
+    """Address of `compound_step`, which is compiled only where steps of several moves are possible."""
     extended: int = NO_KERNEL
-    """Address of `extended_step` where users have terms or constraints; it is only compiled for these."""
+    """Address of `extended_step`, which is compiled only for extension terms and constraints."""
 
 
 class Step(NamedTuple):
@@ -93,10 +93,10 @@ class Step(NamedTuple):
     row: int
     target: int
     partner: int
-    corrects: bool
-    """Whether siblings have to move on for the sake of the spread over domains."""
+    makes_spread_moves: bool
+    """Whether siblings have to move to restore the spread over domains."""
     highest: float
-    """Highest energy that is accepted."""
+    """Highest accepted energy."""
 
 
 @kernel
@@ -105,19 +105,19 @@ def anneal(
     solution: Solution,
     choice: Choice,
     settings: Settings,
-    course: Course,
-    carried: Carried,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
     rng: Stream,
     proposals: int,
 ) -> None:
-    """Run a chain for at most `proposals` further proposals, with the terms and constraints of users."""
-    schedule = course.schedule
+    """Run a chain for at most `proposals` more proposals, with extension terms and constraints."""
+    schedule = chain_state.schedule
     if schedule[TEMPERATURE] == NOT_STARTED:
-        _start(problem, solution, choice, settings, schedule, carried, rng, course.tally)
+        _start(problem, solution, choice, settings, schedule, extension_state, rng, chain_state.tally)
     for _ in range(proposals):
         if schedule[END] != RUNNING:
             return
-        _step(problem, solution, choice, course, carried, rng)
+        _step(problem, solution, choice, chain_state, extension_state, rng)
         schedule[STEP] += 1.0
         if schedule[STEP] >= settings.simulated_annealing_iterations_per_round:
             end_round(settings, schedule)
@@ -130,66 +130,75 @@ def _start(
     choice: Choice,
     settings: Settings,
     schedule: Float,
-    carried: Carried,
+    extension_state: ExtensionState,
     rng: Stream,
     tally: Int,
 ) -> None:
-    """Set the first temperature from the largest energy change that a few random proposals would make."""
+    """Initialize the schedule; the first temperature follows from the largest energy change of a few probes."""
     base = present_energy(problem, solution)
-    own = weighed(carried, carried.value)
+    extension_energy = weighed(extension_state, extension_state.value)
     largest = 0.0
     for _ in range(settings.probes):
-        row, target, partner = draw_proposal(problem, solution, choice, rng)
+        row, target, partner = generate_proposal(problem, solution, choice, rng)
         if row == NOWHERE or target == solution.node[row]:
             continue
         refused = refusal(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL
-        if refused or refusing(problem, solution, carried, row, target, partner) != ALLOWED:
+        if refused or refusing(problem, solution, extension_state, row, target, partner) != ALLOWED:
             continue
-        copy_values(carried.value, carried.after)
-        foresee(problem, solution, carried, row, target, partner)
-        after = judge(problem, solution, REJECTED, row, target, partner, tally)
-        largest = max(largest, abs(after - base + (weighed(carried, carried.after) - own)))
+        copy_values(extension_state.value, extension_state.after)
+        foresee(problem, solution, extension_state, row, target, partner)
+        after = evaluate(problem, solution, REJECTED, row, target, partner, tally)
+        largest = max(largest, abs(after - base + (weighed(extension_state, extension_state.after) - extension_energy)))
     for position in range(schedule.shape[0]):
         schedule[position] = 0.0
     slots = choice.creation.shape[0] + choice.migrations
     schedule[TEMPERATURE] = first_temperature(settings, slots, solution.terms[IMBALANCE]) * largest
-    schedule[ENERGY] = base + own
-    schedule[ROUND_ENERGY] = base + own
-    schedule[BEST_ENERGY] = base + own
-    copy_values(carried.value, carried.best)
+    schedule[ENERGY] = base + extension_energy
+    schedule[ROUND_ENERGY] = base + extension_energy
+    schedule[BEST_ENERGY] = base + extension_energy
+    copy_values(extension_state.value, extension_state.best)
     schedule[BEST_MOVEMENT] = solution.counts[MOVEMENT]
     schedule[END] = SPENT if settings.rounds == 0 else RUNNING
 
 
 @kernel
-def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, carried: Carried, rng: Stream) -> None:
-    """Draw one proposal and take it or leave it."""
-    schedule, journal, tally = course.schedule, course.journal, course.tally
-    if schedule[JOURNAL] + course.attempt.row.shape[0] >= journal.row.shape[0]:
-        return_to_best(problem, solution, schedule, journal, carried)
-    row, target, partner = draw_proposal(problem, solution, choice, rng)
-    tally[DRAWN] += 1
+def _step(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
+    rng: Stream,
+) -> None:
+    """Generate one proposal and accept or reject it."""
+    schedule, undo_log, tally = chain_state.schedule, chain_state.undo_log, chain_state.tally
+    if schedule[UNDO_LENGTH] + chain_state.transaction.row.shape[0] >= undo_log.row.shape[0]:
+        return_to_best(problem, solution, schedule, undo_log, extension_state)
+    row, target, partner = generate_proposal(problem, solution, choice, rng)
+    tally[GENERATED] += 1
     if row == NOWHERE or target == solution.node[row]:
         return
     refused = refusal_in_place(problem, solution, choice.enforced, row, target, partner)
-    corrects = choice.corrects and partner == NOWHERE and refused in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
-    if corrects:
+    makes_spread_moves = (
+        choice.makes_spread_moves and partner == NOWHERE and refused in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
+    )
+    if makes_spread_moves:
         refused = refusal(problem, solution, choice.enforced & _WITHOUT_SPREADING, row, target, partner)
     if refused != NO_REFUSAL:
         tally[FIRST_RULE + refused] += 1
         return
     energy = schedule[ENERGY]
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - uniform(rng))
-    if corrects or (problem.related and _has_children(problem, row, partner)):
-        step = Step(row, target, partner, corrects, highest)
-        _call_compound_step(course.compound, problem, solution, choice, course, carried, rng, step)
+    if makes_spread_moves or (problem.related and _has_children(problem, row, partner)):
+        step = Step(row, target, partner, makes_spread_moves, highest)
+        _call_compound_step(chain_state.compound, problem, solution, choice, chain_state, extension_state, rng, step)
         return
-    if carried.change.shape[0] + carried.test.shape[0] > 0:
-        step = Step(row, target, partner, corrects, highest)
-        _call_extended_step(course.extended, problem, solution, course, carried, step)
+    if extension_state.change.shape[0] + extension_state.test.shape[0] > 0:
+        step = Step(row, target, partner, makes_spread_moves, highest)
+        _call_extended_step(chain_state.extended, problem, solution, chain_state, extension_state, step)
         return
     movement = solution.counts[MOVEMENT]
-    after = judge_in_place(problem, solution, highest, row, target, partner, tally)
+    after = evaluate_in_place(problem, solution, highest, row, target, partner, tally)
     if after == REJECTED:
         return
     source = solution.node[row]
@@ -198,49 +207,51 @@ def _step(problem: Problem, solution: Solution, choice: Choice, course: Course, 
         apply_proposal(problem, solution, row, source, partner)
         return
     tally[ACCEPTED] += 1
-    note_accepted(schedule, journal, row, source, partner)
-    _remember(solution, schedule, carried, after)
+    note_accepted(schedule, undo_log, row, source, partner)
+    _record_energy(solution, schedule, extension_state, after)
 
 
 @kernel
 def _has_children(problem: Problem, row: int, partner: int) -> bool:
-    """Tell whether others have to follow a replica that moves, or the one that changes nodes with it."""
+    """Return whether the partition of `row`, or of its partner, has children, which may need affinity moves."""
     return bool(problem.first_child[row] != NOWHERE or (partner != NOWHERE and problem.first_child[partner] != NOWHERE))
 
 
 @kernel
-def extended_step(problem: Problem, solution: Solution, course: Course, carried: Carried, step: Step) -> None:
-    """Take a proposal or leave it, by the constraints and terms of users besides the built-in ones."""
-    schedule, tally = course.schedule, course.tally
+def extended_step(
+    problem: Problem, solution: Solution, chain_state: ChainState, extension_state: ExtensionState, step: Step
+) -> None:
+    """Accept or reject a proposal by extension constraints and terms besides the built-in ones."""
+    schedule, tally = chain_state.schedule, chain_state.tally
     row, target, partner = step.row, step.target, step.partner
-    refused = refusing(problem, solution, carried, row, target, partner)
+    refused = refusing(problem, solution, extension_state, row, target, partner)
     if refused != ALLOWED:
-        carried.refused[refused] += 1
+        extension_state.refused[refused] += 1
         return
-    copy_values(carried.value, carried.after)
-    foresee(problem, solution, carried, row, target, partner)
-    own = weighed(carried, carried.after)
-    carried.tally[:] = 0
-    base = judge(problem, solution, step.highest - own, row, target, partner, carried.tally)
-    worst = worst_of(carried) if base == REJECTED else NOWHERE
+    copy_values(extension_state.value, extension_state.after)
+    foresee(problem, solution, extension_state, row, target, partner)
+    extension_energy = weighed(extension_state, extension_state.after)
+    extension_state.tally[:] = 0
+    base = evaluate(problem, solution, step.highest - extension_energy, row, target, partner, extension_state.tally)
+    worst = worst_of(extension_state) if base == REJECTED else NOWHERE
     if worst != NOWHERE:
-        carried.rejected[worst] += 1
-        carried.tally[FIRST_TERM:] = 0
+        extension_state.rejected[worst] += 1
+        extension_state.tally[FIRST_TERM:] = 0
     for entry in range(tally.shape[0]):
-        tally[entry] += carried.tally[entry]
+        tally[entry] += extension_state.tally[entry]
     if base == REJECTED:
         return
     movement = solution.counts[MOVEMENT]
     source = solution.node[row]
-    carry_out(problem, solution, carried, row, target, partner)
-    after = base + own
+    apply_proposal_of_terms(problem, solution, extension_state, row, target, partner)
+    after = base + extension_energy
     if schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement:
-        carry_out(problem, solution, carried, row, source, partner)
+        apply_proposal_of_terms(problem, solution, extension_state, row, source, partner)
         return
-    copy_values(carried.after, carried.value)
+    copy_values(extension_state.after, extension_state.value)
     tally[ACCEPTED] += 1
-    note_accepted(schedule, course.journal, row, source, partner)
-    _remember(solution, schedule, carried, present_energy(problem, solution) + own)
+    note_accepted(schedule, chain_state.undo_log, row, source, partner)
+    _record_energy(solution, schedule, extension_state, present_energy(problem, solution) + extension_energy)
 
 
 @kernel
@@ -248,65 +259,69 @@ def compound_step(
     problem: Problem,
     solution: Solution,
     choice: Choice,
-    course: Course,
-    carried: Carried,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
     rng: Stream,
     step: Step,
 ) -> None:
-    """Take or leave a proposal with the moves that it calls for: of siblings that correct the spread, of children."""
-    schedule, tally, attempt = course.schedule, course.tally, course.attempt
+    """Accept or reject a proposal together with the spread moves of siblings and affinity moves of children."""
+    schedule, tally, transaction = chain_state.schedule, chain_state.tally, chain_state.transaction
     row, partner = step.row, step.partner
     movement = solution.counts[MOVEMENT]
     displaced = solution.counts[DISPLACED]
     here = solution.node[row]
-    attempt.length[0] = 0
-    try_move(problem, solution, attempt, row, step.target)
+    transaction.length[0] = 0
+    try_move(problem, solution, transaction, row, step.target)
     if partner != NOWHERE:
-        try_move(problem, solution, attempt, partner, here)
-    if step.corrects and not siblings_correct(problem, solution, choice.enforced, row, rng, attempt):
+        try_move(problem, solution, transaction, partner, here)
+    if step.makes_spread_moves and not make_spread_moves(problem, solution, choice.enforced, row, rng, transaction):
         tally[FIRST_RULE + _FAULT_DOMAIN] += 1
-        undo_attempt(problem, solution, attempt, 0)
+        undo_transaction(problem, solution, transaction, 0)
         return
-    follow = children_follow(problem, solution, choice.enforced, row, 0, rng, attempt)
-    if follow and partner != NOWHERE and not are_siblings(problem, row, partner):
-        follow = children_follow(problem, solution, choice.enforced, partner, 0, rng, attempt)
+    affinity_moves = move_children(problem, solution, choice.enforced, row, 0, rng, transaction)
+    if affinity_moves and partner != NOWHERE and not are_siblings(problem, row, partner):
+        affinity_moves = move_children(problem, solution, choice.enforced, partner, 0, rng, transaction)
     too_many = solution.counts[DISPLACED] > max(choice.migrations, displaced)
-    if not follow or too_many:
-        tally[FIRST_RULE + (_MOVES if follow else _AFFINITY)] += 1
-        undo_attempt(problem, solution, attempt, 0)
+    if not affinity_moves or too_many:
+        tally[FIRST_RULE + (_MOVES if affinity_moves else _AFFINITY)] += 1
+        undo_transaction(problem, solution, transaction, 0)
         return
     tally[SCORED] += 1
-    copy_values(carried.value, carried.after)
-    if carried.change.shape[0] > 0:
-        _redo_with_terms(problem, solution, attempt, carried)
-    after = present_energy(problem, solution) + weighed(carried, carried.after)
+    copy_values(extension_state.value, extension_state.after)
+    if extension_state.change.shape[0] > 0:
+        _redo_with_terms(problem, solution, transaction, extension_state)
+    after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
     idle = schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement
     if after > step.highest or idle:
-        for entry in range(attempt.length[0] - 1, -1, -1):
-            carry_out(problem, solution, carried, attempt.row[entry], attempt.source[entry], NOWHERE)
+        for entry in range(transaction.length[0] - 1, -1, -1):
+            apply_proposal_of_terms(
+                problem, solution, extension_state, transaction.row[entry], transaction.source[entry], NOWHERE
+            )
         return
     tally[ACCEPTED] += 1
-    copy_values(carried.after, carried.value)
-    for entry in range(attempt.length[0]):
-        note_accepted(schedule, course.journal, attempt.row[entry], attempt.source[entry], NOWHERE)
-    _remember(solution, schedule, carried, after)
+    copy_values(extension_state.after, extension_state.value)
+    for entry in range(transaction.length[0]):
+        note_accepted(schedule, chain_state.undo_log, transaction.row[entry], transaction.source[entry], NOWHERE)
+    _record_energy(solution, schedule, extension_state, after)
 
 
 @kernel
-def _redo_with_terms(problem: Problem, solution: Solution, attempt: Attempt, carried: Carried) -> None:
-    """Take the moves of an attempt back and make them again, one by one, with the terms of users."""
-    length = attempt.length[0]
-    undo_attempt(problem, solution, attempt, 0)
-    attempt.length[0] = length
+def _redo_with_terms(
+    problem: Problem, solution: Solution, transaction: Transaction, extension_state: ExtensionState
+) -> None:
+    """Undo the moves of a transaction and apply them again one by one, with extension terms."""
+    length = transaction.length[0]
+    undo_transaction(problem, solution, transaction, 0)
+    transaction.length[0] = length
     for entry in range(length):
-        row, target = attempt.row[entry], attempt.target[entry]
-        foresee(problem, solution, carried, row, target, NOWHERE)
-        carry_out(problem, solution, carried, row, target, NOWHERE)
+        row, target = transaction.row[entry], transaction.target[entry]
+        foresee(problem, solution, extension_state, row, target, NOWHERE)
+        apply_proposal_of_terms(problem, solution, extension_state, row, target, NOWHERE)
 
 
 @kernel
-def _remember(solution: Solution, schedule: Float, carried: Carried, energy: float) -> None:
-    """Note the energy of the solution, and whether it is the best so far; the journal then begins anew."""
+def _record_energy(solution: Solution, schedule: Float, extension_state: ExtensionState, energy: float) -> None:
+    """Record the energy of the solution; if it is the best so far, record that too and clear the undo log."""
     schedule[ENERGY] = energy
     movement = solution.counts[MOVEMENT]
     best = schedule[BEST_ENERGY]
@@ -314,5 +329,5 @@ def _remember(solution: Solution, schedule: Float, carried: Carried, energy: flo
         schedule[BEST_ENERGY] = energy
         schedule[BEST_MOVEMENT] = movement
         schedule[ROUND_HAD_BEST] = 1.0
-        schedule[JOURNAL] = 0.0
-        copy_values(carried.value, carried.best)
+        schedule[UNDO_LENGTH] = 0.0
+        copy_values(extension_state.value, extension_state.best)

@@ -1,4 +1,4 @@
-"""The schedule of a chain: how hot it begins, how it cools after a round, and when it ends (semantics.md section 6)."""
+"""The cooling schedule of a chain: first temperature, cooling after a round, and end (docs/service-fabric.md)."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from plb.array_types import Float
 from plb.compiler import kernel
 from plb.search.budget import EndReason
 
-# Positions in a schedule: where a chain stands
+# Positions in a schedule
 (TEMPERATURE, ROUND, STEP, ENERGY, BEST_ENERGY, BEST_MOVEMENT, ROUND_ENERGY, ROUND_HAD_BEST, QUIET_ROUNDS) = range(9)
-(BARREN_ROUNDS, JOURNAL, END) = range(9, 12)
+(BARREN_ROUNDS, UNDO_LENGTH, END) = range(9, 12)
 SCHEDULE_SIZE = 12
 NOT_STARTED = -1.0
 RUNNING, SPENT, CONVERGED = 0.0, 1.0, 2.0
-"""What END says of a chain: it goes on, its rounds are used up, or nothing changes any more."""
+"""Values of END: the chain runs, its rounds are used up, or its energy no longer changes."""
 QUIET_CHANGE = 0.001
-"""A round that changes the energy by less than this share is quiet."""
+"""A round that changes the energy by at most this share is quiet."""
 LEAST_DEVIATION = 0.0001
 """Keeps the temperature of a balanced cluster finite."""
 PATIENCE = 10
-"""Quiet rounds after which a chain stops, or cools to zero if it found a new best within as many rounds."""
+"""Quiet rounds after which a chain ends, or cools to zero if it found a new best in the last PATIENCE rounds."""
 
 
 class Settings(NamedTuple):
-    """How a chain anneals."""
+    """Annealing settings of a chain."""
 
     rounds: int
     simulated_annealing_iterations_per_round: int
     probes: int
     initial_temperature: float
     cluster_coefficient: float
-    """See `first_temperature`; below 0: not asked for."""
+    """See `first_temperature`; below 0: disabled."""
     decay: float
     least: int = 0
-    """Proposals before which a chain does not end because nothing changes any more."""
+    """Number of proposals before which a chain does not end by convergence."""
 
 
 @kernel
 def first_temperature(settings: Settings, slots: int, imbalance: float) -> float:
-    """Return the first temperature in units of the largest energy change that the probes saw.
+    """Return the first temperature in units of the largest energy change of the probes.
 
     With `enable_cluster_specific_initial_temperature` it is at most coefficient / (slots·(imbalance + 0.0001)): the
-    more replicas may move and the less balanced they are, the fewer moves are made at random.
+    more replicas may move and the larger the imbalance, the lower the first temperature.
 
     Parameters
     ----------
     slots
-        Replicas that the search may place or move.
+        Number of replicas that the search may place or move.
     """
     if settings.cluster_coefficient < 0.0:
         return settings.initial_temperature
@@ -58,7 +58,7 @@ def first_temperature(settings: Settings, slots: int, imbalance: float) -> float
 
 @kernel
 def end_round(settings: Settings, schedule: Float) -> None:
-    """Cool after a round without a new best; stop when nothing changes any more."""
+    """Cool after a round without a new best; end the chain when its rounds are used up or it has converged."""
     change = abs(schedule[ENERGY] - schedule[ROUND_ENERGY])
     quiet = change <= QUIET_CHANGE * abs(schedule[ROUND_ENERGY])
     schedule[QUIET_ROUNDS] = schedule[QUIET_ROUNDS] + 1.0 if quiet else 0.0
@@ -83,7 +83,7 @@ def end_round(settings: Settings, schedule: Float) -> None:
 
 
 def end_reason_of(schedules: Iterable[Float], *, late: bool) -> EndReason:
-    """Return why a search ended whose chains have these schedules; `late`: the clock ended one of them."""
+    """Return why a search with these schedules ended; `late`: the deadline ended one of its chains."""
     if late:
         return EndReason.OUT_OF_TIME
     if all(schedule[END] == CONVERGED for schedule in schedules):

@@ -1,7 +1,7 @@
-"""Making room: replicas that stand move out of the way of new ones that fit nowhere (semantics.md section 6).
+"""Eviction: existing replicas move to free capacity for new ones that fit on no node (docs/service-fabric.md).
 
-New replicas that have to stand beside others are tried first, together, after random moves of these; then each by
-itself, after others have moved off a node that it could have.
+New affinity children are tried first, together, after random moves of their parents. Then each new replica is tried
+alone, after other replicas have moved off a node.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
-from plb.constraints.affinity import FOLLOWS
+from plb.constraints.affinity import AFFINITY_CHILD
 from plb.constraints.capacity import exceeds_capacity
 from plb.evaluation.constraint_chain import refusal_of_place
 from plb.evaluation.delta import apply_proposal, present_energy
@@ -21,59 +21,61 @@ from plb.evaluation.proposals import refusal
 from plb.model.rules import NO_REFUSAL
 from plb.search.affinity_moves import move_with_children
 from plb.search.transactions import (
-    Attempt,
-    has_room,
-    keep_attempt,
-    new_attempt,
+    Transaction,
+    has_capacity,
+    keep_transaction,
+    new_transaction,
     place_in_turn,
-    redo_attempt,
+    redo_transaction,
     try_move,
-    undo_attempt,
+    undo_transaction,
 )
 from plb.state.arrays import DISPLACED, Problem, Solution
 
 MOST_SHIFTS = 3
-"""Moves of relatives that are tried before new replicas are placed beside them."""
+"""Random moves of parents in one attempt to place their children."""
 
 
-def make_room(
+def evict(
     problem: Problem,
     solution: Solution,
     rows: Int,
-    wholly: Int,
+    all_or_nothing: Int,
     enforced: int,
     slots: int,
     tries: int,
     rng: Stream,
 ) -> None:
-    """Place `rows`, which fit nowhere as it is, as far as replicas that stand can move out of their way.
+    """Place those of `rows` for which moves of existing replicas free enough capacity.
 
     Parameters
     ----------
     solution
-        Changed.
-    wholly
+        Modified.
+    all_or_nothing
         See `plb.search.placement.place_rows`.
     enforced
         Bit mask over `Rule`.
     slots
-        Most replicas that stood and have moved then.
+        Largest number of displaced replicas.
     tries
-        Random attempts for each row.
+        Random attempts to move parents; each row has 5 times as many.
     """
-    room = len(solution.node)
-    related = problem.affinity[rows] == FOLLOWS
+    capacity = len(solution.node)
+    related = problem.affinity[rows] == AFFINITY_CHILD
     if related.any():
-        most = MOST_SHIFTS * (2 * room + 2) + len(rows)
-        attempt, best = new_attempt(most), new_attempt(most)
-        _try_shifts(problem, solution, rows[related], wholly[related], enforced, slots, tries, rng, attempt, best)
-    attempt, best = new_attempt(8 * room + 8), new_attempt(8 * room + 8)
-    waits = solution.node[rows] == NOWHERE
-    groups = zip(wholly[waits].tolist(), rows[waits].tolist(), strict=True)
+        most = MOST_SHIFTS * (2 * capacity + 2) + len(rows)
+        transaction, best = new_transaction(most), new_transaction(most)
+        _try_shifts(
+            problem, solution, rows[related], all_or_nothing[related], enforced, slots, tries, rng, transaction, best
+        )
+    transaction, best = new_transaction(8 * capacity + 8), new_transaction(8 * capacity + 8)
+    unplaced = solution.node[rows] == NOWHERE
+    groups = zip(all_or_nothing[unplaced].tolist(), rows[unplaced].tolist(), strict=True)
     for group, members in groupby(groups, key=itemgetter(0)):
         done: list[tuple[int, int]] = []
         for _, row in members:
-            _try_rooms(problem, solution, row, enforced, slots, tries * 5, rng, attempt, best)
+            _try_evictions(problem, solution, row, enforced, slots, tries * 5, rng, transaction, best)
             if solution.node[row] != NOWHERE:
                 moves = slice(best.length[0])
                 done += zip(best.row[moves].tolist(), best.source[moves].tolist(), strict=True)
@@ -88,44 +90,47 @@ def _try_shifts(
     problem: Problem,
     solution: Solution,
     rows: Int,
-    wholly: Int,
+    all_or_nothing: Int,
     enforced: int,
     slots: int,
     tries: int,
     rng: Stream,
-    attempt: Attempt,
-    best: Attempt,
+    transaction: Transaction,
+    best: Transaction,
 ) -> None:
-    """Move random relatives of `rows` and place these after every move; keep what places most at the least energy."""
+    """Move random parents of `rows`, place `rows` after each move, and apply the attempt that places most rows.
+
+    Ties go to the lowest energy.
+    """
     most = 0
     lowest = np.inf
     for _ in range(tries):
         for _ in range(MOST_SHIFTS):
-            row = _random_relative(problem, solution, rows[int(uniform(rng) * rows.shape[0])], rng)
+            row = _random_parent(problem, solution, rows[int(uniform(rng) * rows.shape[0])], rng)
             if row == NOWHERE:
                 continue
-            before = attempt.length[0]
-            if not move_with_children(problem, solution, enforced, row, rng, attempt):
+            before = transaction.length[0]
+            if not move_with_children(problem, solution, enforced, row, rng, transaction):
                 continue
             if solution.counts[DISPLACED] > slots:
-                undo_attempt(problem, solution, attempt, before)
+                undo_transaction(problem, solution, transaction, before)
                 continue
-            before = attempt.length[0]
-            placed = place_in_turn(problem, solution, rows, wholly, enforced, False, rng, attempt)
+            before = transaction.length[0]
+            placed = place_in_turn(problem, solution, rows, all_or_nothing, enforced, False, rng, transaction)
             energy = present_energy(problem, solution)
             if placed > most or (placed == most and most > 0 and energy < lowest):
                 most = placed
                 lowest = energy
-                keep_attempt(attempt, best)
-            undo_attempt(problem, solution, attempt, before)
-        undo_attempt(problem, solution, attempt, 0)
+                keep_transaction(transaction, best)
+            undo_transaction(problem, solution, transaction, before)
+        undo_transaction(problem, solution, transaction, 0)
     if most > 0:
-        redo_attempt(problem, solution, best)
+        redo_transaction(problem, solution, best)
 
 
 @kernel
-def _random_relative(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
-    """Return a random movable replica of the parent of `row`, or NOWHERE."""
+def _random_parent(problem: Problem, solution: Solution, row: int, rng: Stream) -> int:
+    """Return a random movable replica of the parent partition of `row`, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
     parent = problem.parent_row[row]
@@ -141,36 +146,36 @@ def _random_relative(problem: Problem, solution: Solution, row: int, rng: Stream
 
 
 @kernel
-def _try_rooms(
+def _try_evictions(
     problem: Problem,
     solution: Solution,
     row: int,
     enforced: int,
     slots: int,
-    attempts: int,
+    transactions: int,
     rng: Stream,
-    attempt: Attempt,
-    best: Attempt,
+    transaction: Transaction,
+    best: Transaction,
 ) -> None:
-    """Place `row` on a random node that others have moved off; of several attempts keep that of least energy."""
+    """Place `row` on a random node that others have left; apply the attempt of lowest energy, if one succeeds."""
     lowest = np.inf
     if problem.targets.shape[0] == 0:
         return
-    for _ in range(attempts):
+    for _ in range(transactions):
         target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
-        fits = _clear(problem, solution, row, target, enforced, rng, attempt)
+        fits = _clear(problem, solution, row, target, enforced, rng, transaction)
         fits = fits and solution.counts[DISPLACED] <= slots
         if fits and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
-            try_move(problem, solution, attempt, row, target)
+            try_move(problem, solution, transaction, row, target)
             energy = present_energy(problem, solution)
             if energy < lowest:
                 lowest = energy
-                keep_attempt(attempt, best)
-        undo_attempt(problem, solution, attempt, 0)
+                keep_transaction(transaction, best)
+        undo_transaction(problem, solution, transaction, 0)
     if lowest < np.inf:
-        redo_attempt(problem, solution, best)
+        redo_transaction(problem, solution, best)
 
 
 @kernel
@@ -181,22 +186,22 @@ def _clear(
     target: int,
     enforced: int,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
 ) -> bool:
-    """Move random replicas away from `target` until `row` fits there; tell whether it does."""
+    """Move random replicas off `target` until `row` is within its limits there; return whether it is."""
     none = problem.load[NOWHERE]
     while exceeds_capacity(problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target):
         leaver = _random_on(problem, solution, target, rng)
-        if leaver == NOWHERE or not has_room(solution, attempt):
+        if leaver == NOWHERE or not has_capacity(solution, transaction):
             return False
-        if not move_with_children(problem, solution, enforced, leaver, rng, attempt):
+        if not move_with_children(problem, solution, enforced, leaver, rng, transaction):
             return False
     return True
 
 
 @kernel
 def _random_on(problem: Problem, solution: Solution, node: int, rng: Stream) -> int:
-    """Return a random movable replica that stood on `node` before this search, or NOWHERE."""
+    """Return a random movable replica on `node` that was there before the search, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
     for row in range(solution.node.shape[0]):

@@ -1,4 +1,4 @@
-"""Drawing random proposals, and fetching ahead what the next ones may read."""
+"""Generation of random proposals, and prefetching of the rows that the next proposals may read."""
 
 from __future__ import annotations
 
@@ -6,66 +6,66 @@ import math
 from typing import NamedTuple
 
 from plb.array_types import NOWHERE, Int
-from plb.compiler import Coming, Stream, fetch, kernel, uniform
+from plb.compiler import Peek, Stream, fetch, kernel, uniform
 from plb.evaluation.constraint_chain import are_siblings
-from plb.search.biased_sampling import draw_worth_moving, draw_worth_reaching, is_worth_swapping
+from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
 from plb.state.arrays import DISPLACED, Problem, Solution
 
 ROWS_IN_CACHE = 10_000
-"""Up to this many rows, the arrays of a search stay in the cache."""
-_coming_first, _coming_second, _coming_third = Coming(0), Coming(1), Coming(2)
-"""A proposal that a rule refuses draws nothing more; one that is judged draws one number for its threshold."""
+"""Up to this number of rows, the arrays of a search stay in the cache."""
+_peek_first, _peek_second, _peek_third = Peek(0), Peek(1), Peek(2)
+"""A proposal refused by a rule samples no more numbers; an evaluated one samples one number for its threshold."""
 RETARGET_PROBABILITY = 0.4
-"""Share of the proposals on a displaced replica that try another target."""
+"""Share of the proposals for a displaced replica that try another target."""
 SUBSTITUTE_PROBABILITY = 0.3
-"""Share that let another replica leave the origin in its stead; the rest go back there."""
+"""Share that move another replica off the origin instead; the rest return the replica to its origin."""
 
 
 class Choice(NamedTuple):
-    """What a search may propose."""
+    """The proposals that a search may generate."""
 
     creation: Int
-    """Rows that are being placed and may be placed elsewhere."""
+    """Rows of new replicas, whose target may change."""
     movable: Int
-    """Rows that stand and may move."""
+    """Rows of existing replicas that may move."""
     migrations: int
-    """Most rows that may be displaced; 0: none may move."""
+    """Largest number of displaced rows; 0: no row may move."""
     enforced: int
     """Bit mask over `Rule`."""
     swap_probability: float
     exchange_probability: float
-    corrects: bool = False
-    """Whether siblings move on where a proposal breaks the spread over domains."""
+    makes_spread_moves: bool = False
+    """Whether siblings move where a proposal violates the spread over domains."""
     spare: int = 0
-    """1: a parent may be tried although all `migrations` are used, as its children may come back by that."""
+    """1: a parent may move although all `migrations` are used, because its children may return to it."""
 
 
 def migration_slots(problem: Problem, start: Solution, share: float) -> int:
-    """Return how many replicas that stand a search may displace, if it may displace this share of the movable ones."""
+    """Return the number of replicas that a search may displace: this share of the movable ones, rounded up."""
     return math.ceil(share * int((problem.movable & (start.node != NOWHERE)).sum()))
 
 
 @kernel
-def draw_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
-    """Draw a random proposal: row, target, partner. The row is NOWHERE if the draw came to nothing.
+def generate_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
+    """Return a random proposal: row, target, partner. The row is NOWHERE if none was possible.
 
-    In a large cluster the rows that the next proposal may be about are fetched meanwhile.
+    In a large cluster, also prefetch the rows that the next proposal may use.
     """
-    drawn = _draw(problem, solution, choice, rng)
+    proposal = _random_proposal(problem, solution, choice, rng)
     if solution.node.shape[0] > ROWS_IN_CACHE:
-        _fetch_for_energy(problem, drawn[0])
-        first, second, third = _coming_first(rng), _coming_second(rng), _coming_third(rng)
+        _fetch_for_energy(problem, proposal[0])
+        first, second, third = _peek_first(rng), _peek_second(rng), _peek_third(rng)
         _fetch_for_rules(problem, solution, _likely_row(solution, choice, first, second))
         _fetch_for_rules(problem, solution, _likely_row(solution, choice, second, third))
-    return drawn
+    return proposal
 
 
 @kernel
-def _draw(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
-    """Draw a random proposal.
+def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
+    """Return a random proposal.
 
-    Slots are drawn uniformly, as Service Fabric does (semantics.md section 5): a slot of a new replica redraws its
-    target; a slot of a displaced replica sends it back or elsewhere; an empty slot moves, swaps or exchanges.
+    Slots are sampled uniformly, as in Service Fabric (docs/service-fabric.md). The slot of a new replica changes its
+    target; the slot of a displaced replica returns it or changes its target; an empty slot moves, swaps or exchanges.
     """
     slot = int(uniform(rng) * (choice.creation.shape[0] + choice.migrations + choice.spare))
     if slot < choice.creation.shape[0]:
@@ -91,18 +91,18 @@ def _draw(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> 
     kind = uniform(rng)
     if kind < choice.swap_probability:
         partner = _swap_partner(problem, row, rng)
-        if problem.guided and partner != NOWHERE and not is_worth_swapping(problem, solution, row, partner):
+        if problem.biased and partner != NOWHERE and not is_worth_swapping(problem, solution, row, partner):
             partner = NOWHERE
     elif kind < choice.swap_probability + choice.exchange_probability:
         partner = _random_of(choice.movable, rng)
         too_many = solution.counts[DISPLACED] + 2 > choice.migrations
         if too_many or partner == row or are_siblings(problem, row, partner):
             partner = NOWHERE
-    elif problem.guided:
-        row = draw_worth_moving(problem, solution, choice.movable, row, rng)
+    elif problem.biased:
+        row = replica_worth_moving(problem, solution, choice.movable, row, rng)
         if row == NOWHERE:
             return NOWHERE, NOWHERE, NOWHERE
-        return row, draw_worth_reaching(problem, solution, row, rng), NOWHERE
+        return row, node_worth_reaching(problem, solution, row, rng), NOWHERE
     else:
         return row, _random_of(problem.targets, rng), NOWHERE
     if partner == NOWHERE:
@@ -112,7 +112,7 @@ def _draw(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> 
 
 @kernel
 def _likely_row(solution: Solution, choice: Choice, slot_number: float, row_number: float) -> int:
-    """Return the row of the next proposal if it is drawn with these two numbers and moves a replica that stands."""
+    """Return the row of the next proposal if it uses these two random numbers and moves an existing replica."""
     slot = int(slot_number * (choice.creation.shape[0] + choice.migrations + choice.spare)) - choice.creation.shape[0]
     if 0 <= slot < solution.counts[DISPLACED]:
         return int(solution.displaced[slot])
@@ -123,18 +123,18 @@ def _likely_row(solution: Solution, choice: Choice, slot_number: float, row_numb
 
 @kernel
 def _fetch_for_rules(problem: Problem, solution: Solution, row: int) -> None:
-    """Fetch what the rules read of a row first."""
+    """Prefetch the entries of a row that the rules read first."""
     fetch(solution.node, row)
     fetch(problem.sibling, row)
     fetch(problem.origin, row)
     fetch(problem.kind, row)
-    fetch(problem.suit, row)
+    fetch(problem.feasibility_class, row)
     fetch(problem.service, row)
 
 
 @kernel
 def _fetch_for_energy(problem: Problem, row: int) -> None:
-    """Fetch what capacity and energy read of a row."""
+    """Prefetch the entries of a row that capacity and energy read."""
     fetch(problem.load, row)
     fetch(problem.peak_ceiling, row)
     fetch(problem.move_cost, row)
@@ -147,7 +147,7 @@ def _random_of(values: Int, rng: Stream) -> int:
 
 @kernel
 def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> int:
-    """Return the sibling of `row` that stands on `node`, or NOWHERE."""
+    """Return the sibling of `row` on `node`, or NOWHERE."""
     other = problem.sibling[row]
     while other != row:
         if solution.node[other] == node:
@@ -158,7 +158,7 @@ def _sibling_on(problem: Problem, solution: Solution, row: int, node: int) -> in
 
 @kernel
 def _new_sibling_on(problem: Problem, solution: Solution, row: int, target: int) -> int:
-    """Return the sibling of `row` that is being placed on `target` as well, or NOWHERE."""
+    """Return the new sibling of `row` that is placed on `target`, or NOWHERE."""
     other = problem.sibling[row]
     while other != row:
         if solution.node[other] == target and problem.origin[other] == NOWHERE:

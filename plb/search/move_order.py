@@ -1,4 +1,4 @@
-"""In which order the moves of a plan can be carried out."""
+"""An executable order of the moves of a plan."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from plb.array_types import NOWHERE, Int
-from plb.state.arrays import Problem, Solution
-from plb.state.siblings import siblings_of
+from plb.state.arrays import Problem, Solution, siblings_of
 
 Step = tuple[int, int]
-"""A row that moves, and the row it swaps roles with, or NOWHERE."""
+"""A row that moves, and the row with which it swaps roles, or NOWHERE."""
 
 
 def executable_order(problem: Problem, solution: Solution, steps: Sequence[Step]) -> list[Step]:
-    """Return `steps` so that each target is free of siblings and, if possible, has room when its turn comes.
+    """Return `steps` in an order in which each target has no sibling and, if possible, enough free capacity.
 
-    Where that leaves a choice swaps come first, then moves, then new replicas.
+    Among executable steps, swaps come first, then moves, then new replicas.
     """
     load = solution.node_load + problem.leaving_load
     if _is_any_order_right(problem, solution, load, [row for row, _ in steps]):
@@ -27,16 +26,16 @@ def executable_order(problem: Problem, solution: Solution, steps: Sequence[Step]
 
 
 class _Queue:
-    """Steps that wait for their turn, the first of those that can be carried out next.
+    """Pending steps in order of preference.
 
-    A step that cannot is set aside, and looked at again when a sibling has moved or a node it fills has lost load.
+    A step that cannot be executed is deferred until the blocking sibling has moved or the full node has lost load.
 
     Parameters
     ----------
     steps
         By preference.
     load
-        (N, R) steps of the nodes in the end; changed.
+        (N, R) final load of the nodes, in quanta; modified.
     """
 
     def __init__(self, problem: Problem, solution: Solution, steps: Sequence[Step], load: Int) -> None:
@@ -48,15 +47,15 @@ class _Queue:
         self.load = load
         self.waiting = set(range(len(steps)))
         self.step_of_row = {row: index for index, step in enumerate(steps) for row in step if row != NOWHERE}
-        self.hopeful = list(range(len(steps)))
-        """Heap of those that may be free and fit."""
+        self.candidates = list(range(len(steps)))
+        """Heap of the steps that may be executable within the limits."""
         self.free = list(range(len(steps)))
-        """Heap of those that may be free."""
+        """Heap of the steps whose target may have no sibling."""
         self.crowded: defaultdict[int, list[int]] = defaultdict(list)
-        """By node, steps that do not fit on it."""
+        """By node, the steps that do not fit on it."""
         self.blocked: defaultdict[int, list[int]] = defaultdict(list)
-        """By step, those that wait for a sibling that it moves."""
-        heapify(self.hopeful)
+        """By step, the steps that wait for the sibling that it moves."""
+        heapify(self.candidates)
 
     def in_order(self) -> list[Step]:
         """Return all steps."""
@@ -68,31 +67,31 @@ class _Queue:
             if index is None:
                 left = sorted(self.waiting)
                 index = next((one for one in left if self._full_node(one) is None), left[0])
-            self._carry_out(index)
+            self._apply_moves(index)
             ordered.append(self.steps[index])
         return ordered
 
     def _first_that_fits(self) -> int | None:
-        while self.hopeful:
-            index = self.hopeful[0]
-            if index in self.waiting and not self._sets_aside(index):
+        while self.candidates:
+            index = self.candidates[0]
+            if index in self.waiting and not self._is_blocked(index):
                 full = self._full_node(index)
                 if full is None:
                     return index
                 self.crowded[full].append(index)
-            heappop(self.hopeful)
+            heappop(self.candidates)
         return None
 
     def _first_that_is_free(self) -> int | None:
         while self.free:
             index = self.free[0]
-            if index in self.waiting and not self._sets_aside(index):
+            if index in self.waiting and not self._is_blocked(index):
                 return index
             heappop(self.free)
         return None
 
-    def _sets_aside(self, index: int) -> bool:
-        """Set a step aside if a sibling that has yet to move stands on its target, and tell whether."""
+    def _is_blocked(self, index: int) -> bool:
+        """Defer a step if a sibling that has yet to move is on its target; return whether it was deferred."""
         row, partner = self.steps[index]
         problem = self.problem
         if not problem.chains or partner != NOWHERE:
@@ -111,33 +110,33 @@ class _Queue:
                 return node
         return None
 
-    def _carry_out(self, index: int) -> None:
+    def _apply_moves(self, index: int) -> None:
         self.waiting.remove(index)
-        looked_at_again = self.blocked.pop(index, [])
-        for one in looked_at_again:
+        released = self.blocked.pop(index, [])
+        for one in released:
             heappush(self.free, one)
         for node, growth in self.changes[index].items():
             self.load[node] += growth
             if (growth < 0).any():
-                looked_at_again = looked_at_again + self.crowded.pop(node, [])
-        for one in looked_at_again:
-            heappush(self.hopeful, one)
+                released = released + self.crowded.pop(node, [])
+        for one in released:
+            heappush(self.candidates, one)
 
 
 def _is_any_order_right(problem: Problem, solution: Solution, load: Int, rows: Sequence[int]) -> bool:
-    """Tell whether all rows are new and have room together: none frees a place, and none waits for room.
+    """Return whether all rows are new and fit together, so that no step has to wait for another.
 
     Parameters
     ----------
     load
-        (N, R) steps of the nodes in the end.
+        (N, R) final load of the nodes, in quanta.
     """
     nodes = solution.node[rows]
     return bool((problem.origin[rows] == NOWHERE).all() and (load[nodes] <= problem.limit[nodes]).all())
 
 
 def _load_changes(problem: Problem, solution: Solution, step: Step) -> Mapping[int, Int]:
-    """Return by how much the load of each node changes in a step, (R,) each."""
+    """Return the load change of each affected node in a step, (R,) each, in quanta."""
     changes: dict[int, Int] = {}
     for row in step:
         if row != NOWHERE:

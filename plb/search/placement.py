@@ -1,7 +1,7 @@
-"""Placement of new replicas: a random walk over the nodes that fit, then annealing over the new replicas only.
+"""Placement of new replicas: a random walk over the feasible nodes, then annealing over the new replicas only.
 
-Soft constraints are given up, from the softest, for replicas that fit nowhere; last, replicas that stand make room
-(semantics.md section 6).
+Replicas without a feasible node are retried without soft constraints, the softest first; last, existing replicas are
+evicted (docs/service-fabric.md, Placement).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel
 from plb.evaluation.delta import apply_proposal, present_energy
-from plb.search.annealed import Annealed, new_tally
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget, EndReason
-from plb.search.candidate_filter import narrowed
-from plb.search.eviction import make_room
-from plb.search.extended.extensions import Additions
+from plb.search.candidate_filter import filtered
+from plb.search.eviction import evict
+from plb.search.extended.extensions import Extensions
 from plb.search.extended.placement import walk
 from plb.search.extended.policy_search import place_by_policy
 from plb.search.move_generation import Choice, migration_slots
+from plb.search.result import Annealed, new_tally
 from plb.search.streams import stream_of
-from plb.search.transactions import Attempt, new_attempt, place_in_turn, undo_attempt
+from plb.search.transactions import Transaction, new_transaction, place_in_turn, undo_transaction
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 
@@ -32,78 +32,77 @@ def place_rows(
     problem: Problem,
     start: Solution,
     rows: Sequence[int],
-    wholly: Int,
+    all_or_nothing: Int,
     config: PlbConfig,
     masks: Sequence[int],
     seed: np.random.SeedSequence,
     budget: Budget,
     *,
     with_moves: bool,
-    additions: Additions | None = None,
+    extensions: Extensions | None = None,
 ) -> Annealed:
-    """Find a place for each of `rows`; those that found none stay NOWHERE. `start` is not changed.
+    """Place each of `rows`; rows without a feasible node stay at NOWHERE. `start` is unchanged.
 
     Parameters
     ----------
-    wholly
-        Of the shape of `rows`: those of one number, which follow one another, are placed all or not at all; NOWHERE:
-        by itself.
+    all_or_nothing
+        Same shape as `rows`: consecutive rows of one number are placed all or not at all; NOWHERE: individually.
     masks
         Enforced rules, from all to only the hard ones.
     with_moves
-        Whether replicas that stand may move to make room.
-    additions
-        Terms and constraints of the user's own, and the policy that decides instead.
+        Whether existing replicas may be evicted.
+    extensions
+        Extension terms and constraints; a policy decides in place of the search.
     """
     slots = migration_slots(problem, start, config.max_percentage_to_move_for_placement) if with_moves else 0
-    if additions is not None and additions.policy is not None:
-        return place_by_policy(additions, problem, start, rows, wholly, masks, seed, slots)
+    if extensions is not None and extensions.policy is not None:
+        return place_by_policy(extensions, problem, start, rows, all_or_nothing, masks, seed, slots)
     solution = start.copy()
     tally = new_tally()
     reason = EndReason.NOTHING_TO_DO
     left = np.array(rows, np.int64)
     last = config.dummy_plb_enabled
     tries = 1 if last else max(1, config.placement_search_iterations_per_round)
-    few = narrowed(problem, start, config, left)
+    few = filtered(problem, start, config, left)
     stages = [(seen, mask) for mask in masks for seen in ([problem] if few is None else [few, problem])]
     for stage, (seen, mask) in enumerate(stages):
         rng = Stream(stream_of(seed, stage, 0))
-        if additions is not None and additions.constraints:
-            walk(additions, seen, solution, left, wholly, mask, tries, last, rng)
+        if extensions is not None and extensions.constraints:
+            walk(extensions, seen, solution, left, all_or_nothing, mask, tries, last, rng)
         else:
-            _walk(seen, solution, left, wholly, mask, tries, last, rng, new_attempt(len(left)), left.copy())
+            _walk(seen, solution, left, all_or_nothing, mask, tries, last, rng, new_transaction(len(left)), left.copy())
         placed = left[solution.node[left] != NOWHERE]
         if len(placed) and not last:
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
-            result = anneal_chains(seen, solution, choice, config, stream_of(seed, stage, 1), budget, additions)
+            result = anneal_chains(seen, solution, choice, config, stream_of(seed, stage, 1), budget, extensions)
             solution = result.solution
             reason = reason if reason is EndReason.OUT_OF_TIME else result.end_reason
             tally += result.tally
-        waits = solution.node[left] == NOWHERE
-        left, wholly = left[waits], wholly[waits]
+        unplaced = solution.node[left] == NOWHERE
+        left, all_or_nothing = left[unplaced], all_or_nothing[unplaced]
         if not len(left):
             break
     if len(left) and with_moves:
         rng = Stream(stream_of(seed, len(stages)))
-        solution = _with_room_made(problem, solution, left, wholly, masks[-1], slots, tries, rng, additions)
+        solution = _after_evictions(problem, solution, left, all_or_nothing, masks[-1], slots, tries, rng, extensions)
     return Annealed(solution, present_energy(problem, solution), tally, reason)
 
 
-def _with_room_made(
+def _after_evictions(
     problem: Problem,
     crowded: Solution,
     rows: Int,
-    wholly: Int,
+    all_or_nothing: Int,
     enforced: int,
     slots: int,
     tries: int,
     rng: Stream,
-    additions: Additions | None,
+    extensions: Extensions | None,
 ) -> Solution:
-    """Return a solution in which replicas that stand make room for `rows`; that before if it breaks a constraint."""
+    """Return the solution after evictions for `rows`; `crowded` if they violate an extension constraint."""
     solution = crowded.copy()
-    make_room(problem, solution, rows, wholly, enforced, slots, tries, rng)
-    return solution if additions is None or additions.keeps(problem, crowded, solution) else crowded
+    evict(problem, solution, rows, all_or_nothing, enforced, slots, tries, rng)
+    return solution if extensions is None or extensions.keeps(problem, crowded, solution) else crowded
 
 
 @kernel
@@ -111,35 +110,35 @@ def _walk(
     problem: Problem,
     solution: Solution,
     rows: Int,
-    wholly: Int,
+    all_or_nothing: Int,
     enforced: int,
     tries: int,
     last: bool,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
     places: Int,
 ) -> None:
-    """Place `rows` one after the other on random nodes that fit, and keep the try that places most.
+    """Place `rows` in turn on random feasible nodes, `tries` times, and keep the attempt that places most rows.
 
     Parameters
     ----------
-    wholly
+    all_or_nothing
         See `place_rows`.
     last
-        Whether the last node that fits is taken, not a random one.
+        Whether to use the last feasible node instead of a random one.
     places
         Scratch of the shape of `rows`.
     """
     most = -1
     for _ in range(tries):
-        place_in_turn(problem, solution, rows, wholly, enforced, last, rng, attempt)
-        if attempt.length[0] > most:
-            most = attempt.length[0]
+        place_in_turn(problem, solution, rows, all_or_nothing, enforced, last, rng, transaction)
+        if transaction.length[0] > most:
+            most = transaction.length[0]
             for index in range(rows.shape[0]):
                 places[index] = solution.node[rows[index]]
         if most == rows.shape[0]:
             return
-        undo_attempt(problem, solution, attempt, 0)
+        undo_transaction(problem, solution, transaction, 0)
     for index in range(rows.shape[0]):
         if places[index] != NOWHERE:
             apply_proposal(problem, solution, rows[index], places[index], NOWHERE)

@@ -1,4 +1,4 @@
-"""Random repairs, as kernels: replicas leave overloaded nodes and crowded domains, children rejoin their parents."""
+"""Kernels of random repairs: replicas leave overloaded nodes and crowded domains, children rejoin their parents."""
 
 from __future__ import annotations
 
@@ -12,27 +12,34 @@ from plb.constraints.domains import stands_wrongly
 from plb.evaluation.delta import present_energy
 from plb.evaluation.proposals import refusal
 from plb.model.rules import NO_REFUSAL, Rule
-from plb.search.affinity_moves import bring_parent, children_follow, move_with_children, rejoin
+from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
 from plb.search.breaches import is_astray, remaining_breaches
-from plb.search.transactions import Attempt, has_room, keep_attempt, redo_attempt, try_move, undo_attempt
+from plb.search.transactions import (
+    Transaction,
+    has_capacity,
+    keep_transaction,
+    redo_transaction,
+    try_move,
+    undo_transaction,
+)
 from plb.state.arrays import Problem, Solution
 
 _CAPACITY = int(Rule.CAPACITY)
 
 
 class Repairs(NamedTuple):
-    """What random repairs may do."""
+    """Settings of random repairs."""
 
-    mended: int
-    """Rules that are mended."""
+    repaired: int
+    """Bit mask of the rules to repair."""
     binding: int
-    """Rules that bind the moves."""
-    attempts: int
-    """Repairs that are tried."""
+    """Bit mask of the rules that bind the moves."""
+    transactions: int
+    """Number of attempts."""
     swaps: bool
     """Whether roles may be swapped where no replica can move."""
     scores: bool
-    """Whether the energy decides between repairs that mend equally much."""
+    """Whether the energy decides between repairs that leave equal violations."""
 
 
 @kernel
@@ -42,40 +49,42 @@ def try_repairs(
     repairs: Repairs,
     load: Int,
     rng: Stream,
-    attempt: Attempt,
-    best: Attempt,
+    transaction: Transaction,
+    best: Transaction,
 ) -> None:
-    """Try random repairs and make the best one; none may overfill a node that was not, or fill one more than it was.
+    """Try random repairs and apply the best one.
+
+    A repair that includes capacity may not add load to a node that is then over its limit.
 
     Parameters
     ----------
     load
-        (N, R) steps that the nodes carry at first.
+        (N, R) initial load of the nodes, in quanta.
     """
-    mended, binding, swaps = repairs.mended, repairs.binding, repairs.swaps
-    fewest, least = remaining_breaches(problem, solution, mended)
-    lowest = -np.inf  # energy decides between repairs; it does not make one out of what mends nothing
-    for index in range(repairs.attempts):
-        parents = index >= repairs.attempts * (1.0 - problem.parents_move)
+    repaired, binding, swaps = repairs.repaired, repairs.binding, repairs.swaps
+    fewest, least = remaining_breaches(problem, solution, repaired)
+    lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
+    for index in range(repairs.transactions):
+        parents = index >= repairs.transactions * (1.0 - problem.parents_move)
         if index % 2 == 1:
-            _mend(problem, solution, mended, binding & ~(1 << _CAPACITY), swaps, parents, rng, attempt)
-        _mend(problem, solution, mended, binding, swaps, parents, rng, attempt)
-        broken, overload = remaining_breaches(problem, solution, mended)
+            _repair_randomly(problem, solution, repaired, binding & ~(1 << _CAPACITY), swaps, parents, rng, transaction)
+        _repair_randomly(problem, solution, repaired, binding, swaps, parents, rng, transaction)
+        broken, overload = remaining_breaches(problem, solution, repaired)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
         better = better or (repairs.scores and broken == fewest and overload == least and energy < lowest)
-        if better and not (mended >> _CAPACITY & 1 and _fills_further(problem, solution, load)):
+        if better and not (repaired >> _CAPACITY & 1 and _adds_overload(problem, solution, load)):
             fewest = broken
             least = overload
             lowest = energy
-            keep_attempt(attempt, best)
-        undo_attempt(problem, solution, attempt, 0)
-    redo_attempt(problem, solution, best)
+            keep_transaction(transaction, best)
+        undo_transaction(problem, solution, transaction, 0)
+    redo_transaction(problem, solution, best)
 
 
 @kernel
-def _fills_further(problem: Problem, solution: Solution, load: Int) -> bool:
-    """Tell whether some node is over its limit and carries more than `load`, (N, R), says."""
+def _adds_overload(problem: Problem, solution: Solution, load: Int) -> bool:
+    """Return whether some node is over its limit and has more load than in `load`, (N, R)."""
     for node in range(load.shape[0]):
         for metric in range(load.shape[1]):
             full = solution.node_load[node, metric] + problem.leaving_load[node, metric] > problem.limit[node, metric]
@@ -85,55 +94,57 @@ def _fills_further(problem: Problem, solution: Solution, load: Int) -> bool:
 
 
 @kernel
-def _mend(
+def _repair_randomly(
     problem: Problem,
     solution: Solution,
-    mended: int,
+    repaired: int,
     binding: int,
     swaps: bool,
     parents: bool,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
 ) -> None:
-    """Mend one rule after the other.
+    """Repair one rule after the other.
 
     Parameters
     ----------
-    mended, binding
-        See `Repairs`; without capacity, nodes may be overfilled, to be unloaded by a second call.
+    repaired, binding
+        See `Repairs`. Without capacity in `binding`, nodes may be overfilled; a second call unloads them.
     swaps
         Whether roles may be swapped where no replica can move.
     parents
         Whether parents may move to their children.
     """
-    if mended >> _CAPACITY & 1:
-        _unload(problem, solution, binding, swaps, rng, attempt)
-    _spread(problem, solution, mended, binding, rng, attempt)
-    _gather(problem, solution, binding, parents, rng, attempt)
+    if repaired >> _CAPACITY & 1:
+        _unload(problem, solution, binding, swaps, rng, transaction)
+    _leave_crowded_domains(problem, solution, repaired, binding, rng, transaction)
+    _move_misplaced(problem, solution, binding, parents, rng, transaction)
 
 
 @kernel
-def _unload(problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, attempt: Attempt) -> None:
-    """Let random replicas leave each overloaded node until it is within its limits or none can leave."""
+def _unload(
+    problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, transaction: Transaction
+) -> None:
+    """Move random replicas off each overloaded node until it is within its limits or no replica can leave."""
     for node in range(problem.limit.shape[0]):
         if not problem.watched[node]:
             continue
         for metric in range(problem.limit.shape[1]):
             while solution.node_load[node, metric] > problem.limit[node, metric]:
                 row = _random_leaver(problem, solution, enforced, node, metric, rng)
-                if row == NOWHERE or not has_room(solution, attempt):
+                if row == NOWHERE or not has_capacity(solution, transaction):
                     break
-                if move_with_children(problem, solution, enforced, row, rng, attempt):
+                if move_with_children(problem, solution, enforced, row, rng, transaction):
                     continue
-                if _relieve(problem, solution, enforced, node, metric, False, rng, attempt):
+                if _relieve(problem, solution, enforced, node, metric, False, rng, transaction):
                     continue
-                if not swaps or not _relieve(problem, solution, enforced, node, metric, True, rng, attempt):
+                if not swaps or not _relieve(problem, solution, enforced, node, metric, True, rng, transaction):
                     break
 
 
 @kernel
 def _random_leaver(problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: Stream) -> int:
-    """Return a random replica that may leave `node` for the sake of `metric`, or NOWHERE."""
+    """Return a random replica that may leave `node` to reduce its load of `metric`, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
     for row in range(solution.node.shape[0]):
@@ -146,9 +157,9 @@ def _random_leaver(problem: Problem, solution: Solution, enforced: int, node: in
 
 @kernel
 def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, metric: int) -> bool:
-    """Tell whether `row` is movable and carries load of `metric`.
+    """Return whether `row` is movable and has load of `metric`.
 
-    Where capacity does not bind, a replica that has moved stays: it would only be sent to and fro.
+    Where capacity does not bind, a replica that has moved stays: otherwise it could move back and forth.
     """
     settled = not enforced >> _CAPACITY & 1 and solution.node[row] != problem.origin[row]
     return bool(problem.movable[row] and problem.load[row, metric] > 0 and not settled)
@@ -163,14 +174,14 @@ def _relieve(
     metric: int,
     swaps: bool,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
 ) -> bool:
-    """Relieve `node` of some load, where a random replica fitted nowhere, by any that can; tell whether one could.
+    """Reduce the load of `node` by the first replica, from a random one on, that can; return whether one could.
 
     Parameters
     ----------
     swaps
-        Whether a replica swaps its role with a lighter one; else it moves away.
+        Whether a replica swaps its role with a lighter one; otherwise it moves away.
     """
     rows = solution.node.shape[0]
     first = int(uniform(rng) * rows)
@@ -179,10 +190,10 @@ def _relieve(
         if solution.node[row] != node:
             continue
         if swaps:
-            relieved = _swap_with_lighter(problem, solution, enforced, row, metric, rng, attempt)
+            relieved = _swap_with_lighter(problem, solution, enforced, row, metric, rng, transaction)
         else:
             relieved = _may_leave(problem, solution, enforced, row, metric) and move_with_children(
-                problem, solution, enforced, row, rng, attempt
+                problem, solution, enforced, row, rng, transaction
             )
         if relieved:
             return True
@@ -197,9 +208,9 @@ def _swap_with_lighter(
     row: int,
     metric: int,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
 ) -> bool:
-    """Swap `row` with a sibling of another role that carries less of `metric`; tell whether that was possible."""
+    """Swap `row` with a sibling of another role and less load of `metric`; return whether that was possible."""
     if not problem.movable[row]:
         return False
     node = solution.node[row]
@@ -209,19 +220,21 @@ def _swap_with_lighter(
         lighter = problem.load[other, metric] < problem.load[row, metric]
         swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
         if lighter and swappable and refusal(problem, solution, enforced, row, place, other) == NO_REFUSAL:
-            before = attempt.length[0]
-            try_move(problem, solution, attempt, row, place)
-            try_move(problem, solution, attempt, other, node)
-            if children_follow(problem, solution, enforced, row, before, rng, attempt):
+            before = transaction.length[0]
+            try_move(problem, solution, transaction, row, place)
+            try_move(problem, solution, transaction, other, node)
+            if move_children(problem, solution, enforced, row, before, rng, transaction):
                 return True
-            undo_attempt(problem, solution, attempt, before)
+            undo_transaction(problem, solution, transaction, before)
         other = problem.sibling[other]
     return False
 
 
 @kernel
-def _gather(problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, attempt: Attempt) -> None:
-    """Move replicas that are astray to where they may stand, and their children after them.
+def _move_misplaced(
+    problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, transaction: Transaction
+) -> None:
+    """Move misplaced replicas to allowed nodes, together with their children.
 
     Parameters
     ----------
@@ -229,25 +242,27 @@ def _gather(problem: Problem, solution: Solution, enforced: int, parents: bool, 
         Whether a parent may move where its child cannot.
     """
     for row in range(solution.node.shape[0]):
-        if is_astray(problem, solution, enforced, row) and has_room(solution, attempt):
-            before = attempt.length[0]
+        if is_astray(problem, solution, enforced, row) and has_capacity(solution, transaction):
+            before = transaction.length[0]
             head = row
-            moved = rejoin(problem, solution, enforced, row, rng, attempt)
+            moved = rejoin(problem, solution, enforced, row, rng, transaction)
             if not moved and parents and problem.parent_row[row] != NOWHERE:
                 head = problem.parent_row[row]
-                moved = bring_parent(problem, solution, enforced, row, rng, attempt)
-            if moved and not children_follow(problem, solution, enforced, head, before, rng, attempt):
-                undo_attempt(problem, solution, attempt, before)
+                moved = bring_parent(problem, solution, enforced, row, rng, transaction)
+            if moved and not move_children(problem, solution, enforced, head, before, rng, transaction):
+                undo_transaction(problem, solution, transaction, before)
 
 
 @kernel
-def _spread(problem: Problem, solution: Solution, mended: int, binding: int, rng: Stream, attempt: Attempt) -> None:
-    """Move replicas out of domains that hold too many of their partition."""
+def _leave_crowded_domains(
+    problem: Problem, solution: Solution, repaired: int, binding: int, rng: Stream, transaction: Transaction
+) -> None:
+    """Move replicas out of domains with too many replicas of their partition."""
     for level in range(problem.domain.shape[1]):
-        if not mended >> problem.domain_rule[level] & 1:
+        if not repaired >> problem.domain_rule[level] & 1:
             continue
         for row in range(solution.node.shape[0]):
             if not problem.movable[row]:
                 continue
-            if stands_wrongly(problem, solution, level, row) and has_room(solution, attempt):
-                move_with_children(problem, solution, binding, row, rng, attempt)
+            if stands_wrongly(problem, solution, level, row) and has_capacity(solution, transaction):
+                move_with_children(problem, solution, binding, row, rng, transaction)

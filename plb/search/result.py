@@ -1,32 +1,51 @@
-"""From a solution back to words: moves in an order in which they can run, reasons, energies."""
+"""The result of annealing, placement and repair, and its translation into moves in an executable order."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.energy.overload import UNITS
 from plb.energy.score import REPETITIONS, TERM_NAMES
 from plb.evaluation.delta import present_energy
-from plb.evaluation.proposals import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, REACHED_MONTE_CARLO, SCORED
+from plb.evaluation.proposals import (
+    ACCEPTED,
+    FIRST_RULE,
+    FIRST_TERM,
+    GENERATED,
+    REACHED_MONTE_CARLO,
+    SCORED,
+    TALLY_SIZE,
+)
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Reason
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy
 from plb.model.rules import Rule
+from plb.search.budget import EndReason
 from plb.search.move_order import executable_order
-from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, TENTHS, VIOLATIONS, Problem, Solution
+from plb.state.arrays import (
+    FRAGMENTATION,
+    IMBALANCE,
+    MOVEMENT,
+    OVERLOAD,
+    TENTHS,
+    VIOLATIONS,
+    Problem,
+    Solution,
+    siblings_of,
+)
 from plb.state.cluster import ClusterState
-from plb.state.siblings import siblings_of
 
 RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
-"""Names of the rules, in the order in which tallies count them."""
+"""Names of the rules, in the order of the tally."""
 
 
 def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
-    """Return the energy of a solution with its terms."""
+    """Return the energy of a solution and its terms."""
     return Energy(
         total=float(present_energy(problem, solution)),
         movement=int(solution.counts[MOVEMENT]) / TENTHS,
@@ -38,12 +57,12 @@ def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
 
 
 def proposals_of(tally: Int) -> Proposals:
-    """Return a tally as a value with names."""
+    """Return a tally, (TALLY_SIZE,), as `Proposals`."""
     counts = tally.tolist()
     rules = zip(RULE_NAMES, counts[FIRST_RULE:FIRST_TERM], strict=True)
     terms = zip(TERM_NAMES, counts[FIRST_TERM:], strict=True)
     return Proposals(
-        drawn=counts[DRAWN],
+        drawn=counts[GENERATED],
         scored=counts[SCORED],
         reached_monte_carlo=counts[REACHED_MONTE_CARLO],
         accepted=counts[ACCEPTED],
@@ -53,12 +72,12 @@ def proposals_of(tally: Int) -> Proposals:
 
 
 def moves_of(state: ClusterState, problem: Problem, solution: Solution, reasons: Mapping[int, Reason]) -> list[Move]:
-    """Return the moves that lead from the origins to `solution`, in an order in which they can be carried out.
+    """Return the moves that lead from the origins to `solution`, in an executable order.
 
     Parameters
     ----------
     reasons
-        Why each row moves.
+        Reason of each row's move.
     """
     changed = np.flatnonzero((solution.node != problem.origin) & (solution.node != NOWHERE))
     swaps = _swapped(problem, solution, changed)
@@ -78,12 +97,12 @@ def moves_of(state: ClusterState, problem: Problem, solution: Solution, reasons:
 
 
 def _reason_of_swap(primary: Reason, secondary: Reason) -> Reason:
-    """Return why a pair changed roles: a swap may be for the sake of the node that the secondary leaves."""
+    """Return the reason of a swap: that of the primary if it names a node, else that of the secondary."""
     return secondary if primary.node is None else primary
 
 
 def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, int]:
-    """Return the primaries that changed nodes with a secondary of their partition, and that secondary."""
+    """Return the primaries that exchanged nodes with a secondary of their partition, with that secondary."""
     pairs = {}
     for primary in changed.tolist():
         if problem.origin[primary] == NOWHERE or problem.role[primary] != Role.PRIMARY:
@@ -112,3 +131,30 @@ def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, k
         cost=costs.get(kind, int(problem.move_cost[row])) / TENTHS,
         index=row,
     )
+
+
+@attrs.frozen(eq=False)
+class Annealed:
+    """The best solution and the statistics of a search.
+
+    Parameters
+    ----------
+    solution
+        Best solution.
+    energy
+        Its energy; where chains annealed, including extension terms.
+    tally
+        (TALLY_SIZE,) number of proposals by outcome.
+    end_reason
+        Why the search ended.
+    """
+
+    solution: Solution
+    energy: float
+    tally: Int
+    end_reason: EndReason
+
+
+def new_tally() -> Int:
+    """Return a tally of zeros, (TALLY_SIZE,)."""
+    return np.zeros(TALLY_SIZE, np.int64)

@@ -1,7 +1,7 @@
-"""Corrections: after a replica has moved, siblings move on until the spread over domains holds again.
+"""Spread moves: after a replica has moved, siblings move until the spread over domains holds again.
 
-Semantics.md section 5, random step: the rules are looked at in their order, and each replica that breaks one is sent to
-a random node that the rules so far allow. If there is none, the step fails.
+As in docs/service-fabric.md, for each rule in turn, each replica that violates it moves to a random node that
+the rules so far allow. If there is none, the step fails.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
 from plb.constraints.domains import excess_in_domain, stands_wrongly
 from plb.model.rules import Rule
-from plb.search.transactions import Attempt, random_target, try_move
+from plb.search.transactions import Transaction, random_target, try_move
 from plb.state.arrays import Problem, Solution
 
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
 _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
 SPREADING = 1 << _FAULT_DOMAIN | 1 << _UPGRADE_DOMAIN
-"""Bits of the rules that corrections restore."""
+"""Bits of the rules that spread moves restore."""
 _WITHOUT_SPREADING = ~SPREADING
 
 
 @kernel
-def siblings_correct(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, attempt: Attempt
+def make_spread_moves(
+    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
 ) -> bool:
-    """Move siblings of `row`, which has moved, out of domains that hold too many; tell whether the spread holds then.
+    """Move siblings of `row`, which has moved, out of crowded domains; return whether the spread holds afterwards.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def siblings_correct(
         so_far |= enforced & (1 << rule)
         for level in range(problem.domain.shape[1]):
             binds = problem.domain_rule[level] == rule and enforced >> rule & 1
-            if binds and not _spread_siblings(problem, solution, so_far, level, row, rng, attempt):
+            if binds and not _spread_siblings(problem, solution, so_far, level, row, rng, transaction):
                 return False
     for level in range(problem.domain.shape[1]):
         if enforced >> problem.domain_rule[level] & 1 and _is_uneven(problem, solution, level, row):
@@ -46,33 +46,33 @@ def siblings_correct(
 
 @kernel
 def _spread_siblings(
-    problem: Problem, solution: Solution, so_far: int, level: int, row: int, rng: Stream, attempt: Attempt
+    problem: Problem, solution: Solution, so_far: int, level: int, row: int, rng: Stream, transaction: Transaction
 ) -> bool:
-    """Send siblings of `row` in crowded domains of one level elsewhere; tell whether each found a node."""
+    """Move siblings of `row` out of crowded domains of one level; return whether each found a node."""
     other = problem.sibling[row]
     while other != row:
-        stays = not problem.movable[other] or _has_moved(attempt, other)
+        stays = not problem.movable[other] or _has_moved(transaction, other)
         if not stays and excess_in_domain(problem, solution, level, other) > 0:
             target = random_target(problem, solution, so_far, other, solution.node[other], rng)
             if target == NOWHERE:
                 return False
-            try_move(problem, solution, attempt, other, target)
+            try_move(problem, solution, transaction, other, target)
         other = problem.sibling[other]
     return True
 
 
 @kernel
-def _has_moved(attempt: Attempt, row: int) -> bool:
-    """Tell whether the attempt has a move of `row`."""
+def _has_moved(transaction: Transaction, row: int) -> bool:
+    """Return whether the transaction has a move of `row`."""
     found = False
-    for entry in range(attempt.length[0]):
-        found = found or attempt.row[entry] == row
+    for entry in range(transaction.length[0]):
+        found = found or transaction.row[entry] == row
     return bool(found)
 
 
 @kernel
 def _is_uneven(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Tell whether some domain of the partition of `row` holds too many of it, or too few."""
+    """Return whether some domain has too many or too few replicas of the partition of `row`."""
     this = row
     while True:
         if stands_wrongly(problem, solution, level, this):

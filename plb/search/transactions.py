@@ -1,4 +1,4 @@
-"""Random attempts: sequences of proposals that are tried, compared and undone."""
+"""Transactions: sequences of moves that are tried, compared and undone."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from plb.model.rules import NO_REFUSAL
 from plb.state.arrays import Problem, Solution
 
 QUICK_DRAWS = 8
-"""Random targets tried before all are looked at."""
+"""Random targets tried before all targets are checked."""
 
 
-class Attempt(NamedTuple):
-    """The moves of an attempt, in order."""
+class Transaction(NamedTuple):
+    """The moves of a transaction, in order."""
 
     row: Int
     source: Int
     target: Int
     length: Int
-    """(1,) entries that are valid."""
+    """(1,) number of valid entries."""
 
 
-def new_attempt(room: int) -> Attempt:
-    """Return an attempt without moves, with room for `room`."""
-    row, source, target = (np.empty(room, np.int64) for _ in range(3))
-    return Attempt(row, source, target, np.zeros(1, np.int64))
+def new_transaction(capacity: int) -> Transaction:
+    """Return an empty transaction for up to `capacity` moves."""
+    row, source, target = (np.empty(capacity, np.int64) for _ in range(3))
+    return Transaction(row, source, target, np.zeros(1, np.int64))
 
 
 @kernel
 def random_target(problem: Problem, solution: Solution, enforced: int, row: int, avoid: int, rng: Stream) -> int:
-    """Return a node drawn uniformly from those that every enforced rule allows for `row`, or NOWHERE.
+    """Return a node sampled uniformly from those that every enforced rule allows for `row`, or NOWHERE.
 
     Parameters
     ----------
     avoid
-        A node that does not count, or NOWHERE.
+        Excluded node, or NOWHERE.
     """
     targets = problem.targets
     if targets.shape[0] == 0:
@@ -61,7 +61,7 @@ def random_target(problem: Problem, solution: Solution, enforced: int, row: int,
 
 @kernel
 def last_target(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
-    """Return the last node, in the order in which they were made, that every enforced rule allows, or NOWHERE."""
+    """Return the most recently created node that every enforced rule allows for `row`, or NOWHERE."""
     for index in range(problem.targets.shape[0] - 1, -1, -1):
         target = problem.targets[index]
         if refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
@@ -70,45 +70,45 @@ def last_target(problem: Problem, solution: Solution, enforced: int, row: int) -
 
 
 @kernel
-def try_move(problem: Problem, solution: Solution, attempt: Attempt, row: int, target: int) -> None:
-    """Move `row` to `target` and note it in the attempt."""
-    entry = attempt.length[0]
-    attempt.row[entry] = row
-    attempt.source[entry] = solution.node[row]
-    attempt.target[entry] = target
-    attempt.length[0] += 1
+def try_move(problem: Problem, solution: Solution, transaction: Transaction, row: int, target: int) -> None:
+    """Move `row` to `target` and append the move to the transaction."""
+    entry = transaction.length[0]
+    transaction.row[entry] = row
+    transaction.source[entry] = solution.node[row]
+    transaction.target[entry] = target
+    transaction.length[0] += 1
     apply_proposal(problem, solution, row, target, NOWHERE)
 
 
 @kernel
-def undo_attempt(problem: Problem, solution: Solution, attempt: Attempt, length: int) -> None:
-    """Take the moves of the attempt back until `length` are left."""
-    for entry in range(attempt.length[0] - 1, length - 1, -1):
-        apply_proposal(problem, solution, attempt.row[entry], attempt.source[entry], NOWHERE)
-    attempt.length[0] = length
+def undo_transaction(problem: Problem, solution: Solution, transaction: Transaction, length: int) -> None:
+    """Undo moves of the transaction until `length` are left."""
+    for entry in range(transaction.length[0] - 1, length - 1, -1):
+        apply_proposal(problem, solution, transaction.row[entry], transaction.source[entry], NOWHERE)
+    transaction.length[0] = length
 
 
 @kernel
-def keep_attempt(attempt: Attempt, best: Attempt) -> None:
-    """Copy the attempt over the best one."""
-    for entry in range(attempt.length[0]):
-        best.row[entry] = attempt.row[entry]
-        best.source[entry] = attempt.source[entry]
-        best.target[entry] = attempt.target[entry]
-    best.length[0] = attempt.length[0]
+def keep_transaction(transaction: Transaction, best: Transaction) -> None:
+    """Copy `transaction` to `best`."""
+    for entry in range(transaction.length[0]):
+        best.row[entry] = transaction.row[entry]
+        best.source[entry] = transaction.source[entry]
+        best.target[entry] = transaction.target[entry]
+    best.length[0] = transaction.length[0]
 
 
 @kernel
-def redo_attempt(problem: Problem, solution: Solution, best: Attempt) -> None:
-    """Make the moves of the best attempt."""
+def redo_transaction(problem: Problem, solution: Solution, best: Transaction) -> None:
+    """Apply the moves of the best transaction."""
     for entry in range(best.length[0]):
         apply_proposal(problem, solution, best.row[entry], best.target[entry], NOWHERE)
 
 
 @kernel
-def has_room(solution: Solution, attempt: Attempt) -> bool:
-    """Tell whether the attempt can take a further move with all moves that may follow it."""
-    return bool(attempt.length[0] + 2 * solution.node.shape[0] + 2 <= attempt.row.shape[0])
+def has_capacity(solution: Solution, transaction: Transaction) -> bool:
+    """Return whether the transaction can hold another move with its affinity moves."""
+    return bool(transaction.length[0] + 2 * solution.node.shape[0] + 2 <= transaction.row.shape[0])
 
 
 @kernel
@@ -116,29 +116,29 @@ def place_in_turn(
     problem: Problem,
     solution: Solution,
     rows: Int,
-    wholly: Int,
+    all_or_nothing: Int,
     enforced: int,
     last: bool,
     rng: Stream,
-    attempt: Attempt,
+    transaction: Transaction,
 ) -> int:
-    """Place each of `rows` on a random node that fits; return how many found one.
+    """Place each of `rows` on a random feasible node; return the number of placed rows.
 
     Parameters
     ----------
-    wholly
+    all_or_nothing
         See `plb.search.placement.place_rows`.
     last
-        Whether the last node that fits is taken, not a random one.
+        Whether to use the last feasible node instead of a random one.
     """
-    begun = attempt.length[0]
+    begun = transaction.length[0]
     group = NOWHERE
     before = begun
     given_up = False
     for index in range(rows.shape[0]):
-        if wholly[index] != group or group == NOWHERE:
-            group = wholly[index]
-            before = attempt.length[0]
+        if all_or_nothing[index] != group or group == NOWHERE:
+            group = all_or_nothing[index]
+            before = transaction.length[0]
             given_up = False
         if given_up:
             continue
@@ -147,8 +147,8 @@ def place_in_turn(
         else:
             target = random_target(problem, solution, enforced, rows[index], NOWHERE, rng)
         if target != NOWHERE:
-            try_move(problem, solution, attempt, rows[index], target)
+            try_move(problem, solution, transaction, rows[index], target)
         elif group != NOWHERE:
-            undo_attempt(problem, solution, attempt, before)
+            undo_transaction(problem, solution, transaction, before)
             given_up = True
-    return int(attempt.length[0] - begun)
+    return int(transaction.length[0] - begun)

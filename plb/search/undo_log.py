@@ -1,4 +1,4 @@
-"""The journal of a chain: what it accepted since the best solution, so that it can return there."""
+"""The undo log of an annealing chain, which takes the chain back to its best solution."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from plb.array_types import Float, Int
 from plb.compiler import kernel
-from plb.search.cooling_schedule import BEST_ENERGY, ENERGY, JOURNAL
-from plb.search.extended.compiled import Carried, carry_out, copy_values
+from plb.search.cooling_schedule import BEST_ENERGY, ENERGY, UNDO_LENGTH
+from plb.search.extended.compiled import ExtensionState, apply_proposal_of_terms, copy_values
 from plb.state.arrays import Problem, Solution
 
 
-class Journal(NamedTuple):
-    """The accepted proposals since the best solution, so that the chain can return to it."""
+class UndoLog(NamedTuple):
+    """The proposals accepted since the best solution, in order."""
 
     row: Int
     source: Int
@@ -20,21 +20,23 @@ class Journal(NamedTuple):
 
 
 @kernel
-def note_accepted(schedule: Float, journal: Journal, row: int, source: int, partner: int) -> None:
-    """Enter an accepted proposal in the journal."""
-    entry = int(schedule[JOURNAL])
-    journal.row[entry] = row
-    journal.source[entry] = source
-    journal.partner[entry] = partner
-    schedule[JOURNAL] += 1.0
+def note_accepted(schedule: Float, undo_log: UndoLog, row: int, source: int, partner: int) -> None:
+    """Append an accepted proposal to the undo log."""
+    entry = int(schedule[UNDO_LENGTH])
+    undo_log.row[entry] = row
+    undo_log.source[entry] = source
+    undo_log.partner[entry] = partner
+    schedule[UNDO_LENGTH] += 1.0
 
 
 @kernel
-def return_to_best(problem: Problem, solution: Solution, schedule: Float, journal: Journal, carried: Carried) -> None:
-    """Undo what was accepted after the best solution."""
-    for entry in range(int(schedule[JOURNAL]) - 1, -1, -1):
-        row, source, partner = journal.row[entry], journal.source[entry], journal.partner[entry]
-        carry_out(problem, solution, carried, row, source, partner)
-    copy_values(carried.best, carried.value)
-    schedule[JOURNAL] = 0.0
+def return_to_best(
+    problem: Problem, solution: Solution, schedule: Float, undo_log: UndoLog, extension_state: ExtensionState
+) -> None:
+    """Undo the proposals accepted since the best solution."""
+    for entry in range(int(schedule[UNDO_LENGTH]) - 1, -1, -1):
+        row, source, partner = undo_log.row[entry], undo_log.source[entry], undo_log.partner[entry]
+        apply_proposal_of_terms(problem, solution, extension_state, row, source, partner)
+    copy_values(extension_state.best, extension_state.value)
+    schedule[UNDO_LENGTH] = 0.0
     schedule[ENERGY] = schedule[BEST_ENERGY]

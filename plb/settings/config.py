@@ -17,7 +17,7 @@ from plb.risk.monte_carlo import Evaluation
 from plb.settings.balancing import BalancingSettings
 from plb.settings.constraints import ConstraintSettings
 from plb.settings.defragmentation import DefragmentationSettings
-from plb.settings.extensions import AdditionSettings
+from plb.settings.extensions import ExtensionSettings
 from plb.settings.placement import PlacementSettings
 from plb.settings.scheduling import SchedulingSettings
 from plb.settings.search import SearchSettings
@@ -27,7 +27,7 @@ from plb.validation import check_items, check_member
 
 
 class Combination(Enum):
-    """How the five terms become one energy (design section 6)."""
+    """How the five terms become one energy (docs/terms/score.md)."""
 
     ADDITIVE = "additive"
     """E = (m + w_f·V + w_O·O) + w_I·I + w_F·F: what is expected joins the first component, as [1] section 7 says."""
@@ -97,8 +97,8 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
         "capacity_limit": CapacityLimit.CAPACITY,
         "exchange_probability": 0.0,
         "allow_chained_moves": True,
-        "correct_spread": True,
-        "guide_balancing": True,
+        "spread_moves": True,
+        "biased_sampling": True,
         "is_singleton_replica_move_allowed_during_upgrade": True,
         "one_action_per_refresh": True,
         "w_failovers": 0.0,
@@ -117,7 +117,7 @@ class PlbConfig(
     SchedulingSettings,
     ThrottlingSettings,
     DefragmentationSettings,
-    AdditionSettings,
+    ExtensionSettings,
 ):
     """Settings of a `PlacementAndLoadBalancing` engine.
 
@@ -171,10 +171,10 @@ class PlbConfig(
     allow_chained_moves : switch, default False
         Whether, in one plan, a replica may take the node that another replica of its partition leaves, as in Service
         Fabric. The moves then have to be carried out in the plan's order, each after the other's departure.
-    correct_spread : switch, default False
+    spread_moves : switch, default False
         Whether balancing, where a move would break the spread over domains, lets other replicas of the partition move
         on until the spread holds again, as Service Fabric does; one step then makes several moves.
-    guide_balancing : switch, default False
+    biased_sampling : switch, default False
         Whether balancing proposes only moves that may even out a metric that calls for it, off nodes above its mean to
         nodes below, as Service Fabric does; slow balancing then searches both ways.
     is_singleton_replica_move_allowed_during_upgrade : switch, default False
@@ -206,8 +206,8 @@ class PlbConfig(
     initial_temperature: float = number(1.0, unit="energy changes")
     exchange_probability: float = share(0.1)
     allow_chained_moves: bool = switch(False)
-    correct_spread: bool = switch(False)
-    guide_balancing: bool = switch(False)
+    spread_moves: bool = switch(False)
+    biased_sampling: bool = switch(False)
     is_singleton_replica_move_allowed_during_upgrade: bool = switch(False)
     max_moves: int | None = count(None, unit="moves", none=True)
     max_moves_per_node: int | None = count(None, unit="moves", none=True)

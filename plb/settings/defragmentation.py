@@ -1,4 +1,4 @@
-"""Settings of defragmentation that hold for all metrics; `plb.model.metric_settings` has those of one."""
+"""Settings of defragmentation that hold for all metrics; `plb.model.metric` has those of one."""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.setting_fields import SETTING, Checked, Setting
-from plb.read_only import ReadOnlyMapping
-from plb.validation import check_mapping, check_number
+from plb.validation import ReadOnlyMapping, check_mapping, check_number
 
 ANNEALING = "annealing"
 """Name under which settings choose the engine's own search instead of a policy."""
@@ -52,14 +51,14 @@ def _setting(default: Any, unit: str, check: Any) -> Any:
 
 
 @attrs.frozen(kw_only=True, slots=False)
-class AdditionSettings(Checked):
+class ExtensionSettings(Checked):
     """Which of the terms, constraints and policies that are registered (`plb.registry`) an engine uses.
 
     Parameters
     ----------
-    own_terms : weight by name, default {}
+    extension_terms : weight by name, default {}
         Energy terms of the user's own and their weights: each adds weight·term to the energy of either form.
-    own_constraints : names, default ()
+    extension_constraints : names, default ()
         Constraints of the user's own; they are hard.
     policy : name, default annealing
         Placement policy that places and repairs one replica at a time, without balancing; annealing: the engine's own
@@ -69,7 +68,7 @@ class AdditionSettings(Checked):
         are the parameters of its class.
     """
 
-    own_terms: Mapping[str, float] = _setting({}, "weight by name", _weights)
-    own_constraints: tuple[str, ...] = _setting((), "names", _names)
+    extension_terms: Mapping[str, float] = _setting({}, "weight by name", _weights)
+    extension_constraints: tuple[str, ...] = _setting((), "names", _names)
     policy: str = _setting(ANNEALING, "name", _policy)
     policy_options: Mapping[str, Any] = _setting({}, "value by name", _options)

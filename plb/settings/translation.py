@@ -10,7 +10,7 @@ import attrs
 
 from plb.errors import UnknownNameError
 from plb.model import Metric
-from plb.model.metric_settings import MetricSettings
+from plb.model.metric import MetricSettings
 from plb.model.setting_fields import Setting, settings_of
 from plb.settings.ignored import IGNORED
 from plb.validation import check_items, check_mapping

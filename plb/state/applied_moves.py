@@ -21,7 +21,7 @@ from plb.state.role_slots import (
 )
 
 
-def carry_out(state: ClusterState, move: Move, *, leaving: bool) -> None:
+def apply_move(state: ClusterState, move: Move, *, leaving: bool) -> None:
     """Let the replica of a move stand on its target; with `leaving`, keep a departing end on the source."""
     record = state.partition(move.partition)
     source = NOWHERE if move.source is None else state.node(move.source)
@@ -90,7 +90,7 @@ def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move)
     if record.missing is not None and record.missing < 0:
         record.missing += 1
     # a plan may be older than the number that the service asks for
-    fill_up(state, record, default_loads(state.steps, state.services[record.service]))
+    fill_up(state, record, default_loads(state.quanta, state.services[record.service]))
     link(state, record)
 
 

@@ -1,11 +1,13 @@
 """The arrays that kernels see: what a search may read, and what it may change.
 
 Shapes: N nodes, M replica rows, R metrics, K repetitions, D levels of domains (the fault-domain tree from the top down,
-then the upgrade domains), X suits (what a service asks of nodes), S services, L local load-balancing domains.
+then the upgrade domains), X feasibility classes (what a service requires of nodes), S services, L local domains of load
+balancing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from plb.array_types import Bool, Float, Float32, Int, Int8, Int32, UInt8
@@ -26,15 +28,15 @@ class Problem(NamedTuple):
 
     # nodes
     limit: Int
-    """(N, R) steps; the engine fills a node up to this, inclusive."""
+    """(N, R) quanta; the engine fills a node up to this, inclusive."""
     move_limit: Int
-    """(N, R) steps; the same for replicas that move: `limit` less the buffer of the metric, or the load before."""
+    """(N, R) quanta; the same for replicas that move: `limit` less the buffer of the metric, or the load before."""
     threshold: Int32
-    """(N, R) steps; an aggregate of this or more is a violation."""
+    """(N, R) quanta; an aggregate of this or more is a violation."""
     inverse_capacity: Float
-    """(N, R) 1/steps; 0 where the capacity is unlimited or 0."""
+    """(N, R) 1/quanta; 0 where the capacity is unlimited or 0."""
     leaving_load: Int
-    """(N, R) steps of replicas that are on their way out."""
+    """(N, R) quanta of replicas that are on their way out."""
     tight: bool
     """Whether capacity is checked more tightly than by `limit`: with a buffer, or with loads that have departed."""
     keeps_departed: bool
@@ -73,13 +75,13 @@ class Problem(NamedTuple):
     """(D,) constraint that each level belongs to."""
     upgraded: Bool
     """(N,) whether the node's upgrade domain is done in an upgrade that goes on: a preferred location."""
-    suits: Bool
+    feasibility_classes: Bool
     """(X, N) whether the node is not blocked and its properties satisfy the expression."""
     chains: bool
     """Whether a replica may take the node that a sibling leaves in the same plan."""
     # replicas
     load: Int
-    """(M+1, R) steps; the last row, which NOWHERE selects, is zero."""
+    """(M+1, R) quanta; the last row, which NOWHERE selects, is zero."""
     sibling: Int
     """(M,) next row of the same partition; a ring."""
     role: Int
@@ -88,14 +90,14 @@ class Problem(NamedTuple):
     """(M,) whether the row is only the departing end of a move."""
     service: Int32
     """(M,)"""
-    suit: Int32
+    feasibility_class: Int32
     """(M,) what the row asks of nodes."""
     kind: Int8
     """(M,) first index of `receives`."""
     prefers_siblings: Bool
     """(M,) whether the row prefers nodes where its partition has a replica or a standby, and upgraded ones."""
     preferring: bool
-    """Whether any row prefers such nodes; with `unspread_rows` and `related` it spares steps a look at each row."""
+    """Whether any row prefers such nodes; with `unspread_rows` and `related` it spares a step a look at each row."""
     unspread: Bool
     """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
     unspread_rows: int
@@ -122,7 +124,7 @@ class Problem(NamedTuple):
     """Share of the repairs, the last ones, in which a parent may move to mend what parts it from its children."""
     movable: Bool
     """(M,) whether a plan may move the row."""
-    mendable: Bool
+    repairable: Bool
     """(M,) whether a repair may move the row."""
     move_cost: Int
     """(M,) tenths that a move of the row costs."""
@@ -131,13 +133,13 @@ class Problem(NamedTuple):
     origin: Int
     """(M,) node before the search, or NOWHERE."""
     peak: Int32
-    """(M+1, R, K) steps: the largest demand of each sampled trace; the last row is zero. With judges, their columns."""
+    """(M+1, R, K) quanta: largest demand of each sampled trace, or the estimators' columns; the last row is zero."""
     peak_ceiling: Int
-    """(M+1, R) steps: the largest peak over the repetitions; the last row is zero."""
-    judges: Float
+    """(M+1, R) quanta: the largest peak over the repetitions; the last row is zero."""
+    estimator_rows: Float
     """(J, 5) how violations follow from sums of columns (`plb.risk.estimates`); J = 0: as a share of repetitions."""
     variance_unit: Float
-    """(R,) squared steps that a variance of 1 in a column stands for."""
+    """(R,) squared quanta that a variance of 1 in a column stands for."""
     # exact test of the repetitions; without room where `timeline` is off
     timeline: bool
     """Whether a repetition is in violation only if a threshold is reached at some departure (`plb.energy.timeline`)."""
@@ -156,10 +158,10 @@ class Problem(NamedTuple):
     grows: Bool
     """(R,) whether the metric has a trend."""
     unit: Float
-    """(R,) user units a step."""
+    """(R,) user units per quantum."""
     # balancing
-    guided: bool
-    """Whether random steps only propose what may even out one of the metrics below."""
+    biased: bool
+    """Whether random moves only propose what may even out one of the metrics below."""
     uneven: Bool
     """(1 + L, R) metrics that call for balancing: over all services, then in each local domain."""
     # energy
@@ -168,7 +170,7 @@ class Problem(NamedTuple):
     by_percentage: Bool
     """(R,) whether load/capacity is balanced, not load."""
     capacity: Int
-    """(N, R) steps; above 0 where a metric is balanced by percentage."""
+    """(N, R) quanta; above 0 where a metric is balanced by percentage."""
     coarseness: Int
     """(R,) binary digits by which loads are cut in Σx and Σx², so that these stay in 64 bits."""
     defragmented: Bool
@@ -179,10 +181,10 @@ class Problem(NamedTuple):
     """(R,) weight of the empty nodes in the score of such a metric."""
     other_weight: Float
     """(R,) weight of the deviation over the other nodes."""
-    empty_wanted: Int
+    target_empty: Int
     """(R,) nodes to be empty."""
     empty_limit: Int
-    """(N, R) steps up to which a node counts as empty; below 0: never."""
+    """(N, R) quanta up to which a node counts as empty; below 0: never."""
     empty_across_domains: Bool
     """(R,) whether the empty nodes are to be spread over fault and upgrade domains."""
     empty_overlap: bool
@@ -225,17 +227,17 @@ class Solution(NamedTuple):
     node: Int
     """(M,)"""
     node_load: Int
-    """(N, R) steps of the standing replicas."""
+    """(N, R) quanta of the standing replicas."""
     total: Int
-    """(R,) Σx over counted nodes, x as `plb.energy.spread.counted_as` says: load in steps, by default."""
+    """(R,) Σx over counted nodes, x as `plb.energy.spread.counted_as` says: load in quanta, by default."""
     squares: Int
     """(R,) Σx² over counted nodes."""
     aggregate: Int32
-    """(N, R, K) steps: node load in each repetition, every replica at its peak."""
+    """(N, R, K) quanta: node load in each repetition, every replica at its peak."""
     ceiling: Int
-    """(N, R) steps: Σ of peak_ceiling, a bound on every repetition."""
+    """(N, R) quanta: Σ of peak_ceiling, a bound on every repetition."""
     violating: Int
-    """(N,) repetitions in which the node is in violation; with judges, units of `Problem.weights`."""
+    """(N,) repetitions in which the node is in violation; with estimators, units of `Problem.weights`."""
     overload: Int
     """(N,) overload of the node (`plb.energy.overload`), in units over all repetitions; 0 where it weighs nothing."""
     terms: Float
@@ -252,11 +254,11 @@ class Solution(NamedTuple):
     service_moves: Int
     """(S,) displaced rows of each service."""
     departed: Int
-    """(N, R) steps that leave each node in this plan; without room where `Problem.keeps_departed` is off."""
+    """(N, R) quanta that leave each node in this plan; without room where `Problem.keeps_departed` is off."""
     arrivals: Int
     """(N,) replicas that are built on each node by this plan; without room where `Problem.throttles` is off."""
     local_load: Int
-    """(L, N, R) steps of each local domain's service on its counted nodes."""
+    """(L, N, R) quanta of each local domain's service on its counted nodes."""
     local_total: Int
     """(L, R) Σx of these."""
     local_squares: Int
@@ -264,7 +266,7 @@ class Solution(NamedTuple):
     local_score: Int
     """(L,) score of each local domain in units of 2^-40."""
     group_load: Int
-    """(2, G, R) steps on each leaf fault domain and upgrade domain; without room where no metric is defragmented."""
+    """(2, G, R) quanta on each leaf fault domain and upgrade domain; without room where no metric is defragmented."""
     first_on: Int
     """(N,) the first row that stands on each node, or NOWHERE; without room where `Problem.timeline` is off."""
     next_on: Int
@@ -284,3 +286,13 @@ class Solution(NamedTuple):
 
 SCRATCH = ("hit", "picked", "uses")
 """Fields of `Solution` that mean nothing between two calls of a kernel."""
+
+
+def siblings_of(problem: Problem, row: int) -> Iterator[int]:
+    """Yield the rows of the partition of `row`, itself first."""
+    this = row
+    while True:
+        yield this
+        this = int(problem.sibling[this])
+        if this == row:
+            return

@@ -16,7 +16,7 @@ from plb.array_types import Bool, Int
 from plb.errors import UnknownNameError
 from plb.model import MoveCost, Node, Role, Service
 from plb.model.expressions import Expression, parse_expression
-from plb.model.resolution import MetricSteps
+from plb.model.resolution import MetricQuanta
 from plb.risk.estimators import estimator_of, samples_kept
 from plb.settings.config import PlbConfig
 from plb.state.replica_table import RowTable
@@ -54,7 +54,7 @@ class PartitionRecord:
 
 
 @attrs.frozen
-class Suit:
+class FeasibilityClass:
     """What a service asks of nodes.
 
     Parameters
@@ -74,7 +74,7 @@ class ClusterState:
 
     def __init__(self, config: PlbConfig) -> None:
         self.config = config
-        self.steps = MetricSteps(config.metrics)
+        self.quanta = MetricQuanta(config.metrics)
         metrics = len(config.metrics)
         self.nodes: list[Node] = []
         self.node_index: dict[str, int] = {}
@@ -86,31 +86,34 @@ class ClusterState:
         self.partitions: dict[str, PartitionRecord] = {}
         self.partitions_made = 0
         """How many there have been so far."""
-        self.told_of_surplus: set[str] = set()
+        self.reported_surplus: set[str] = set()
         """Names of the partitions whose last description said that they have replicas too many."""
         self.rows = RowTable(metrics)
         self.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
         self.row_partition: dict[int, str] = {}
-        self.suits: list[Suit] = [Suit(parse_expression(""), frozenset())]
-        self.suit_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
-        self.service_suit: list[int] = []
+        self.feasibility_classes: list[FeasibilityClass] = [FeasibilityClass(parse_expression(""), frozenset())]
+        self.feasibility_class_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
+        self.service_feasibility_class: list[int] = []
         self.node_version = 0
         """Rises with every change to a node."""
         self.services_version = 0
         """Rises with every service that is made, changed or removed."""
         self.service_version: list[int] = []
         """For each service, rises with every change to it or to one of its partitions."""
-        self._carried: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))
+        self._reported_metrics: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))
         self.load_version: list[int] = []
         """For each service, rises with every report of a load or a move cost."""
 
-    def carries(self) -> Bool:
+    def reports(self) -> Bool:
         """Return which metrics the replicas of each service carry, (S, R); what they report of others is ignored."""
-        if self._carried[0] != self.services_version:
+        if self._reported_metrics[0] != self.services_version:
             names = self.config.metric_names
-            carried = [[s.metrics is None or name in s.metrics for name in names] for s in self.services]
-            self._carried = self.services_version, np.array(carried, np.bool_).reshape(len(carried), len(names))
-        return self._carried[1]
+            reported = [[s.metrics is None or name in s.metrics for name in names] for s in self.services]
+            self._reported_metrics = (
+                self.services_version,
+                np.array(reported, np.bool_).reshape(len(reported), len(names)),
+            )
+        return self._reported_metrics[1]
 
     def living_services(self) -> list[Service | None]:
         """Return the services by index; None where one was removed."""

@@ -35,7 +35,7 @@ NO_FUTURES: dict[str, Any] = {
 """What stands in place of the futures of replicas where nobody asks for them."""
 
 
-class Outlook:
+class DemandForecast:
     """The sampled demand of every row of a `ClusterState`.
 
     Without history, or where ``w_failovers`` and ``w_overload`` are 0, it has no repetitions and costs nothing.
@@ -43,14 +43,14 @@ class Outlook:
     Attributes
     ----------
     peak
-        (M+1, R, K) steps: the largest demand that each sampled trace lets expect ([1] section 7,
+        (M+1, R, K) quanta: the largest demand that each sampled trace lets expect ([1] section 7,
         `plb.settings.config.Replay`); the last row is zero.
     peak_ceiling
-        (M+1, R) steps: the largest over the repetitions.
+        (M+1, R) quanta: the largest over the repetitions.
     trace
         (M, K) row of the history; means nothing where none is drawn.
-    judges, variance_unit
-        As in `plb.state.arrays.Problem`: none judges, violations are a share of the repetitions.
+    estimator_rows, variance_unit
+        As in `plb.state.arrays.Problem`: without any, violations are a share of the repetitions.
     units
         K, or 0 without repetitions.
     """
@@ -61,7 +61,7 @@ class Outlook:
         self._metrics = len(config.metrics)
         self._columns = columns
         self.units = self.repetitions = 0 if self.history is None else config.repetitions
-        self.judges, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
+        self.estimator_rows, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
         self._anchored = config.replay is Replay.ANCHORED
         self._lifetime: Float32 = np.zeros(0, np.float32) if history is None else history.lifetime.copy()
         self._trend = np.array([metric.trend for metric in config.metrics], np.int64)
@@ -71,43 +71,43 @@ class Outlook:
             curves = (self.history.level, self.history.initial, self.history.growth, self.history.maximum)
             # one layout, whatever that of the columns: kernels would be compiled once more for another
             self._curves = np.ascontiguousarray(np.stack([curve[:, columns] for curve in curves], axis=2))
-        self._steps: Float = np.zeros(0)
+        self._quanta: Float = np.zeros(0)
         self._level: Int32 = np.zeros((0, self._metrics), np.int32)
         self._classes: Int = np.zeros(0, np.int64)
         self._classes_version = -1
         self._allocate(0)
 
-    def _allocate(self, room: int) -> None:
-        self.peak: Int32 = np.zeros((room + 1, self._metrics, self.repetitions), np.int32)
-        self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
-        self.trace: Int32 = np.zeros((room, self.repetitions), np.int32)
-        self._changed: Bool = np.zeros(room, np.bool_)
+    def _allocate(self, capacity: int) -> None:
+        self.peak: Int32 = np.zeros((capacity + 1, self._metrics, self.repetitions), np.int32)
+        self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
+        self.trace: Int32 = np.zeros((capacity, self.repetitions), np.int32)
+        self._changed: Bool = np.zeros(capacity, np.bool_)
         self._draws = Draws(
-            key=np.zeros(room, np.uint64),
-            generation=np.zeros(room, np.int64),
-            group=np.full(room, -1, np.int64),
-            widening=np.full(room, NONE, np.int8),
-            age=np.zeros(room),
-            demand=np.zeros((room, self._metrics)),
-            valid_age=np.full(room, -1.0),
-            valid_demand=np.full((room, self._metrics), -1.0),
+            key=np.zeros(capacity, np.uint64),
+            generation=np.zeros(capacity, np.int64),
+            group=np.full(capacity, -1, np.int64),
+            widening=np.full(capacity, NONE, np.int8),
+            age=np.zeros(capacity),
+            demand=np.zeros((capacity, self._metrics)),
+            valid_age=np.full(capacity, -1.0),
+            valid_demand=np.full((capacity, self._metrics), -1.0),
         )
-        self._age: Float = np.zeros(room)
-        self._expired: Int = np.zeros(room, np.int64)
-        self._settled_age: Float = np.full((room, self._metrics), np.inf)
-        self._anchored_age: Float = np.full(room, -1.0)
-        self._anchored_demand: Float = np.full((room, self._metrics), -1.0)
+        self._age: Float = np.zeros(capacity)
+        self._expired: Int = np.zeros(capacity, np.int64)
+        self._settled_age: Float = np.full((capacity, self._metrics), np.inf)
+        self._anchored_age: Float = np.full(capacity, -1.0)
+        self._anchored_demand: Float = np.full((capacity, self._metrics), -1.0)
 
     def update(self, state: ClusterState, now: float) -> int:
         """Draw traces for rows that have none, or whose draws are no longer all eligible; return how many rows."""
         table = state.rows
         if self._sampler is None or self.history is None:
-            if len(self.peak) != table.room + 1:
-                self._allocate(table.room)
+            if len(self.peak) != table.capacity + 1:
+                self._allocate(table.capacity)
             return 0
-        if len(self.trace) != table.room or not np.array_equal(self._steps, state.steps.steps):
-            self._allocate(table.room)
-            self._steps = state.steps.steps
+        if len(self.trace) != table.capacity or not np.array_equal(self._quanta, state.quanta.quanta):
+            self._allocate(table.capacity)
+            self._quanta = state.quanta.quanta
             self._level = np.ascontiguousarray(self._levels())
         classes = self._classes_of(state, self.history)
         found = find_expired(_rows(table), self._draws, classes, len(Role), now, self._age, self._expired)
@@ -133,7 +133,7 @@ class Outlook:
             "lifetime": self._lifetime,
             "curves": self._curves,
             "grows": self._trend.astype(np.bool_),
-            "unit": self._steps,
+            "unit": self._quanta,
         }
 
     def take_changed(self) -> Bool:
@@ -160,7 +160,7 @@ class Outlook:
             table.largest_demand,
             self._curves,
             self._trend,
-            self._steps,
+            self._quanta,
         )
         self._changed |= self._anchored_age != age_before
         for metric in range(self._metrics):
@@ -191,11 +191,11 @@ class Outlook:
         return self._classes
 
     def _levels(self) -> Int32:
-        """Return the level of every trace in steps, (T, R) in the order of the engine's metrics."""
+        """Return the level of every trace in quanta, (T, R) in the order of the engine's metrics."""
         assert self.history is not None
-        steps = np.ones(len(self.history.metrics))
-        steps[self._columns] = self._steps
-        return self.history.in_steps(steps)[:, self._columns]
+        quanta = np.ones(len(self.history.metrics))
+        quanta[self._columns] = self._quanta
+        return self.history.in_quanta(quanta)[:, self._columns]
 
 
 def _rows(table: RowTable) -> Rows:

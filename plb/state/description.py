@@ -24,8 +24,8 @@ class Description:
         By index: (N,), (S,) and (R,).
     partitions
         Name of the partition of each row that is in use.
-    steps
-        (R,) size of a step of each metric in user units; without a description, steps are the unit.
+    quanta
+        (R,) size of a quantum of each metric in user units; without a description, quanta are the unit.
     now
         Time that the search is for, in seconds.
     history
@@ -38,7 +38,7 @@ class Description:
     services: Sequence[Service] = ()
     metrics: Sequence[Metric] = ()
     partitions: Mapping[int, str] = attrs.field(factory=dict)
-    steps: Float = attrs.field(factory=lambda: np.ones(1))
+    quanta: Float = attrs.field(factory=lambda: np.ones(1))
     now: float = 0.0
     history: DemandHistory | None = None
     replicas: RowTable | None = None
@@ -51,7 +51,7 @@ def describe(state: ClusterState, now: float = 0.0, history: DemandHistory | Non
         tuple(state.services),
         state.config.metrics,
         state.row_partition,
-        state.steps.steps,
+        state.quanta.quanta,
         now,
         history,
         state.rows,

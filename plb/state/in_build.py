@@ -1,4 +1,4 @@
-"""Limits on replicas in build, by node and phase (semantics.md section 4, throttling)."""
+"""Limits on replicas in build, by node and phase (docs/service-fabric.md, In-build throttling)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_LIMIT = 2**31
 
 
 def is_any_build_limited(config: PlbConfig) -> bool:
-    """Tell whether some phase keeps to a limit on replicas in build."""
+    """Return whether some phase keeps to a limit on replicas in build."""
     return config.throttling_constraint_priority >= 0 and any(_limits(config, phase) for phase in Phase)
 
 

@@ -1,4 +1,4 @@
-"""Reports of loads and move costs, entered in the state (semantics.md section 1, load reports)."""
+"""Reports of loads and move costs, entered in the state (docs/service-fabric.md, Loads)."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def _row_on(state: ClusterState, partition: str, node: str) -> int:
 
 
 def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, float]) -> None:
-    steps = state.steps.copy()
-    new = steps.loads(item, "load", loads)
-    state.steps = steps
-    carries = state.carries()[state.rows.service[row]]
+    quanta = state.quanta.copy()
+    new = quanta.loads(item, "load", loads)
+    state.quanta = quanta
+    reports = state.reports()[state.rows.service[row]]
     for name, value in loads.items():
-        metric = steps.index[name]
-        if carries[metric]:
+        metric = quanta.index[name]
+        if reports[metric]:
             state.rows.load[row, metric] = new[metric]
             state.rows.largest_demand[row, metric] = max(state.rows.largest_demand[row, metric], value)
     state.rows.reported[row] = True
@@ -58,15 +58,15 @@ def set_role_load(
     loads = check_loads(item, f"load[{role.name}]", loads)
     record = state.partition(partition)
     _check_role(state, record, role)
-    steps = state.steps.copy()
-    new = steps.loads(item, f"load[{role.name}]", loads)
-    state.steps = steps
+    quanta = state.quanta.copy()
+    new = quanta.loads(item, f"load[{role.name}]", loads)
+    state.quanta = quanta
     record.role_load.setdefault(role, {}).update(loads)
     for row in record.rows:
         concerned = state.rows.node[row] == NOWHERE if only_to_come else not state.rows.reported[row]
         if state.rows.role[row] == role and concerned:
-            for metric in [steps.index[name] for name in loads]:
-                state.rows.load[row, metric] = new[metric] * state.carries()[record.service, metric]
+            for metric in [quanta.index[name] for name in loads]:
+                state.rows.load[row, metric] = new[metric] * state.reports()[record.service, metric]
     state.load_version[record.service] += 1
 
 
@@ -74,7 +74,7 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     """Set the loads of secondaries by node and metric; those to come carry the rounded mean of the reported ones.
 
     A secondary that stands already keeps what it carries until it is reported. Without
-    `use_separate_secondary_load` all carry the mean (semantics.md section 1, load reports).
+    `use_separate_secondary_load` all carry the mean (docs/service-fabric.md, Loads).
     """
     item = f"partition {partition}"
     given = check_mapping(item, "loads", loads, "a mapping of nodes to loads")
@@ -82,9 +82,9 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     record = state.partition(partition)
     _check_role(state, record, Role.SECONDARY)
     at = {name: state.node(name, item) for name in loads}
-    steps = state.steps.copy()
+    quanta = state.quanta.copy()
     for name, load in loads.items():
-        steps.loads(item, f"loads[{name}]", load)
+        quanta.loads(item, f"loads[{name}]", load)
     for name, load in loads.items():
         for metric, value in load.items():
             record.secondary_load.setdefault(metric, {})[name] = value
@@ -126,12 +126,12 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
     if rows.size == 0 and loads.size == 0:
         return  # an empty list has no columns that could be counted
     _check_bulk(state, rows, loads)
-    steps = state.steps.copy()
-    new = steps.bulk("report_loads", loads)
-    state.steps = steps
-    carries = state.carries()
-    if not carries.all():
-        new, loads = new * carries[state.rows.service[rows]], loads * carries[state.rows.service[rows]]
+    quanta = state.quanta.copy()
+    new = quanta.bulk("report_loads", loads)
+    state.quanta = quanta
+    reports = state.reports()
+    if not reports.all():
+        new, loads = new * reports[state.rows.service[rows]], loads * reports[state.rows.service[rows]]
     state.rows.load[rows] = new
     state.rows.largest_demand[rows] = np.maximum(state.rows.largest_demand[rows], loads)
     state.rows.reported[rows] = True
@@ -155,11 +155,11 @@ def _check_bulk(state: ClusterState, rows: Int, loads: Float) -> None:
     """Refuse bulk reports whose shapes do not fit, or that name an unknown row, one row twice, or no load."""
     if rows.ndim != 1:
         raise InvalidValueError("report_loads", "replica_index.shape", rows.shape, "one dimension")
-    if loads.shape != (len(rows), len(state.steps.metrics)):
-        expected = f"shape ({len(rows)}, {len(state.steps.metrics)})"
+    if loads.shape != (len(rows), len(state.quanta.metrics)):
+        expected = f"shape ({len(rows)}, {len(state.quanta.metrics)})"
         raise InvalidValueError("report_loads", "loads.shape", loads.shape, expected)
-    if rows.min() < 0 or rows.max() >= state.rows.room or not state.rows.used[rows].all():
-        bad = next(int(row) for row in rows if not (0 <= row < state.rows.room and state.rows.used[row]))
+    if rows.min() < 0 or rows.max() >= state.rows.capacity or not state.rows.used[rows].all():
+        bad = next(int(row) for row in rows if not (0 <= row < state.rows.capacity and state.rows.used[row]))
         raise InvalidValueError("report_loads", "replica_index", bad, "an index from replicas()")
     times = np.bincount(rows)
     if times.max() > 1:
@@ -167,6 +167,6 @@ def _check_bulk(state: ClusterState, rows: Int, loads: Float) -> None:
         raise InvalidValueError("report_loads", "replica_index", bad, "each index at most once")
     if not np.isfinite(loads).all() or loads.min() < 0:
         at, metric = np.argwhere(~np.isfinite(loads) | (loads < 0))[0]
-        name = state.steps.metrics[metric].name
+        name = state.quanta.metrics[metric].name
         item = f"partition {state.row_partition[int(rows[at])]}"
         raise InvalidValueError(item, f"load[{name}]", float(loads[at, metric]), "a finite number >= 0")

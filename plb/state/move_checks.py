@@ -35,9 +35,9 @@ def check_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) ->
         replay.make(move)
 
 
-def preferred(rows: Sequence[int], wanted: int) -> int:
+def preferred(rows: Sequence[int], requested: int) -> int:
     """Return the row that is wanted if it is among `rows`, else the first, or NOWHERE."""
-    return wanted if wanted in rows else next(iter(rows), NOWHERE)
+    return requested if requested in rows else next(iter(rows), NOWHERE)
 
 
 def _check_fields(move: Move) -> None:
@@ -147,5 +147,5 @@ class _Replay:
 
 
 def answers_return(move: Move) -> bool:
-    """Tell whether a move of kind void says that a role cannot come back, not that it cannot be handed over."""
+    """Return whether a move of kind void says that a role cannot come back, not that it cannot be handed over."""
     return move.reason.rule == "upgraded"

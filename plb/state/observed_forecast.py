@@ -13,7 +13,7 @@ import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
 from plb.model.resolution import UNLIMITED
-from plb.risk.columns import Shown, columns_of, judges_of, variance_units
+from plb.risk.columns import Shown, columns_of, estimator_rows, variance_units
 from plb.risk.estimates import CAP, CERTAIN, LAST
 from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, samples_needed
 from plb.settings.config import PlbConfig
@@ -27,12 +27,12 @@ VARIANCE_DIGITS = 12
 """A standard deviation as large as the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
 
 
-class ObservedOutlook:
-    """The columns of every row of a `ClusterState`; it stands where `plb.state.demand_forecast.Outlook` does.
+class ObservedDemandForecast:
+    """The columns of every row of a `ClusterState`; it stands where `plb.state.demand_forecast.DemandForecast` does.
 
     Attributes
     ----------
-    peak, peak_ceiling, judges, variance_unit
+    peak, peak_ceiling, estimator_rows, variance_unit
         As in `plb.state.arrays.Problem`.
     units
         What a certain violation of a node counts.
@@ -46,33 +46,33 @@ class ObservedOutlook:
         assert not isinstance(estimator, MonteCarlo)
         self._estimator = estimator
         self._metrics = len(config.metrics)
-        self.judges = np.array(judges_of(estimator), np.float64)
+        self.estimator_rows = np.array(estimator_rows(estimator), np.float64)
         self.units = CERTAIN if isinstance(estimator, Gaussian) else 1
-        self._columns = int(max(self.judges[:, LAST].max(), self.judges[:, CAP].max() + 1))
+        self._columns = int(max(self.estimator_rows[:, LAST].max(), self.estimator_rows[:, CAP].max() + 1))
         self._needed = max(1, samples_needed(estimator))
         self.variance_unit: Float = np.ones(self._metrics)
         self._most: Int = np.zeros(self._metrics, np.int64)
         self._limits: Int = np.zeros((0, self._metrics), np.int64)
-        self._carried: Bool = np.zeros((0, self._metrics), np.bool_)
+        self._reported_metrics: Bool = np.zeros((0, self._metrics), np.bool_)
         self._services_version: object = None
         self._allocate(0)
 
-    def _allocate(self, room: int) -> None:
-        self.peak: Int32 = np.zeros((room + 1, self._metrics, self._columns), np.int32)
-        self.peak_ceiling: Int = np.zeros((room + 1, self._metrics), np.int64)
-        self._changed: Bool = np.zeros(room, np.bool_)
+    def _allocate(self, capacity: int) -> None:
+        self.peak: Int32 = np.zeros((capacity + 1, self._metrics, self._columns), np.int32)
+        self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
+        self._changed: Bool = np.zeros(capacity, np.bool_)
         # of the last look at each row
-        self._seen: Int = np.full(room, NEVER, np.int64)
-        self._generation: Int = np.zeros(room, np.int64)
-        self._vacant: Bool = np.zeros(room, np.bool_)
-        self._load: Int = np.zeros((room, self._metrics), np.int64)
+        self._seen: Int = np.full(capacity, NEVER, np.int64)
+        self._generation: Int = np.zeros(capacity, np.int64)
+        self._vacant: Bool = np.zeros(capacity, np.bool_)
+        self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
     def update(self, state: ClusterState, now: float) -> int:
         """Bring the columns up to date with what was reported; return how many rows changed."""
         del now  # demand is taken to go on as it was
         table = state.rows
-        if len(self.peak) != table.room + 1:
-            self._allocate(table.room)
+        if len(self.peak) != table.capacity + 1:
+            self._allocate(table.capacity)
         self._measure(state)
         self._note_services(state)
         rows = self._rows_to_look_at(table)
@@ -102,20 +102,22 @@ class ObservedOutlook:
 
     def _note_services(self, state: ClusterState) -> None:
         """Note limits and metrics of the services; rows of those that changed are looked at again."""
-        version = (state.services_version, state.steps.steps.tobytes())
+        version = (state.services_version, state.quanta.quanta.tobytes())
         if self._services_version == version:
             return
         self._services_version = version
         promised = np.full((len(state.services), self._metrics), np.inf)
         for service, given in enumerate(state.services):
             for name, value in given.limits.items():
-                promised[service, state.steps.index[name]] = value
-        whole = np.ceil(promised / state.steps.steps)
+                promised[service, state.quanta.index[name]] = value
+        whole = np.ceil(promised / state.quanta.quanta)
         limits = np.where(whole < UNLIMITED, whole, UNLIMITED).astype(np.int64)
-        carried = state.carries().copy()
+        reported = state.reports().copy()
         changed, known = np.ones(len(limits), np.bool_), len(self._limits)
-        changed[:known] = (limits[:known] != self._limits).any(axis=1) | (carried[:known] != self._carried).any(axis=1)
-        self._limits, self._carried = limits, carried
+        changed[:known] = (limits[:known] != self._limits).any(axis=1) | (
+            reported[:known] != self._reported_metrics
+        ).any(axis=1)
+        self._limits, self._reported_metrics = limits, reported
         if len(limits):
             self._seen[changed[state.rows.service]] = NEVER
 
@@ -141,10 +143,10 @@ class ObservedOutlook:
         """Return the columns of rows, (m, R, C); more than the largest node has counts as just more than that."""
         table = state.rows
         samples, seen = table.shown(rows)
-        demanded = np.ceil(table.largest_demand[rows] / state.steps.steps).astype(np.int64)
+        demanded = np.ceil(table.largest_demand[rows] / state.quanta.quanta).astype(np.int64)
         limit = self._limits[table.service[rows]]
         limit = np.where(limit < UNLIMITED, limit, np.maximum(demanded, table.load[rows]))
         shown = Shown(np.minimum(samples, self._most[:, np.newaxis]), seen, np.minimum(limit, self._most))
         columns = columns_of(self._estimator, shown, self.variance_unit)
-        counted = self._carried[table.service[rows]] & ~table.vacant[rows, np.newaxis]
+        counted = self._reported_metrics[table.service[rows]] & ~table.vacant[rows, np.newaxis]
         return (columns * counted[:, :, np.newaxis]).astype(np.int32)

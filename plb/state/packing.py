@@ -9,7 +9,7 @@ import numpy as np
 
 from plb.array_types import Bool, Int
 from plb.model import Metric
-from plb.model.metric_settings import PlacementStrategy
+from plb.model.metric import PlacementStrategy
 from plb.model.resolution import UNLIMITED
 from plb.state.cluster import ClusterState
 
@@ -34,17 +34,17 @@ def strategy_of(metric: Metric) -> PlacementStrategy:
 
 
 def packs(metric: Metric) -> bool:
-    """Tell whether load is to be gathered on few nodes."""
+    """Return whether load is to be gathered on few nodes."""
     return strategy_of(metric) in PACKING
 
 
 def reserves(metric: Metric) -> bool:
-    """Tell whether nodes are to be kept empty, up to the room reserved on them (scoped defragmentation)."""
+    """Return whether nodes are to be kept empty, up to the room reserved on them (scoped defragmentation)."""
     return strategy_of(metric) in RESERVING
 
 
-def gathers(metric: Metric) -> bool:
-    """Tell whether the metric asks for more than balance."""
+def is_packed(metric: Metric) -> bool:
+    """Return whether the metric asks for more than balance."""
     return packs(metric) or reserves(metric)
 
 
@@ -57,43 +57,43 @@ def emptiness_weights(metric: Metric) -> tuple[float, float]:
     return empty, 0.0 if strategy is PlacementStrategy.RESERVATION else other
 
 
-def wanted_empty(metric: Metric, nodes: int) -> int:
+def target_empty_nodes(metric: Metric, nodes: int) -> int:
     """Return how many of so many nodes are to be empty."""
-    wanted = metric.empty_nodes or 0.0
-    return math.floor(wanted * nodes) if wanted < 1 else int(wanted)
+    requested = metric.empty_nodes or 0.0
+    return math.floor(requested * nodes) if requested < 1 else int(requested)
 
 
 def empty_limits(state: ClusterState) -> Int:
-    """Return the load in steps up to which a node counts as empty, (N, R); below 0: never.
+    """Return the load in quanta up to which a node counts as empty, (N, R); below 0: never.
 
     Where room is reserved, that is the capacity less the reserved load; a node without a capacity has any room.
-    Without nodes to reserve it is the activity threshold (semantics.md section 3, balance test).
+    Without nodes to reserve it is the activity threshold (docs/service-fabric.md, Balancing thresholds).
     """
     limits = np.zeros_like(state.capacity)
     for index, metric in enumerate(state.config.metrics):
-        step = float(state.steps.steps[index])
+        quantum = float(state.quanta.quanta[index])
         if not reserves(metric):
-            limits[:, index] = math.floor(metric.activity_threshold / step)
+            limits[:, index] = math.floor(metric.activity_threshold / quantum)
         elif metric.reserved_load is None:
-            limits[:, index] = math.floor(metric.empty_node_load / step)
+            limits[:, index] = math.floor(metric.empty_node_load / quantum)
         else:
             bounded = state.capacity[:, index] < UNLIMITED
-            left = state.capacity[:, index] - math.ceil(metric.reserved_load / step)
+            left = state.capacity[:, index] - math.ceil(metric.reserved_load / quantum)
             limits[:, index] = np.where(bounded, np.maximum(left, -1), UNLIMITED)
     return limits
 
 
-def gathering_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
+def packing_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
     """Return what `Problem` says of strategies."""
     metrics = state.config.metrics
     weights = np.array([emptiness_weights(metric) for metric in metrics])
-    wanted = [wanted_empty(metric, int(counted_for[:, index].sum())) for index, metric in enumerate(metrics)]
+    requested = [target_empty_nodes(metric, int(counted_for[:, index].sum())) for index, metric in enumerate(metrics)]
     return {
         "defragmented": np.array([packs(metric) for metric in metrics], np.bool_),
         "reserving": np.array([reserves(metric) for metric in metrics], np.bool_),
         "empty_weight": weights[:, 0].copy(),
         "other_weight": weights[:, 1].copy(),
-        "empty_wanted": np.array(wanted, np.int64),
+        "target_empty": np.array(requested, np.int64),
         "empty_limit": empty_limits(state),
         "empty_across_domains": np.array([metric.empty_nodes_across_domains for metric in metrics], np.bool_),
         "empty_overlap": state.config.nodes_with_reserved_load_overlap,

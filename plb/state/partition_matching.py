@@ -1,4 +1,4 @@
-"""Matches the replicas that the host describes to the role slots of their partition (design section 14)."""
+"""Matches the replicas that the host describes to the role slots of their partition."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def match_slots(
     placed
         The replicas, each with the index of its node.
     defaults
-        For each role of the service, (R,) steps that a new replica carries.
+        For each role of the service, (R,) quanta that a new replica carries.
     """
     table = state.rows
     slots = slots_of(state, record)

@@ -23,53 +23,53 @@ FLAGS = (
 """Arrays that are true or false of each row; a row that is given back has none."""
 
 LARGEST_SAMPLE = 2**31 - 2
-"""Larger loads are kept as this, in steps."""
+"""Larger loads are kept as this, in quanta."""
 
 
 class RowTable:
     """Arrays with one row a replica slot, grown by doubling; the last row stays zero and is what NOWHERE selects."""
 
-    def __init__(self, metrics: int, room: int = 64) -> None:
-        self.load: Int = np.zeros((room + 1, metrics), np.int64)
-        self.node: Int = np.full(room, NOWHERE, np.int64)
-        self.sibling: Int = np.arange(room, dtype=np.int64)
-        self.role: Int = np.zeros(room, np.int64)
-        self.leaving: Bool = np.zeros(room, np.bool_)
-        self.pinned: Bool = np.zeros(room, np.bool_)
-        self.standby: Bool = np.zeros(room, np.bool_)
+    def __init__(self, metrics: int, capacity: int = 64) -> None:
+        self.load: Int = np.zeros((capacity + 1, metrics), np.int64)
+        self.node: Int = np.full(capacity, NOWHERE, np.int64)
+        self.sibling: Int = np.arange(capacity, dtype=np.int64)
+        self.role: Int = np.zeros(capacity, np.int64)
+        self.leaving: Bool = np.zeros(capacity, np.bool_)
+        self.pinned: Bool = np.zeros(capacity, np.bool_)
+        self.standby: Bool = np.zeros(capacity, np.bool_)
         """Left from an earlier replica: it carries load, does not move, and a new replica may take its place."""
-        self.vacant: Bool = np.zeros(room, np.bool_)
+        self.vacant: Bool = np.zeros(capacity, np.bool_)
         """A standby's place without the standby: it carries nothing."""
-        self.moving: Bool = np.zeros(room, np.bool_)
+        self.moving: Bool = np.zeros(capacity, np.bool_)
         """Departing end of a move under way: the first to be dropped where there are too many replicas."""
-        self.still: Bool = np.zeros(room, np.bool_)
+        self.still: Bool = np.zeros(capacity, np.bool_)
         """Not ready, so it does not move."""
-        self.building: Bool = np.zeros(room, np.bool_)
+        self.building: Bool = np.zeros(capacity, np.bool_)
         """In build."""
-        self.swaps_out: Bool = np.zeros(room, np.bool_)
+        self.swaps_out: Bool = np.zeros(capacity, np.bool_)
         """A primary that is to hand over its role, as its node is about to be upgraded."""
-        self.regains: Bool = np.zeros(room, np.bool_)
+        self.regains: Bool = np.zeros(capacity, np.bool_)
         """A secondary that is to become the primary again, as its node has been upgraded."""
-        self.upgrading: Bool = np.zeros(room, np.bool_)
+        self.upgrading: Bool = np.zeros(capacity, np.bool_)
         """Of a partition with a replica that an upgrade has marked: no phase but the upgrade's own moves it."""
-        self.arriving: Int = np.full(room, NOWHERE, np.int64)
+        self.arriving: Int = np.full(capacity, NOWHERE, np.int64)
         """Row of the departing end while a move of the row is under way, else NOWHERE; such a row does not move."""
-        self.used: Bool = np.zeros(room, np.bool_)
-        self.service: Int = np.zeros(room, np.int64)
-        self.created: Float = np.zeros(room)
-        self.key = np.zeros(room, np.uint64)
-        self.generation: Int = np.zeros(room, np.int64)
+        self.used: Bool = np.zeros(capacity, np.bool_)
+        self.service: Int = np.zeros(capacity, np.int64)
+        self.created: Float = np.zeros(capacity)
+        self.key = np.zeros(capacity, np.uint64)
+        self.generation: Int = np.zeros(capacity, np.int64)
         """Rises each time the row is taken, so that nobody takes a new replica for the one before it."""
-        self.largest_demand: Float = np.zeros((room, metrics))
-        self.reported: Bool = np.zeros(room, np.bool_)
-        self.samples: Int32 = np.zeros((room, metrics, 0), np.int32)
-        """The newest loads that each row has shown, steps, in a ring; how many are kept says `keep_samples`."""
-        self.seen: Int = np.zeros(room, np.int64)
+        self.largest_demand: Float = np.zeros((capacity, metrics))
+        self.reported: Bool = np.zeros(capacity, np.bool_)
+        self.samples: Int32 = np.zeros((capacity, metrics, 0), np.int32)
+        """The newest loads that each row has shown, quanta, in a ring; how many are kept says `keep_samples`."""
+        self.seen: Int = np.zeros(capacity, np.int64)
         """Samples that each row has shown since samples are kept as they are now."""
-        self._free: list[int] = list(range(room - 1, -1, -1))
+        self._free: list[int] = list(range(capacity - 1, -1, -1))
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Rows that the arrays can hold."""
         return len(self.node)
 
@@ -97,7 +97,7 @@ class RowTable:
     def keep_samples(self, count: int) -> None:
         """Keep so many samples of each row from now on; those of another number are forgotten."""
         if count != self.samples.shape[2]:
-            self.samples = np.zeros((self.room, self.load.shape[1], count), np.int32)
+            self.samples = np.zeros((self.capacity, self.load.shape[1], count), np.int32)
             self.seen[:] = 0
 
     def note_samples(self, rows: Int) -> None:
@@ -108,13 +108,13 @@ class RowTable:
         self.seen[rows] += 1
 
     def shown(self, rows: Int) -> tuple[Int32, Int]:
-        """Return the samples of rows, (m, R, H) steps, the newest first, and how many there have been, (m,)."""
+        """Return the samples of rows, (m, R, H) quanta, the newest first, and how many there have been, (m,)."""
         seen, kept = self.seen[rows], self.samples.shape[2]
         newest_first = (seen[:, np.newaxis] - 1 - np.arange(kept)) % max(1, kept)
         return np.take_along_axis(self.samples[rows], newest_first[:, np.newaxis, :], axis=2), seen
 
     def _grow(self) -> None:
-        old, new = self.room, 2 * self.room
+        old, new = self.capacity, 2 * self.capacity
         self.load = np.vstack([self.load[:-1], np.zeros((old + 1, self.load.shape[1]), np.int64)])
         self.node = np.concatenate([self.node, np.full(old, NOWHERE, np.int64)])
         self.arriving = np.concatenate([self.arriving, np.full(old, NOWHERE, np.int64)])

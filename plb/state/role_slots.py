@@ -11,7 +11,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.model import Role, Service
-from plb.model.resolution import MetricSteps
+from plb.model.resolution import MetricQuanta
 from plb.risk.counter import replica_key
 from plb.state.cluster import ClusterState, PartitionRecord
 
@@ -24,17 +24,17 @@ def roles_of(service: Service) -> tuple[Role, ...]:
     return (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE,)
 
 
-def default_loads(steps: MetricSteps, service: Service) -> dict[Role, Int]:
-    """Return, for each role of a service, what a replica carries until its first report: (R,) steps.
+def default_loads(quanta: MetricQuanta, service: Service) -> dict[Role, Int]:
+    """Return, for each role of a service, what a replica carries until its first report: (R,) quanta.
 
     Parameters
     ----------
-    steps
+    quanta
         Takes note of the first value of a metric.
     """
     loads = {role: service.default_load.get(role, {}) for role in roles_of(service)}
     item = f"service {service.name}"
-    return {role: steps.loads(item, f"default_load[{role.name}]", load) for role, load in loads.items()}
+    return {role: quanta.loads(item, f"default_load[{role.name}]", load) for role, load in loads.items()}
 
 
 def next_role(state: ClusterState, record: PartitionRecord) -> Role:
@@ -65,7 +65,7 @@ def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: 
     Parameters
     ----------
     default
-        (R,) steps that it carries of what was not reported for its role.
+        (R,) quanta that it carries of what was not reported for its role.
     """
     table = state.rows
     row = table.take()
@@ -84,8 +84,8 @@ def expected_load(state: ClusterState, record: PartitionRecord, role: Role, defa
     """Return the load of a replica without a report of its own: that of its role."""
     load = default.copy()
     for name, value in record.role_load.get(role, {}).items():
-        load[state.steps.index[name]] = state.steps.loads("", "", {name: value})[state.steps.index[name]]
-    return load if state.services[record.service].metrics is None else load * state.carries()[record.service]
+        load[state.quanta.index[name]] = state.quanta.loads("", "", {name: value})[state.quanta.index[name]]
+    return load if state.services[record.service].metrics is None else load * state.reports()[record.service]
 
 
 def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
@@ -99,7 +99,7 @@ def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
             load: Int = table.load[row]
             return load
     service = state.services[record.service]
-    return expected_load(state, record, Role.PRIMARY, default_loads(state.steps, service)[Role.PRIMARY])
+    return expected_load(state, record, Role.PRIMARY, default_loads(state.quanta, service)[Role.PRIMARY])
 
 
 def slot_key(record: PartitionRecord, slot: int) -> int:
@@ -142,8 +142,8 @@ def remove_slot(state: ClusterState, record: PartitionRecord, row: int) -> None:
 
 def link(state: ClusterState, record: PartitionRecord) -> None:
     """Make the rows of a partition one ring of siblings."""
-    for row, following in zip(record.rows, record.rows[1:] + record.rows[:1], strict=True):
-        state.rows.sibling[row] = following
+    for row, successor in zip(record.rows, record.rows[1:] + record.rows[:1], strict=True):
+        state.rows.sibling[row] = successor
 
 
 def _target(state: ClusterState, record: PartitionRecord, standing: int) -> int:
@@ -185,9 +185,9 @@ def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
 
 def fill_up(state: ClusterState, record: PartitionRecord, defaults: dict[Role, Int]) -> None:
     """Add empty slots up to the target: a primary first if a stateful partition has none."""
-    held = slots_of(state, record)
-    standing = sum(1 for row in held if state.rows.node[row] != NOWHERE)
-    for _ in range(_target(state, record, standing) - len(held)):
+    slots = slots_of(state, record)
+    standing = sum(1 for row in slots if state.rows.node[row] != NOWHERE)
+    for _ in range(_target(state, record, standing) - len(slots)):
         role = next_role(state, record)
         new_slot(state, record, role, defaults[role])
 
@@ -201,17 +201,19 @@ def fill_every_node(state: ClusterState, topology: Topology) -> None:
 
 def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRecord) -> None:
     service, table = state.services[record.service], state.rows
-    suits = topology.suits[state.service_suit[record.service]]
+    feasibility_classes = topology.feasibility_classes[state.service_feasibility_class[record.service]]
     taken = {int(table.node[row]) for row in record.rows if table.node[row] != NOWHERE and not table.vacant[row]}
-    wanted = sum(1 for node in np.flatnonzero(topology.receives[0] & suits).tolist() if node not in taken)
+    requested = sum(
+        1 for node in np.flatnonzero(topology.receives[0] & feasibility_classes).tolist() if node not in taken
+    )
     waiting = [row for row in record.rows if table.node[row] == NOWHERE]
-    for row in waiting[wanted:]:
+    for row in waiting[requested:]:
         remove_slot(state, record, row)
-    defaults = default_loads(state.steps, service)
-    for _ in range(wanted - len(waiting)):
+    defaults = default_loads(state.quanta, service)
+    for _ in range(requested - len(waiting)):
         role = next_role(state, record)
         new_slot(state, record, role, defaults[role])
-    record.misplaced = 0 if wanted else sum(1 for node in taken if not suits[node])
+    record.misplaced = 0 if requested else sum(1 for node in taken if not feasibility_classes[node])
     link(state, record)
 
 

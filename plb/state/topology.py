@@ -1,6 +1,6 @@
 """What follows from the nodes alone: limits, thresholds, domains and which nodes suit each service.
 
-It is built anew only when a node, a suit or a step changes.
+It is built anew only when a node, a feasibility class or a quantum changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from plb.model.move import Phase
 from plb.model.resolution import UNLIMITED
 from plb.model.rules import Rule
 from plb.settings.config import CapacityLimit
-from plb.state.cluster import ClusterState, Suit
+from plb.state.cluster import ClusterState, FeasibilityClass
 from plb.state.in_build import is_any_build_limited, most_in_build
 
 LARGEST_THRESHOLD = 2**31 - 1
@@ -43,7 +43,7 @@ class Topology:
     parent: Int32
     siblings: Int32
     domain_rule: Int
-    suits: Bool
+    feasibility_classes: Bool
     upgraded: Bool
     throttles: bool
     most_in_build: Int
@@ -51,7 +51,7 @@ class Topology:
 
 def topology_version(state: ClusterState) -> tuple[object, ...]:
     """Return what a topology depends on; equal versions mean equal topologies."""
-    return (state.node_version, len(state.suits), state.config, state.steps.steps.tobytes())
+    return (state.node_version, len(state.feasibility_classes), state.config, state.quanta.quanta.tobytes())
 
 
 def build_topology(state: ClusterState) -> Topology:
@@ -59,10 +59,10 @@ def build_topology(state: ClusterState) -> Topology:
     receives = receiving_nodes(state.nodes)
     counted = receives[0].copy()
     limit, threshold = _limits(state)
-    suits = suiting_nodes(state, primary=False)
-    domain, parent, siblings, rule = domain_levels(state, receives[1] & suits)
-    if any(suit.expression.binds_primary_only for suit in state.suits):
-        suits = np.concatenate([suits, suiting_nodes(state, primary=True)])
+    feasibility_classes = feasible_nodes(state, primary=False)
+    domain, parent, siblings, rule = domain_levels(state, receives[1] & feasibility_classes)
+    if any(feasibility_class.expression.binds_primary_only for feasibility_class in state.feasibility_classes):
+        feasibility_classes = np.concatenate([feasibility_classes, feasible_nodes(state, primary=True)])
         siblings = np.concatenate([siblings, siblings])
     return Topology(
         version=topology_version(state),
@@ -79,7 +79,7 @@ def build_topology(state: ClusterState) -> Topology:
         parent=parent,
         siblings=siblings,
         domain_rule=rule,
-        suits=suits,
+        feasibility_classes=feasibility_classes,
         upgraded=_upgraded_nodes(state),
         throttles=is_any_build_limited(state.config),
         most_in_build=most_in_build(state, Phase.PLACEMENT),
@@ -96,8 +96,7 @@ def receiving_nodes(nodes: Sequence[Node]) -> Bool:
     """Return `Problem.receives`: which nodes take an existing replica, a new one, a new one that is on every node.
 
     A node that is paused or restarts takes new replicas until its safety check is complete, then only those of
-    stateless services on every node, and existing ones never; one that is removed takes nothing (semantics.md
-    section 4).
+    stateless services on every node, and existing ones never; one that is removed takes nothing.
     """
     receives = np.zeros((3, len(nodes)), np.bool_)
     for index, node in enumerate(nodes):
@@ -111,7 +110,7 @@ def receiving_nodes(nodes: Sequence[Node]) -> Bool:
 
 
 def _limits(state: ClusterState) -> tuple[Int, Int32]:
-    """Return limit and threshold of every node, both (N, R) in steps."""
+    """Return limit and threshold of every node, both (N, R) in quanta."""
     limit = np.full_like(state.capacity, UNLIMITED)
     threshold = np.full(state.capacity.shape, LARGEST_THRESHOLD, np.int32)
     for metric, description in enumerate(state.config.metrics):
@@ -119,7 +118,7 @@ def _limits(state: ClusterState) -> tuple[Int, Int32]:
             if capacity >= UNLIMITED:
                 continue
             nodes = state.capacity[:, metric] == capacity
-            reached = state.steps.threshold(description, int(capacity))
+            reached = state.quanta.threshold(description, int(capacity))
             threshold[nodes, metric] = min(reached, LARGEST_THRESHOLD)
             inclusive = state.config.capacity_limit is CapacityLimit.CAPACITY
             limit[nodes, metric] = capacity if inclusive else reached - 1
@@ -127,7 +126,7 @@ def _limits(state: ClusterState) -> tuple[Int, Int32]:
 
 
 def _without_buffer(state: ClusterState, limit: Int) -> Int:
-    """Return the limit of replicas that move, (N, R) in steps: at most floor((1 - b)·c) with a buffer b."""
+    """Return the limit of replicas that move, (N, R) in quanta: at most floor((1 - b)·c) with a buffer b."""
     left = limit.copy()
     for metric, description in enumerate(state.config.metrics):
         share = 1 - Fraction(str(description.node_buffer_percentage))
@@ -153,17 +152,18 @@ def evacuating_nodes(nodes: Sequence[Node]) -> Bool:
     return np.array(found, np.bool_)
 
 
-def suiting_nodes(state: ClusterState, *, primary: bool) -> Bool:
+def feasible_nodes(state: ClusterState, *, primary: bool) -> Bool:
     """Return which nodes suit each suit: not blocked, and the expression holds for the role; (X, N)."""
     properties = [node.placement_properties for node in state.nodes]
 
-    def suited(suit: Suit, node: Node, has: Mapping[str, str]) -> bool:
-        return node.name not in suit.blocked and suit.expression.holds(has, primary=primary)
+    def feasible(feasibility_class: FeasibilityClass, node: Node, has: Mapping[str, str]) -> bool:
+        return node.name not in feasibility_class.blocked and feasibility_class.expression.holds(has, primary=primary)
 
     found = [
-        [suited(suit, node, has) for node, has in zip(state.nodes, properties, strict=True)] for suit in state.suits
+        [feasible(feasibility_class, node, has) for node, has in zip(state.nodes, properties, strict=True)]
+        for feasibility_class in state.feasibility_classes
     ]
-    return np.array(found, np.bool_).reshape(len(state.suits), len(state.nodes))
+    return np.array(found, np.bool_).reshape(len(state.feasibility_classes), len(state.nodes))
 
 
 def domain_paths(state: ClusterState) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
@@ -199,9 +199,9 @@ def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int32, Int32
         parent[:, level] = _codes(above)
         for group in np.unique(parent[:, level]):
             inside = parent[:, level] == group
-            for suit, nodes in enumerate(usable_nodes):
+            for feasibility_class, nodes in enumerate(usable_nodes):
                 usable = np.unique(domain[inside & nodes, level])
-                siblings[suit, inside & np.isin(domain[:, level], usable), level] = len(usable)
+                siblings[feasibility_class, inside & np.isin(domain[:, level], usable), level] = len(usable)
     return domain, parent, siblings, np.array([rule for _, rule in levels], np.int64)
 
 

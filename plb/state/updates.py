@@ -11,7 +11,7 @@ from plb.errors import ConflictError, InvalidValueError
 from plb.model import Node, Partition, Replica, Role, Service, UpgradeMark
 from plb.model.expressions import parse_expression
 from plb.phrasing import listed
-from plb.state.cluster import ClusterState, PartitionRecord, Suit
+from plb.state.cluster import ClusterState, FeasibilityClass, PartitionRecord
 from plb.state.partition_matching import match_slots
 from plb.state.role_slots import default_loads, expected_load, fill_up, link, roles_of, trim_waiting
 from plb.validation import check_metrics, check_names
@@ -19,9 +19,9 @@ from plb.validation import check_metrics, check_names
 
 def put_node(state: ClusterState, node: Node) -> Node | None:
     """Add a node, or replace the one of this name; return what was known of it, or None."""
-    steps = state.steps.copy()
-    capacity = steps.capacities(f"node {node.name}", node.capacities)
-    state.steps = steps
+    quanta = state.quanta.copy()
+    capacity = quanta.capacities(f"node {node.name}", node.capacities)
+    state.quanta = quanta
     state.node_version += 1
     index = state.node_index.get(node.name)
     if index is None:
@@ -56,42 +56,42 @@ def put_service(state: ClusterState, service: Service) -> None:
     if index is not None and service.stateful != state.services[index].stateful:
         raise ConflictError(f"{item}: stateful cannot change")
     for role, load in service.default_load.items():
-        state.steps.copy().loads(item, f"default_load[{role.name}]", load)
-    state.steps.copy().loads(item, "limits", service.limits)
-    check_metrics(item, "metrics", service.metrics or (), state.steps.index)
+        state.quanta.copy().loads(item, f"default_load[{role.name}]", load)
+    state.quanta.copy().loads(item, "limits", service.limits)
+    check_metrics(item, "metrics", service.metrics or (), state.quanta.index)
     if index is not None:
         _replace_service(state, index, service)
         return
-    suit = _suit(state, service)
+    feasibility_class = _feasibility_class(state, service)
     state.service_index[service.name] = len(state.services)
     state.services.append(service)
-    state.service_suit.append(suit)
+    state.service_feasibility_class.append(feasibility_class)
     state.service_version.append(0)
     state.load_version.append(0)
     state.services_version += 1
 
 
 def _replace_service(state: ClusterState, index: int, service: Service) -> None:
-    """Replace a service whose default loads, each by itself, fit the steps; where replicas carry them, all have to."""
+    """Replace a service whose default loads, each by itself, fit the quanta; where replicas carry them, all have to."""
     records = [record for record in state.partitions.values() if record.service == index]
-    steps = state.steps.copy()
-    defaults = default_loads(steps, service) if records else {}
-    suit = _suit(state, service)
-    state.steps = steps
+    quanta = state.quanta.copy()
+    defaults = default_loads(quanta, service) if records else {}
+    feasibility_class = _feasibility_class(state, service)
+    state.quanta = quanta
     state.services[index] = service
-    state.service_suit[index] = suit
+    state.service_feasibility_class[index] = feasibility_class
     state.service_version[index] += 1
     state.services_version += 1
     for record in records:
         record.version += 1
         trim_waiting(state, record)
-        _follow_service(state, record, service, defaults)
+        _apply_service(state, record, service, defaults)
     if service.metrics is not None:
         rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
-        state.rows.load[rows] *= state.carries()[index]
+        state.rows.load[rows] *= state.reports()[index]
 
 
-def _follow_service(state: ClusterState, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
+def _apply_service(state: ClusterState, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
     """Give a partition the slots that a higher target asks for, and replicas without a report their default loads."""
     for row in record.rows:
         role = Role(state.rows.role[row])
@@ -103,14 +103,16 @@ def _follow_service(state: ClusterState, record: PartitionRecord, service: Servi
         link(state, record)
 
 
-def _suit(state: ClusterState, service: Service) -> int:
+def _feasibility_class(state: ClusterState, service: Service) -> int:
     """Return the index of what a service asks of nodes; services that ask for the same share it."""
     key = (service.placement_constraint, service.blocked_nodes)
-    index = state.suit_index.get(key)
+    index = state.feasibility_class_index.get(key)
     if index is None:
-        suit = Suit(parse_expression(service.placement_constraint, f"service {service.name}"), service.blocked_nodes)
-        index = state.suit_index[key] = len(state.suits)
-        state.suits.append(suit)
+        feasibility_class = FeasibilityClass(
+            parse_expression(service.placement_constraint, f"service {service.name}"), service.blocked_nodes
+        )
+        index = state.feasibility_class_index[key] = len(state.feasibility_classes)
+        state.feasibility_classes.append(feasibility_class)
     return index
 
 
@@ -136,24 +138,24 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
     service = state.service(partition.service, item)
     described = state.services[service]
     placed = _on_nodes(state, item, partition, described)
-    steps = state.steps.copy()
-    defaults = default_loads(steps, described)
+    quanta = state.quanta.copy()
+    defaults = default_loads(quanta, described)
     record = state.partitions.get(partition.name)
     if record is not None and record.service != service:
         raise ConflictError(f"{item}: belongs to service {state.services[record.service].name}; it cannot change")
     if record is not None and _says_nothing_new(record, partition):
         record.version += 1
         return
-    state.steps = steps
+    state.quanta = quanta
     if record is None:
         record = PartitionRecord(partition.name, service, partition.created, [], state.partitions_made)
         state.partitions[partition.name] = record
         state.partitions_made += 1
     record.missing, record.described = partition.missing, (partition.version, partition.missing)
     if (partition.missing or 0) < 0:
-        state.told_of_surplus.add(partition.name)
+        state.reported_surplus.add(partition.name)
     else:
-        state.told_of_surplus.discard(partition.name)
+        state.reported_surplus.discard(partition.name)
     record.version += 1
     record.still = partition.in_transition or partition.in_quorum_loss
     record.upgrading = any(replica.upgrade is not UpgradeMark.NONE for replica in partition.replicas)
@@ -174,7 +176,7 @@ def _on_nodes(state: ClusterState, item: str, partition: Partition, service: Ser
 
 
 def _says_nothing_new(record: PartitionRecord, partition: Partition) -> bool:
-    """Return whether a description repeats the known one (semantics.md section 1)."""
+    """Return whether a description repeats the known one (docs/service-fabric.md, Loads)."""
     return partition.version is not None and (partition.version, partition.missing) == record.described
 
 
@@ -185,5 +187,5 @@ def remove_partition(state: ClusterState, name: str) -> None:
         del state.row_partition[row]
         state.rows.release(row)
     del state.partitions[name]
-    state.told_of_surplus.discard(name)
+    state.reported_surplus.discard(name)
     state.service_version[record.service] += 1

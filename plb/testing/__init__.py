@@ -5,14 +5,13 @@
 
 from plb.testing.busy import all_clusters, busy_clusters
 from plb.testing.cluster import Cluster, configuration_of
-from plb.testing.clusters import CONSTRAINTS, METRICS, clusters, nodes, partitions, services, settings_of_engines
+from plb.testing.clusters import CONSTRAINTS, METRICS, clusters, nodes, partitions, services, settings_of_engines, walks
 from plb.testing.facts import Facts, verify
-from plb.testing.histories import CLASSES, histories, history_columns, outlooks
+from plb.testing.histories import CLASSES, histories, history_columns, replica_forecasts
 from plb.testing.invariants import BrokenInvariantError, Invariant
 from plb.testing.machine import counterexample, machine_of
 from plb.testing.policies import policy_test
 from plb.testing.small import small_clusters
-from plb.testing.walks import walks
 
 __all__ = [
     "CLASSES",
@@ -31,9 +30,9 @@ __all__ = [
     "history_columns",
     "machine_of",
     "nodes",
-    "outlooks",
     "partitions",
     "policy_test",
+    "replica_forecasts",
     "services",
     "settings_of_engines",
     "small_clusters",

@@ -22,7 +22,7 @@ def busy_clusters(draw: st.DrawFn) -> Cluster:
     """
     random = draw(st.builds(Random, st.integers(0, 2**20)))
     step, parts = draw(st.sampled_from([(None, 4), (1.0, 1)]))  # whole loads meet limits exactly more often
-    metrics = tuple(Metric(name, step=step) for name in METRICS[: draw(st.integers(1, 3))])
+    metrics = tuple(Metric(name, quantum=step) for name in METRICS[: draw(st.integers(1, 3))])
     cluster_nodes = _busy_nodes(draw, random, metrics)
     cluster_services = _busy_services(draw, random, metrics)
     complete = draw(st.booleans())

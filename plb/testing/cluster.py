@@ -88,4 +88,6 @@ def configuration_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> Con
     """Return the engine's present configuration, on arrays of its own."""
     planner = engine._planner
     problem = planner.problem(now)
-    return Configuration(problem, start_solution(problem), describe(engine._state, now, planner.outlook.history))
+    return Configuration(
+        problem, start_solution(problem), describe(engine._state, now, planner.demand_forecast.history)
+    )

@@ -1,4 +1,7 @@
-"""Strategies for whole small clusters: nodes in domains, services, partitions, loads and settings."""
+"""Strategies for whole small clusters: nodes in domains, services, partitions, loads and settings.
+
+`walks` is the strategy for sequences of proposals from a configuration.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from typing import Any
 import attrs
 from hypothesis import strategies as st
 
+from plb.array_types import NOWHERE
+from plb.extensions.configuration import Configuration, Proposal
 from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
 from plb.testing.cluster import Cluster
 from plb.testing.histories import peak_columns
@@ -142,7 +147,7 @@ def clusters(
             name,
             weight=draw(st.sampled_from([1.0, 0.5, 0.0])),
             violation_threshold=draw(st.sampled_from([0.95, 1, 0.5])),
-            step=draw(st.sampled_from([None, 0.25])),
+            quantum=draw(st.sampled_from([None, 0.25])),
         )
         for name in METRICS[: draw(st.integers(1, 3))]
     )
@@ -168,3 +173,39 @@ def clusters(
         history=draw(peak_columns(len(metrics))) if has_history else None,
         seed=draw(st.integers(0, 3)),
     )
+
+
+@st.composite
+def walks(
+    draw: st.DrawFn, configuration: Configuration, *, steps: int = 12, usable_only: bool = False
+) -> list[Proposal]:
+    """Proposals for a walk from `configuration`; they are drawn blindly, so that they may break every rule.
+
+    Moves, swaps, exchanges, and rows taken off their node; rows that are leaving stay where they are.
+    """
+    problem = configuration.problem
+    node = configuration.solution.node.copy()
+    rows = [row for row in _used(configuration) if not problem.leaving[row]]
+    places = [int(n) for n in problem.targets] if usable_only else list(range(len(problem.limit)))
+    walk: list[Proposal] = []
+    for _ in range(draw(st.integers(0, steps)) if rows and places else 0):
+        row = draw(st.sampled_from(rows))
+        partner = draw(st.sampled_from([NOWHERE, NOWHERE, *rows]))
+        target = draw(st.sampled_from(places if usable_only else [*places, NOWHERE]))
+        if partner != NOWHERE:
+            target = int(node[partner])
+            if NOWHERE in (node[row], target) or (usable_only and target not in places):
+                continue
+        if partner == row or target == node[row]:
+            continue
+        if partner != NOWHERE:
+            node[partner] = node[row]
+        node[row] = target
+        walk.append(Proposal(row, target, partner))
+    return walk
+
+
+def _used(configuration: Configuration) -> list[int]:
+    """Return the rows, ascending, that stand, wait or leave: all that a service has given load, a ring or a place."""
+    problem = configuration.problem
+    return [row for row in range(len(problem.origin)) if problem.movable[row] or problem.origin[row] != NOWHERE]

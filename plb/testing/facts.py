@@ -14,11 +14,11 @@ from plb.engine import PlacementAndLoadBalancing
 from plb.errors import InvalidValueError
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import Constraint
-from plb.extensions.energy_terms import EnergyTerm, begin, carry_out, delta
+from plb.extensions.energy_terms import EnergyTerm, apply_proposal_of_terms, begin, delta
 from plb.model import Metric, Node, Partition, Replica, Role, Service
 from plb.settings.config import PlbConfig
 from plb.testing.cluster import configuration_of
-from plb.testing.invariants import broken_rows, same, told, value_from_scratch
+from plb.testing.invariants import broken_rows, same, text_of_proposal, value_from_scratch
 
 Quantity = float | Mapping[str, float]
 """A load or a capacity: of the first metric, or by metric."""
@@ -78,14 +78,14 @@ class Facts:
     def moves(self, *moves: tuple[int, int]) -> Facts:
         """Move replicas, each given by its number and that of its new node."""
         for number, node in moves:
-            self._carry_out(Proposal(self._rows[number], node))
+            self._apply_moves(Proposal(self._rows[number], node))
         return self
 
     def exchanges(self, *pairs: tuple[int, int]) -> Facts:
         """Let pairs of replicas change nodes."""
         for one, two in pairs:
             first, second = self._rows[one], self._rows[two]
-            self._carry_out(Proposal(first, self.configuration.node_of(second), second))
+            self._apply_moves(Proposal(first, self.configuration.node_of(second), second))
         return self
 
     def totals(self, value: float) -> Facts:
@@ -129,13 +129,13 @@ class Facts:
             raise InvalidValueError("verify", "subject", self.subject, "a constraint where refusals are said")
         return self.subject
 
-    def _carry_out(self, proposal: Proposal) -> None:
+    def _apply_moves(self, proposal: Proposal) -> None:
         if isinstance(self.subject, EnergyTerm):
             self.foretold += float(delta(self.subject, self.configuration, proposal))
-            carry_out((self.subject,), self.configuration, proposal)
+            apply_proposal_of_terms((self.subject,), self.configuration, proposal)
             return
         if self.subject.refuses(self.configuration, proposal):
-            self.refused.append(told(proposal))
+            self.refused.append(text_of_proposal(proposal))
         self.configuration.apply(proposal)
 
     def _expect(self, what: str, expected: float, found: float) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plb.model import Role
 from plb.risk.demand import DemandHistory
-from plb.risk.interface import ReplicaOutlook
+from plb.risk.interface import ReplicaForecast
 
 CLASSES = ("gold", "silver")
 """Tenant classes that clusters and their histories share."""
@@ -64,15 +64,15 @@ def histories(
 
 
 @st.composite
-def outlooks(
+def replica_forecasts(
     draw: st.DrawFn, metrics: Sequence[str], *, classes: Sequence[str] = CLASSES, now: int = 10
-) -> ReplicaOutlook:
+) -> ReplicaForecast:
     """Replicas created up to `now`, of known and unknown classes, with a few samples and with limits or without."""
     loads = st.integers(0, 9).map(float)
     count = draw(st.integers(0, 4))
     samples = {name: draw(st.lists(loads, min_size=count, max_size=count)) for name in metrics}
     demanded = {name: draw(loads) for name in metrics}
-    return ReplicaOutlook(
+    return ReplicaForecast(
         tenant_class=draw(st.sampled_from([*classes, "unheard-of", None])),
         role=draw(st.sampled_from(list(Role))),
         created=float(draw(st.integers(0, now))),

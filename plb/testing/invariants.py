@@ -7,10 +7,10 @@ from copy import deepcopy
 from enum import Enum
 
 from plb.array_types import NOWHERE
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import Constraint
-from plb.extensions.energy_terms import EnergyTerm, begin, carry_out, delta
+from plb.extensions.energy_terms import EnergyTerm, apply_proposal_of_terms, begin, delta
 
 
 class Invariant(Enum):
@@ -80,9 +80,9 @@ def same(one: float, other: float, size: float = 1.0) -> bool:
 
 def begun(term: EnergyTerm, configuration: Configuration) -> EnergyTerm:
     """Return a copy of a term whose sums are those of a configuration."""
-    fresh = deepcopy(term)
-    begin(fresh, configuration)
-    return fresh
+    recomputed = deepcopy(term)
+    begin(recomputed, configuration)
+    return recomputed
 
 
 def value_from_scratch(term: EnergyTerm, configuration: Configuration) -> float:
@@ -100,7 +100,8 @@ def check_increment(term: EnergyTerm, configuration: Configuration, proposal: Pr
     if not same(foretold, after - before, max(abs(before), abs(after))):
         raise BrokenInvariantError(
             Invariant.INCREMENT,
-            f"delta says {foretold:.9g} for {told(proposal)}, but the total goes from {before:.9g} to {after:.9g}",
+            f"delta says {foretold:.9g} for {text_of_proposal(proposal)}, "
+            f"but the total goes from {before:.9g} to {after:.9g}",
         )
 
 
@@ -114,18 +115,18 @@ def check_total(term: EnergyTerm, configuration: Configuration, invariant: Invar
 def check_order(term: EnergyTerm, configuration: Configuration, first: int) -> None:
     """Go from the start to the present places by single moves in the order of rows, begun at the `first`; compare."""
     problem = configuration.problem
-    twin = Configuration(problem, fresh_solution(problem, problem.origin.copy()), configuration.description)
+    twin = Configuration(problem, solution_from_scratch(problem, problem.origin.copy()), configuration.description)
     term = begun(term, twin)
     changed = [int(row) for row in configuration.rows if configuration.node_of(row) != twin.node_of(row)]
     rows = [row for row in changed if configuration.node_of(row) != NOWHERE]
     for row in sorted(set(changed) - set(rows)):
-        carry_out((term,), twin, Proposal(row, NOWHERE))
+        apply_proposal_of_terms((term,), twin, Proposal(row, NOWHERE))
     summed = float(term.total(twin))
     first = first % len(rows) if rows else 0
     for row in rows[first:] + rows[:first]:
         move = Proposal(row, configuration.node_of(row))
         summed += float(delta(term, twin, move))
-        carry_out((term,), twin, move)
+        apply_proposal_of_terms((term,), twin, move)
     right = value_from_scratch(term, configuration)
     if not (same(summed, right) and same(float(term.total(twin)), right)):
         story = f"single moves of rows {rows[first:] + rows[:first]} end at {summed:.9g}, the total is {right:.9g}"
@@ -148,10 +149,10 @@ def check_agreement(constraint: Constraint, configuration: Configuration, propos
     after = broken_rows(constraint, twin)
     moved = {one.row for one in configuration.relocations(proposal)}
     if not refused and not after <= before:
-        story = f"{told(proposal)} is allowed, but breaks rows {sorted(after - before)}"
+        story = f"{text_of_proposal(proposal)} is allowed, but breaks rows {sorted(after - before)}"
         raise BrokenInvariantError(Invariant.AGREEMENT, story)
     if refused and not after & (moved | (after - before)):
-        story = f"{told(proposal)} is refused, but would leave none of the rows it concerns broken"
+        story = f"{text_of_proposal(proposal)} is refused, but would leave none of the rows it concerns broken"
         raise BrokenInvariantError(Invariant.AGREEMENT, story)
 
 
@@ -165,7 +166,7 @@ def copy_of(configuration: Configuration) -> Configuration:
     return Configuration(configuration.problem, configuration.solution.copy(), configuration.description)
 
 
-def told(proposal: Proposal) -> str:
+def text_of_proposal(proposal: Proposal) -> str:
     """Return a proposal in words."""
     if proposal.target == NOWHERE:
         return f"taking row {proposal.row} off"

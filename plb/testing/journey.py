@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import Constraint
-from plb.extensions.energy_terms import EnergyTerm, begin, carry_out, take_back
+from plb.extensions.energy_terms import EnergyTerm, apply_proposal_of_terms, begin, take_back
 from plb.testing.cluster import Cluster, configuration_of
 from plb.testing.invariants import (
     BrokenInvariantError,
@@ -24,7 +24,7 @@ from plb.testing.invariants import (
     check_label,
     check_order,
     check_total,
-    told,
+    text_of_proposal,
 )
 from plb.testing.relabelling import with_nodes_swapped, with_rows_swapped, with_units_halved
 from plb.testing.small import small_clusters
@@ -36,7 +36,8 @@ some_node = st.integers(0, 7)
 class Journey(RuleBasedStateMachine):
     """Random proposals, one after the other; rows and nodes are numbered from 0 and count around.
 
-    What is done with them depends on what is tested: subclasses have `ask`, `carry_out`, `take_back` and `compare`.
+    What is done with them depends on what is tested: subclasses have `ask`, `apply_proposal_of_terms`, `take_back` and
+    `compare`.
     """
 
     subject: ClassVar[Any]
@@ -44,7 +45,7 @@ class Journey(RuleBasedStateMachine):
     configuration: Configuration
     ask: Callable[[Proposal], None]
     """Checks what is said of a proposal."""
-    carry_out: Callable[[Proposal], None]
+    apply_proposal_of_terms: Callable[[Proposal], None]
     """Carries a proposal out, and notes it in `passed`."""
     take_back: Callable[[], None]
     """Takes the last proposal back, and checks that nothing is left of it."""
@@ -67,13 +68,15 @@ class Journey(RuleBasedStateMachine):
     def propose(self, proposal: Proposal) -> None:
         """Ask about a proposal, and carry it out."""
         self._ask_only(proposal)
-        self.carry_out(proposal)
+        self.apply_proposal_of_terms(proposal)
 
     def _ask_only(self, proposal: Proposal) -> None:
         before = self.configuration.solution.node.copy()
         self.ask(proposal)
         if Invariant.ASKING in self.asked and (self.configuration.solution.node != before).any():
-            raise BrokenInvariantError(Invariant.ASKING, f"replicas have moved after a question about {told(proposal)}")
+            raise BrokenInvariantError(
+                Invariant.ASKING, f"replicas have moved after a question about {text_of_proposal(proposal)}"
+            )
 
     @rule(row=some_row, node=some_node)
     def move(self, row: int, node: int) -> None:
@@ -156,9 +159,9 @@ class TermMachine(Journey):
         if Invariant.INCREMENT in self.asked and proposal.target != NOWHERE:  # no search scores what goes nowhere
             check_increment(self.tested, self.configuration, proposal)
 
-    def carry_out(self, proposal: Proposal) -> None:
+    def apply_proposal_of_terms(self, proposal: Proposal) -> None:
         """Compare the total with one from scratch."""
-        back = carry_out((self.tested,), self.configuration, proposal)
+        back = apply_proposal_of_terms((self.tested,), self.configuration, proposal)
         self.passed.append((proposal, back))
         check_total(self.tested, self.configuration, Invariant.INCREMENT)
 
@@ -190,7 +193,7 @@ class ConstraintMachine(Journey):
         if Invariant.AGREEMENT in self.asked:
             check_agreement(self.tested, self.configuration, proposal)
 
-    def carry_out(self, proposal: Proposal) -> None:
+    def apply_proposal_of_terms(self, proposal: Proposal) -> None:
         """Note what is broken before."""
         before = broken_rows(self.tested, self.configuration)
         self.passed.append((self.configuration.apply(proposal), before))

@@ -71,8 +71,8 @@ class _Asked:
         """Ask where a row goes."""
         policy, configuration = self.policy, self.configuration
         if repacks(policy):
-            moves = self._unchanged("make_room", lambda: moves_for(policy, configuration, row))
-            self.story.append(("make_room", row, *moves))
+            moves = self._unchanged("evict", lambda: moves_for(policy, configuration, row))
+            self.story.append(("evict", row, *moves))
         nodes = configuration.nodes_for(row)
         if len(nodes):
             node = self._unchanged("choose", lambda: choose(policy, configuration, row, nodes))

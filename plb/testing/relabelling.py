@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration
 from plb.model.resolution import UNLIMITED
 from plb.state.arrays import Problem
@@ -23,15 +23,26 @@ NODE_AXIS: Mapping[str, int] = {
     ),
     **dict.fromkeys(("counted", "watched", "counted_for", "upgraded", "capacity", "empty_limit", "max_node_moves"), 0),
     **dict.fromkeys(("domain", "parent"), 0),
-    **dict.fromkeys(("receives", "siblings", "suits", "group", "local_counted"), 1),
+    **dict.fromkeys(("receives", "siblings", "feasibility_classes", "group", "local_counted"), 1),
 }
 """Which axis of an array runs over the nodes."""
 NODE_VALUES = ("targets", "held_out", "origin")
 """Arrays whose values are nodes."""
 ROW_AXIS: Mapping[str, int] = dict.fromkeys(
     (
-        *("load", "sibling", "role", "leaving", "service", "suit", "kind", "prefers_siblings", "unspread", "standby"),
-        *("affinity", "parent_row", "first_child", "next_child", "aligned", "loose", "movable", "mendable"),
+        *(
+            "load",
+            "sibling",
+            "role",
+            "leaving",
+            "service",
+            "feasibility_class",
+            "kind",
+            "prefers_siblings",
+            "unspread",
+            "standby",
+        ),
+        *("affinity", "parent_row", "first_child", "next_child", "aligned", "loose", "movable", "repairable"),
         *("move_cost", "unit_cost", "origin", "peak", "peak_ceiling"),
         *("trace", "age", "anchored", "largest_demand"),
     ),
@@ -40,7 +51,7 @@ ROW_AXIS: Mapping[str, int] = dict.fromkeys(
 """Which axis of an array runs over the replicas."""
 ROW_VALUES = ("sibling", "parent_row", "first_child", "next_child")
 """Arrays whose values are replicas."""
-IN_STEPS = (
+IN_QUANTA = (
     "limit",
     "move_limit",
     "threshold",
@@ -68,7 +79,7 @@ def with_nodes_swapped(configuration: Configuration, one: int, other: int) -> Co
     nodes = list(description.nodes)
     if nodes:
         nodes[one], nodes[other] = nodes[other], nodes[one]
-    return Configuration(changed, fresh_solution(changed, node), attrs.evolve(description, nodes=tuple(nodes)))
+    return Configuration(changed, solution_from_scratch(changed, node), attrs.evolve(description, nodes=tuple(nodes)))
 
 
 def with_rows_swapped(configuration: Configuration, one: int, other: int) -> Configuration:
@@ -79,13 +90,13 @@ def with_rows_swapped(configuration: Configuration, one: int, other: int) -> Con
     names = {_other_of(row, one, other): name for row, name in description.partitions.items()}
     table = None if description.replicas is None else _with_table_swapped(description.replicas, one, other)
     described = attrs.evolve(description, partitions=names, replicas=table)
-    return Configuration(changed, fresh_solution(changed, node), described)
+    return Configuration(changed, solution_from_scratch(changed, node), described)
 
 
 def with_units_halved(configuration: Configuration) -> Configuration:
     """Return the configuration in which every load and every capacity is twice the number."""
     problem, description = configuration.problem, configuration.description
-    doubled: Any = {name: _doubled(getattr(problem, name)) for name in IN_STEPS}
+    doubled: Any = {name: _doubled(getattr(problem, name)) for name in IN_QUANTA}
     changed = problem._replace(**doubled, inverse_capacity=problem.inverse_capacity / 2, unit=problem.unit / 2)
     nodes = tuple(attrs.evolve(node, capacities=_twice(node.capacities)) for node in description.nodes)
     services = tuple(
@@ -97,7 +108,7 @@ def with_units_halved(configuration: Configuration) -> Configuration:
         for service in description.services
     )
     table = None if description.replicas is None else _with_table_doubled(description.replicas)
-    solution = fresh_solution(changed, configuration.solution.node.copy())
+    solution = solution_from_scratch(changed, configuration.solution.node.copy())
     described = attrs.evolve(description, nodes=nodes, services=services, replicas=table)
     return Configuration(changed, solution, described)
 

@@ -12,7 +12,7 @@ from plb.testing.cluster import Cluster
 from plb.testing.clusters import METRICS
 from plb.testing.histories import CLASSES
 
-_ROOM = st.sampled_from([None, 20, 10])
+_CAPACITY = st.sampled_from([None, 20, 10])
 _DOMAIN = st.sampled_from([None, "fd:/a", "fd:/b"])
 _TRAITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [
@@ -63,12 +63,15 @@ def small_clusters(draw: st.DrawFn) -> Cluster:
     """Draw two to five nodes, two to four partitions, one to three metrics, and perhaps a history."""
     names = METRICS[: draw(st.integers(1, 3))]
     unit = draw(_UNIT)
-    rooms = draw(st.lists(st.tuples(_ROOM, _DOMAIN, _TRAITS), min_size=2, max_size=5))
+    capacities = draw(st.lists(st.tuples(_CAPACITY, _DOMAIN, _TRAITS), min_size=2, max_size=5))
     nodes = tuple(
         Node(
-            f"n{i}", capacities={} if room is None else dict.fromkeys(names, room * unit), fault_domain=domain, **traits
+            f"n{i}",
+            capacities={} if capacity is None else dict.fromkeys(names, capacity * unit),
+            fault_domain=domain,
+            **traits,
         )
-        for i, (room, domain, traits) in enumerate(rooms)
+        for i, (capacity, domain, traits) in enumerate(capacities)
     )
     groups = draw(_groups(len(names), unit))
     made = [_partition(group, f"p{i}", nodes) for i, group in enumerate(groups)]

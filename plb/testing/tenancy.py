@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from plb.risk.interface import ReplicaOutlook, RiskModel
-from plb.testing.histories import outlooks
+from plb.risk.interface import ReplicaForecast, RiskModel
+from plb.testing.histories import replica_forecasts
 from plb.testing.invariants import BrokenInvariantError, Invariant, same
 
 NOW = 10
@@ -28,7 +28,7 @@ class RiskMachine(RuleBasedStateMachine):
         """Begin with an empty node."""
         levels = st.fixed_dictionaries({name: st.integers(1, 40).map(float) for name in self.metrics})
         self.thresholds: dict[str, float] = data.draw(levels, label="thresholds")
-        self.replicas: list[ReplicaOutlook] = []
+        self.replicas: list[ReplicaForecast] = []
         self.model = deepcopy(self.subject)
         risk = self._risk(self.replicas)
         self._expect(Invariant.EMPTY, risk == 0.0, f"its risk is {risk:.9g}")
@@ -37,7 +37,7 @@ class RiskMachine(RuleBasedStateMachine):
     def join(self, data: Any) -> None:
         """Let a replica come."""
         before = self._risk(self.replicas)
-        self.replicas.append(data.draw(outlooks(self.metrics, now=NOW), label="replica"))
+        self.replicas.append(data.draw(replica_forecasts(self.metrics, now=NOW), label="replica"))
         after = self._risk(self.replicas)
         story = f"the risk goes from {before:.9g} to {after:.9g} as a replica joins"
         self._expect(Invariant.MORE_REPLICAS, after >= before or same(after, before), story)
@@ -71,7 +71,7 @@ class RiskMachine(RuleBasedStateMachine):
         story = f"the risk goes from {before:.9g} to {after:.9g} as {name} has more room"
         self._expect(Invariant.HIGHER_THRESHOLD, after <= before or same(after, before), story)
 
-    def _risk(self, replicas: list[ReplicaOutlook], model: RiskModel | None = None) -> float:
+    def _risk(self, replicas: list[ReplicaForecast], model: RiskModel | None = None) -> float:
         asked = self.model if model is None else model
         risk = float(asked.probability_of_violation(list(replicas), thresholds=dict(self.thresholds), now=float(NOW)))
         self._expect(Invariant.RANGE, 0.0 <= risk <= 1.0, f"it is {risk:.9g}")

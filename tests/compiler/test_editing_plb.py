@@ -119,7 +119,7 @@ def test_an_edited_compiler_compiles_everything_again(few: Copy):
     few.edit("plb/compiler/notice.py", "SECONDS_A_KERNEL = 0.1", "SECONDS_A_KERNEL = 0.2")
     few.edit("plb/compiler/cache.py", "UNUSED_DAYS = 90.0", "UNUSED_DAYS = 91.0")
     assert few.run().compiled == []
-    few.edit("plb/compiler/compilation.py", "passes.add_jump_threading_pass()", "passes.add_jump_threading_pass(7)")
+    few.edit("plb/compiler/modules.py", "passes.add_jump_threading_pass()", "passes.add_jump_threading_pass(7)")
     assert few.run().compiled == few.first.compiled
 
 
@@ -138,6 +138,6 @@ def test_an_edited_term_leaves_most_of_a_plan_compiled(plan: Copy):
     plan.restore()
     plan.edit(IMBALANCE, "mean_square_ratio - 1.0", "mean_square_ratio - 0.5")
     edited = set(plan.run().compiled)
-    assert {"plb.evaluation.proposals.judge", "plb.evaluation.delta.apply_proposal"} <= edited
+    assert {"plb.evaluation.proposals.evaluate", "plb.evaluation.delta.apply_proposal"} <= edited
     assert edited < set(plan.first.compiled)
     assert {"plb.search.placement._walk", "plb.evaluation.proposals.refusal"} <= set(plan.first.compiled) - edited

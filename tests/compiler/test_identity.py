@@ -391,9 +391,9 @@ IDENTITIES = """
 from plb.compiler.identity import identity_of
 from plb.search import chain
 from plb.energy.imbalance import imbalance
-from plb.compiler import kernel, by_pointer, uniform, Coming, CallByAddress, fetch
+from plb.compiler import kernel, by_pointer, uniform, Peek, CallByAddress, fetch
 NAMES = ("a", "b", "c", frozenset({1, 2}))
-ahead, call = Coming(2), CallByAddress(float)
+ahead, call = Peek(2), CallByAddress(float)
 @kernel
 def f(x):
     if x in {"left", "right", "up", "down", "none"} and NAMES[0]:

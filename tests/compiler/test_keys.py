@@ -12,9 +12,9 @@ import numba
 import numpy as np
 import pytest
 
-from plb.compiler import compilation, kernel
-from plb.compiler.compilation import MAKES_CODE, key_of
+from plb.compiler import compilation, kernel, keys, modules
 from plb.compiler.identity import code_of_modules
+from plb.compiler.keys import MAKES_CODE, key_of
 from tests.compiler.processes import ROOT
 
 
@@ -68,18 +68,18 @@ class OtherTarget:
         (numba.config, "BOUNDSCHECK", 1),
         (numba.config, "OPT", 0),
         (numba.config, "DEBUGINFO_DEFAULT", 1),
-        (compilation, "cpu_target", OtherTarget),
-        (compilation, "LEVEL", 1),
+        (keys, "cpu_target", OtherTarget),
+        (modules, "LEVEL", 1),
         (compilation, "OPTIONS", compilation.OPTIONS | {"error_model": "python"}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_surrounds_a_kernel_counts(monkeypatch, place, name, value):
     """Versions, processor, checks of bounds, and how the compiler is set."""
-    before = compilation._surroundings.__wrapped__()
-    assert compilation._surroundings.__wrapped__() == before
+    before = keys._surroundings.__wrapped__()
+    assert keys._surroundings.__wrapped__() == before
     monkeypatch.setattr(place, name, value)
-    assert compilation._surroundings.__wrapped__() != before
+    assert keys._surroundings.__wrapped__() != before
 
 
 def test_names_of_the_modules_that_make_code():

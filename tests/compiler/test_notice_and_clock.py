@@ -73,9 +73,9 @@ def test_the_first_compilation_of_a_process_is_a_warning_and_later_ones_are_info
     """It names the kernel, about how long it takes, and how to compile ahead."""
     notice = CompilationNotice()
     with caplog.at_level(logging.INFO, "plb"):
-        notice.tell("plb.search.chain.anneal", 102)
-        notice.tell("plb.planning.pending_work.mark", 1)
-        notice.tell("plb.planning.pending_work.sum", 30)
+        notice.announce("plb.search.chain.anneal", 102)
+        notice.announce("plb.planning.pending_work.mark", 1)
+        notice.announce("plb.planning.pending_work.sum", 30)
     first, *later = caplog.records
     assert {record.name for record in caplog.records} == {"plb"}
     assert first.levelno == logging.WARNING
@@ -125,8 +125,8 @@ blocks = st.recursive(
 
 
 @examples(100)
-@given(told=st.lists(blocks, max_size=5))
-def test_seconds_within_a_block_count_once_however_deep_it_is(told):
+@given(nested_blocks=st.lists(blocks, max_size=5))
+def test_seconds_within_a_block_count_once_however_deep_it_is(nested_blocks):
     """Also where a block ends with an error: the oracle adds up the seconds that pass in any block."""
     wall, clock = Wall(), CompilationClock()
     expected = 0.0
@@ -149,7 +149,7 @@ def test_seconds_within_a_block_count_once_however_deep_it_is(told):
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(time, "perf_counter", wall)
-        for one in told:
+        for one in nested_blocks:
             live(one, False)
     assert clock.seconds == expected
 

@@ -16,7 +16,7 @@ from plb.errors import UnsupportedNumbaError
 from tests.sources import ROOT, trees
 
 COMPILER = ROOT / "plb" / "compiler"
-OWN = {"_fields", "_field_defaults", "_is_told", "_numba_type_"}
+OWN = {"_fields", "_field_defaults", "_is_announced", "_numba_type_"}
 """Names with an underscore in front that are no private members of Numba: of named tuples, of ours, of its protocol."""
 LISTED = {member for members in MEMBERS.values() for member in members}
 
@@ -191,13 +191,13 @@ def test_kernels_are_refused_where_numba_lacks_something(processes, tmp_path, ho
     """The first call says so, for modules and for members."""
     module = ".".join(part for part in holder.split(".") if part.islower())
     (tmp_path / "story.py").write_text(WITHOUT.format(module, holder, missing))
-    told = processes.run("story:run", cache=tmp_path / "cache", path=[tmp_path])
-    assert told.result.startswith(f"Numba {version('numba')} is not supported (it has no {holder}.{missing}); install ")
-    assert told.compiled == []
+    ran = processes.run("story:run", cache=tmp_path / "cache", path=[tmp_path])
+    assert ran.result.startswith(f"Numba {version('numba')} is not supported (it has no {holder}.{missing}); install ")
+    assert ran.compiled == []
 
 
 def test_supported_versions_of_numba_are_bounded():
     """Private names may change with any release; the package asks for the versions that it accepts."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (wanted,) = [line for line in project["dependencies"] if line.startswith("numba")]
-    assert wanted == SUPPORTED
+    (requested,) = [line for line in project["dependencies"] if line.startswith("numba")]
+    assert requested == SUPPORTED

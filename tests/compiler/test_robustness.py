@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from plb.compiler.cache import FORMAT, UNUSED_DAYS, KernelCache
+from plb.compiler.numba_api import cpu_target
+from plb.compiler.registries import renew_readers
 from tests.compiler.processes import FailedError, Ran, write
 from tests.compiler.test_cache import aged
 
@@ -53,12 +55,12 @@ def run_slowly(signals, seconds):
     from plb.compiler import compilation
 
     class Slow:
-        def tell(self, *arguments):
-            told.tell(*arguments)
+        def announce(self, *arguments):
+            shown.announce(*arguments)
             pathlib.Path(signals, "compiling").touch()
             time.sleep(seconds)
 
-    told, compilation.NOTICE = compilation.NOTICE, Slow()
+    shown, compilation.NOTICE = compilation.NOTICE, Slow()
     return g(1)
 
 def run_and_stop_before_renaming(signals):
@@ -76,14 +78,14 @@ def run_interrupted():
         raise KeyboardInterrupt
     signal.signal(signal.SIGALRM, interrupt)
     alone(1)  # loads Numba, which cannot be interrupted
-    seconds, interrupts, result = 0.003, 0, None
+    seconds, interrupts, result = 0.005, 0, None
     while result is None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
             result = run()
         except KeyboardInterrupt:
             interrupts += 1
-            seconds *= 1.2
+            seconds *= 1.3
         signal.setitimer(signal.ITIMER_REAL, 0)
     return result, interrupts
 
@@ -276,6 +278,17 @@ def test_an_interrupt_ends_a_compilation_and_the_next_call_begins_anew(tried, tm
     assert result == [4, 3]
     assert interrupts > 3
     assert tried.run(cache=tmp_path / "cache") == Ran([4, 3], [], [])
+
+
+def test_a_reader_of_a_registry_that_an_interrupt_ended_is_renewed():
+    """It goes on where the registry ends, since what was registered before is known."""
+    loader = next(iter(cpu_target.typing_context._registries.values()))
+    with pytest.raises(KeyboardInterrupt):
+        loader._registrations["functions"].throw(KeyboardInterrupt)
+    with pytest.raises(StopIteration):
+        next(loader._registrations["functions"])
+    renew_readers()
+    assert list(next(loader._registrations["functions"])) == []
 
 
 def test_a_process_that_is_killed_while_it_compiles_hinders_nobody(tried, tmp_path):

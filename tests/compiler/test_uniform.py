@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from cluster.bench.clusters import bench_cluster
 from plb.array_types import Float
-from plb.compiler import Coming, Stream, kernel, pcg64, uniform
+from plb.compiler import Peek, Stream, kernel, pcg64, uniform
 from plb.model.rules import ALL_RULES
-from plb.search.move_generation import ROWS_IN_CACHE, Choice, draw_proposal
+from plb.search.move_generation import ROWS_IN_CACHE, Choice, generate_proposal
 from plb.testing import configuration_of
 from tests.engine.strategies import examples
 
-_next, _third = Coming(0), Coming(2)
+_next, _third = Peek(0), Peek(2)
 seeds = st.integers(0, 2**64 - 1)
 
 
@@ -29,10 +29,10 @@ def draw_all(rng: Stream, drawn: Float) -> None:
 
 
 @kernel
-def tell(rng: Stream, told: Float) -> None:
+def peek_and_advance(rng: Stream, values: Float) -> None:
     """Write down the next number and the third."""
-    told[0] = _next(rng)
-    told[1] = _third(rng)
+    values[0] = _next(rng)
+    values[1] = _third(rng)
 
 
 @examples(50)
@@ -60,17 +60,17 @@ def test_where_the_state_lies_elsewhere_the_stream_is_the_same():
     assert [draw(stream.handle) for _ in range(10)] == alone.random(10).tolist()
 
 
-@pytest.mark.parametrize("told_by", [tell, tell.py_func], ids=["compiled", "plain"])
+@pytest.mark.parametrize("peek", [peek_and_advance, peek_and_advance.py_func], ids=["compiled", "plain"])
 @examples(30)
 @given(seed=seeds)
-def test_coming_numbers_are_told_and_not_drawn(told_by, seed):
+def test_peeked_numbers_are_the_next_ones_and_stay(peek, seed):
     """Whoever looks ahead changes nothing."""
     stream = Stream(seed)
     state = copy.deepcopy(stream.bit_generator.state)
-    told = np.empty(2)
-    told_by(stream, told)
+    values = np.empty(2)
+    peek(stream, values)
     assert stream.bit_generator.state == state
-    assert told.tolist() == stream.random(3)[[0, 2]].tolist()
+    assert values.tolist() == stream.random(3)[[0, 2]].tolist()
 
 
 def test_numpy_keeps_its_state_where_kernels_read_it():
@@ -98,5 +98,5 @@ def test_rows_fetched_ahead_change_no_proposal():
     choice = Choice(movable[:0], movable, len(movable), ALL_RULES, 0.2, 0.2)
     compiled, plain = (Stream(3) for _ in range(2))
     for _ in range(200):
-        drawn = draw_proposal(problem, solution, choice, compiled)
-        assert drawn == draw_proposal.py_func(problem, solution, choice, plain)
+        drawn = generate_proposal(problem, solution, choice, compiled)
+        assert drawn == generate_proposal.py_func(problem, solution, choice, plain)

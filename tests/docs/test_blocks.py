@@ -48,8 +48,8 @@ def test_code_prints_what_stands_below_it(page: str, tmp_path: Path) -> None:
     blocks = printed_by(page)
     code = [f"{block.markers.get('setup', '')}\n{block.content}" for block, _ in blocks]
     output = Workspace(tmp_path).run_python(f"\nprint({SEPARATOR!r})\n".join(code)).split(f"{SEPARATOR}\n")
-    for (block, shown), told in zip(blocks, output, strict=True):
-        assert one_line(told) == one_line(shown), block.place
+    for (block, shown), printed in zip(blocks, output, strict=True):
+        assert one_line(printed) == one_line(shown), block.place
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.files], ids=place)

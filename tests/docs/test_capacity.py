@@ -9,7 +9,7 @@ from cluster.capacity.answers import answer, figures
 from cluster.results.directory_comparison import compare_results
 from cluster.results.policy_comparison import FIGURES
 from tests.cluster.capacity.made_up import point, question_of
-from tests.cluster.test_compare_command import summary_of, written
+from tests.cluster.cli.test_compare import summary_of, written
 from tests.docs.pages import ROOT
 
 GUIDES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("capacity", "comparing")}

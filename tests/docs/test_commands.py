@@ -48,15 +48,15 @@ def run_blocks(blocks: list[Block], workspace: Workspace) -> None:
     """
     page = blocks_of(blocks[0].page)
     workspace.save(page)
-    told = ""
+    whole_output = ""
     for block in page:
         if block in blocks:
             for command, shown in commands_in(block):
                 printed = workspace.run(command, fails="fails" in block.markers)
                 assert masked(shown, block) in masked(printed, block), f"{block.place}: {command}"
-                told += printed
+                whole_output += printed
         elif block.language in TEXT and not block.markers and source_of(block) in blocks:
-            assert masked(block.content, block) in masked(told, block), block.place
+            assert masked(block.content, block) in masked(whole_output, block), block.place
     for block in page:
         path = workspace.folder / block.markers.get("file", "none")
         if path.is_file() and not (ROOT / block.markers["file"]).exists():

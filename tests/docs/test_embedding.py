@@ -48,11 +48,13 @@ def call_of(method: object) -> str:
     return str(inspect.Signature(bare))
 
 
-def errors_in(docstring: str) -> set[str]:
-    """Return the errors that a docstring names, also those of the method that it refers to."""
-    referred = re.search(r"errors are as in `(\w+)`", docstring)
-    beside = errors_in(inspect.getdoc(METHODS[referred[1]]) or "") if referred else set()
-    return set(ERROR.findall(docstring)) | beside
+def docstring_of(name: str) -> str:
+    """Return the docstring of a method, with what that of the class says of `now` and `budget` if it takes one."""
+    docstring = inspect.getdoc(METHODS[name]) or ""
+    if {"now", "budget"} & set(inspect.signature(METHODS[name]).parameters):
+        of_class = inspect.getdoc(PlacementAndLoadBalancing) or ""
+        docstring += next(part for part in of_class.split("\n\n") if part.startswith("In all methods"))
+    return docstring
 
 
 def test_guide_begins_with_the_first_example():
@@ -70,21 +72,21 @@ def test_table_of_the_guide_has_every_public_call_and_none_that_is_gone():
 @pytest.mark.parametrize("name", METHODS)
 def test_table_of_the_guide_says_what_the_code_says(name):
     """The arguments are those of the method, and the errors those of its docstring."""
-    assert TABLE[name] == (call_of(METHODS[name]), errors_in(inspect.getdoc(METHODS[name]) or ""))
+    assert TABLE[name] == (call_of(METHODS[name]), set(ERROR.findall(docstring_of(name))))
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if takes_numbers(METHODS[name])])
 def test_methods_that_take_numbers_say_units_and_errors(name):
     """In the docstring, or in that of the description that is handed over."""
-    docstring = inspect.getdoc(METHODS[name]) or ""
+    docstring = docstring_of(name)
     described = [
         kind
         for kind in (plb.Node, plb.Service, plb.Partition)
         if kind.__name__ in str(inspect.signature(METHODS[name]))
     ]
-    told = " ".join([docstring, *(inspect.getdoc(kind) or "" for kind in described)])
-    assert any(unit in told for unit in UNITS)
-    assert errors_in(docstring)
+    text = " ".join([docstring, *(inspect.getdoc(kind) or "" for kind in described)])
+    assert any(unit in text for unit in UNITS)
+    assert ERROR.findall(docstring)
 
 
 @pytest.mark.parametrize("name", plb.__all__)

@@ -8,8 +8,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from cluster.learning.baselines import BASELINES, Fit
-from cluster.learning.config import JOB_KINDS, TRAINING_FIELDS, Evaluation, read_config
+from cluster.learning.baselines import BASELINES, FitRule
+from cluster.learning.config import JOB_KINDS, TRAINING_FIELDS, EvaluationSection, read_config
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.rewards import Penalties
 from cluster.scenario.scenario_file import read_scenario
@@ -37,18 +37,18 @@ def test_keys_of_the_guide_are_those_of_learning_files():
     assert set(shown["`[machines]`"]) == {field.name for field in attrs.fields(Dimensions)}
     assert shown["`[penalties]`"] == [field.name for field in attrs.fields(Penalties)]
     assert shown["`[training]`"] == list(TRAINING_FIELDS)
-    assert shown["`[evaluation]`"] == [field.name for field in attrs.fields(Evaluation)]
+    assert shown["`[evaluation]`"] == [field.name for field in attrs.fields(EvaluationSection)]
     assert [cells[0].strip('`"') for cells in rows("`kind`")] == list(JOB_KINDS)
 
 
 def test_heuristics_of_the_guide_are_the_baselines():
     """Behind a hyphen, what they look at."""
     names = [name for cells in rows("name") for name in re.findall(r"`([\w-]+)`", cells[0])]
-    fits = {f"-{fit.value}" for fit in Fit}
+    fits = {f"-{fit.value}" for fit in FitRule}
     assert {name.removesuffix(next((fit for fit in fits if name.endswith(fit)), "")) for name in BASELINES} == set(
         names
     )
-    assert {f"tetris-{fit.value}" for fit in Fit} <= set(BASELINES)
+    assert {f"tetris-{fit.value}" for fit in FitRule} <= set(BASELINES)
 
 
 def test_options_of_the_guide_are_those_of_the_policy():

@@ -18,7 +18,7 @@ from plb.extensions.configuration import Configuration
 from plb.policies import BUILT_IN
 from plb.policies.prv import PrvWorstFit
 from plb.provisioning.names import parse_algorithm
-from plb.registry import own_policy
+from plb.registry import extension_policy
 from plb.risk.estimators import Gaussian, MonteCarlo
 from plb.risk.peaks import Maximum, PeakOracle
 from plb.risk.peaks.specs import KINDS
@@ -56,7 +56,16 @@ def test_names_of_gaussian_packing_exist() -> None:
     """Tests, classes and functions."""
     named = set(re.findall(r"`([A-Z]\w+)(?:\(|\.|`)", GAUSSIAN)) | {"pack", "observe"}
     kept = named - {"FitBin"}
-    assert {"GPA", "Cantelli", "MeanTimes", "Percentile", "TaskStatistics", "Total", "FitTest", "Packing"} <= kept
+    assert {
+        "GPA",
+        "Cantelli",
+        "MeanTimes",
+        "Percentile",
+        "TaskStatistics",
+        "Total",
+        "FitTest",
+        "GaussianPacking",
+    } <= kept
     assert [name for name in kept if not hasattr(plb.risk.gaussian, name)] == []
 
 
@@ -80,12 +89,12 @@ def test_policies_have_their_options() -> None:
     assert shown == known
     excerpt = [block.content for block in blocks_of("docs/policies.md") if block.language == "toml"][1]
     config = scenario_from(tomllib.loads(excerpt)).config("careful", (Metric("cpu"),))
-    assert own_policy(config.policy, config.policy_options) == PrvWorstFit(theta=0.001, held_out=5)
+    assert extension_policy(config.policy, config.policy_options) == PrvWorstFit(theta=0.001, held_out=5)
 
 
 def test_policy_of_the_example_is_that_of_the_guide() -> None:
     """The scenario that the guide quotes runs it."""
-    scenario = read_scenario(ROOT / "examples" / "own_policy.toml")
+    scenario = read_scenario(ROOT / "examples" / "extension_policy.toml")
     assert scenario.policies["apart"]["policy"] == "apart_by_class"
 
 
@@ -96,7 +105,7 @@ def test_names_that_policies_read_exist() -> None:
     names = [name for row in rows for name in re.findall(r"`(\w+)(?:\(row\))?`", row.split(" | ")[0])]
     assert len(names) > 8
     assert [name for name in names if not hasattr(Configuration, name)] == []
-    for verb in ("begin", "leaving", "make_room"):
+    for verb in ("begin", "leaving", "evict"):
         assert f"- `{verb}(configuration, " in POLICIES
 
 

@@ -28,5 +28,5 @@ def snapshot(engine: PlacementAndLoadBalancing) -> dict[str, Any]:
             return {key: frozen(item) for key, item in vars(value).items() if key != "_sampler"}
         return getattr(value, "__qualname__", value) if callable(value) else copy.copy(value)
 
-    own = ("outlook", "searches", "scheduler", "batch", "now")
-    return {"state": frozen(engine._state)} | {name: frozen(getattr(engine._planner, name)) for name in own}
+    of_planner = ("demand_forecast", "searches", "scheduler", "batch", "now")
+    return {"state": frozen(engine._state)} | {name: frozen(getattr(engine._planner, name)) for name in of_planner}

@@ -130,7 +130,7 @@ def assert_sums_are_right(configuration: Configuration) -> None:
 
 
 def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, Any], replicas: int) -> dict[str, float]:
-    """Return the energy and its terms, from the formulas of design section 14 over sums from scratch."""
+    """Return the energy and its terms, from the formulas of docs/energy.md over sums from scratch."""
     sums = sums_from_scratch(problem, node)
     load = np.asarray(sums["node_load"], np.float64)
     weights = [metric.weight for metric in config.metrics]
@@ -138,7 +138,7 @@ def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, An
     spreads = [column.std() / column.mean() if column.size and column.sum() else 0.0 for column in columns]
     imbalance = sum(w * d for w, d in zip(weights, spreads, strict=True)) / sum(weights) if sum(weights) else 0.0
     share = np.asarray(sums["node_load"], np.float64) * problem.inverse_capacity
-    fragmentation = float(sum(share[held].mean() for held in problem.held_out))
+    fragmentation = float(sum(share[immovable].mean() for immovable in problem.held_out))
     repetitions = problem.peak.shape[2]
     failovers = sum(sums["violating"]) / repetitions if repetitions else 0.0
     overload = sum(sums["overload"]) / (2**20 * repetitions) if repetitions else 0.0

@@ -61,7 +61,7 @@ class ByHand:
         checks = {
             Rule.NODE: not problem.receives[problem.kind[row], target],
             Rule.EXCLUSION: self._excluded(row, target),
-            Rule.PLACEMENT: not problem.suits[problem.suit[row], target],
+            Rule.PLACEMENT: not problem.feasibility_classes[problem.feasibility_class[row], target],
             Rule.PREFERRED_LOCATION: wants_siblings and self._standby_on(row, target) is None,
             Rule.THROTTLING: self._throttled(row, target),
         }
@@ -135,17 +135,17 @@ class ByHand:
         """Tell whether a domain with replicas would come above its share, or have it before the others have."""
         usable = self._usable_domains(level, row)
         domain, parent = self.problem.domain[:, level], self.problem.parent[:, level]
-        held = Counter(int(domain[at]) for at in others if at in usable and parent[at] == parent[target])
-        inside = held[int(domain[target])]
+        immovable = Counter(int(domain[at]) for at in others if at in usable and parent[at] == parent[target])
+        inside = immovable[int(domain[target])]
         if inside == 0:
             return False
-        share = (held.total() + 1) / usable[target]
-        another_below = len(held) < usable[target] or min(held.values()) < math.floor(share)
+        share = (immovable.total() + 1) / usable[target]
+        another_below = len(immovable) < usable[target] or min(immovable.values()) < math.floor(share)
         return inside >= math.ceil(share) or (inside >= math.floor(share) > 0 and another_below)
 
     def _usable_domains(self, level: int, row: int) -> dict[int, int]:
         """Return for each node in a usable domain how many usable domains there are under the same parent."""
-        counts = self.problem.siblings[self.problem.suit[row], :, level]
+        counts = self.problem.siblings[self.problem.feasibility_class[row], :, level]
         return {node: int(count) for node, count in enumerate(counts) if count > 0}
 
     def _spread(self, rows: Iterable[int]) -> list[int]:
@@ -163,11 +163,11 @@ class ByHand:
         places = self._spread([row, *ring(problem, row)])
         if most != EVEN:
             return sum(domain[place] == domain[at] for place in places) > most
-        held = Counter(int(domain[place]) for place in places if place in usable and parent[place] == parent[at])
-        inside, share = held[int(domain[at])], held.total() / usable[at]
+        immovable = Counter(int(domain[place]) for place in places if place in usable and parent[place] == parent[at])
+        inside, share = immovable[int(domain[at])], immovable.total() / usable[at]
         if inside > math.ceil(share):
             return True
-        another_below = len(held) < usable[at] or min(held.values()) < math.floor(share)
+        another_below = len(immovable) < usable[at] or min(immovable.values()) < math.floor(share)
         return inside > math.floor(share) > 0 and another_below
 
     # affinity
@@ -206,10 +206,10 @@ class ByHand:
     def pair_would_break(self, row: int) -> bool:
         """Tell whether a replica of the parent, or of a child that has to stay with it, stands beside a row."""
         problem, at = self.problem, self.places[row]
-        own = set(self._partition(row))
+        siblings = set(self._partition(row))
         parents = [int(problem.parent_row[row])] if problem.parent_row[row] != NOWHERE else []
         rows = range(len(self.places))
-        children = [one for one in rows if problem.parent_row[one] in own and not problem.loose[one]]
+        children = [one for one in rows if problem.parent_row[one] in siblings and not problem.loose[one]]
         near = {one for parent in parents for one in self._partition(parent)} | set(children)
         return any(self.places[one] == at and not problem.unspread[one] for one in near)
 
@@ -219,10 +219,10 @@ class ByHand:
         problem = self.problem
         growth = problem.load[row] - (problem.load[outgoing] if outgoing != NOWHERE else 0)
         standing = np.array(sums_from_scratch(problem, np.array(self.places))["node_load"])[target]
-        held = standing + problem.leaving_load[target]
+        immovable = standing + problem.leaving_load[target]
 
         def too_full(more: np.ndarray, limit: np.ndarray) -> bool:
-            return bool(((more > 0) & (held + more > limit)).any())
+            return bool(((more > 0) & (immovable + more > limit)).any())
 
         if too_full(growth, problem.limit[target]):
             return True
@@ -260,11 +260,14 @@ class ByHand:
 
     def _of_swap(self, row: int, partner: int) -> int:
         problem, here, there = self.problem, self.places[row], self.places[partner]
-        suits = problem.suits[problem.suit[row], there] and problem.suits[problem.suit[partner], here]
+        feasibility_classes = (
+            problem.feasibility_classes[problem.feasibility_class[row], there]
+            and problem.feasibility_classes[problem.feasibility_class[partner], here]
+        )
         checks = {
             Rule.NODE: not problem.receives[0, [here, there]].all(),
             Rule.EXCLUSION: self._swap_needs_order(row, partner),
-            Rule.PLACEMENT: not suits,
+            Rule.PLACEMENT: not feasibility_classes,
             Rule.AFFINITY: self._leaves_parent(row, there) or self._leaves_parent(partner, here),
         }
         for rule, breaks in checks.items():

@@ -33,7 +33,7 @@ def ruled_clusters(draw: st.DrawFn) -> Cluster:
     """Draw a cluster of three services, the second and third perhaps children of the first, that is rather full."""
     random = Random(draw(st.integers(0, 2**32 - 1)))
     metrics = tuple(
-        Metric(name, step=1.0, node_buffer_percentage=random.choice([0.0, 0.0, 0.2]))
+        Metric(name, quantum=1.0, node_buffer_percentage=random.choice([0.0, 0.0, 0.2]))
         for name in METRICS[: random.randint(1, 2)]
     )
     domains = FAULT_DOMAINS[: random.choice(FIRST_OF_THEM)]

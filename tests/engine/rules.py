@@ -1,4 +1,4 @@
-"""The rules of semantics.md section 4 in plain Python: how badly each is broken, from what the user said.
+"""The rules of docs/service-fabric.md in plain Python: how badly each is broken, from what the user said.
 
 A rule that holds gives nothing; a broken one gives a number above 0 under a key that names it and where. A plan may
 leave no number of a hard rule larger than it was.
@@ -76,7 +76,7 @@ def lets_go(node: Node) -> bool:
     return node.up and goes and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
 
 
-def suits(service: Service, node: Node, *, primary: bool) -> bool:
+def feasibility_classes(service: Service, node: Node, *, primary: bool) -> bool:
     """Tell whether a service may stand on a node, going by block list and placement constraint."""
     holds = TESTS[service.placement_constraint]
     meets = holds(node.properties["zone"], node.properties["ssd"] == "true", primary)
@@ -133,7 +133,9 @@ def _misfits(said: Said, standing: Sequence[Seat]) -> Breaches:
     found: Counter[tuple[Hashable, ...]] = Counter()
     for seat in standing:
         service = said.service_of(seat.partition)
-        if seat.counts and not suits(service, said.nodes[str(seat.node)], primary=seat.role == Role.PRIMARY):
+        if seat.counts and not feasibility_classes(
+            service, said.nodes[str(seat.node)], primary=seat.role == Role.PRIMARY
+        ):
             found["placement", seat.partition] += 1
     return {key: Fraction(count) for key, count in found.items()}
 
@@ -166,13 +168,13 @@ def _crowds(said: Said, standing: Sequence[Seat], kind: str) -> Breaches:
             most = (0, 1)
         for depth, level in enumerate(levels):
             usable = _usable_domains(said, service, level)
-            held = Counter(level[node] for node in places if level[node] in usable)
+            immovable = Counter(level[node] for node in places if level[node] in usable)
             if most is not None:
                 if depth == most[0]:
-                    found[kind, name] = Fraction(sum(max(0, count - most[1]) for count in held.values()))
+                    found[kind, name] = Fraction(sum(max(0, count - most[1]) for count in immovable.values()))
                 continue
             for parent in {above for above, _ in usable}:
-                counts = [held[group] for group in usable if group[0] == parent]
+                counts = [immovable[group] for group in usable if group[0] == parent]
                 mean = Fraction(sum(counts), len(counts))
                 uneven = sum(max(0, c - math.ceil(mean)) + max(0, math.floor(mean) - c) for c in counts)
                 found[kind, name, depth, parent] = Fraction(uneven)
@@ -186,7 +188,7 @@ def _usable_domains(
     return {
         level[node.name]
         for node in said.nodes.values()
-        if receives(node, new=True, everywhere=False) and suits(service, node, primary=False)
+        if receives(node, new=True, everywhere=False) and feasibility_classes(service, node, primary=False)
     }
 
 
@@ -198,7 +200,7 @@ def _quorum(said: Said, service: Service, kind: str) -> tuple[int, int] | None:
         levels = _levels(said, other) if getattr(config, f"{other}_constraint_priority") >= 0 else []
         counts.append(len(_usable_domains(said, service, levels[-1])) if levels else 0)
     active = [n for n in said.nodes.values() if receives(n, new=False, everywhere=False)]
-    nodes = sum(suits(service, node, primary=False) for node in active)
+    nodes = sum(feasibility_classes(service, node, primary=False) for node in active)
     even = all(count and target and target % count == 0 for count in counts)
     auto = config.quorum_based_logic_auto_switch and even and nodes <= math.prod(counts)
     if not (auto or getattr(config, f"quorum_based_replica_distribution_per_{kind}s")):

@@ -9,9 +9,9 @@ from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, R
 from plb.testing import Cluster
 
 if TYPE_CHECKING:
-    from plb.planning.phases import Run
+    from plb.planning.phases import PhaseRun
 
-CPU = Metric("cpu", step=1.0, violation_threshold=1.0)
+CPU = Metric("cpu", quantum=1.0, violation_threshold=1.0)
 
 
 def engine_with(
@@ -128,7 +128,7 @@ def add_instance(engine: PlacementAndLoadBalancing, load: float, *, name: str = 
     engine.update_partition(Partition(name, service=f"{name}-service"))
 
 
-def search_of(engine: PlacementAndLoadBalancing) -> Run:
+def search_of(engine: PlacementAndLoadBalancing) -> PhaseRun:
     """Return the search of a whole engine at its start."""
     from plb.search.budget import Budget
 

@@ -120,10 +120,10 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "partition db/0 on node n0: load[cpu] = 1000",
     ),
     (
-        "a load of more than 2^31 steps",
+        "a load of more than 2^31 quanta",
         lambda e: e.report_load("db/0", "n0", {"memory": 1, "cpu": 2.0**40}),
         InvalidValueError,
-        "load[cpu] = 1099511627776.0 is not allowed; expected at most 65536 at a step of 3.05176e-05",
+        "load[cpu] = 1099511627776.0 is not allowed; expected at most 65536 at a quantum of 3.05176e-05",
     ),
     (
         "a node of unknown metric",
@@ -400,7 +400,10 @@ def test_default_loads_that_do_not_fit_together_are_refused_and_change_nothing()
 
 @pytest.mark.parametrize(
     ("metric", "cure"),
-    [(Metric("disk"), "give disk in a larger unit"), (Metric("disk", step=0.5), r"give Metric\('disk', step=...\)")],
+    [
+        (Metric("disk"), "give disk in a larger unit"),
+        (Metric("disk", quantum=0.5), r"give Metric\('disk', quantum=...\)"),
+    ],
 )
 def test_value_of_too_many_steps_is_refused_with_a_cure(metric, cure):
     """A step may be at most 1: beyond that only another unit helps."""

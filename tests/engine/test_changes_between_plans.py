@@ -156,8 +156,8 @@ def test_switches_of_the_phases_hold_for_every_refresh():
 def test_the_step_of_a_metric_cannot_change():
     """Loads are counted in it; the settings stay as they were."""
     engine = engine_of(1)
-    with pytest.raises(ConflictError, match="step of metric cpu is None; it cannot change"):
-        engine.configure(PlbConfig(metrics=[Metric("cpu", step=0.5)], w_failovers=0.0))
+    with pytest.raises(ConflictError, match="quantum of metric cpu is None; it cannot change"):
+        engine.configure(PlbConfig(metrics=[Metric("cpu", quantum=0.5)], w_failovers=0.0))
     assert engine.config.w_failovers > 0
 
 

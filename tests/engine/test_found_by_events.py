@@ -27,7 +27,7 @@ from plb.testing import configuration_of
 
 def cluster(nodes: int = 3, metrics: tuple[str, ...] = ("cpu",), **settings: object) -> PlacementAndLoadBalancing:
     """Return an engine of some nodes of capacity 20 that fills them to the brim."""
-    made = PlbConfig(metrics=[Metric(name, step=1.0) for name in metrics], capacity_limit="capacity", **settings)
+    made = PlbConfig(metrics=[Metric(name, quantum=1.0) for name in metrics], capacity_limit="capacity", **settings)
     engine = PlacementAndLoadBalancing(made, seed=1)
     for index in range(nodes):
         engine.update_node(Node(f"n{index}", capacities=dict.fromkeys(metrics, 20)))
@@ -100,13 +100,13 @@ def test_metric_that_a_service_does_not_have_weighs_nothing():
 
 def test_removed_service_weighs_nothing():
     """The energy is that of an engine that never heard of it."""
-    told, plain = (cluster(metrics=("cpu", "memory")) for _ in range(2))
-    told.update_service(Service("gone", stateful=False, metrics={"cpu": 9.0, "memory": 1.0}))
-    for engine in (told, plain):
+    informed, plain = (cluster(metrics=("cpu", "memory")) for _ in range(2))
+    informed.update_service(Service("gone", stateful=False, metrics={"cpu": 9.0, "memory": 1.0}))
+    for engine in (informed, plain):
         engine.update_service(Service("web", stateful=False, metrics={"cpu": 1.0, "memory": 4.0}))
         instances(engine, "web", {"w": ("n0", {"cpu": 5, "memory": 1}), "v": ("n1", {"memory": 3})})
-    told.remove_service("gone")
-    assert told.balance().energy_before == plain.balance().energy_before
+    informed.remove_service("gone")
+    assert informed.balance().energy_before == plain.balance().energy_before
 
 
 def test_departing_end_that_is_dropped_leaves_the_sums_right():
@@ -143,10 +143,10 @@ def test_asking_does_not_change_what_is_told_of_a_service_on_every_node():
     engine = cluster()
     engine.update_service(Service("agent", stateful=False, on_every_node=True))
     instances(engine, "agent", {"a": ("n0", {"cpu": 1})})
-    told = engine.replicas("a")
+    before = engine.replicas("a")
     plan = engine.place()
     assert {move.target for move in plan.moves} == {"n1", "n2"}
-    assert engine.replicas("a") == told
+    assert engine.replicas("a") == before
     engine.apply(plan)
     assert sorted(r.node for r in engine.replicas("a")) == ["n0", "n1", "n2"]
 

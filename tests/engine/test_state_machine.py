@@ -74,6 +74,17 @@ class EngineMachine(RuleBasedStateMachine):
         """Return the metrics of the world."""
         return self.world.config.metrics
 
+    def _reported(self, name: str) -> list[Replica]:
+        """Return the replicas of a partition as a host reports them.
+
+        A primary that another one replaced while it stood by comes back as a secondary.
+        """
+        placed = [r for r in self.world.one.replicas(name) if r.node is not None]
+        primaries = [r.node for r in placed if r.role == Role.PRIMARY and not r.leaving]
+        return [
+            Replica(Role.SECONDARY if r.node in primaries[:-1] else r.role, r.node, leaving=r.leaving) for r in placed
+        ]
+
     # events
 
     @rule(data=st.data(), name=some_node, late=st.booleans())
@@ -132,9 +143,7 @@ class EngineMachine(RuleBasedStateMachine):
         """Let one replica come into another state, or be lost."""
         if name not in self.world.partitions:
             return
-        replicas = [
-            Replica(r.role, r.node, leaving=r.leaving) for r in self.world.one.replicas(name) if r.node is not None
-        ]
+        replicas = self._reported(name)
         if place < len(replicas):
             known = replicas[place]
             replicas[place : place + 1] = (
@@ -146,7 +155,7 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(domains=st.sets(st.sampled_from(["u0", "u1", "u2"])))
     def domains_are_upgraded(self, domains: set[str]) -> None:
         """Say which upgrade domains are done."""
-        self.world.tell(lambda engine: engine.update_upgraded_domains(domains))
+        self.world.call(lambda engine: engine.update_upgraded_domains(domains))
 
     @rule(name=some_partition, place=st.integers(0, 2), lost=st.booleans(), budget=budgets, then=what_follows)
     def role_is_to_change(self, name: str, place: int, lost: bool, budget: int | None, then: str) -> None:
@@ -156,9 +165,7 @@ class EngineMachine(RuleBasedStateMachine):
         """
         if name not in self.world.partitions or not self.world.said.service_of(name).stateful:
             return
-        replicas = [
-            Replica(r.role, r.node, leaving=r.leaving) for r in self.world.one.replicas(name) if r.node is not None
-        ]
+        replicas = self._reported(name)
         if place < len(replicas):
             primary = replicas[place].role == Role.PRIMARY
             mark = UpgradeMark.SWAP_OUT if primary else UpgradeMark.PRIMARY_RETURNS
@@ -190,7 +197,7 @@ class EngineMachine(RuleBasedStateMachine):
         stand = name in self.world.partitions and node in {r.node for r in self.world.one.replicas(name)}
         loads = {self.metrics[0].name: load}
         if stand:
-            self.world.tell(lambda engine: engine.report_load(name, node, loads))
+            self.world.call(lambda engine: engine.report_load(name, node, loads))
         else:
             self.world.refuse(lambda engine: engine.report_load(name, node, loads))
 
@@ -198,7 +205,7 @@ class EngineMachine(RuleBasedStateMachine):
     def report_role_load(self, name: str, role: Role, load: float) -> None:
         """Report the load of a role."""
         if self._has_role(name, role):
-            self.world.tell(lambda engine: engine.report_role_load(name, role, {self.metrics[-1].name: load}))
+            self.world.call(lambda engine: engine.report_role_load(name, role, {self.metrics[-1].name: load}))
         else:
             self.world.refuse(lambda engine: engine.report_role_load(name, role, {self.metrics[-1].name: load}))
 
@@ -206,7 +213,7 @@ class EngineMachine(RuleBasedStateMachine):
     def report_move_cost(self, name: str, role: Role, cost: MoveCost) -> None:
         """Report the move cost of a role."""
         if self._has_role(name, role):
-            self.world.tell(lambda engine: engine.report_move_cost(name, role, cost))
+            self.world.call(lambda engine: engine.report_move_cost(name, role, cost))
         else:
             self.world.refuse(lambda engine: engine.report_move_cost(name, role, cost))
 
@@ -221,7 +228,7 @@ class EngineMachine(RuleBasedStateMachine):
         rows = [r.index for name in self.world.partitions for r in self.world.one.replicas(name)]
         loads = [[float(random.randint(0, largest)) for _ in self.metrics] for _ in rows]
         if rows:
-            self.world.tell(lambda engine: engine.report_loads(rows, loads))
+            self.world.call(lambda engine: engine.report_loads(rows, loads))
 
     @rule(data=st.data(), checks=mostly(Checks.OFF, Checks.PHASE, Checks.STEP))
     def configure(self, data: st.DataObject, checks: Checks) -> None:
@@ -283,7 +290,7 @@ class EngineMachine(RuleBasedStateMachine):
         ends = [r.node for r in self.world.one.replicas(name) if r.leaving and r.node is not None]
         if ends:
             node = data.draw(st.sampled_from(sorted(ends)))
-            self.world.tell(lambda engine: engine.vacate(name, node))
+            self.world.call(lambda engine: engine.vacate(name, node))
 
     # mistakes
 

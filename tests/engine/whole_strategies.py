@@ -19,7 +19,7 @@ SERVICES = tuple(f"s{index}" for index in range(4))
 PARTITIONS = tuple(f"p{index}" for index in range(8))
 METRICS = ("cpu", "memory", "PrimaryCount")
 BUILT_IN_LOADS = {Role.PRIMARY: 1.0, Role.SECONDARY: 0.0, Role.INSTANCE: 0.0}
-"""What every replica carries of PrimaryCount, by role (semantics.md section 1)."""
+"""What every replica carries of PrimaryCount, by role."""
 TESTS = {
     "": lambda *_: True,
     "zone != z0": lambda zone, *_: zone != "z0",
@@ -53,7 +53,7 @@ def whole_metrics(draw: st.DrawFn) -> tuple[Metric, ...]:
     return tuple(
         Metric(
             name,
-            step=1.0,
+            quantum=1.0,
             weight=draw(mostly(1.0, 0.5, 0.0)),
             violation_threshold=draw(mostly(0.95, 1.0)),
             balancing_threshold=draw(mostly(1.0, 0.0, 2.0)),
@@ -204,7 +204,7 @@ def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
         "prefer_upgraded_uds": draw(st.booleans()),
         "check_aligned_affinity_for_upgrade": draw(st.booleans()),
         "relax_capacity_constraint_for_upgrade": draw(st.booleans()),
-        "guide_balancing": draw(st.booleans()),
+        "biased_sampling": draw(st.booleans()),
         "is_singleton_replica_move_allowed_during_upgrade": draw(mostly(False, True)),
         "move_existing_replica_for_placement": draw(st.booleans()),
         "partially_place_services": draw(mostly(True, False)),

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from plb import Metric, Move, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.errors import PlbError
-from plb.evaluation.self_checks import compare_with_fresh
+from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import ReplicaState, UpgradeMark
 from plb.model.plan import Energy
 from plb.planning.pending_work import WorkToPlace
@@ -25,7 +25,7 @@ from plb.risk import DemandHistory
 from plb.search.result import energy_of_solution
 from plb.state.arrays import MOVEMENT
 
-from .rules import Said, Seat, breaches, lets_go, limit_of, node_loads, receives, suits
+from .rules import Said, Seat, breaches, feasibility_classes, lets_go, limit_of, node_loads, receives
 
 DOMAINS = ("fault_domain", "upgrade_domain")
 UPGRADE = ("upgrade", "upgraded")
@@ -77,7 +77,7 @@ class World:
 
     # telling
 
-    def tell(self, verb: Callable[[PlacementAndLoadBalancing], None]) -> None:
+    def call(self, verb: Callable[[PlacementAndLoadBalancing], None]) -> None:
         """Tell both engines the same."""
         verb(self.one)
         verb(self.two)
@@ -85,7 +85,7 @@ class World:
 
     def put_node(self, node: Node, now: float | None = None) -> None:
         """Add a node or replace it."""
-        self.tell(lambda engine: engine.update_node(node, now=now))
+        self.call(lambda engine: engine.update_node(node, now=now))
         self.nodes[node.name] = node
 
     def remove_node(self, name: str) -> None:
@@ -93,45 +93,45 @@ class World:
         if any(replica.node == name for partition in self.partitions for replica in self.one.replicas(partition)):
             self.refuse(lambda engine: engine.remove_node(name))
         else:
-            self.tell(lambda engine: engine.remove_node(name))
+            self.call(lambda engine: engine.remove_node(name))
             del self.nodes[name]
 
     def put_service(self, service: Service) -> None:
         """Add a service or replace it."""
-        self.tell(lambda engine: engine.update_service(service))
+        self.call(lambda engine: engine.update_service(service))
         self.services[service.name] = service
 
     def put_partition(self, partition: Partition) -> None:
         """Add a partition or replace it; the engine then knows exactly the replicas that were given."""
-        self.tell(lambda engine: engine.update_partition(partition))
+        self.call(lambda engine: engine.update_partition(partition))
         self.partitions[partition.name] = partition
-        told = self.one.replicas(partition.name)
+        replicas = self.one.replicas(partition.name)
         dropped = {r.node for r in partition.replicas if r.state is ReplicaState.DROPPED}
-        held = {r.node for r in partition.replicas if r.upgrade is not UpgradeMark.NONE}
-        gone = {r.node for r in partition.replicas if r.leaving} | dropped - held
+        immovable = {r.node for r in partition.replicas if r.upgrade is not UpgradeMark.NONE}
+        gone = {r.node for r in partition.replicas if r.leaving} | dropped - immovable
         expected = Counter((r.role, r.node, r.node in gone) for r in partition.replicas)
-        assert Counter((r.role, r.node, r.leaving) for r in told if r.node is not None) == expected
-        at = {r.node: r.index for r in told if r.node is not None}
+        assert Counter((r.role, r.node, r.leaving) for r in replicas if r.node is not None) == expected
+        at = {r.node: r.index for r in replicas if r.node is not None}
         unready = [r for r in partition.replicas if r.pinned or r.leaving or r.state is not ReplicaState.READY]
         self.fixed[partition.name] = {at[r.node] for r in unready}
-        standbys = [r for r in partition.replicas if r.state is ReplicaState.STANDBY or r.node in dropped & held]
+        standbys = [r for r in partition.replicas if r.state is ReplicaState.STANDBY or r.node in dropped & immovable]
         self.standbys[partition.name] = {at[r.node] for r in standbys if not r.leaving}
 
     def remove_partition(self, name: str) -> None:
         """Remove a partition."""
-        self.tell(lambda engine: engine.remove_partition(name))
+        self.call(lambda engine: engine.remove_partition(name))
         for known in (self.partitions, self.fixed, self.standbys):
             del known[name]
 
     def remove_service(self, name: str) -> None:
         """Remove a service."""
-        self.tell(lambda engine: engine.remove_service(name))
+        self.call(lambda engine: engine.remove_service(name))
         del self.services[name]
 
     def configure(self, settings: dict[str, Any]) -> None:
         """Replace the settings."""
         config = PlbConfig(metrics=self.config.metrics, **settings)
-        self.tell(lambda engine: engine.configure(config))
+        self.call(lambda engine: engine.configure(config))
         self.config = config
 
     def refuse(self, verb: Callable[[PlacementAndLoadBalancing], object]) -> None:
@@ -207,11 +207,11 @@ class World:
     def ask(self, verb: Callable[[PlacementAndLoadBalancing], Plan], *, balancing: bool = False) -> Plan:
         """Ask both engines for the same plan, and check it."""
         seats = self.seats()
-        told = self.snapshot(self.one)
+        before = self.snapshot(self.one)
         problems = self._problems()
         plan = verb(self.one)
         assert plan == verb(self.two), "equal engines plan the same"
-        assert self.snapshot(self.one) == told, "asking for a plan changes nothing"
+        assert self.snapshot(self.one) == before, "asking for a plan changes nothing"
         after = self.replay(seats, plan)
         self._check_kept(seats, after, plan)
         self._check_budgets(seats, after, plan)
@@ -239,7 +239,7 @@ class World:
         """Compare what the first engine keeps between plans with what follows from its state alone."""
         planner = self.one._planner
         problem = planner.problem(planner.now)
-        compare_with_fresh(problem, planner.start(problem), "between plans")
+        compare_with_scratch(problem, planner.start(problem), "between plans")
         state = self.one._state
         found, right = (attrs.asdict(WorkToPlace(state, names).of(None)) for names in (None, [*state.partitions]))
         assert found == right
@@ -258,7 +258,7 @@ class World:
 
     def _check_energy(self, plan: Plan, problems: list[Any], after: dict[int, Seat]) -> None:
         """Compare the energies of a plan with those of configurations built afresh."""
-        if len(problems) != len(self.one._planner.domains()) or self.one._planner.outlook.repetitions:
+        if len(problems) != len(self.one._planner.domains()) or self.one._planner.demand_forecast.repetitions:
             return
         ends = [Energy(0, 0, 0, 0, 0), Energy(0, 0, 0, 0, 0)]
         dropped = {move.index for move in plan.moves if move.kind is MoveKind.DROP}
@@ -274,12 +274,12 @@ class World:
                 if seat.node is not None:
                     place[index] = list(self.nodes).index(seat.node)
             ends[0] += energy_of_solution(problem, start_solution(problem))
-            end = fresh_solution(problem, place)
+            end = solution_from_scratch(problem, place)
             replaced = [index for index in np.flatnonzero(place >= 0).tolist() if index not in after]
             if replaced:
                 movement, place = end.counts[MOVEMENT], place.copy()
                 place[replaced] = -1
-                end = fresh_solution(problem, place)
+                end = solution_from_scratch(problem, place)
                 end.counts[MOVEMENT] = movement
             ends[1] += energy_of_solution(problem, end)
         assert numbers_of(plan.energy_before) == pytest.approx(numbers_of(ends[0]), abs=1e-9)
@@ -316,14 +316,14 @@ class World:
                     assert seat.standby, f"{move}: a replica of the partition is there"
                     loads.subtract(node_loads([at.pop(seat.index)]))
             for seat in changed:
-                held = not self._may_hand_over(seat) if for_upgrade else seat.fixed or seat.marked
-                assert not (held and at[seat.index].node is not None), f"{move}: it may not move"
+                immovable = not self._may_hand_over(seat) if for_upgrade else seat.fixed or seat.marked
+                assert not (immovable and at[seat.index].node is not None), f"{move}: it may not move"
                 loads.subtract(node_loads([at[seat.index]]))
                 at[seat.index] = seat
                 loads.update(node_loads([seat]))
             relaxed = for_upgrade and self.config.relax_capacity_constraint_for_upgrade
             if self.config.capacity_constraint_priority == 0 and not relaxed:
-                self._check_room(changed, loads, start, number, plan)
+                self._check_capacity(changed, loads, start, number, plan)
         return at
 
     def _check_order(self, move: Move, seat: Seat, at: dict[int, Seat]) -> None:
@@ -339,7 +339,7 @@ class World:
         assert receives(node, new=False, everywhere=False), move
         assert self._may_hand_over(seat), move
         if self.config.placement_constraint_priority == 0:
-            assert suits(self.said.service_of(seat.partition), node, primary=True), move
+            assert feasibility_classes(self.said.service_of(seat.partition), node, primary=True), move
 
     def _may_hand_over(self, seat: Seat) -> bool:
         """Tell whether a replica may change its role for an upgrade, wherever it stands: it is ready and not pinned."""
@@ -353,9 +353,9 @@ class World:
         everywhere = service.on_every_node and not service.stateful
         assert receives(self.nodes[target], new=moved.node is None, everywhere=everywhere), (moved, target)
         if self.config.placement_constraint_priority == 0:
-            assert suits(service, self.nodes[target], primary=moved.role == Role.PRIMARY), (moved, target)
+            assert feasibility_classes(service, self.nodes[target], primary=moved.role == Role.PRIMARY), (moved, target)
 
-    def _check_room(
+    def _check_capacity(
         self,
         changed: list[Seat],
         loads: Counter[tuple[str, str]],
@@ -378,8 +378,8 @@ class World:
         if move.kind is not MoveKind.MOVE:
             return move.kind is not MoveKind.SWAP
         left = self.said.nodes[str(move.source)]
-        suited = suits(self.said.service_of(move.partition), left, primary=False)
-        return not (suited and receives(left, new=True, everywhere=False))
+        feasible = feasibility_classes(self.said.service_of(move.partition), left, primary=False)
+        return not (feasible and receives(left, new=True, everywhere=False))
 
     def _check_kept(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:
         """Look for replicas that were lost or doubled; what goes is no primary, nor pinned, or a standby replaced."""
@@ -393,8 +393,8 @@ class World:
         assert waiting[0] - waiting[1] == kinds[MoveKind.ADD]
         gone = set(seats) - set(after)
         assert gone == {move.index for move in dropped} | {i for i in gone if seats[i].standby}
-        held = Counter((s.partition, s.node) for s in after.values() if s.node is not None)
-        assert max(held.values(), default=0) <= 1, "two replicas of a partition on one node"
+        immovable = Counter((s.partition, s.node) for s in after.values() if s.node is not None)
+        assert max(immovable.values(), default=0) <= 1, "two replicas of a partition on one node"
 
     def _check_budgets(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:
         """Look whether moves keep to the budgets of service and node."""
@@ -425,7 +425,7 @@ class World:
         self.version += 1
         self._forget_replaced(after)
         promoted = {move.partition: move.target for move in self.plan.moves if move.kind is MoveKind.PROMOTE}
-        stand, told = (
+        expected, described = (
             {
                 (i if s.partition not in promoted else 0, s.partition, s.role, s.node)
                 for i, s in known.items()
@@ -434,8 +434,8 @@ class World:
             for known in (after, self.seats())
         )
         secondaries = {(0, name, Role.SECONDARY, node) for name, node in promoted.items()}
-        assert secondaries <= stand
-        assert told == stand - secondaries | {(0, name, Role.PRIMARY, node) for _, name, _, node in secondaries}
+        assert secondaries <= expected
+        assert described == expected - secondaries | {(0, name, Role.PRIMARY, node) for _, name, _, node in secondaries}
         assert self.snapshot(self.one) == self.snapshot(self.two)
 
     def _forget_replaced(self, after: dict[int, Seat]) -> None:

@@ -14,10 +14,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from plb.errors import InvalidValueError
+from plb.errors import CheckpointError, InvalidValueError
 from plb.learning import checkpoints
 from plb.learning.checkpoints import content_digest, read_checkpoint, weights_digest, write_checkpoint
-from plb.learning.errors import CheckpointError
 from plb.learning.interface import ObservationShape
 from plb.learning.policy import LearnedPolicy
 from plb.learning.settings import TrainingSettings

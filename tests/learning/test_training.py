@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from plb.errors import InvalidValueError
+from plb.errors import CheckpointError, DivergedError, InvalidValueError
 from plb.learning.checkpoints import read_checkpoint, weights_digest, write_checkpoint
-from plb.learning.errors import CheckpointError, DivergedError
 from plb.learning.policy import LearnedPolicy
 from plb.learning.settings import NETWORKS, TrainingSettings
 from plb.learning.training import train

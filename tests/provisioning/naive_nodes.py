@@ -29,9 +29,9 @@ def score(kind: Score, instance: Instance, bins: Sequence[Bin], node: Bin, appli
         if kind is Score.TIGHT_FILL:
             weight = 1.0 / share if share else 0.0
         elif kind is Score.FITNESS:
-            wanted = int((instance.replicas.astype(int) * demand[:, place]).sum()) / most
+            required = int((instance.replicas.astype(int) * demand[:, place]).sum()) / most
             total = sum(one.free[place] for one in bins) / most
-            weight = share / (wanted * total) if wanted * total else 0.0
+            weight = share / (required * total) if required * total else 0.0
         found += weight / most * asked
     return found
 

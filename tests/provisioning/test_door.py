@@ -187,8 +187,8 @@ def test_limits_by_application_are_those_given(instance: Instance) -> None:
     between = [arc for arc in given_arcs if arc[0] != arc[1]]
     assert sorted(outward) == sorted(inward) == between
     for one in range(number):
-        own = [most for source, target, most in given_arcs if source == target == one]
-        assert neighbours.own[one] == min(own, default=2**31 - 1)
+        most_on_a_node = [most for source, target, most in given_arcs if source == target == one]
+        assert neighbours.most_on_a_node[one] == min(most_on_a_node, default=2**31 - 1)
 
 
 def test_a_resource_that_no_node_has_may_not_be_asked_for() -> None:

@@ -25,7 +25,7 @@ from plb.provisioning import (
 from plb.provisioning.names import parse_algorithm
 from plb.provisioning.program import model_of, nonzeros
 from plb.provisioning.running import first_fit_plan
-from plb.provisioning.workbench import Tell, Workbench
+from plb.provisioning.workbench import ReportProgress, Workbench
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
 
@@ -34,7 +34,7 @@ SMALL = {"applications": 4, "replicas": 3, "kinds": 3, "counted": True}
 
 def fewest_nodes(instance: Instance) -> int | None:
     """Return the nodes of the best of all placements, put together replica by replica; None: there is none."""
-    wanted = [
+    required = [
         application for application, count in enumerate(instance.replicas.tolist()) for _ in range(count)
     ]  # an order in which replicas of an application stand together
     best: list[int] = []
@@ -42,12 +42,12 @@ def fewest_nodes(instance: Instance) -> int | None:
     def place(number: int, opened: list[tuple[int, tuple[int, ...]]], last: int) -> None:
         if best and len(opened) >= best[0]:
             return
-        if number == len(wanted):
+        if number == len(required):
             best[:] = [len(opened)]
             return
-        application = wanted[number]
+        application = required[number]
         # replicas are alike: each goes to the node of the one before it, or to a later one
-        first = last if number and wanted[number - 1] == application else 0
+        first = last if number and required[number - 1] == application else 0
         for at in range(first, len(opened)):
             kind, inside = opened[at]
             if stands(instance, kind, (*inside, application)):
@@ -190,12 +190,12 @@ def test_without_time_nothing_is_searched() -> None:
 def test_only_what_lies_beyond_the_gap_is_looked_for(gap: str, tried: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four nodes are at hand, and two are needed: a plan is near enough if it is within the gap of the bound."""
     instance = make_instance([4, 4, 6, 6], [1, 1, 1, 1], [])
-    told: list[str] = []
+    reports: list[str] = []
     monkeypatch.setattr(milp, "best_in_time", lambda _bench, _tell, **_seed: apart(instance))
-    plan = provision(instance, f"ILP-Gap{gap}", tell=told.append)
+    plan = provision(instance, f"ILP-Gap{gap}", report=reports.append)
     assert plan.nodes - plan.lower_bound <= float(gap) / 100.0 * plan.nodes
     if tried >= plan.lower_bound:
-        assert told[0].startswith(f"ILP: fewer than {tried + 1} nodes")
+        assert reports[0].startswith(f"ILP: fewer than {tried + 1} nodes")
     else:
         assert plan.nodes == 4
 
@@ -228,9 +228,9 @@ def test_what_is_too_large_is_refused_before_anything_is_built(monkeypatch: pyte
         return found
 
     monkeypatch.setattr(milp, "constraints", count)
-    told: list[str] = []
-    provision(instance, "ILP", time_limit=0.5, tell=told.append)
-    nodes = int(next(line for line in told if line.startswith("ILP: fewer than")).split()[3]) - 1
+    reports: list[str] = []
+    provision(instance, "ILP", time_limit=0.5, report=reports.append)
+    nodes = int(next(line for line in reports if line.startswith("ILP: fewer than")).split()[3]) - 1
     # two for the order of y, which the last node has no part in
     assert nonzeros(model_of(instance), nodes) == counted[0] + 2
     monkeypatch.setattr(milp, "MOST_NONZEROS", 100)
@@ -239,5 +239,5 @@ def test_what_is_too_large_is_refused_before_anything_is_built(monkeypatch: pyte
         provision(instance, "ILP")
 
 
-def _not_to_be_run(_bench: Workbench, _tell: Tell, **_seed: int) -> None:
+def _not_to_be_run(_bench: Workbench, _tell: ReportProgress, **_seed: int) -> None:
     pytest.fail("a plan is looked for")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from plb.provisioning import Instance, Rules
 from plb.provisioning.affinity import degrees
-from plb.provisioning.application_centric import Wanted
+from plb.provisioning.application_centric import Replicas
 from plb.provisioning.filling import Score, nothing_filled
 from plb.provisioning.matching import match, no_matches
 from plb.provisioning.names import SCORES
@@ -45,9 +45,9 @@ def test_matching_takes_the_best_pair(instance: Instance, score: Score, nodes: i
     """Of equal ones the first node, there the first application; what fits nowhere is counted."""
     bench = Workbench(instance)
     packing = bench.packing_of_first(nodes)
-    wanted = Wanted(np.arange(len(instance.applications)), instance.replicas, bench.demand)
+    required = Replicas(np.arange(len(instance.applications)), instance.replicas, bench.demand)
     matches = no_matches(nodes, int(instance.replicas.sum()))
-    lost = match(wanted, bench.neighbours, packing, nothing_filled(score, wanted, bench.capacity), matches)
+    lost = match(required, bench.neighbours, packing, nothing_filled(score, required, bench.capacity), matches)
     expected, missing = naive_nodes.match(instance, score, nodes)
     found: list[tuple[int, dict[int, int]]] = [(node, {}) for node in range(nodes)]
     for application, start in enumerate(packing.start[:-1]):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import ConflictError, InvalidValueError
-from plb.provisioning import Instance, NodeType, NoRoomError, ProvisioningPlan, moves_between, provision, replan
+from plb.provisioning import Instance, NoCapacityError, NodeType, ProvisioningPlan, moves_between, provision, replan
 from tests.provisioning.strategies import instances, make_instance
 
 pytestmark = pytest.mark.kernels
@@ -54,8 +54,8 @@ def moved(before: ProvisioningPlan, after: ProvisioningPlan) -> int:
         lost[application] += count
     for (application, _), count in at(before).items():
         standing[application] += count
-    wanted = dict(zip(before.instance.applications, before.instance.replicas.tolist(), strict=True))
-    return sum(count - max(0, standing[name] - wanted[name]) for name, count in lost.items())
+    required = dict(zip(before.instance.applications, before.instance.replicas.tolist(), strict=True))
+    return sum(count - max(0, standing[name] - required[name]) for name, count in lost.items())
 
 
 @settings(deadline=None, max_examples=150)
@@ -175,7 +175,7 @@ def test_of_larger_nodes_alike_those_of_the_first_kind_are_opened() -> None:
 def test_who_finds_no_place_is_named() -> None:
     """There is one node, and it is full."""
     instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("node", np.array([10]), 1),))
-    with pytest.raises(NoRoomError, match="application a finds no place on the nodes that there are"):
+    with pytest.raises(NoCapacityError, match="application a finds no place on the nodes that there are"):
         replan(a_plan(instance, [(0, 0, 1)], [0]))
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plb.compiler import Stream
 from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, lower_bound, provision
 from plb.provisioning.affinity import ANY_NUMBER
-from plb.provisioning.application_centric import Wanted
+from plb.provisioning.application_centric import Replicas
 from plb.provisioning.emptying import Annealing, empty_a_node
 from plb.provisioning.homes import nobody_home
 from plb.provisioning.measures import Measure, residual_of
@@ -46,9 +46,9 @@ def conflicting() -> Instance:
 
 def attempts(instance: Instance, name: str) -> list[str]:
     """Return what an algorithm tells of the numbers of nodes that it tries."""
-    told: list[str] = []
-    provision(instance, name, tell=told.append)
-    return told
+    reports: list[str] = []
+    provision(instance, name, report=reports.append)
+    return reports
 
 
 def test_halving_tries_the_middle_of_what_is_left() -> None:
@@ -56,15 +56,15 @@ def test_halving_tries_the_middle_of_what_is_left() -> None:
     instance = conflicting()
     first, bound = provision(instance, "FF").nodes, lower_bound(instance)
     low, high, expected = bound, first, [first]
-    told = attempts(instance, "SpreadWFD-Avg-BinSearch")
-    for line in told[1:]:
+    reports = attempts(instance, "SpreadWFD-Avg-BinSearch")
+    for line in reports[1:]:
         middle = (low + high) // 2
         expected.append(middle)
         if "suffice" in line:
             high = middle
         else:
             low = middle + 1
-    assert [int(line.split()[1]) for line in told] == expected
+    assert [int(line.split()[1]) for line in reports] == expected
     assert low >= high
     assert provision(instance, "SpreadWFD-Avg-BinSearch").nodes == high < first
 
@@ -73,11 +73,11 @@ def test_decrements_are_steps_of_the_lower_bound() -> None:
     """Until a step fails."""
     instance = conflicting()
     first, bound = provision(instance, "FF").nodes, lower_bound(instance)
-    told = attempts(instance, "SpreadWFD-Avg-Decr3")
+    reports = attempts(instance, "SpreadWFD-Avg-Decr3")
     step = -(-bound * 3 // 100)
-    assert [int(line.split()[1]) for line in told] == [first - step * place for place in range(len(told))]
-    assert all("suffice" in line for line in told[:-1])
-    assert "leave" in told[-1] or first - step * len(told) < bound
+    assert [int(line.split()[1]) for line in reports] == [first - step * place for place in range(len(reports))]
+    assert all("suffice" in line for line in reports[:-1])
+    assert "leave" in reports[-1] or first - step * len(reports) < bound
 
 
 def test_where_spreading_fails_first_fit_stands() -> None:
@@ -132,8 +132,8 @@ def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rou
     clearing = no_clearing(packing, np.ones(applications), nobody_home(applications), residual)
     clearing.used[:] = np.arange(plan.nodes)
     clearing.nodes[0] = plan.nodes
-    wanted = Wanted(np.arange(applications), instance.replicas, bench.demand)
-    site = Site(wanted, bench.neighbours, packing, standing, clearing, residual)
+    required = Replicas(np.arange(applications), instance.replicas, bench.demand)
+    site = Site(required, bench.neighbours, packing, standing, clearing, residual)
     stream = Stream(seed)
     emptied = sum(empty_a_node(site, stream, annealing, rounds) for _ in range(3))
     after = bench.plan(packing, "emptied")

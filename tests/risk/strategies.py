@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from plb import testing
-from plb.risk import DemandHistory, ReplicaOutlook
+from plb.risk import DemandHistory, ReplicaForecast
 from tests.engine.strategies import examples
 
 METRICS = ("cpu", "disk")
@@ -27,9 +27,9 @@ def histories(*, max_traces: int = 12, classes: tuple[str, ...] = CLASSES) -> st
     return testing.histories(METRICS, max_traces=max_traces, classes=classes)
 
 
-def outlooks(*, now: int = 10) -> st.SearchStrategy[ReplicaOutlook]:
+def replica_forecasts(*, now: int = 10) -> st.SearchStrategy[ReplicaForecast]:
     """Replicas created up to `now`, of known and unknown classes."""
-    return testing.outlooks(METRICS, classes=CLASSES, now=now)
+    return testing.replica_forecasts(METRICS, classes=CLASSES, now=now)
 
 
 def random_history(

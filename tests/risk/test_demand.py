@@ -112,30 +112,30 @@ def test_censored_lifetimes_stay_marked() -> None:
 
 @NO_DEADLINE
 @given(histories(), st.sampled_from([2.0**-3, 0.5, 1.0, 4.0]))
-def test_levels_round_up_to_whole_steps(history: DemandHistory, step: float) -> None:
-    """A level is never under-counted and over-counted by less than a step."""
-    excess = history.in_steps([step, step]) * step - history.level
+def test_levels_round_up_to_whole_steps(history: DemandHistory, quantum: float) -> None:
+    """A level is never under-counted and over-counted by less than a quantum."""
+    excess = history.in_quanta([quantum, quantum]) * quantum - history.level
     assert (excess >= 0).all()
-    assert (excess < step).all()
+    assert (excess < quantum).all()
 
 
 def test_levels_of_up_to_two_to_the_thirty_steps_are_accepted() -> None:
     """The limit itself is allowed, exactly, and the next float32 above it is not."""
     largest = 2.0**30
     history = DemandHistory.from_columns(METRICS, **one_trace(level=[[1, largest], [2, 20]], maximum=[[1, 1], [2, 2]]))
-    assert history.in_steps([1.0, 1.0])[0, 1] == 2**30
+    assert history.in_quanta([1.0, 1.0])[0, 1] == 2**30
     above = float(np.nextafter(np.float32(largest), np.float32(np.inf)))
     beyond = DemandHistory.from_columns(METRICS, **one_trace(level=[[1, above], [2, 20]]))
-    with pytest.raises(InvalidValueError, match=r"trace 0: level\[disk\].*2\^30 steps.*metric disk"):
-        beyond.in_steps([1.0, 1.0])
+    with pytest.raises(InvalidValueError, match=r"trace 0: level\[disk\].*2\^30 quanta.*metric disk"):
+        beyond.in_quanta([1.0, 1.0])
 
 
-@pytest.mark.parametrize("step", [0.3, 0.0, -1.0, np.inf, np.nan])
-def test_steps_are_powers_of_two(step: float) -> None:
-    """Other steps would make levels inexact; the message names the metric."""
+@pytest.mark.parametrize("quantum", [0.3, 0.0, -1.0, np.inf, np.nan])
+def test_steps_are_powers_of_two(quantum: float) -> None:
+    """Other quanta would make levels inexact; the message names the metric."""
     history = DemandHistory.from_columns(METRICS, **one_trace())
-    with pytest.raises(InvalidValueError, match=r"metric disk: step.*a power of two"):
-        history.in_steps([1.0, step])
+    with pytest.raises(InvalidValueError, match=r"metric disk: quantum.*a power of two"):
+        history.in_quanta([1.0, quantum])
 
 
 REFUSED = {

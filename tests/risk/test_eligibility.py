@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from plb.errors import ConflictError
 from plb.model import Role
-from plb.risk import DemandHistory, ReplicaOutlook, TraceSampler, Widening, eligible_traces
+from plb.risk import DemandHistory, ReplicaForecast, TraceSampler, Widening, eligible_traces
 
-from .strategies import METRICS, NO_DEADLINE, histories, outlooks
+from .strategies import METRICS, NO_DEADLINE, histories, replica_forecasts
 
 pytestmark = pytest.mark.kernels
 
@@ -66,7 +66,7 @@ def test_criteria_widen_in_the_documented_order(
     assert set(draws.trace[0].tolist()) == set(rows)
 
 
-def plain_eligible(history: DemandHistory, replica: ReplicaOutlook, age: float) -> tuple[int, list[int]]:
+def plain_eligible(history: DemandHistory, replica: ReplicaForecast, age: float) -> tuple[int, list[int]]:
     """Eligibility written out once more, criterion by criterion, over all rows."""
     code, demand = history.class_code(replica.tenant_class), [replica.largest_demand.get(name, 0.0) for name in METRICS]
     rows = range(len(history))
@@ -80,9 +80,9 @@ def plain_eligible(history: DemandHistory, replica: ReplicaOutlook, age: float) 
 
 
 @NO_DEADLINE
-@given(histories(), outlooks())
+@given(histories(), replica_forecasts())
 def test_eligible_traces_are_those_of_the_definition_and_never_none(
-    history: DemandHistory, replica: ReplicaOutlook
+    history: DemandHistory, replica: ReplicaForecast
 ) -> None:
     """Whatever the replica, the rows equal those of a second, plain implementation, and there is at least one."""
     age = 10.0 - replica.created

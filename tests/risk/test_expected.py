@@ -37,7 +37,7 @@ def test_course_is_that_of_tenants_who_lived_so_long(
     step, horizon = 3.0, 4
     expected = ExpectedDemand(history, step)
     group = np.array([expected.group_of(tenant_class, role)])
-    found = expected.course(group, np.array([age * step]), np.full((1, 2), load), horizon)[0]
+    found = expected.expected_demand(group, np.array([age * step]), np.full((1, 2), load), horizon)[0]
     present = survivors(history, tenant_class, role, age * step)
     if not present:
         return
@@ -46,10 +46,10 @@ def test_course_is_that_of_tenants_who_lived_so_long(
         left = survivors(history, tenant_class, role, later)
         if left:
             grown = mean_demand(history, left, later) - mean_demand(history, present, age * step)
-            wanted = np.maximum(0.0, load + grown) * len(left) / len(present)
+            requested = np.maximum(0.0, load + grown) * len(left) / len(present)
         else:
-            wanted = np.zeros(2)
-        np.testing.assert_allclose(found[coming], wanted, rtol=1e-6, atol=1e-6)
+            requested = np.zeros(2)
+        np.testing.assert_allclose(found[coming], requested, rtol=1e-6, atol=1e-6)
 
 
 @given(histories(classes=("gold",)))
@@ -57,7 +57,7 @@ def test_nothing_is_expected_of_an_unknown_class(history: DemandHistory):
     """Its replicas stay as they are."""
     expected = ExpectedDemand(history, 10.0)
     group = np.array([expected.group_of("unknown", Role.PRIMARY), expected.group_of(None, Role.SECONDARY)])
-    found = expected.course(group, np.array([0.0, 1e9]), np.array([[1.0, 2.0], [3.0, 4.0]]), 3)
+    found = expected.expected_demand(group, np.array([0.0, 1e9]), np.array([[1.0, 2.0], [3.0, 4.0]]), 3)
     np.testing.assert_array_equal(found, np.repeat([[[1.0, 2.0]], [[3.0, 4.0]]], 3, axis=1))
 
 
@@ -76,7 +76,7 @@ def test_tenants_who_left_at_once_let_expect_nothing():
     )
     expected = ExpectedDemand(history, 60.0)
     group = np.array([expected.group_of("gold", Role.PRIMARY)])
-    assert expected.course(group, np.zeros(1), np.ones((1, 1)), 3)[0, :, 0].tolist() == [1.0, 0.0, 0.0]
+    assert expected.expected_demand(group, np.zeros(1), np.ones((1, 1)), 3)[0, :, 0].tolist() == [1.0, 0.0, 0.0]
 
 
 def test_a_story():
@@ -94,9 +94,9 @@ def test_a_story():
     )
     expected = ExpectedDemand(history, hour)
     group = np.array([expected.group_of("gold", Role.PRIMARY)])
-    found = expected.course(group, np.array([0.0]), np.array([[3.0]]), 5)
+    found = expected.expected_demand(group, np.array([0.0]), np.array([[3.0]]), 5)
     assert found[0, :, 0].tolist() == pytest.approx([3.0, 5.0, 3.5, 3.5, 0.0])
-    old = expected.course(group, np.array([9 * hour]), np.array([[3.0]]), 2)
+    old = expected.expected_demand(group, np.array([9 * hour]), np.array([[3.0]]), 2)
     assert old[0, :, 0].tolist() == [3.0, 3.0]
 
 
@@ -114,4 +114,4 @@ def test_steps_may_be_however_short() -> None:
     )
     expected = ExpectedDemand(history, 1e-300)
     group = np.array([expected.group_of("gold", Role.PRIMARY)])
-    assert expected.course(group, np.array([1.0]), np.array([[3.0]]), 2)[0, 0].tolist() == [3.0]
+    assert expected.expected_demand(group, np.array([1.0]), np.array([[3.0]]), 2)[0, 0].tolist() == [3.0]

@@ -67,10 +67,10 @@ def test_rows_need_draws_for_another_replica_or_beyond_what_was_drawn(random: Ra
     others, stale = [], []
     for row in np.flatnonzero(rows.used & ~rows.leaving).tolist():
         assert age[row] == max(0.0, now - rows.created[row])
-        told = (rows.key[row], rows.generation[row], CLASSES[rows.service[row]] * ROLES + rows.role[row])
+        key = (rows.key[row], rows.generation[row], CLASSES[rows.service[row]] * ROLES + rows.role[row])
         drawn = (draws.key[row], draws.generation[row], draws.group[row])
         went_back = age[row] < draws.age[row] or (rows.largest_demand[row] < draws.demand[row]).any()
-        if told != drawn or went_back:
+        if key != drawn or went_back:
             others.append(row)
         if age[row] > draws.valid_age[row] or (rows.largest_demand[row] > draws.valid_demand[row]).any():
             stale.append(row)

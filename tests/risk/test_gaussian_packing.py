@@ -19,9 +19,9 @@ from plb.risk.gaussian import (
     Cantelli,
     Demands,
     FitTest,
+    GaussianPacking,
     Machines,
     MeanTimes,
-    Packing,
     Percentile,
     TaskStatistics,
     observe,
@@ -297,7 +297,7 @@ def test_bad_arguments_are_refused(call: Any, kind: type[PlbError], message: str
 def test_no_task_needs_no_machine() -> None:
     """An empty packing is one."""
     found = pack(TaskStatistics(np.zeros((0, 1)), np.zeros((0, 1))), capacity=1.0, test=GPA(0.1))
-    assert isinstance(found, Packing)
+    assert isinstance(found, GaussianPacking)
     assert (found.machines, len(found.machine), len(found.oversized)) == (0, 0, 0)
 
 

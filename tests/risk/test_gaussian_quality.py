@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from plb.errors import ConflictError, InvalidValueError, PlbError
 from plb.risk.gaussian import (
-    Packing,
+    GaussianPacking,
     TaskStatistics,
     normalised_machines,
     observe,
@@ -22,9 +22,9 @@ from plb.risk.gaussian import (
 )
 
 
-def packing_of(machine: list[int]) -> Packing:
+def packing_of(machine: list[int]) -> GaussianPacking:
     """Return a packing on these machines."""
-    return Packing(np.array(machine), max(machine, default=-1) + 1, np.zeros(len(machine), np.bool_))
+    return GaussianPacking(np.array(machine), max(machine, default=-1) + 1, np.zeros(len(machine), np.bool_))
 
 
 @settings(deadline=None)

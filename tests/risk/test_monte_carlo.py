@@ -19,20 +19,20 @@ from plb.risk import (
     DemandHistory,
     Evaluation,
     MonteCarloRisk,
-    ReplicaOutlook,
+    ReplicaForecast,
     RiskModel,
     repetitions_in_violation_peak,
     repetitions_in_violation_timeline,
     replica_key,
 )
-from plb.risk.monte_carlo import curves_in_steps, departures
-from plb.risk.thresholds import thresholds_in_steps
+from plb.risk.monte_carlo import curves_in_quanta, departures
+from plb.risk.thresholds import thresholds_in_quanta
 
-from .strategies import METRICS, NO_DEADLINE, histories, outlooks, random_history
+from .strategies import METRICS, NO_DEADLINE, histories, random_history, replica_forecasts
 from .test_eligibility import plain_eligible
 
 NOW = 10
-ONE_STEP = dict.fromkeys(METRICS, 1.0)
+ONE_QUANTUM = dict.fromkeys(METRICS, 1.0)
 CPU_ONLY = {"cpu": 1.0}
 
 
@@ -63,7 +63,7 @@ def plain_peak(history: DemandHistory, rows: Sequence[int], limits: Sequence[int
 
 def kernel_peak(history: DemandHistory, traces: np.ndarray, limits: Sequence[int]) -> int:
     """Run the kernel on explicit traces (S, K)."""
-    levels = history.in_steps(np.ones(len(history.metrics)))
+    levels = history.in_quanta(np.ones(len(history.metrics)))
     return repetitions_in_violation_peak(levels, traces.astype(np.int32), np.array(limits))
 
 
@@ -73,16 +73,16 @@ def kernel_timeline(
     """Run the kernel on explicit traces (S, K) with the departures just as the traces have them."""
     starts, rows = np.array(created, np.float64), traces.astype(np.int32)
     departure = starts[:, np.newaxis] + history.lifetime[rows].astype(np.float64)
-    curves = curves_in_steps(history, np.ones(len(history.metrics)))
+    curves = curves_in_quanta(history, np.ones(len(history.metrics)))
     return repetitions_in_violation_timeline(curves, rows, starts, departure, float(now), np.array(limits))
 
 
-limits_in_steps = st.tuples(st.integers(1, 20), st.one_of(st.integers(1, 20), st.just(UNLIMITED)))
+limits_in_quanta = st.tuples(st.integers(1, 20), st.one_of(st.integers(1, 20), st.just(UNLIMITED)))
 
 
 @pytest.mark.kernels
 @NO_DEADLINE
-@given(histories(max_traces=4), st.lists(st.integers(0, NOW + 3), min_size=1, max_size=3), limits_in_steps)
+@given(histories(max_traces=4), st.lists(st.integers(0, NOW + 3), min_size=1, max_size=3), limits_in_quanta)
 def test_both_kernels_agree_with_enumeration_of_equation_1_combination_by_combination(
     history: DemandHistory, created: list[int], limits: tuple[int, int]
 ) -> None:
@@ -98,12 +98,12 @@ def test_both_kernels_agree_with_enumeration_of_equation_1_combination_by_combin
     assert kernel_timeline(history, together, created, limits) == in_time
 
 
-def combinations_of(history: DemandHistory, replicas: Sequence[ReplicaOutlook]) -> Iterator[tuple[int, ...]]:
+def combinations_of(history: DemandHistory, replicas: Sequence[ReplicaForecast]) -> Iterator[tuple[int, ...]]:
     """All combinations of eligible traces."""
     return itertools.product(*(plain_eligible(history, one, NOW - one.created)[1] for one in replicas))
 
 
-def small_case(seed: int) -> tuple[DemandHistory, list[ReplicaOutlook], dict[str, float]]:
+def small_case(seed: int) -> tuple[DemandHistory, list[ReplicaForecast], dict[str, float]]:
     """Return a history of whole numbers, three replicas of its class, and thresholds."""
     rng = np.random.default_rng(seed)
     level = rng.integers(1, 9, (30, 2))
@@ -118,7 +118,7 @@ def small_case(seed: int) -> tuple[DemandHistory, list[ReplicaOutlook], dict[str
         maximum=level,
     )
     replicas = [
-        ReplicaOutlook("gold", Role(i % 2), float(rng.integers(0, NOW)), {"cpu": float(rng.integers(0, 5))}, int(key))
+        ReplicaForecast("gold", Role(i % 2), float(rng.integers(0, NOW)), {"cpu": float(rng.integers(0, 5))}, int(key))
         for i, key in enumerate(rng.integers(0, 2**63, 3))
     ]
     return history, replicas, {"cpu": float(rng.integers(9, 19)), "disk": float(rng.integers(12, 22))}
@@ -135,7 +135,7 @@ def test_both_estimates_agree_with_exhaustive_enumeration_within_the_binomial_er
         Evaluation.TIMELINE: sum(plain_timeline(history, one, created, limits) for one in rows) / len(rows),
     }
     repetitions = 20_000
-    risk = MonteCarloRisk(history, repetitions=repetitions, seed=seed, steps=ONE_STEP)
+    risk = MonteCarloRisk(history, repetitions=repetitions, seed=seed, quanta=ONE_QUANTUM)
     for evaluation, p in exact.items():
         estimate = risk.probability_of_violation(replicas, thresholds=thresholds, now=NOW, evaluation=evaluation)
         assert abs(estimate - p) <= 5 * math.sqrt(p * (1 - p) / repetitions)
@@ -162,13 +162,13 @@ def test_the_enumerated_cases_are_not_trivial() -> None:
     st.sampled_from([2.0**-10, 0.25, 1.0]),
 )
 def test_peak_is_never_below_timeline_in_any_repetition(
-    seed: int, created: list[float], threshold: float, step: float
+    seed: int, created: list[float], threshold: float, quantum: float
 ) -> None:
-    """With arbitrary demand, growth and steps, a repetition in violation in time is in violation at its peaks."""
+    """With arbitrary demand, growth and quanta, a repetition in violation in time is in violation at its peaks."""
     history = random_history(50, seed=seed)
     traces = np.random.default_rng(seed).integers(0, 50, (len(created), 40)).astype(np.int32)
-    curves, starts = curves_in_steps(history, np.full(3, step)), np.array(created)
-    limits = np.full(3, math.ceil(threshold / step))
+    curves, starts = curves_in_quanta(history, np.full(3, quantum)), np.array(created)
+    limits = np.full(3, math.ceil(threshold / quantum))
     departure = departures(history, starts, traces, 0.0)
     for k in range(40):
         one, ends = traces[:, k : k + 1].copy(), departure[:, k : k + 1].copy()
@@ -177,12 +177,12 @@ def test_peak_is_never_below_timeline_in_any_repetition(
 
 
 @NO_DEADLINE
-@given(histories(), st.lists(outlooks(), max_size=5), st.integers(1, 20), st.randoms(use_true_random=False))
+@given(histories(), st.lists(replica_forecasts(), max_size=5), st.integers(1, 20), st.randoms(use_true_random=False))
 def test_the_order_of_replicas_cannot_matter(
-    history: DemandHistory, replicas: list[ReplicaOutlook], limit: int, random: object
+    history: DemandHistory, replicas: list[ReplicaForecast], limit: int, random: object
 ) -> None:
     """Draws belong to keys and sums are exact, so any order gives the same probability; PEAK bounds TIMELINE."""
-    risk = MonteCarloRisk(history, repetitions=20, steps=ONE_STEP)
+    risk = MonteCarloRisk(history, repetitions=20, quanta=ONE_QUANTUM)
     shuffled = list(replicas)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     found = {}
@@ -221,7 +221,7 @@ MEETINGS = {
     "a level reached at once (G = 0) counts from the start": ([STEADY, (0.0, 4.0, 4.0, 0.0)], [0, 5], 0, 8, 1),
     "rounding up applies to each replica": ([(9.0, 0.0, 8.0, 16.0)] * 2, [0, 0], 0, 10, 1),
     "demand equal to the threshold is a violation": ([STEADY], [0], 0, 4, 1),
-    "demand one step below the threshold is none": ([STEADY], [0], 0, 5, 0),
+    "demand one quantum below the threshold is none": ([STEADY], [0], 0, 5, 0),
 }
 
 
@@ -236,42 +236,42 @@ def test_timeline_tests_the_departures_from_now_on(
     assert kernel_timeline(history, rows, created, [limit], now) == violations
 
 
-def gold(created: float, key: int = 1) -> ReplicaOutlook:
+def gold(created: float, key: int = 1) -> ReplicaForecast:
     """Return a primary of class gold."""
-    return ReplicaOutlook("gold", Role.PRIMARY, created, {}, key)
+    return ReplicaForecast("gold", Role.PRIMARY, created, {}, key)
 
 
 @pytest.mark.parametrize("evaluation", Evaluation)
 def test_a_replica_older_than_every_model_still_counts(evaluation: Evaluation) -> None:
     """Eligibility widens beyond the lifetime; a replica that stands now cannot have departed before now."""
-    risk = MonteCarloRisk(cpu_history(STEADY), repetitions=4, steps=CPU_ONLY)
+    risk = MonteCarloRisk(cpu_history(STEADY), repetitions=4, quanta=CPU_ONLY)
     assert risk.probability_of_violation([gold(0)], thresholds={"cpu": 4}, now=1000, evaluation=evaluation) == 1
 
 
 @pytest.mark.parametrize("evaluation", Evaluation)
 def test_an_empty_node_and_an_unlimited_metric_are_never_in_violation(evaluation: Evaluation) -> None:
     """No replica or no threshold: probability 0, even at a threshold of 0."""
-    risk = MonteCarloRisk(cpu_history(STEADY), steps=CPU_ONLY)
+    risk = MonteCarloRisk(cpu_history(STEADY), quanta=CPU_ONLY)
     assert risk.probability_of_violation([], thresholds={"cpu": 0}, now=0, evaluation=evaluation) == 0
     assert risk.probability_of_violation([gold(0)], thresholds={}, now=0, evaluation=evaluation) == 0
 
 
 def test_thresholds_round_up_exactly_and_are_at_least_one_step() -> None:
-    """ceil(f·c / step) without floating-point error at the limits."""
+    """ceil(f·c / quantum) without floating-point error at the limits."""
     just_above = math.nextafter(3.0, 4.0)
     expected = {0.0: 1, 2.0**-30: 1, 3.0: 3 * 2**20, just_above: 3 * 2**20 + 1, 1e300: UNLIMITED}
-    steps = np.array([2.0**-20])
-    assert {at: int(thresholds_in_steps("risk", {"cpu": at}, ["cpu"], steps)[0]) for at in expected} == expected
+    quanta = np.array([2.0**-20])
+    assert {at: int(thresholds_in_quanta("risk", {"cpu": at}, ["cpu"], quanta)[0]) for at in expected} == expected
 
 
 def test_the_same_seed_gives_the_same_probability_and_another_seed_another() -> None:
     """The estimate is a function of seed and inputs."""
     history = random_history(2000, seed=8)
-    replicas = [ReplicaOutlook("class0", Role.PRIMARY, 0.0, {}, replica_key(f"p{i}", 0)) for i in range(20)]
-    steps = dict.fromkeys(history.metrics, 2.0**-10)
+    replicas = [ReplicaForecast("class0", Role.PRIMARY, 0.0, {}, replica_key(f"p{i}", 0)) for i in range(20)]
+    quanta = dict.fromkeys(history.metrics, 2.0**-10)
 
     def estimate(seed: int) -> float:
-        risk = MonteCarloRisk(history, repetitions=1000, seed=seed, steps=steps)
+        risk = MonteCarloRisk(history, repetitions=1000, seed=seed, quanta=quanta)
         return risk.probability_of_violation(replicas, thresholds={"cpu": 90.0}, now=10.0)
 
     assert 0 < estimate(1) == estimate(1) != estimate(2) < 1
@@ -279,25 +279,25 @@ def test_the_same_seed_gives_the_same_probability_and_another_seed_another() -> 
 
 def test_the_monte_carlo_model_is_a_risk_model() -> None:
     """It stands behind the same interface as the other predictors."""
-    assert isinstance(MonteCarloRisk(cpu_history(STEADY), steps=CPU_ONLY), RiskModel)
+    assert isinstance(MonteCarloRisk(cpu_history(STEADY), quanta=CPU_ONLY), RiskModel)
 
 
 def test_unknown_metrics_are_refused_with_the_nearest_name() -> None:
     """A typing error must not silently lift a limit."""
-    risk = MonteCarloRisk(cpu_history(STEADY), steps=CPU_ONLY)
+    risk = MonteCarloRisk(cpu_history(STEADY), quanta=CPU_ONLY)
     with pytest.raises(UnknownNameError, match="thresholds: unknown metric 'cpus'; did you mean 'cpu'"):
         risk.probability_of_violation([gold(0)], thresholds={"cpus": 1.0}, now=0)
     with pytest.raises(UnknownNameError, match="largest_demand: unknown metric 'dsk'"):
         risk.probability_of_violation([attrs.evolve(gold(0), largest_demand={"dsk": 1})], thresholds={}, now=0)
-    with pytest.raises(UnknownNameError, match="steps: unknown metric 'disk'"):
-        MonteCarloRisk(cpu_history(STEADY), steps={"cpu": 1, "disk": 1})
+    with pytest.raises(UnknownNameError, match="quanta: unknown metric 'disk'"):
+        MonteCarloRisk(cpu_history(STEADY), quanta={"cpu": 1, "disk": 1})
 
 
 def test_bad_settings_and_values_are_refused_by_name_and_range() -> None:
-    """Missing steps, thresholds below 0, times that are no number, evaluations that do not exist."""
-    with pytest.raises(ConflictError, match="steps has no metric cpu"):
-        MonteCarloRisk(cpu_history(STEADY), steps={})
-    risk = MonteCarloRisk(cpu_history(STEADY), steps=CPU_ONLY)
+    """Missing quanta, thresholds below 0, times that are no number, evaluations that do not exist."""
+    with pytest.raises(ConflictError, match="quanta has no metric cpu"):
+        MonteCarloRisk(cpu_history(STEADY), quanta={})
+    risk = MonteCarloRisk(cpu_history(STEADY), quanta=CPU_ONLY)
     with pytest.raises(InvalidValueError, match=r"thresholds\[cpu\] = -1.*>= 0"):
         risk.probability_of_violation([], thresholds={"cpu": -1}, now=0)
     with pytest.raises(InvalidValueError, match="now = nan"):
@@ -316,8 +316,8 @@ def test_bad_settings_and_values_are_refused_by_name_and_range() -> None:
         ({"role": 5}, "role = 5.*primary"),
     ],
 )
-def test_outlooks_are_checked_when_they_are_made(changes: dict[str, object], message: str) -> None:
-    """A replica's outlook names itself, the field and the range."""
+def test_forecasts_are_checked_when_they_are_made(changes: dict[str, object], message: str) -> None:
+    """A replica forecast names itself, the field and the range."""
     with pytest.raises(InvalidValueError, match=f"replica of class gold: {message}"):
         attrs.evolve(gold(0), **changes)
 
@@ -329,15 +329,15 @@ def test_importing_the_package_loads_no_numba() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "message"),
+    ("quanta", "message"),
     [
-        (None, "steps = None.*a mapping of metrics to steps"),
-        ({"cpu": "1"}, r"steps\[cpu\] = '1'.*a power of two"),
-        ({"cpu": True}, r"steps\[cpu\] = True.*a power of two"),
-        ({"cpu": 3.0}, r"steps\[cpu\] = 3.0.*a power of two"),
+        (None, "quanta = None.*a mapping of metrics to quanta"),
+        ({"cpu": "1"}, r"quanta\[cpu\] = '1'.*a power of two"),
+        ({"cpu": True}, r"quanta\[cpu\] = True.*a power of two"),
+        ({"cpu": 3.0}, r"quanta\[cpu\] = 3.0.*a power of two"),
     ],
 )
-def test_steps_are_checked_when_the_model_is_made(steps: object, message: str) -> None:
+def test_steps_are_checked_when_the_model_is_made(quanta: object, message: str) -> None:
     """As those of the models that go by what replicas have shown."""
     with pytest.raises(InvalidValueError, match=f"Monte Carlo risk: {message}"):
-        MonteCarloRisk(cpu_history(STEADY), steps=steps)  # type: ignore[arg-type]
+        MonteCarloRisk(cpu_history(STEADY), quanta=quanta)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Gaussian and peak predictors as risk models; the engine says the same (tests/engine/test_estimators.py)."""
+"""Gaussian and peak predictors as risk models; the engine says the same (tests/risk/test_estimators.py)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb import ConflictError, InvalidValueError, Role, UnknownNameError
-from plb.risk import ObservedRisk, ReplicaOutlook, RiskModel
+from plb.risk import ObservedRisk, ReplicaForecast, RiskModel
 from plb.risk.estimators import MonteCarlo
 from plb.risk.gaussian import Total
 from plb.risk.peaks import MachinePeak, parse
@@ -20,13 +20,13 @@ from plb.testing import Invariant, machine_of
 
 pytestmark = pytest.mark.kernels
 
-STEPS = {"cpu": 2.0**-10, "disk": 2.0**-10}
+QUANTA = {"cpu": 2.0**-10, "disk": 2.0**-10}
 WINDOW = "warmup=2,history=3"
 
 
 def risk_of(spec: str) -> ObservedRisk:
     """Return the model of an estimator."""
-    return ObservedRisk(spec, steps=STEPS)
+    return ObservedRisk(spec, quanta=QUANTA)
 
 
 def machine(spec: str, *without: Invariant) -> type[unittest.TestCase]:
@@ -45,10 +45,10 @@ TestNSigma = machine(f"n-sigma:n=2,{WINDOW}", Invariant.MORE_REPLICAS)
 TestMaximum = machine(f"max(n-sigma:n=2,{WINDOW};borg-default)", Invariant.MORE_REPLICAS)
 
 
-def replica(cpu: list[float], **given: object) -> ReplicaOutlook:
+def replica(cpu: list[float], **given: object) -> ReplicaForecast:
     """Return a replica that has shown this of one metric, and nothing of the other."""
     given = {"limits": {"cpu": 50.0}, "largest_demand": {"cpu": max(cpu, default=0.0)}, **given}
-    return ReplicaOutlook(None, Role.INSTANCE, 0.0, key=1, samples={"cpu": cpu}, **given)  # type: ignore[arg-type]
+    return ReplicaForecast(None, Role.INSTANCE, 0.0, key=1, samples={"cpu": cpu}, **given)  # type: ignore[arg-type]
 
 
 LOADS = st.lists(st.lists(st.integers(0, 50).map(float), min_size=6, max_size=6), min_size=1, max_size=5)
@@ -72,12 +72,12 @@ def test_gaussian_is_that_of_the_package(loads: list[list[float]]) -> None:
 @settings(deadline=None)
 @given(loads=LOADS)
 def test_peaks_are_those_of_a_machine_whose_tasks_came_together(spec: str, loads: list[list[float]]) -> None:
-    """An agent on the machine, fed the same samples step by step, predicts the same, but for rounding up to steps."""
+    """An agent on the machine, fed the same samples step by step, predicts the same, but for rounding up to quanta."""
     machine = MachinePeak(parse(spec))
     for step in range(6):
         said = machine.update(range(len(loads)), [own[step] for own in loads], [50.0] * len(loads))
     found = risk_of(spec).predicted_peaks([replica(own) for own in loads])
-    assert math.isclose(found["cpu"], said.peak, abs_tol=len(loads) * STEPS["cpu"])
+    assert math.isclose(found["cpu"], said.peak, abs_tol=len(loads) * QUANTA["cpu"])
     assert found["disk"] == 0.0
 
 
@@ -118,11 +118,11 @@ def test_limit_of_a_known_replica_does_not_change_the_gaussian(limit: float) -> 
 
 
 @settings(deadline=None)
-@given(steps=st.integers(1, 4000), power=st.integers(-12, 3))
-def test_demand_equal_to_the_threshold_is_a_violation(steps: int, power: int) -> None:
-    """Exactly, whatever the step."""
-    value = steps * 2.0**power
-    model = ObservedRisk("borg-default:phi=1", steps={"cpu": 2.0**power})
+@given(quanta=st.integers(1, 4000), power=st.integers(-12, 3))
+def test_demand_equal_to_the_threshold_is_a_violation(quanta: int, power: int) -> None:
+    """Exactly, whatever the quantum."""
+    value = quanta * 2.0**power
+    model = ObservedRisk("borg-default:phi=1", quanta={"cpu": 2.0**power})
     there = [replica([], limits={"cpu": value})]
     assert model.probability_of_violation(there, thresholds={"cpu": value}, now=0.0) == 1.0
     above = {"cpu": math.nextafter(value, math.inf)}
@@ -130,19 +130,19 @@ def test_demand_equal_to_the_threshold_is_a_violation(steps: int, power: int) ->
 
 
 def test_what_is_no_estimator_of_the_past_is_refused() -> None:
-    """And metrics without a step, and a peak where none is predicted."""
+    """And metrics without a quantum, and a peak where none is predicted."""
     assert isinstance(risk_of("gaussian"), RiskModel)
     for given_one in (MonteCarlo(), "monte-carlo", "oracle:horizon=3", 7):
         with pytest.raises(InvalidValueError, match="estimator"):
-            ObservedRisk(given_one, steps=STEPS)  # type: ignore[arg-type]
+            ObservedRisk(given_one, quanta=QUANTA)  # type: ignore[arg-type]
     for step in (0.0, 0.1, math.nan):
-        with pytest.raises(InvalidValueError, match=r"observed risk: steps\[cpu\] = .*a power of two"):
-            ObservedRisk("gaussian", steps={"cpu": step})
-    for given_steps in (None, ["cpu"], "cpu"):
-        with pytest.raises(InvalidValueError, match="observed risk: steps"):
-            ObservedRisk("gaussian", steps=given_steps)  # type: ignore[arg-type]
+        with pytest.raises(InvalidValueError, match=r"observed risk: quanta\[cpu\] = .*a power of two"):
+            ObservedRisk("gaussian", quanta={"cpu": step})
+    for given_quanta in (None, ["cpu"], "cpu"):
+        with pytest.raises(InvalidValueError, match="observed risk: quanta"):
+            ObservedRisk("gaussian", quanta=given_quanta)  # type: ignore[arg-type]
     with pytest.raises(UnknownNameError, match="samples"):
-        ObservedRisk("gaussian", steps={"disk": 1.0}).probability_of_violation(
+        ObservedRisk("gaussian", quanta={"disk": 1.0}).probability_of_violation(
             [replica([1.0], limits={}, largest_demand={})], thresholds={}, now=0.0
         )
     with pytest.raises(InvalidValueError, match="peak predictor"):
@@ -150,7 +150,7 @@ def test_what_is_no_estimator_of_the_past_is_refused() -> None:
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
-    """Replicas that are none, thresholds without a metric, and demand that the steps cannot hold."""
+    """Replicas that are none, thresholds without a metric, and demand that the quanta cannot hold."""
     model = risk_of("borg-default")
     for replicas in (None, replica([]), [1]):
         with pytest.raises(InvalidValueError, match="observed risk: replicas"):
@@ -158,9 +158,9 @@ def test_what_cannot_be_asked_is_refused() -> None:
     for thresholds in (None, ["cpu"]):
         with pytest.raises(InvalidValueError, match="observed risk: thresholds"):
             model.probability_of_violation([], thresholds=thresholds, now=0.0)  # type: ignore[arg-type]
-    with pytest.raises(InvalidValueError, match=r"limits\[cpu\] = 1e\+300 .*2\^31 steps"):
+    with pytest.raises(InvalidValueError, match=r"limits\[cpu\] = 1e\+300 .*2\^31 quanta"):
         model.predicted_peaks([replica([], limits={"cpu": 1e300})])
-    with pytest.raises(InvalidValueError, match=r"samples\[cpu\] = 1e\+300 .*2\^31 steps"):
+    with pytest.raises(InvalidValueError, match=r"samples\[cpu\] = 1e\+300 .*2\^31 quanta"):
         risk_of("gaussian").probability_of_violation([replica([1.0, 1e300])], thresholds={}, now=0.0)
 
 
@@ -169,8 +169,8 @@ def test_samples_are_checked_at_the_door() -> None:
     with pytest.raises(InvalidValueError, match=r"samples\[cpu\]\[1\] = -1"):
         replica([1.0, -1.0])
     with pytest.raises(InvalidValueError, match=r"samples\[cpu\]\[0\] = .*nan"):
-        ReplicaOutlook(None, Role.INSTANCE, 0.0, {}, 1, samples={"cpu": np.array([math.nan])})  # type: ignore[dict-item]
+        ReplicaForecast(None, Role.INSTANCE, 0.0, {}, 1, samples={"cpu": np.array([math.nan])})  # type: ignore[dict-item]
     with pytest.raises(InvalidValueError, match=r"seen = 1 .*>= 2"):
         replica([1.0, 2.0], seen=1)
     with pytest.raises(ConflictError, match="2 of cpu, 1 of disk"):
-        ReplicaOutlook(None, Role.INSTANCE, 0.0, {}, 1, samples={"cpu": [1.0, 2.0], "disk": [1.0]})
+        ReplicaForecast(None, Role.INSTANCE, 0.0, {}, 1, samples={"cpu": [1.0, 2.0], "disk": [1.0]})

@@ -13,11 +13,11 @@ import polars as pl
 from hypothesis import strategies as st
 
 from cluster.learning.config import read_config
-from cluster.runs.sweep import Journal, Outcome
+from cluster.runs.sweep import Journal, TaskOutcome
 from cluster.scenario.scenario_file import read_scenario
-from cluster.studies.carrying_out import check_study
 from cluster.studies.provisioning.published import COLUMNS as PUBLISHED_COLUMNS
 from cluster.studies.provisioning.published import PublishedMeans
+from cluster.studies.runner import check_study
 from plb.provisioning import Affinity, provision
 from tests.cluster.small_provisioning import base, write_base, write_curves
 from tests.robustness import mutations as damaged
@@ -175,7 +175,7 @@ def own_formats(scratch: Path) -> dict[str, Target]:
     table = pl.read_csv(samples)
     with Journal(scratch / "journal.jsonl") as outcomes:
         for n in range(3):
-            outcomes.add(Outcome(f"k{n}", {"totals": {"x": n}, "timings": {}}, 0.5))
+            outcomes.add(TaskOutcome(f"k{n}", {"totals": {"x": n}, "timings": {}}, 0.5))
     journal = (scratch / "journal.jsonl").read_text()
 
     def read_journal(folder: Path) -> None:

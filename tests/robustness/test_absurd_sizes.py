@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cluster.errors import ScenarioError
-from cluster.learning.config import Evaluation, LearningConfig, read_config
+from cluster.learning.config import EvaluationSection, LearningConfig, read_config
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.episode import Episode
 from cluster.learning.jobs import SyntheticJobs
@@ -46,7 +46,7 @@ def test_jobs_on_machines_have_a_largest_size(tmp_path: Path):
     with pytest.raises(InvalidValueError, match=r"jobs / rate = 1000000 is not allowed; expected <= \d+, with 1000 "):
         LearningConfig(machines=Dimensions(machines=1000), jobs=slow)
     with pytest.raises(InvalidValueError, match="evaluation: machines = 10000 is not allowed"):
-        LearningConfig(jobs=SyntheticJobs(jobs=10_000), evaluation=Evaluation(machines=(10_000,)))
+        LearningConfig(jobs=SyntheticJobs(jobs=10_000), evaluation=EvaluationSection(machines=(10_000,)))
     path = tmp_path / "large.toml"
     path.write_text("[machines]\nhorizon = 10000\n[jobs]\njobs = 100000\n[bootstrap]\njobs = 90000\n")
     with pytest.raises(ScenarioError) as raised:
@@ -63,7 +63,7 @@ def test_episodes_of_ones_own_jobs_have_a_largest_size():
 
 
 @pytest.mark.parametrize(
-    "ask", [Episode.observe, Episode.record, Episode.running, lambda e: e.usage, lambda e: e.coming(1)]
+    "ask", [Episode.observe, Episode.record, Episode.running, lambda e: e.usage, lambda e: e.upcoming(1)]
 )
 def test_an_episode_without_jobs_says_so(ask: Any):
     """Before it begins there is nothing to see; nobody waits, and it is over."""
@@ -77,8 +77,9 @@ def test_an_episode_without_jobs_says_so(ask: Any):
 def test_numbers_of_numpy_are_pythons_in_what_is_written():
     """A configuration made in Python has the hash of the same one in a file."""
     of_numpy = LearningConfig(
-        jobs=SyntheticJobs(jobs=np.int64(8), rate=np.float32(3.5)), evaluation=Evaluation(machines=(np.int32(4),))
+        jobs=SyntheticJobs(jobs=np.int64(8), rate=np.float32(3.5)),
+        evaluation=EvaluationSection(machines=(np.int32(4),)),
     )
-    plain = LearningConfig(jobs=SyntheticJobs(jobs=8, rate=3.5), evaluation=Evaluation(machines=(4,)))
+    plain = LearningConfig(jobs=SyntheticJobs(jobs=8, rate=3.5), evaluation=EvaluationSection(machines=(4,)))
     assert of_numpy.as_json() == plain.as_json()
     assert of_numpy.digest() == plain.digest()

@@ -13,7 +13,7 @@ import pytest
 
 from cluster.results.reading import read_results
 from cluster.results.writing import ResultsFolder
-from cluster.runs.sweep import Journal, Outcome
+from cluster.runs.sweep import Journal, TaskOutcome
 from tests.command_line import plb
 from tests.robustness.commands import BY_NAME
 from tests.robustness.conftest import Disk
@@ -78,7 +78,7 @@ def test_results_that_do_not_fit_leave_nothing_half_written(
 ):
     """The message names the file; there is no part of it."""
     small, command = disk("size=256k"), BY_NAME[name]
-    monkeypatch.setattr("cluster.results.writing.LEAST_ROOM", 0)
+    monkeypatch.setattr("cluster.results.writing.LEAST_FREE", 0)
     (small / "out").mkdir()
     fill(small)
     run = command.run(inputs, small / "out") if not frees else plb(*command.arguments(inputs, small / "out"))
@@ -91,7 +91,7 @@ def test_a_journal_that_cannot_grow_is_named(inputs: Path, disk: Disk, monkeypat
     """And what stands in it is not made again."""
     small, study, add = disk("size=512k"), BY_NAME["study"], Journal.add
 
-    def add_less(journal: Journal, outcome: Outcome) -> None:
+    def add_less(journal: Journal, outcome: TaskOutcome) -> None:
         if journal.finished:
             fill(small)
         add(journal, outcome)

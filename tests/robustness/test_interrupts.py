@@ -121,7 +121,7 @@ def test_evaluation_and_timing_leave_nothing(inputs: Path, tmp_path: Path, monke
     given = inputs / "learning.toml"
     assert_in_a_sentence(plb("learn", "evaluate", given, "--policy", POLICY, "--out", tmp_path / "out", "--jobs", 1))
     assert not (tmp_path / "out").exists()
-    interrupt(monkeypatch, "cluster.warmup.engines:_tiny_engine")
+    interrupt(monkeypatch, "cluster.warmup.tasks:_tiny_engine")
     assert_in_a_sentence(plb("warmup", "--jobs", 1, "--json", tmp_path / "seconds.json"))
     interrupt(monkeypatch, "cluster.bench.engine:bench_engine")
     assert_in_a_sentence(plb("bench", "engine", "--quick", "--json", tmp_path / "speed.json"))

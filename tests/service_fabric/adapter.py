@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import attrs
 
 from plb import Checks, PlacementAndLoadBalancing, PlbConfig, Role
-from plb.model.metric_settings import MetricSettings
+from plb.model.metric import MetricSettings
 from plb.settings.translation import by_original_name
 from tests.service_fabric.actions import CollectedActions, carried_out, domains_with_moves
 from tests.service_fabric.described import (

@@ -24,7 +24,7 @@ BUILT_IN_LOADS: Mapping[str, Mapping[Role, float]] = {
     "InstanceCount": {Role.PRIMARY: 0, Role.SECONDARY: 0, Role.INSTANCE: 1},
     "Count": {Role.PRIMARY: 1, Role.SECONDARY: 1, Role.INSTANCE: 1},
 }
-"""Default loads of the metrics whose written loads are ignored (semantics.md section 1)."""
+"""Default loads of the metrics whose written loads are ignored."""
 
 ALL_ELIGIBLE_NODES = 2**31 - 1
 """The replica difference that means: as many as there are nodes to stand on."""
@@ -48,7 +48,7 @@ def identifier_of(name: str) -> int:
 def metrics_of(scenario: Scenario) -> tuple[Metric, ...]:
     """Return every metric that a service of the scenario has at some time, in order of appearance."""
     names = dict.fromkeys(name for step in scenario.steps_of("service") for name in weights_of(step))
-    return tuple(Metric(name, step=1, violation_threshold=1.0) for name in names or METRICS_OF_SERVICE_WITHOUT)
+    return tuple(Metric(name, quantum=1, violation_threshold=1.0) for name in names or METRICS_OF_SERVICE_WITHOUT)
 
 
 def weights_of(service: Step) -> dict[str, float]:
@@ -137,7 +137,7 @@ def _parsed(constraint: str) -> str:
 
 
 def default_loads(step: Step, *, stateful: bool) -> dict[Role, dict[str, float]]:
-    """Return the load by role and metric that counts until a report (semantics.md section 1)."""
+    """Return the load by role and metric that counts until a report (docs/service-fabric.md, Loads)."""
     written = {metric["name"]: metric for metric in step["metrics"]}
     roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
     single = stateful and step["target_replica_set_size"] == 1

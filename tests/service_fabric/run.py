@@ -1,4 +1,4 @@
-"""Runs a scenario: plays its steps and judges its expectations."""
+"""Runs a scenario: plays its steps and checks its expectations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 from tests.service_fabric.adapter import Player
 from tests.service_fabric.scenario import Scenario
-from tests.service_fabric.verdicts import Failure, judge
+from tests.service_fabric.verdicts import Failure, verdict_of
 
 SEED = 255
 """The original's InitialRandomSeed."""
@@ -40,7 +40,7 @@ def run_scenario(scenario: Scenario, settings: Mapping[str, Any], *, seed: int =
             where = f"step {index} ({step['op']})"
             if step["op"] != "expect":
                 player.play(step)
-            elif failure := judge(step, player):
+            elif failure := verdict_of(step, player):
                 failures.append(failure)
     except Exception as error:
         failures.append(_raised(error, where, player))

@@ -32,7 +32,7 @@ from tests.service_fabric.scenario import (
     scenario_file,
     shared_folder,
 )
-from tests.service_fabric.verdicts import Failure, describe, judge
+from tests.service_fabric.verdicts import Failure, describe, verdict_of
 
 NO_DEACTIVATION = {"intent": "none", "status": "none"}
 needs_shared = pytest.mark.skipif(not shared_folder().exists(), reason=f"{shared_folder()} is not here")
@@ -360,10 +360,10 @@ def test_a_failed_expectation_says_what_was_and_what_should_be() -> None:
     """With its line, the count found, and the actions."""
     player = player_of()
     player.actions.collect(plan(move("0", Role.PRIMARY, "1", "2")))
-    wanted = {"op": "expect", "type": "count_if", "pattern": "0 move * *=>3", "cmp": "==", "value": 1, "line": 7}
-    failure = judge(wanted, player)
+    requested = {"op": "expect", "type": "count_if", "pattern": "0 move * *=>3", "cmp": "==", "value": 1, "line": 7}
+    failure = verdict_of(requested, player)
     assert failure == Failure(7, "count_if '0 move * *=>3' == 1", "0", ("0 move primary 1=>2",))
-    assert judge({**wanted, "pattern": "0 move * *=>2"}, player) is None
+    assert verdict_of({**requested, "pattern": "0 move * *=>2"}, player) is None
 
 
 def test_expressions_are_told_in_words() -> None:

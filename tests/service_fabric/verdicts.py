@@ -1,4 +1,4 @@
-"""Judges the expectations of a scenario."""
+"""Checks the expectations of a scenario."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Failure:
     traceback: str = attrs.field(default="", repr=False)
 
 
-def judge(expectation: Step, player: Player) -> Failure | None:
+def verdict_of(expectation: Step, player: Player) -> Failure | None:
     """Return what is wrong, or None where the expectation holds."""
     texts = player.actions.texts()
     if action_match().check(expectation, texts, lambda asked: _answer(asked, player)):
@@ -56,16 +56,16 @@ def describe(expectation: Step) -> str:
     """Return an expectation in words."""
     match expectation["type"]:
         case "count_if":
-            wanted = expectation.get("pattern", expectation.get("pred"))
-            return f"count_if {wanted!r} {expectation['cmp']} {expectation['value']}"
+            requested = expectation.get("pattern", expectation.get("pred"))
+            return f"count_if {requested!r} {expectation['cmp']} {expectation['value']}"
         case "expr":
             return describe_expression(expectation["expr"])
         case "action":
             metric = f" of metric {expectation['metric']}" if "metric" in expectation else ""
             return f"action{metric} {expectation['value']}"
         case "node_load":
-            wanted = f"in {expectation['value_in']}" if "value_in" in expectation else f"== {expectation['value']}"
-            return f"node_load {expectation['metric']} of node {expectation['node']} {wanted}"
+            requested = f"in {expectation['value_in']}" if "value_in" in expectation else f"== {expectation['value']}"
+            return f"node_load {expectation['metric']} of node {expectation['node']} {requested}"
         case kind:
             return f"{kind} {expectation['cmp']} {expectation['value']}"
 

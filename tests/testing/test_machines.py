@@ -86,7 +86,7 @@ class Percent(Certain):
 
 
 TestAtMostTwo = machine_of(AtMostTwo())
-TestMonteCarlo = machine_of(MonteCarloRisk(HISTORY, steps={"cpu": 1.0, "disk": 1.0}, repetitions=8, seed=1))
+TestMonteCarlo = machine_of(MonteCarloRisk(HISTORY, quanta={"cpu": 1.0, "disk": 1.0}, repetitions=8, seed=1))
 
 
 @pytest.mark.parametrize(
@@ -173,16 +173,16 @@ def test_relabelling_knows_every_array_of_nodes_and_replicas(small_problem):
 
 @given(small_clusters(), st.integers(0, 7), st.integers(0, 7))
 @settings(deadline=None)
-def test_outlooks_go_with_the_replicas(cluster, one, other):
+def test_forecasts_go_with_the_replicas(cluster, one, other):
     """Whatever row or unit a replica has, the same is known of it, in the units of all else."""
     configuration = configuration_of(cluster.engine())
     rows = configuration.rows.tolist()
     one, other = rows[one % len(rows)], rows[other % len(rows)]
     swapped, doubled = with_rows_swapped(configuration, one, other), with_units_halved(configuration)
     for row in rows:
-        known = configuration.outlook_of(row)
-        assert swapped.outlook_of({one: other, other: one}.get(row, row)) == known
-        twice = doubled.outlook_of(row)
+        known = configuration.forecast_of(row)
+        assert swapped.forecast_of({one: other, other: one}.get(row, row)) == known
+        twice = doubled.forecast_of(row)
         for field in ("largest_demand", "limits"):
             assert getattr(twice, field) == {name: 2 * value for name, value in getattr(known, field).items()}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.format import read_traces
-from workloads.readers import READERS, Options, Report, convert
+from workloads.readers import READERS, ConversionReport, Options, convert
 from workloads.trace import TraceSet
 
 BITBRAINS_HEADER = [
@@ -29,7 +29,7 @@ BITBRAINS_HEADER = [
 """The first line of each published file of Bitbrains."""
 
 
-def converted(name: str, source: Path, out: Path, **options: Any) -> tuple[TraceSet, Report]:
+def converted(name: str, source: Path, out: Path, **options: Any) -> tuple[TraceSet, ConversionReport]:
     """Convert, and read back what was written, which checks it."""
     report = convert(READERS[name], source, out, Options(**options))
     assert report.rows_kept == report.rows_read - sum(report.rows_refused.values())

@@ -15,7 +15,7 @@ import pytest
 from plb.errors import InvalidValueError
 from workloads.compression import compress
 from workloads.errors import TraceError
-from workloads.readers import READERS, Options, Report, read_public
+from workloads.readers import READERS, ConversionReport, Options, read_public
 from workloads.readers.bitbrains import METRICS
 from workloads.readers.bitbrains_rows import FILE, REASONS
 from workloads.readers.sampled import REPEATED
@@ -24,7 +24,7 @@ from workloads.trace import TraceSet, split_tenants
 SHARED = Path(os.environ.get("PLB_BITBRAINS", "/work/shared/data/bitbrains_rnd"))
 
 
-def read_bitbrains(path: Path, **options: Any) -> tuple[TraceSet, Report]:
+def read_bitbrains(path: Path, **options: Any) -> tuple[TraceSet, ConversionReport]:
     """Read the traces in a directory."""
     return read_public(READERS["bitbrains"], path, Options(**options))
 
@@ -241,7 +241,9 @@ ALL_MACHINES, SOME_MACHINES = 500, 60
 
 
 @pytest.fixture(scope="module", params=[SOME_MACHINES, pytest.param(ALL_MACHINES, marks=pytest.mark.slow)])
-def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[TraceSet, Report]:
+def shared(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[TraceSet, ConversionReport]:
     """Return the shared traces, of some machines and of all."""
     if not (SHARED / FILE).is_file():
         pytest.skip(f"{SHARED / FILE} is not here")
@@ -254,7 +256,7 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shared", [ALL_MACHINES], indirect=True)
-def test_the_shared_traces_are_read_in_full(shared: tuple[TraceSet, Report]) -> None:
+def test_the_shared_traces_are_read_in_full(shared: tuple[TraceSet, ConversionReport]) -> None:
     """All 11,942,571 rows of 500 machines are accounted for, and no demand exceeds what was provisioned."""
     traces, report = shared
     assert (report.rows_read, report.owners) == (11_942_571, 500)
@@ -266,7 +268,7 @@ def test_the_shared_traces_are_read_in_full(shared: tuple[TraceSet, Report]) -> 
     assert len(compress(traces)) == traces.tenants
 
 
-def test_no_window_spans_the_missing_days(shared: tuple[TraceSet, Report]) -> None:
+def test_no_window_spans_the_missing_days(shared: tuple[TraceSet, ConversionReport]) -> None:
     """No tenant lives on the two days that are missing for all machines."""
     traces, _ = shared
     start = np.array([int(name.split("@")[1]) for name in traces.tenant_names()])
@@ -275,7 +277,7 @@ def test_no_window_spans_the_missing_days(shared: tuple[TraceSet, Report]) -> No
         assert not inside.any()
 
 
-def test_a_machine_is_never_on_both_sides(shared: tuple[TraceSet, Report]) -> None:
+def test_a_machine_is_never_on_both_sides(shared: tuple[TraceSet, ConversionReport]) -> None:
     """The split is by machine: no machine has windows in history and simulation."""
     traces, report = shared
     history, simulation = split_tenants(traces, 0.4, 5)

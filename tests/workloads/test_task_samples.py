@@ -48,7 +48,7 @@ def test_rows_may_stand_in_any_order_with_further_columns(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("names", "wanted"),
+    ("names", "requested"),
     [
         (["10", "9"], [9, 10]),
         (["007", "7"], ["007", "7"]),
@@ -56,10 +56,10 @@ def test_rows_may_stand_in_any_order_with_further_columns(tmp_path: Path):
         (["-3", "2"], [-3, 2]),
     ],
 )
-def test_machines_of_a_csv_file_are_numbers_where_all_are(tmp_path: Path, names: list[str], wanted: list[Any]):
+def test_machines_of_a_csv_file_are_numbers_where_all_are(tmp_path: Path, names: list[str], requested: list[Any]):
     """Names are kept as they are written."""
     table = from_text(tmp_path, "".join(f"{name},t,0,1,1\n" for name in names))
-    assert table.machines.to_list() == wanted
+    assert table.machines.to_list() == requested
 
 
 @pytest.mark.parametrize(

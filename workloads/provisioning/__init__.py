@@ -1,11 +1,18 @@
 """Instances of provisioning ([3]): files of the contest and of the paper's authors, generated ones, and plans."""
 
 from workloads.provisioning.authors import read_authors, write_authors
-from workloads.provisioning.building import PAPER_NODES, NodeSpec, build_instance, peaks_only, without_self_limits
+from workloads.provisioning.building import (
+    PAPER_NODES,
+    NodeSpec,
+    build_instance,
+    larger_instance,
+    peaks_only,
+    with_graph,
+    without_self_limits,
+)
 from workloads.provisioning.contest import read_contest
 from workloads.provisioning.contest_writer import write_contest
 from workloads.provisioning.graphs import GraphKind, affinity_graph
-from workloads.provisioning.larger import larger_instance, with_graph
 from workloads.provisioning.placement import read_contest_placement
 from workloads.provisioning.plans import read_plan, write_moves, write_plan
 from workloads.provisioning.source import read_instance

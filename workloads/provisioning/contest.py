@@ -97,10 +97,10 @@ def read_contest(
 
 def check_resources(resources: Sequence[str]) -> tuple[str, ...]:
     """Return names of the contest's resources, or refuse them."""
-    wanted = check_names("contest", "resources", resources)
-    if not wanted or len(set(wanted)) < len(wanted) or set(wanted) - set(RESOURCES):
-        raise InvalidValueError("contest", "resources", list(wanted), f"different names of {', '.join(RESOURCES)}")
-    return wanted
+    required = check_names("contest", "resources", resources)
+    if not required or len(set(required)) < len(required) or set(required) - set(RESOURCES):
+        raise InvalidValueError("contest", "resources", list(required), f"different names of {', '.join(RESOURCES)}")
+    return required
 
 
 def _read_apps(directory: Path, resources: Sequence[str]) -> pl.DataFrame:

@@ -65,16 +65,16 @@ def _arbitrary(applications: int, density: float, draws: np.random.Generator) ->
     return _ends(_some_of(pairs, int(density * pairs), draws), applications)
 
 
-def _some_of(population: int, wanted: int, draws: np.random.Generator) -> Ints:
+def _some_of(population: int, required: int, draws: np.random.Generator) -> Ints:
     """Return so many different numbers below `population`, ascending, all equally likely; at most half of them."""
     found = np.zeros(0, np.int64)
-    while len(found) < wanted:
-        share = (wanted - len(found)) / (population - len(found))
+    while len(found) < required:
+        share = (required - len(found)) / (population - len(found))
         # so many draws are expected to give as many new ones as are missing; a few more, so that one round mostly does
         expected = -population * math.log1p(-share)
         more = draws.integers(population, size=int(expected + 3 * math.sqrt(expected)) + 4)
         found = _distinct(np.concatenate([found, more]))
-    surplus = draws.choice(len(found), len(found) - wanted, replace=False, shuffle=False)
+    surplus = draws.choice(len(found), len(found) - required, replace=False, shuffle=False)
     return np.delete(found, surplus)
 
 

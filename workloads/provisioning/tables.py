@@ -96,10 +96,10 @@ def unknown_names(check: Checker, column: str, names: pl.Series, known: Sequence
     wrong = np.flatnonzero(found < 0)
     unknown = names.gather(wrong)
 
-    def told(place: int) -> str:
+    def row_text(place: int) -> str:
         return f"{unknown[place]!r}{nearest_of(unknown[place], known)}"
 
-    check.some_rows(check.rows_above + wrong + 1, told, expected, column)
+    check.some_rows(check.rows_above + wrong + 1, row_text, expected, column)
     return found
 
 

@@ -14,10 +14,10 @@ from workloads.readers.convert import convert, read_public
 from workloads.readers.google2011 import GOOGLE2011
 from workloads.readers.google2019 import GOOGLE2019
 from workloads.readers.planetlab import PLANETLAB
-from workloads.readers.report import Report
+from workloads.readers.report import ConversionReport
 from workloads.readers.tianchi2018 import TIANCHI2018
 
-__all__ = ["READERS", "Options", "Reader", "Report", "convert", "read_public"]
+__all__ = ["READERS", "ConversionReport", "Options", "Reader", "convert", "read_public"]
 
 READERS: Mapping[str, Reader] = MappingProxyType(
     {

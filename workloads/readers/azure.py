@@ -19,12 +19,11 @@ from pathlib import Path
 import polars as pl
 
 from workloads.checks import LARGEST, Checker
-from workloads.readers.base import Options
+from workloads.readers.base import MISSING, NEGATIVE, Options, measured
 from workloads.readers.chunks import OWNER, TIME, Frame
 from workloads.readers.files import TextTable, need_files
 from workloads.readers.naming import listed_classes
 from workloads.readers.sampled import SampledReader
-from workloads.readers.usable import MISSING, NEGATIVE, measured
 from workloads.trace import MetricInfo
 
 READINGS = TextTable(

@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from plb.model import Role
 from workloads.checks import Checker
-from workloads.readers.base import Options, Part
+from workloads.readers.base import Options, TracePart
 from workloads.readers.files import need_files
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import Tally
@@ -61,7 +61,7 @@ class PackingReader:
     origin: str = "the start of the trace; VMs that began before have negative times"
     request: str = "the request; there is no usage in this trace"
 
-    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
+    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, some requests at a time (see `workloads.readers.base.Reader`)."""
         tally.refuse({NOT_OFFERED: 0, BACKWARDS: 0})
         path = need_files(source, ["*.sqlite", "*.sqlite3", "*.db"], self.files)[0]
@@ -89,7 +89,7 @@ class PackingReader:
 
     def _part(
         self, rows: Rows, shares: dict[Any, npt.NDArray[np.float32]], options: Options, tally: Tally
-    ) -> Part | None:
+    ) -> TracePart | None:
         lifetime = self._steps(rows)
         days = options.window_days
         pieces, lengths = lengths_of_pieces(
@@ -110,7 +110,7 @@ class PackingReader:
         of_piece = [rows[at] for at in pieces[long_enough].tolist()]
         lives = np.array([row[5] is None for row in of_piece]) | ~final[long_enough]
         traces = self._trace_set(of_piece, begin[long_enough], lengths[long_enough], lives, shares)
-        return Part(traces, begin[long_enough] * int(self.step_seconds))
+        return TracePart(traces, begin[long_enough] * int(self.step_seconds))
 
     def _trace_set(
         self,
@@ -145,10 +145,10 @@ class PackingReader:
 def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
     """Open the database for reading; raise `TraceError` where it is none or damaged, or lacks a table or column."""
     check = Checker(path)
-    wanted = {"vm": REQUESTS, "vmType": ("vmTypeId", "machineId", *RESOURCES.values())}
+    requested = {"vm": REQUESTS, "vmType": ("vmTypeId", "machineId", *RESOURCES.values())}
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-            for table, columns in wanted.items():
+            for table, columns in requested.items():
                 found = {row[1] for row in database.execute(f"PRAGMA table_info({table})")}
                 for column in columns:
                     if column not in found:

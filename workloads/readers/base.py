@@ -9,9 +9,12 @@ from typing import Literal, Protocol
 import attrs
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from plb.errors import InvalidValueError
 from plb.validation import check_count, check_number
+from workloads.checks import LARGEST
+from workloads.readers.chunks import first_reason
 from workloads.readers.report import Tally
 from workloads.trace import MetricInfo, TraceSet
 
@@ -58,7 +61,7 @@ class Options:
 
 
 @attrs.frozen(eq=False)
-class Part:
+class TracePart:
     """Some of a trace's tenants.
 
     Parameters
@@ -100,7 +103,7 @@ class Reader(Protocol):
     def request(self) -> str:
         """What MaxUsage is in this format."""
 
-    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
+    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, some at a time, and count on the way.
 
         Parameters
@@ -119,3 +122,24 @@ class Reader(Protocol):
         TraceError
             A file is missing or damaged, or a row cannot be read or belongs to nobody; it names file, row and column.
         """
+
+
+MISSING = "with a missing or infinite value"
+NEGATIVE = "with a negative value"
+
+
+def measured(values: dict[str, pl.Expr], others: dict[str, pl.Expr] | None = None) -> list[pl.Expr]:
+    """Return metrics as 64-bit floats, and the column ``refused``: missing or infinite, negative, or another reason.
+
+    Parameters
+    ----------
+    values
+        The metrics.
+    others
+        Further reasons, which are tried before negative values.
+    """
+    numbers = {name: value.cast(pl.Float64) for name, value in values.items()}
+    known = pl.all_horizontal(value.abs() <= LARGEST for value in numbers.values()).fill_null(value=False)
+    negative = pl.any_horizontal(value < 0 for value in numbers.values())
+    reasons = {MISSING: ~known} | (others or {}) | {NEGATIVE: negative}
+    return [*(value.alias(name) for name, value in numbers.items()), first_reason(reasons)]

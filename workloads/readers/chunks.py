@@ -97,25 +97,25 @@ def sort_into_chunks(
         A row belongs to no owner or time.
     """
     paths: list[Path] = []
-    held: list[pl.DataFrame] = []
+    collected: list[pl.DataFrame] = []
     last = 0
 
     def flush() -> None:
         paths.append(scratch / f"rows-{len(paths):05}.parquet")
-        together = pl.concat(held).sort(OWNER, TIME, maintain_order=True)
+        together = pl.concat(collected).sort(OWNER, TIME, maintain_order=True)
         with in_one_piece(paths[-1]) as partial:
             together.write_parquet(partial, row_group_size=ROW_GROUP)
-        held.clear()
+        collected.clear()
 
     for frame in frames:
         _check_places(frame, places)
         kept = _count(frame.rows, tally)
         if len(kept):
             last = max(last, int(kept[TIME].max()))  # type: ignore[arg-type]
-            held.append(kept)
-        if sum(map(len, held)) >= rows:
+            collected.append(kept)
+        if sum(map(len, collected)) >= rows:
             flush()
-    if held:
+    if collected:
         flush()
     return Chunks(tuple(paths), last)
 

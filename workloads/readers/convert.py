@@ -14,9 +14,9 @@ import polars as pl
 
 from workloads.format import TENANTS_FILE, TRACES_FILE, samples_frame, tenants_frame
 from workloads.header import Header
-from workloads.readers.base import Options, Part, Reader
+from workloads.readers.base import Options, Reader, TracePart
 from workloads.readers.files import check_readable
-from workloads.readers.report import Report, Tally
+from workloads.readers.report import ConversionReport, Tally
 from workloads.trace import TraceSet, concatenate
 from workloads.writing import in_one_piece, write_parquet
 
@@ -27,7 +27,7 @@ def convert(
     out: str | Path,
     options: Options | None = None,
     provenance: Mapping[str, Any] | None = None,
-) -> Report:
+) -> ConversionReport:
     """Convert a public trace into a directory in the project's own format.
 
     What does not fit into memory goes through files in a scratch directory inside `out`, which is removed at the end.
@@ -66,12 +66,14 @@ def convert(
             write_parquet(samples_frame(part.traces), parts / f"traces-{number:05}.parquet")
             write_parquet(_tenants(part), parts / f"tenants-{number:05}.parquet")
         report = tally.report()
-        told = {**_provenance(reader, source, options, report), **(provenance or {})}
-        _join(parts, folder, reader, told)
+        described = {**_provenance(reader, source, options, report), **(provenance or {})}
+        _join(parts, folder, reader, described)
     return report
 
 
-def read_public(reader: Reader, source: str | Path, options: Options | None = None) -> tuple[TraceSet, Report]:
+def read_public(
+    reader: Reader, source: str | Path, options: Options | None = None
+) -> tuple[TraceSet, ConversionReport]:
     """Read a public trace into memory.
 
     Parameters and errors are those of `convert`.
@@ -102,7 +104,7 @@ def _made(folder: Path) -> Iterator[None]:
         raise
 
 
-def _parts(reader: Reader, source: str | Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
+def _parts(reader: Reader, source: str | Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
     check_readable(Path(source))
     yield from reader.parts(Path(source), options, tally, scratch)
 
@@ -113,11 +115,11 @@ def _with_classes(traces: TraceSet, classes: tuple[str, ...]) -> TraceSet:
     return TraceSet(**fields | {"classes": classes, "class_code": place[traces.class_code]})
 
 
-def _tenants(part: Part) -> pl.DataFrame:
+def _tenants(part: TracePart) -> pl.DataFrame:
     return tenants_frame(part.traces).with_columns(start_s=pl.Series(part.start_seconds, dtype=pl.Int64))
 
 
-def _provenance(reader: Reader, source: str | Path, options: Options, report: Report) -> dict[str, Any]:
+def _provenance(reader: Reader, source: str | Path, options: Options, report: ConversionReport) -> dict[str, Any]:
     return {
         "reader": reader.name,
         "source": str(source),

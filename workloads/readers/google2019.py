@@ -24,13 +24,20 @@ from typing import Any
 import polars as pl
 
 from workloads.checks import Checker
-from workloads.readers.base import Options
+from workloads.readers.base import MISSING, NEGATIVE, Options, measured
 from workloads.readers.chunks import OWNER, TIME, Frame
-from workloads.readers.files import ROWS_OF_MANY, Batches, find_files, need_files, parquet_chunks, schema_of, streamable
-from workloads.readers.jsonlines import json_chunks
+from workloads.readers.files import (
+    ROWS_OF_MANY,
+    Batches,
+    find_files,
+    json_chunks,
+    need_files,
+    parquet_chunks,
+    schema_of,
+    streamable,
+)
 from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader
-from workloads.readers.usable import MISSING, NEGATIVE, measured
 from workloads.trace import MetricInfo
 
 METRICS = (MetricInfo("cpu", "NCU", trend=False), MetricInfo("memory", "normalised bytes"))

@@ -84,8 +84,8 @@ def _table_frames(path: Path, options: Options) -> Iterator[Frame]:
     if not isinstance(schema.get("cpu_pct"), pl.List):
         check.add(f"type {schema.get('cpu_pct')}", "a column of lists of numbers", column="cpu_pct")
     check.raise_problems()
-    wanted = [pl.col("day"), pl.col("vm"), pl.col("cpu_pct").cast(pl.List(pl.Float64))]
-    for lists in parquet_chunks(path, max(1, options.rows_in_memory // SAMPLES_A_DAY), wanted):
+    requested = [pl.col("day"), pl.col("vm"), pl.col("cpu_pct").cast(pl.List(pl.Float64))]
+    for lists in parquet_chunks(path, max(1, options.rows_in_memory // SAMPLES_A_DAY), requested):
         wrong = np.array([_start(day or "") is None or vm is None for day, vm in lists.select("day", "vm").iter_rows()])
         check.bad_rows(wrong, "day", lists["day"], "a day as yyyymmdd and a vm")
         check.raise_problems()

@@ -9,7 +9,7 @@ import attrs
 
 
 @attrs.frozen(kw_only=True)
-class Report:
+class ConversionReport:
     """The closing count of a conversion.
 
     Parameters
@@ -75,7 +75,7 @@ class Report:
 
 @attrs.define(kw_only=True)
 class Tally:
-    """The counts of a conversion under way; the fields are those of `Report`."""
+    """The counts of a conversion under way; the fields are those of `ConversionReport`."""
 
     step_seconds: float
     rows_read: int = 0
@@ -97,11 +97,11 @@ class Tally:
         for reason, rows in reasons.items():
             self.rows_refused[reason] += rows
 
-    def report(self) -> Report:
+    def report(self) -> ConversionReport:
         """Return the closing count."""
         values = attrs.asdict(self, recurse=False)
         counters = {name: dict(value) for name, value in values.items() if isinstance(value, Counter)}
-        return Report(rows_kept=self.rows_read - self.rows_refused.total(), **values | counters)
+        return ConversionReport(rows_kept=self.rows_read - self.rows_refused.total(), **values | counters)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

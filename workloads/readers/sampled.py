@@ -26,7 +26,7 @@ import polars as pl
 
 from plb.model import Role
 from workloads.checks import LARGEST, Checker
-from workloads.readers.base import Options, Part
+from workloads.readers.base import Options, TracePart
 from workloads.readers.chunks import OWNER, TIME, Chunks, Frame, sort_into_chunks
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import Tally
@@ -94,7 +94,7 @@ class SampledReader:
     min_hours: float = 0.0
     step_seconds: float = STEP_SECONDS
 
-    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
+    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, a range of owners at a time (see `workloads.readers.base.Reader`)."""
         tally.refuse(dict.fromkeys(self.reasons, 0))
         owners = self.owners(source, scratch)
@@ -125,7 +125,7 @@ class SampledReader:
         chunks: Chunks,
         options: Options,
         tally: Tally,
-    ) -> Part | None:
+    ) -> TracePart | None:
         rows = self._without_repeats(source, rows, tally)
         if owners is not None:
             rows = self._with_owners(rows, owners, tally)
@@ -189,7 +189,9 @@ class SampledReader:
         tally.steps_kept += len(kept.rows)
         return kept
 
-    def _tenants(self, steps: pl.DataFrame, windows: Windows, last_time: int, options: Options, tally: Tally) -> Part:
+    def _tenants(
+        self, steps: pl.DataFrame, windows: Windows, last_time: int, options: Options, tally: Tally
+    ) -> TracePart:
         first, last = windows.rows[windows.bounds[:-1]], windows.rows[windows.bounds[1:] - 1]
         values, most = self._usage(steps, windows, tally)
         owner, start = steps[OWNER].gather(first), windows.first_step
@@ -212,7 +214,7 @@ class SampledReader:
             series_start=windows.bounds,
             values=values,
         )
-        return Part(traces, start * int(self.step_seconds))
+        return TracePart(traces, start * int(self.step_seconds))
 
     def _usage(self, steps: pl.DataFrame, windows: Windows, tally: Tally) -> tuple[Values, Values]:
         """Return usage (N, R) and MaxUsage (T, R), and count the values above what was asked for."""

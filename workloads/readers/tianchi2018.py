@@ -24,7 +24,7 @@ import polars as pl
 
 from plb.model import Role
 from workloads.checks import LARGEST, Checker
-from workloads.readers.base import Options, Part
+from workloads.readers.base import Options, TracePart
 from workloads.readers.files import TextTable, need_files
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import Tally
@@ -62,7 +62,7 @@ class TianchiReader:
     origin: str = "the first point of the curves"
     request: str = "maximum of the curve; the contest has no other"
 
-    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[Part]:
+    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants at once (see `workloads.readers.base.Reader`); of the options none applies."""
         path = one_file(source, APPS_FILE)
         apps = APPS.whole(path, scratch, [pl.col(name) for name in APPS.columns])
@@ -86,7 +86,7 @@ class TianchiReader:
         tally.tenants += len(owner)
         tally.steps += len(owner) * POINTS
         tally.steps_kept += len(owner) * POINTS
-        yield Part(self._trace_set(names, curves, replicas, owner), np.zeros(len(owner), np.int64))
+        yield TracePart(self._trace_set(names, curves, replicas, owner), np.zeros(len(owner), np.int64))
 
     def _trace_set(self, names: list[str], curves: Values, replicas: Ints, owner: Ints) -> TraceSet:
         tenants = len(owner)

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cluster.studies.carrying_out import Row
 from cluster.studies.gaussian.design import INSTANCE, Case, cases, samples_of
+from cluster.studies.runner import Row
 from plb.compiler import working_time
 from plb.risk.gaussian import (
     MAX_FAILURES,
@@ -54,7 +54,7 @@ def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], INSTANCE, arguments["part"]])
     chosen = choose_tasks(samples, arguments["tasks"], rng)
-    instance = Instance(
+    instance = PackingInstance(
         samples.draw(chosen, arguments["realisations"], rng),
         samples.averaged(arguments["averaged"]).draw(chosen, arguments["realisations"], rng),
         arguments["capacity"],
@@ -65,7 +65,7 @@ def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {"totals": totals, "timings": {"seconds": working_time() - began}}
 
 
-class Instance:
+class PackingInstance:
     """Tasks that are packed in many ways.
 
     Parameters

@@ -1,6 +1,6 @@
 """The study of [2] from what is wanted to its report.
 
-Beside what every study writes (`cluster.studies.carrying_out`)::
+Beside what every study writes (`cluster.studies.runner`)::
 
     OUT/packings.parquet      a row for each instance and case: machines, m, q, oversized tasks
     OUT/totals.parquet        a row for each sample of tasks and resource: rejected, mean, relative differences
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cluster.studies.carrying_out import Place, carry_out
 from cluster.studies.gaussian.design import GaussianDesign
 from cluster.studies.gaussian.figures import as_json
 from cluster.studies.gaussian.packings import packings_frame, run_packing
@@ -21,7 +20,8 @@ from cluster.studies.gaussian.plots import save_plots
 from cluster.studies.gaussian.report import tables
 from cluster.studies.gaussian.simultaneous import run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.totals import run_totals, totals_frame
-from cluster.studies.wanted import Report
+from cluster.studies.request import StudyReport
+from cluster.studies.runner import OutputDirectory, run_tasks
 from workloads.writing import write_parquet
 
 STUDY = "gaussian"
@@ -38,15 +38,15 @@ def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return RUN[arguments["kind"]](arguments)
 
 
-def run_gaussian(design: GaussianDesign, place: Place) -> Report:
+def run_gaussian(design: GaussianDesign, output: OutputDirectory) -> StudyReport:
     """Make all runs; write tables and plots."""
     whole = {"instances": design.instances, "samples": design.samples, "periods": list(design.periods)}
-    finished = carry_out(STUDY, run, design.sweep_tasks(), place, {**whole, **design.described()})
+    finished = run_tasks(STUDY, run, design.sweep_tasks(), output, {**whole, **design.described()})
     rows = {kind: [row for row in finished.rows if row["kind"] == kind] for kind in RUN}
     packings, totals = packings_frame(rows["packing"]), totals_frame(rows["totals"])
     simultaneous = simultaneous_frame(rows["simultaneous"])
     for name, frame in ((PACKINGS, packings), (TOTALS, totals), (SIMULTANEOUS, simultaneous)):
-        write_parquet(frame, place.folder / name)
-    save_plots(place.folder, packings, totals)
+        write_parquet(frame, output.folder / name)
+    save_plots(output.folder, packings, totals)
     found = tables(packings, totals, simultaneous)
-    return Report(found, as_json(packings, totals, simultaneous), finished.failed)
+    return StudyReport(found, as_json(packings, totals, simultaneous), finished.failed)

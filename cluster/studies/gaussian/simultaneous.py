@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from cluster.studies.carrying_out import Row
 from cluster.studies.gaussian.design import GPAS, MEANS, SIMULTANEOUS, samples_of
+from cluster.studies.runner import Row
 from plb.compiler import working_time
 from plb.risk.gaussian import FitTest, Total, observe, overload_by_machine, pack
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from cluster.studies.carrying_out import Row
 from cluster.studies.gaussian.design import SIZES, TOTALS, samples_of
 from cluster.studies.gaussian.packings import choose_tasks
+from cluster.studies.runner import Row
 from plb.compiler import working_time
 from plb.risk.gaussian import Total, observe
 

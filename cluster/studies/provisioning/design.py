@@ -19,7 +19,7 @@ from plb.validation import check_count, check_number
 from workloads.provisioning import GraphKind
 
 
-class Figure(StrEnum):
+class PublishedFigure(StrEnum):
     """Sets of instances ([3] table 5); figure 3 sums up figure 4."""
 
     DENSITIES = "4"
@@ -32,8 +32,8 @@ class Figure(StrEnum):
     """As `SIZES`, of demand that varies."""
 
 
-OF_CURVES = (Figure.CURVE_DENSITIES, Figure.CURVE_SIZES)
-OF_DENSITIES = (Figure.DENSITIES, Figure.CURVE_DENSITIES)
+OF_CURVES = (PublishedFigure.CURVE_DENSITIES, PublishedFigure.CURVE_SIZES)
+OF_DENSITIES = (PublishedFigure.DENSITIES, PublishedFigure.CURVE_DENSITIES)
 DENSITIES = (0.01, 0.05, 0.1)
 """[3] table 5, where the density varies."""
 SIZES_DENSITY = 0.005
@@ -47,17 +47,17 @@ AUTO_SECONDS, QUICK_AUTO_SECONDS = 10.0, 3.0
 FAST = ("FF", "BFD-Avg", "WFD-AvgExp", "Medea-TagPopularity")
 NODE_CENTRIC = ("LRASched-Fitness", "NCD-DotProduct")
 SPREADING = ("SpreadWFD-Avg-Decr2", "SpreadWFD-Avg-BinSearch")
-ALGORITHMS: Mapping[Figure, tuple[str, ...]] = {
-    Figure.DENSITIES: (*FAST, "Medea-NodeCandidates", *NODE_CENTRIC, *SPREADING),
-    Figure.SIZES: (*FAST, *NODE_CENTRIC, *SPREADING),
-    Figure.CURVE_DENSITIES: (*FAST, *SPREADING),
-    Figure.CURVE_SIZES: (*FAST, *SPREADING),
+ALGORITHMS: Mapping[PublishedFigure, tuple[str, ...]] = {
+    PublishedFigure.DENSITIES: (*FAST, "Medea-NodeCandidates", *NODE_CENTRIC, *SPREADING),
+    PublishedFigure.SIZES: (*FAST, *NODE_CENTRIC, *SPREADING),
+    PublishedFigure.CURVE_DENSITIES: (*FAST, *SPREADING),
+    PublishedFigure.CURVE_SIZES: (*FAST, *SPREADING),
 }
 """Those that the figures of [3] show."""
 
 
 @attrs.frozen
-class Arm:
+class AlgorithmArm:
     """An algorithm, and whose rules it follows.
 
     Parameters
@@ -77,7 +77,7 @@ class Arm:
         return AUTO if self.algorithm == AUTO else f"{self.algorithm}, {self.rules.value}"
 
 
-def rules_of(figure: Figure) -> tuple[Rules, ...]:
+def rules_of(figure: PublishedFigure) -> tuple[Rules, ...]:
     """Return whose rules a figure is about, first those by which it is compared with what is published.
 
     The rules of the authors' programs are for constant demand.
@@ -85,13 +85,15 @@ def rules_of(figure: Figure) -> tuple[Rules, ...]:
     return (Rules.PAPER,) if figure in OF_CURVES else (Rules.RELEASED, Rules.PAPER)
 
 
-def arms(figure: Figure) -> tuple[Arm, ...]:
+def arms(figure: PublishedFigure) -> tuple[AlgorithmArm, ...]:
     """Return all arms of a figure."""
-    return *(Arm(name, rule) for rule in rules_of(figure) for name in ALGORITHMS[figure]), Arm(AUTO, Rules.PAPER)
+    return *(AlgorithmArm(name, rule) for rule in rules_of(figure) for name in ALGORITHMS[figure]), AlgorithmArm(
+        AUTO, Rules.PAPER
+    )
 
 
 @attrs.frozen
-class Group:
+class InstanceGroup:
     """Instances that are alike.
 
     Parameters
@@ -106,7 +108,7 @@ class Group:
         How many there are; None: those of the base, which are kept as they are.
     """
 
-    figure: Figure
+    figure: PublishedFigure
     graph: GraphKind
     density: float
     applications: int | None = None
@@ -142,7 +144,7 @@ class ProvisioningDesign:
 
     base: Path | None = None
     curves: Path | None = None
-    figures: tuple[Figure, ...] | None = None
+    figures: tuple[PublishedFigure, ...] | None = None
     graphs: tuple[GraphKind, ...] = tuple(GraphKind)
     densities: tuple[float, ...] = DENSITIES
     sizes: tuple[int, ...] = SIZES[:1]
@@ -165,15 +167,15 @@ class ProvisioningDesign:
                 option = "--curves DIRECTORY" if figure in OF_CURVES else "--base FILE"
                 raise PlbError(f"study: figure {figure.value} needs {option}")
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[InstanceGroup]:
         """Return all groups, figure after figure, each once."""
         found = []
-        for figure in sorted(self.figures or [figure for figure in Figure if self._source(figure)]):
+        for figure in sorted(self.figures or [figure for figure in PublishedFigure if self._source(figure)]):
             for graph in self.graphs:
                 if figure in OF_DENSITIES:
-                    found += [Group(figure, graph, density) for density in self.densities]
+                    found += [InstanceGroup(figure, graph, density) for density in self.densities]
                 else:
-                    found += [Group(figure, graph, SIZES_DENSITY, size) for size in self.sizes]
+                    found += [InstanceGroup(figure, graph, SIZES_DENSITY, size) for size in self.sizes]
         return list(dict.fromkeys(found))
 
     def sweep_tasks(self) -> list[Task]:
@@ -205,5 +207,5 @@ class ProvisioningDesign:
         whole = {name: getattr(self, name) for name in ("instances", "auto_seconds", "seed")}
         return {**sources, **whole, "groups": groups}
 
-    def _source(self, figure: Figure) -> Path | None:
+    def _source(self, figure: PublishedFigure) -> Path | None:
         return self.curves if figure in OF_CURVES else self.base

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from cluster.results.intervals import half_width
-from cluster.studies.carrying_out import Row
 from cluster.studies.figures import Ratio, figures_of
-from cluster.studies.provisioning.design import Arm, Figure, Group, arms, rules_of
+from cluster.studies.provisioning.design import AlgorithmArm, InstanceGroup, PublishedFigure, arms, rules_of
 from cluster.studies.provisioning.published import PublishedMeans
+from cluster.studies.runner import Row
 from plb.provisioning import AUTO, Rules
 from workloads.provisioning import GraphKind
 
@@ -57,7 +57,7 @@ def _plans_of(run: Row) -> list[Row]:
             "deviation_percent": 100.0 * (run["nodes"][arm.name] - bound) / bound,
             "seconds": run["seconds"][arm.name],
         }
-        for arm in arms(Figure(run["figure"]))
+        for arm in arms(PublishedFigure(run["figure"]))
     ]
 
 
@@ -94,9 +94,9 @@ class GroupMeans:
         By arm.
     """
 
-    group: Group
+    group: InstanceGroup
     instances: int
-    means: Mapping[Arm, Mean]
+    means: Mapping[AlgorithmArm, Mean]
 
 
 def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
@@ -104,9 +104,11 @@ def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
     found = []
     by = ("figure", "graph", "density", "applications")
     for (figure, graph, density, applications), of_group in plans.group_by(by, maintain_order=True):
-        group = Group(Figure(figure), GraphKind(graph), float(str(density)), applications and int(str(applications)))
+        group = InstanceGroup(
+            PublishedFigure(figure), GraphKind(graph), float(str(density)), applications and int(str(applications))
+        )
         means = {
-            Arm(str(algorithm), Rules(rules)): _mean_of(of_arm)
+            AlgorithmArm(str(algorithm), Rules(rules)): _mean_of(of_arm)
             for (algorithm, rules), of_arm in of_group.group_by("algorithm", "rules", maintain_order=True)
         }
         found.append(GroupMeans(group, of_group["part"].n_unique(), means))
@@ -119,12 +121,12 @@ def agreement(groups: Sequence[GroupMeans], published: PublishedMeans) -> tuple[
     By the rules of the authors' programs where there are such, since the published means are theirs.
     """
     differences = [
-        abs(mean.deviation - told.value)
+        abs(mean.deviation - of_paper.value)
         for one in groups
         for arm, mean in one.means.items()
         if arm.algorithm != AUTO
         and arm.rules is rules_of(one.group.figure)[0]
-        and (told := published.of(one.group, arm.algorithm).deviation) is not None
+        and (of_paper := published.of(one.group, arm.algorithm).deviation) is not None
     ]
     return sum(difference <= CLOSE for difference in differences), len(differences)
 
@@ -144,7 +146,7 @@ def nodes_by_first_fit(plans: pl.DataFrame) -> dict[str, Ratio]:
         if algorithm == "FF":
             continue
         values = (of_arm["nodes"] / of_arm["of_first"]).to_list()
-        found[f"figure {figure}: {Arm(str(algorithm), Rules(rules)).name}/FF"] = Ratio.of(values)
+        found[f"figure {figure}: {AlgorithmArm(str(algorithm), Rules(rules)).name}/FF"] = Ratio.of(values)
     return found
 
 
@@ -156,7 +158,7 @@ def as_json(plans: pl.DataFrame, published: PublishedMeans) -> dict[str, Any]:
 
 
 def _setting(one: GroupMeans, published: PublishedMeans) -> dict[str, Any]:
-    told = {arm.algorithm: published.of(one.group, arm.algorithm) for arm in one.means}
+    of_paper = {arm.algorithm: published.of(one.group, arm.algorithm) for arm in one.means}
     return {
         **attrs.asdict(one.group, value_serializer=lambda _i, _a, value: getattr(value, "value", value)),
         "instances": one.instances,
@@ -164,9 +166,9 @@ def _setting(one: GroupMeans, published: PublishedMeans) -> dict[str, Any]:
         "deviation_half_width": {arm.name: mean.half_width for arm, mean in one.means.items()},
         "seconds": {arm.name: mean.seconds for arm, mean in one.means.items()},
         "published_deviation_percent": {
-            name: attrs.asdict(means.deviation) for name, means in told.items() if means.deviation
+            name: attrs.asdict(means.deviation) for name, means in of_paper.items() if means.deviation
         },
-        "published_seconds": {name: attrs.asdict(means.seconds) for name, means in told.items() if means.seconds},
+        "published_seconds": {name: attrs.asdict(means.seconds) for name, means in of_paper.items() if means.seconds},
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cluster.studies.provisioning.design import Arm, Figure, Group, arms
+from cluster.studies.provisioning.design import AlgorithmArm, InstanceGroup, PublishedFigure, arms
 from cluster.warmup.warmup import warm_up_provisioning
 from plb import PlbError
 from plb.compiler import working_time
@@ -23,8 +23,11 @@ def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
     What `auto` finds in its time depends on the machine, and is thus among the timings.
     """
     began = working_time()
-    group = Group(
-        Figure(arguments["figure"]), GraphKind(arguments["graph"]), arguments["density"], arguments["applications"]
+    group = InstanceGroup(
+        PublishedFigure(arguments["figure"]),
+        GraphKind(arguments["graph"]),
+        arguments["density"],
+        arguments["applications"],
     )
     instance = draw(base_of(arguments["source"]), group, arguments["part"], arguments["seed"])
     _compiled()
@@ -46,7 +49,7 @@ def base_of(source: str) -> Instance:
     return read_authors(source)
 
 
-def draw(base: Instance, group: Group, part: int, seed: int) -> Instance:
+def draw(base: Instance, group: InstanceGroup, part: int, seed: int) -> Instance:
     """Return an instance of a group; constant and varying demand have the same graphs."""
     words = [seed, part, group.applications or 0, round(1e6 * group.density)]
     own = int(np.random.SeedSequence(words).generate_state(1)[0])
@@ -61,7 +64,7 @@ def _compiled() -> None:
     warm_up_provisioning()
 
 
-def _planned(instance: Instance, arm: Arm, auto_seconds: float) -> tuple[int, float]:
+def _planned(instance: Instance, arm: AlgorithmArm, auto_seconds: float) -> tuple[int, float]:
     """Return nodes and seconds of a plan that has no faults."""
     limit = auto_seconds if arm.algorithm == AUTO else None
     began = working_time()

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.plots.base import COLOURS, save_figure
-from cluster.studies.provisioning.design import OF_CURVES, OF_DENSITIES, Arm, Figure, arms, rules_of
+from cluster.studies.provisioning.design import OF_CURVES, OF_DENSITIES, AlgorithmArm, PublishedFigure, arms, rules_of
 from cluster.studies.provisioning.figures import GroupMeans, Mean, average
 from cluster.studies.provisioning.published import PublishedMeans
 from plb.provisioning import AUTO
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure as Drawing
+    from matplotlib.figure import Figure
 
 MARKERS = "osD^vP*XhH"
 MEASURES = (("% above the lower bound", "linear", "deviation"), ("seconds", "log", "seconds"))
@@ -23,29 +23,29 @@ MEASURES = (("% above the lower bound", "linear", "deviation"), ("seconds", "log
 
 def save_plots(folder: Path, groups: Sequence[GroupMeans], published: PublishedMeans) -> None:
     """Write ``figure3.png`` to ``figure7.png``; those whose runs are not finished are left out."""
-    for figure in Figure:
+    for figure in PublishedFigure:
         of_figure = [one for one in groups if one.group.figure is figure]
         if of_figure:
             _save(folder, figure.value, by_axis(figure, of_figure))
-        if of_figure and figure is Figure.DENSITIES:
+        if of_figure and figure is PublishedFigure.DENSITIES:
             _save(folder, "3", trade_off(of_figure, published))
 
 
-def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Drawing:
+def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure:
     """Draw deviation against seconds, means over all groups; filled: here, hollow: [3]."""
-    drawing = _drawing(8.5, 5.0, "deviation and time, constant demand, all densities (hollow: the paper's)")
-    ax = drawing.subplots()
+    plot = _new_figure(8.5, 5.0, "deviation and time, constant demand, all densities (hollow: the paper's)")
+    ax = plot.subplots()
     algorithms = list(dict.fromkeys(arm.algorithm for arm in groups[0].means))
     for arm in groups[0].means:
         number = algorithms.index(arm.algorithm)
         style = {"color": COLOURS[number % len(COLOURS)], "markersize": 7.0, "linestyle": "none"}
         marker = MARKERS[number % len(MARKERS)]
         ours = average([one.means[arm] for one in groups])
-        leading = arm.rules is rules_of(Figure.DENSITIES)[0] or arm.algorithm == AUTO
+        leading = arm.rules is rules_of(PublishedFigure.DENSITIES)[0] or arm.algorithm == AUTO
         label = arm.algorithm if leading else None
         ax.plot([ours.seconds], [ours.deviation], marker, label=label, alpha=1.0 if leading else 0.45, **style)  # type: ignore[arg-type]
-        told = [published.of(one.group, arm.algorithm) for one in groups]
-        known = [Mean(t.deviation.value, t.seconds.value) for t in told if t.deviation and t.seconds]
+        of_paper = [published.of(one.group, arm.algorithm) for one in groups]
+        known = [Mean(t.deviation.value, t.seconds.value) for t in of_paper if t.deviation and t.seconds]
         if known and leading:
             paper = average(known)
             ax.plot([paper.seconds], [paper.deviation], marker, fillstyle="none", **style)  # type: ignore[arg-type]
@@ -53,15 +53,15 @@ def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Drawin
     ax.set(ylabel=MEASURES[0][0])
     ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     ax.grid(alpha=0.25)
-    return drawing
+    return plot
 
 
-def by_axis(figure: Figure, groups: Sequence[GroupMeans]) -> Drawing:
+def by_axis(figure: PublishedFigure, groups: Sequence[GroupMeans]) -> Figure:
     """Draw deviation and seconds by density or number of applications, a column for each graph."""
     graphs = list(dict.fromkeys(one.group.graph for one in groups))
     what = "demand that varies" if figure in OF_CURVES else "constant demand"
-    drawing = _drawing(4.2 * len(graphs) + 2.6, 6.0, what)
-    axes = drawing.subplots(2, len(graphs), squeeze=False, sharey="row", sharex=True)
+    plot = _new_figure(4.2 * len(graphs) + 2.6, 6.0, what)
+    axes = plot.subplots(2, len(graphs), squeeze=False, sharey="row", sharex=True)
     rules = rules_of(figure)[0]
     shown = [arm for arm in arms(figure) if arm.rules is rules or arm.algorithm == AUTO]
     for column, graph in enumerate(graphs):
@@ -75,11 +75,13 @@ def by_axis(figure: Figure, groups: Sequence[GroupMeans]) -> Drawing:
             if row == 1:
                 ax.set_xlabel("density of limits (%)" if figure in OF_DENSITIES else "applications")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    drawing.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
-    return drawing
+    plot.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
+    return plot
 
 
-def _lines(ax: Axes, groups: Sequence[GroupMeans], shown: Sequence[Arm], figure: Figure, measure: str) -> None:
+def _lines(
+    ax: Axes, groups: Sequence[GroupMeans], shown: Sequence[AlgorithmArm], figure: PublishedFigure, measure: str
+) -> None:
     def place(one: GroupMeans) -> float:
         return 100.0 * one.group.density if figure in OF_DENSITIES else float(one.group.applications or 0)
 
@@ -100,13 +102,13 @@ def _lines(ax: Axes, groups: Sequence[GroupMeans], shown: Sequence[Arm], figure:
     ax.set_xticks(places, [f"{value:g}" for value in places])
 
 
-def _drawing(width: float, height: float, title: str) -> Drawing:
-    from matplotlib.figure import Figure as Drawing
+def _new_figure(width: float, height: float, title: str) -> Figure:
+    from matplotlib.figure import Figure
 
-    drawing = Drawing(figsize=(width, height), layout="constrained")
-    drawing.suptitle(title)
-    return drawing
+    plot = Figure(figsize=(width, height), layout="constrained")
+    plot.suptitle(title)
+    return plot
 
 
-def _save(folder: Path, number: str, drawing: Drawing) -> None:
-    save_figure(drawing, folder / f"figure{number}.png")
+def _save(folder: Path, number: str, plot: Figure) -> None:
+    save_figure(plot, folder / f"figure{number}.png")

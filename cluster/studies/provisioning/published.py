@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 
-from cluster.studies.provisioning.design import DENSITIES, OF_DENSITIES, SPREADING, Figure, Group
+from cluster.studies.provisioning.design import DENSITIES, OF_DENSITIES, SPREADING, InstanceGroup, PublishedFigure
 from workloads.checks import Checker
 from workloads.provisioning import GraphKind
 
@@ -54,11 +54,11 @@ class Means:
 
 
 COLUMNS = ("set", "group", "algorithm", "mean_deviation_percent", "mean_seconds")
-SETS: Mapping[Figure, str] = {
-    Figure.DENSITIES: "density2D_64_128",
-    Figure.SIZES: "large2D_64_128",
-    Figure.CURVE_DENSITIES: "densityTS_64_128",
-    Figure.CURVE_SIZES: "largeTS_64_128",
+SETS: Mapping[PublishedFigure, str] = {
+    PublishedFigure.DENSITIES: "density2D_64_128",
+    PublishedFigure.SIZES: "large2D_64_128",
+    PublishedFigure.CURVE_DENSITIES: "densityTS_64_128",
+    PublishedFigure.CURVE_SIZES: "largeTS_64_128",
 }
 NAMES: Mapping[str, str] = {
     "WFD-AvgExp": "WFD-AvgExpo",
@@ -85,11 +85,11 @@ OF_FIGURE_4: Values = {
     "SpreadWFD-Avg-BinSearch": 4.5,
 }
 """[3] section 5.3, percent, averages of all densities."""
-OF_THRESHOLD: Mapping[tuple[Figure, float], float] = {
-    (Figure.DENSITIES, 0.01): 3.6,
-    (Figure.DENSITIES, 0.1): 10.5,
-    (Figure.CURVE_DENSITIES, 0.01): 2.2,
-    (Figure.CURVE_DENSITIES, 0.1): 10.1,
+OF_THRESHOLD: Mapping[tuple[PublishedFigure, float], float] = {
+    (PublishedFigure.DENSITIES, 0.01): 3.6,
+    (PublishedFigure.DENSITIES, 0.1): 10.5,
+    (PublishedFigure.CURVE_DENSITIES, 0.01): 2.2,
+    (PublishedFigure.CURVE_DENSITIES, 0.1): 10.1,
 }
 """[3] sections 5.3 and 5.4: both algorithms of spreading, from the first to the last."""
 SECONDS_OF_FIGURE_4: Mapping[str, Mapping[float, float | str]] = {
@@ -108,8 +108,8 @@ OF_100_000: Values = {
     "SpreadWFD-Avg-BinSearch": 0.3,
 }
 """[3] section 5.3, percent."""
-SECONDS_OF_100_000: Mapping[Figure, Values] = {
-    Figure.SIZES: {
+SECONDS_OF_100_000: Mapping[PublishedFigure, Values] = {
+    PublishedFigure.SIZES: {
         **dict.fromkeys(EASY, "480"),
         "LRASched-Fitness": 2100.0,
         "NCD-DotProduct": 2700.0,
@@ -117,7 +117,7 @@ SECONDS_OF_100_000: Mapping[Figure, Values] = {
         "SpreadWFD-Avg-Decr2": 7200.0,
         "SpreadWFD-Avg-BinSearch": 25200.0,
     },
-    Figure.CURVE_SIZES: {
+    PublishedFigure.CURVE_SIZES: {
         "FF": 840.0,
         "Medea-TagPopularity": 840.0,
         "BFD-Avg": 1080.0,
@@ -134,7 +134,7 @@ SECONDS_OF_FIGURE_6: Values = {**dict.fromkeys(EASY, "45"), "WFD-AvgExp": "240",
 LARGEST = 100_000
 
 
-def stated(group: Group, algorithm: str) -> Means:
+def stated(group: InstanceGroup, algorithm: str) -> Means:
     """Return what the text of [3] states; unless it says otherwise, of arbitrary graphs."""
     if group.graph is GraphKind.THRESHOLD and algorithm in SPREADING:
         return Means(_published(OF_THRESHOLD.get((group.figure, group.density))))
@@ -145,21 +145,21 @@ def stated(group: Group, algorithm: str) -> Means:
     return _stated_by_size(group, algorithm)
 
 
-def _stated_by_density(group: Group, algorithm: str) -> Means:
+def _stated_by_density(group: InstanceGroup, algorithm: str) -> Means:
     if group.density not in DENSITIES:
         return Means()
-    if group.figure is Figure.DENSITIES:
+    if group.figure is PublishedFigure.DENSITIES:
         seconds = SECONDS_OF_FIGURE_4.get(algorithm, {}).get(group.density)
         return Means(_published(OF_FIGURE_4.get(algorithm)), _published(seconds))
     deviation = "3" if algorithm == SPREADING[1] else None
     return Means(_published(deviation), _published(SECONDS_OF_FIGURE_6.get(algorithm)))
 
 
-def _stated_by_size(group: Group, algorithm: str) -> Means:
+def _stated_by_size(group: InstanceGroup, algorithm: str) -> Means:
     deviation, largest = None, group.applications == LARGEST
-    if group.figure is Figure.CURVE_SIZES and algorithm == SPREADING[1]:
+    if group.figure is PublishedFigure.CURVE_SIZES and algorithm == SPREADING[1]:
         deviation = _published(OF_CURVE_SIZES.get(group.applications or 0))
-    elif group.figure is Figure.SIZES and largest:
+    elif group.figure is PublishedFigure.SIZES and largest:
         deviation = _published(OF_100_000.get(algorithm))
     return Means(deviation, _published(SECONDS_OF_100_000[group.figure].get(algorithm)) if largest else None)
 
@@ -186,14 +186,14 @@ class PublishedMeans:
         self.from_file = path is not None
         self._read = {} if path is None else _read(path)
 
-    def of(self, group: Group, algorithm: str) -> Means:
+    def of(self, group: InstanceGroup, algorithm: str) -> Means:
         """Return what is reported of an algorithm on a group."""
         if not self.from_file:
             return stated(group, algorithm)
         return self._read.get((SETS[group.figure], _name_of(group), NAMES.get(algorithm, algorithm)), Means())
 
 
-def _name_of(group: Group) -> str:
+def _name_of(group: InstanceGroup) -> str:
     """Return the name of a group in the file."""
     if group.figure in OF_DENSITIES:
         return f"{group.graph.value}_d{100.0 * group.density:g}"

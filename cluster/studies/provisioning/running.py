@@ -1,6 +1,6 @@
 """The study of [3] from what is wanted to its report.
 
-Beside what every study writes (`cluster.studies.carrying_out`)::
+Beside what every study writes (`cluster.studies.runner`)::
 
     OUT/plans.parquet     a row for each instance and algorithm: nodes, lower bound, deviation, seconds
     OUT/figure3.png to figure7.png
@@ -13,28 +13,28 @@ from pathlib import Path
 
 import polars as pl
 
-from cluster.studies.carrying_out import TIMINGS, Place, Row, carry_out
 from cluster.studies.provisioning.design import ProvisioningDesign
 from cluster.studies.provisioning.figures import as_json, group_means, plans_frame
 from cluster.studies.provisioning.planning import run
 from cluster.studies.provisioning.plots import save_plots
 from cluster.studies.provisioning.published import PublishedMeans
 from cluster.studies.provisioning.report import tables
-from cluster.studies.wanted import Report
+from cluster.studies.request import StudyReport
+from cluster.studies.runner import TIMINGS, OutputDirectory, Row, run_tasks
 from workloads.writing import write_parquet
 
 STUDY = "provisioning"
 PLANS = "plans.parquet"
 
 
-def run_provisioning(design: ProvisioningDesign, place: Place, published: PublishedMeans) -> Report:
+def run_provisioning(design: ProvisioningDesign, output: OutputDirectory, published: PublishedMeans) -> StudyReport:
     """Make all runs; write tables and plots."""
-    finished = carry_out(STUDY, run, design.sweep_tasks(), place, design.described())
-    plans = plans_frame(finished.rows, _timings(place.folder / TIMINGS) if finished.rows else [])
-    write_parquet(plans, place.folder / PLANS)
+    finished = run_tasks(STUDY, run, design.sweep_tasks(), output, design.described())
+    plans = plans_frame(finished.rows, _timings(output.folder / TIMINGS) if finished.rows else [])
+    write_parquet(plans, output.folder / PLANS)
     groups = group_means(plans)
-    save_plots(place.folder, groups, published)
-    return Report(tables(groups, published), as_json(plans, published), finished.failed)
+    save_plots(output.folder, groups, published)
+    return StudyReport(tables(groups, published), as_json(plans, published), finished.failed)
 
 
 def _timings(path: Path) -> list[Row]:

@@ -13,9 +13,8 @@ import numpy.typing as npt
 
 from plb.array_types import Float, Int
 from plb.errors import ConflictError
-from plb.read_only import ReadOnlyMapping
 from plb.risk.gaussian.arrays import check_by_task, check_realisations
-from plb.validation import check_count, check_number
+from plb.validation import ReadOnlyMapping, check_count, check_number
 
 
 @attrs.frozen(eq=False)
@@ -71,10 +70,10 @@ def observe(realisations: npt.ArrayLike, percentiles: Sequence[float] = ()) -> T
         Which ones to keep, in [0, 100].
     """
     values = check_realisations(realisations)
-    wanted = [_percent(percent) for percent in percentiles]
-    found = np.percentile(values, wanted, axis=1).astype(np.float64) if wanted else ()
+    requested = [_percent(percent) for percent in percentiles]
+    found = np.percentile(values, requested, axis=1).astype(np.float64) if requested else ()
     mean, variance = values.mean(axis=1, dtype=np.float64), values.var(axis=1, dtype=np.float64)
-    return TaskStatistics(mean, variance, dict(zip(wanted, found, strict=True)))
+    return TaskStatistics(mean, variance, dict(zip(requested, found, strict=True)))
 
 
 def split_observations(realisations: int, share: float, seed: int) -> tuple[Int, Int]:

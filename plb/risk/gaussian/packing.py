@@ -20,7 +20,7 @@ MAX_FAILURES = 5
 
 
 @attrs.frozen(eq=False)
-class Packing:
+class GaussianPacking:
     """Which task stands on which machine.
 
     Parameters
@@ -46,7 +46,7 @@ def pack(
     test: FitTest,
     fit: Fit | str = Fit.BEST,
     max_failures: int = MAX_FAILURES,
-) -> Packing:
+) -> GaussianPacking:
     """Pack tasks, in the order in which they are given, on as few machines as the heuristics finds.
 
     Parameters
@@ -77,7 +77,7 @@ def pack(
     oversized = ~machines.fits_alone(demands.size, demands.variance)
     if failures and len(machines) > 1:
         rebalance(machines, place, demands, failures)
-    return Packing(place, len(machines), oversized)
+    return GaussianPacking(place, len(machines), oversized)
 
 
 def rebalance(machines: Machines, place: Int, demands: Demands, max_failures: int) -> None:

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from plb.array_types import Bool, Float
 from plb.errors import ConflictError
 from plb.risk.gaussian.arrays import check_by_task, check_capacity, check_realisations
-from plb.risk.gaussian.packing import Packing, tasks_by_machine
+from plb.risk.gaussian.packing import GaussianPacking, tasks_by_machine
 
 
-def overload_by_machine(packing: Packing, realisations: npt.ArrayLike, *, capacity: npt.ArrayLike) -> Float:
+def overload_by_machine(packing: GaussianPacking, realisations: npt.ArrayLike, *, capacity: npt.ArrayLike) -> Float:
     """Return the share of realisations in which each machine exceeds its capacity, ``q(j)/|E|``; q is the mean.
 
     With several resources, a machine exceeds its capacity where any resource does. Totals are summed in double

@@ -21,7 +21,7 @@ from plb.risk.peaks.predictors import (
     RcLike,
 )
 from plb.risk.peaks.samples import TaskSamples
-from plb.risk.peaks.specs import Teller, parse, spec
+from plb.risk.peaks.specs import PredictorOrOracle, parse, spec
 from plb.risk.peaks.streaming import MachinePeak, PeakAt
 
 __all__ = [
@@ -37,9 +37,9 @@ __all__ = [
     "PeakOracle",
     "Predictions",
     "Predictor",
+    "PredictorOrOracle",
     "RcLike",
     "TaskSamples",
-    "Teller",
     "cell_metrics",
     "machine_metrics",
     "parse",

@@ -21,7 +21,7 @@ from plb.risk.peaks.predictors import (
     least_seen,
 )
 from plb.risk.peaks.samples import MachineSamples, TaskSamples
-from plb.risk.peaks.specs import Teller
+from plb.risk.peaks.specs import PredictorOrOracle
 from plb.risk.peaks.sweeps import look_ahead, slide_percentiles, sum_steps, sweep_ratios, sweep_sums
 from plb.risk.peaks.windows import statistic_for
 from plb.validation import check_count
@@ -59,7 +59,7 @@ class _OfMachine(NamedTuple):
 
 def predict(
     samples: TaskSamples,
-    tellers: Sequence[Teller],
+    predictors: Sequence[PredictorOrOracle],
     *,
     threads: int | None = None,
     report: Callable[[int], None] = lambda _samples: None,
@@ -70,7 +70,7 @@ def predict(
     ----------
     samples
         Of the tasks on their machines.
-    tellers
+    predictors
         P predictors or oracles.
     threads
         None: one a core. The result does not depend on it.
@@ -79,7 +79,7 @@ def predict(
     """
     workers = check_count("predict", "threads", threads, low=1) if threads is not None else os.cpu_count() or 1
     parts = []
-    for part, size in zip(_parts(samples, tellers, workers), np.diff(samples.start).tolist(), strict=True):
+    for part, size in zip(_parts(samples, predictors, workers), np.diff(samples.start).tolist(), strict=True):
         parts.append(part)
         report(size)
     return Predictions(
@@ -91,11 +91,11 @@ def predict(
     )
 
 
-def _parts(samples: TaskSamples, tellers: Sequence[Teller], workers: int) -> Iterator[_OfMachine]:
+def _parts(samples: TaskSamples, predictors: Sequence[PredictorOrOracle], workers: int) -> Iterator[_OfMachine]:
     """Yield the predictions of each machine, in their order."""
 
     def of_machine(index: int) -> _OfMachine:
-        return _of_machine(samples.of_machine(index), tellers, samples.step)
+        return _of_machine(samples.of_machine(index), predictors, samples.step)
 
     if workers == 1:
         yield from map(of_machine, range(len(samples.machine)))
@@ -106,27 +106,31 @@ def _parts(samples: TaskSamples, tellers: Sequence[Teller], workers: int) -> Ite
             yield from pool.map(of_machine, range(len(samples.machine)))
 
 
-def _of_machine(machine: MachineSamples, tellers: Sequence[Teller], step: int) -> _OfMachine:
+def _of_machine(machine: MachineSamples, predictors: Sequence[PredictorOrOracle], step: int) -> _OfMachine:
     capped = np.minimum(machine.usage, machine.limit)
     usage, limit = np.empty(len(machine.time)), np.empty(len(machine.time))
     sum_steps(machine.rows, machine.bounds, capped, usage)
     sum_steps(machine.rows, machine.bounds, machine.limit, limit)
-    peak = np.empty((len(tellers), len(machine.time)))
-    for index, teller in enumerate(tellers):
-        peak[index] = _peaks(machine, teller, capped, limit, step)
+    peak = np.empty((len(predictors), len(machine.time)))
+    for index, predictor in enumerate(predictors):
+        peak[index] = _peaks(machine, predictor, capped, limit, step)
     return _OfMachine(machine.time, limit, usage, peak)
 
 
-def _peaks(machine: MachineSamples, teller: Teller, capped: Float, limit: Float, step: int) -> Float:
+def _peaks(machine: MachineSamples, predictor: PredictorOrOracle, capped: Float, limit: Float, step: int) -> Float:
     """Return the predictions at each step of a machine, (S,); `limit` are its summed limits."""
-    if isinstance(teller, Maximum):
-        return np.asarray(np.maximum.reduce([_peaks(machine, one, capped, limit, step) for one in teller.of]))
-    if isinstance(teller, PeakOracle):
-        return _oracle(machine, teller, limit, step)
-    if isinstance(teller, BorgDefault):
-        return teller.phi * limit
-    usage = capped if teller.cap else machine.usage
-    return _task_level(machine, teller, usage) if isinstance(teller, RcLike) else _machine_level(machine, teller, usage)
+    if isinstance(predictor, Maximum):
+        return np.asarray(np.maximum.reduce([_peaks(machine, one, capped, limit, step) for one in predictor.of]))
+    if isinstance(predictor, PeakOracle):
+        return _oracle(machine, predictor, limit, step)
+    if isinstance(predictor, BorgDefault):
+        return predictor.phi * limit
+    usage = capped if predictor.cap else machine.usage
+    return (
+        _task_level(machine, predictor, usage)
+        if isinstance(predictor, RcLike)
+        else _machine_level(machine, predictor, usage)
+    )
 
 
 def _task_level(machine: MachineSamples, predictor: RcLike, usage: Float) -> Float:
@@ -158,10 +162,10 @@ def _machine_level(machine: MachineSamples, predictor: MachinePercentile | NSigm
 def _oracle(machine: MachineSamples, oracle: PeakOracle, limit: Float, step: int) -> Float:
     time = machine.time - machine.time[0]  # sums with the horizon then stay below 2^63
     reach = min(oracle.horizon * step, int(time[-1]) + 1)
-    told = max(1, int(np.searchsorted(time, time[-1] - reach, "right")))
-    last = np.searchsorted(time, time[:told] + reach, "right") - 1
+    recent = max(1, int(np.searchsorted(time, time[-1] - reach, "right")))
+    last = np.searchsorted(time, time[:recent] + reach, "right") - 1
     peak = np.full(len(time), np.nan)
-    peak[:told] = limit[:told]
+    peak[:recent] = limit[:recent]
     look_ahead(
         machine.rows,
         machine.bounds,
@@ -173,8 +177,8 @@ def _oracle(machine: MachineSamples, oracle: PeakOracle, limit: Float, step: int
         oracle.cap,
         last,
         oracle.percentile,
-        np.empty(max(1, int((last - np.arange(told)).max()))),
-        peak[:told],
+        np.empty(max(1, int((last - np.arange(recent)).max()))),
+        peak[:recent],
     )
     return peak
 

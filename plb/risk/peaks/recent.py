@@ -8,7 +8,7 @@ import numpy as np
 
 from plb.array_types import Float, Int
 
-LEAST_ROOM = 16
+LEAST_FREE = 16
 """Tasks for which there is room from the beginning."""
 
 
@@ -26,11 +26,11 @@ class RecentSamples:
     def __init__(self, history: int) -> None:
         self._history, self._width = history, 2 * history
         self._place: dict[Hashable, int] = {}
-        self._free = list(range(LEAST_ROOM))
-        self._seen = np.zeros(LEAST_ROOM, np.int64)
-        self._next = np.zeros(LEAST_ROOM, np.int64)
-        self.usage: Float = np.zeros(LEAST_ROOM * self._width)
-        self.limit: Float = np.zeros(LEAST_ROOM * self._width)
+        self._free = list(range(LEAST_FREE))
+        self._seen = np.zeros(LEAST_FREE, np.int64)
+        self._next = np.zeros(LEAST_FREE, np.int64)
+        self.usage: Float = np.zeros(LEAST_FREE * self._width)
+        self.limit: Float = np.zeros(LEAST_FREE * self._width)
 
     def add(self, tasks: Sequence[Hashable], usage: Float, limit: Float) -> tuple[Int, Int]:
         """Add a sample of each task that is there; forget the others.
@@ -71,7 +71,7 @@ class RecentSamples:
         self._next[place] = self._history
 
     def _grow(self) -> None:
-        room = len(self._seen)
-        self._free.extend(range(room, 2 * room))
-        self._seen, self._next = (np.append(column, np.zeros(room, np.int64)) for column in (self._seen, self._next))
-        self.usage, self.limit = (np.append(c, np.zeros(room * self._width)) for c in (self.usage, self.limit))
+        length = len(self._seen)
+        self._free.extend(range(length, 2 * length))
+        self._seen, self._next = (np.append(column, np.zeros(length, np.int64)) for column in (self._seen, self._next))
+        self.usage, self.limit = (np.append(c, np.zeros(length * self._width)) for c in (self.usage, self.limit))

@@ -16,7 +16,7 @@ from plb.errors import InvalidValueError, UnknownNameError
 from plb.risk.peaks.predictors import BorgDefault, MachinePercentile, Maximum, NSigma, PeakOracle, Predictor, RcLike
 from plb.validation import check_text
 
-Teller: TypeAlias = Predictor | PeakOracle
+PredictorOrOracle: TypeAlias = Predictor | PeakOracle
 """A predictor or the oracle."""
 KINDS: dict[str, type[Any]] = {one.kind: one for one in (BorgDefault, RcLike, NSigma, MachinePercentile, PeakOracle)}
 SWITCH = {"true": True, "false": False}
@@ -41,14 +41,14 @@ def parse(text: str, more: Sequence[type[Any]] = ()) -> Any:
     InvalidValueError
         A value, or the text as a whole, is not allowed.
     """
-    wanted = check_text("predictor", "spec", text).strip()
-    if wanted.startswith(f"{Maximum.kind}("):
-        if wanted.count("(") > MOST_MAXIMA:
+    requested = check_text("predictor", "spec", text).strip()
+    if requested.startswith(f"{Maximum.kind}("):
+        if requested.count("(") > MOST_MAXIMA:
             raise _malformed(text, f"at most {MOST_MAXIMA} of {Maximum.kind}(...), one in the other or side by side")
-        if not wanted.endswith(")"):
+        if not requested.endswith(")"):
             raise _malformed(text, "a closing bracket at the end")
-        return Maximum(tuple(_parse_member(one) for one in _members(wanted[len(Maximum.kind) + 1 : -1], text)))
-    kind, colon, rest = wanted.partition(":")
+        return Maximum(tuple(_parse_member(one) for one in _members(requested[len(Maximum.kind) + 1 : -1], text)))
+    kind, colon, rest = requested.partition(":")
     kind, kinds = kind.strip(), {**{one.kind: one for one in more}, **KINDS}
     if kind not in kinds:
         raise UnknownNameError("predictor", kind, [*kinds, f"{Maximum.kind}(...)"])
@@ -65,16 +65,16 @@ def parse(text: str, more: Sequence[type[Any]] = ()) -> Any:
     return kinds[kind](**given)
 
 
-def spec(teller: Teller) -> str:
+def spec(predictor: PredictorOrOracle) -> str:
     """Return the text that describes a predictor or the oracle, with all its parameters."""
-    if isinstance(teller, Maximum):
-        return f"{teller.kind}({';'.join(spec(one) for one in teller.of)})"
-    values = {field.name: getattr(teller, field.name) for field in attrs.fields(type(teller))}
-    return f"{teller.kind}:{','.join(f'{name}={_shown(value)}' for name, value in values.items())}"
+    if isinstance(predictor, Maximum):
+        return f"{predictor.kind}({';'.join(spec(one) for one in predictor.of)})"
+    values = {field.name: getattr(predictor, field.name) for field in attrs.fields(type(predictor))}
+    return f"{predictor.kind}:{','.join(f'{name}={_shown(value)}' for name, value in values.items())}"
 
 
 def _parse_member(text: str) -> Predictor:
-    found: Teller = parse(text)
+    found: PredictorOrOracle = parse(text)
     if isinstance(found, PeakOracle):
         raise InvalidValueError(Maximum.kind, "of", text.strip(), "a peak predictor; the oracle is none")
     return found
@@ -107,11 +107,11 @@ def _value(cls: type[Any], kind: str, name: str, text: str) -> object:
         return SWITCH[text.lower()]
     if isinstance(default, Enum):
         return text
-    wanted = "a whole number" if isinstance(default, int) else "a number"
+    requested = "a whole number" if isinstance(default, int) else "a number"
     try:
         return int(text) if isinstance(default, int) else float(text)
     except ValueError:
-        raise InvalidValueError(kind, name, text, wanted) from None
+        raise InvalidValueError(kind, name, text, requested) from None
 
 
 def _shown(value: object) -> str:

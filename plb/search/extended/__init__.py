@@ -1,4 +1,4 @@
-"""Searches that know energy terms and constraints of the user's own: in plain Python, at its speed.
+"""Searches with extension terms, extension constraints and placement policies.
 
-They follow the same annealing rule as the compiled ones, draw the same proposals and keep to the same budgets.
+Searches in plain Python use the same annealing rule, proposals and budgets as the compiled ones.
 """

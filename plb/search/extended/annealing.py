@@ -1,22 +1,22 @@
-"""Annealing with terms and constraints of the user's own: chain after chain, the best result wins."""
+"""Annealing in plain Python with extension terms and constraints: chains run in turn, and the best result is kept."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from plb.compiler import working_time
-from plb.search.annealed import Annealed
 from plb.search.budget import Budget
 from plb.search.cooling_schedule import Settings, end_reason_of
-from plb.search.extended.chain import OwnChain
-from plb.search.extended.extensions import Additions
+from plb.search.extended.chain import ExtendedChain
+from plb.search.extended.extensions import Extensions
 from plb.search.move_generation import Choice
+from plb.search.result import Annealed
 from plb.settings.config import Checks, PlbConfig
 from plb.state.arrays import MOVEMENT, Problem, Solution
 
 
-def anneal_own_chains(
-    additions: Additions,
+def anneal_extended_chains(
+    extensions: Extensions,
     problem: Problem,
     start: Solution,
     choice: Choice,
@@ -24,21 +24,21 @@ def anneal_own_chains(
     config: PlbConfig,
     seed: np.random.SeedSequence,
     budget: Budget,
-    room: int,
+    capacity: int,
 ) -> Annealed:
-    """Anneal from `start`, which is not changed, and return the best result; ties go as in `plb.search.annealing`.
+    """Anneal from `start`, which is unchanged, and return the best result; ties as in `plb.search.annealing`.
 
     Parameters
     ----------
     settings
         Rounds and proposals of a chain.
-    room
-        Moves that one proposal may call for; 0 where none calls for others.
+    capacity
+        Largest number of moves of one proposal; 0 where no proposal has further moves.
     """
     begun = working_time()
     chains, late = [], False
     for index, stream in enumerate(seed.spawn(config.chains)):
-        chain = OwnChain(additions, problem, start, choice, settings, stream, room)
+        chain = ExtendedChain(extensions, problem, start, choice, settings, stream, capacity)
         late |= chain.run(config.checks, budget.deadline(begun, (index + 1) / config.chains))
         if config.checks is not Checks.OFF:
             chain.check("end of annealing")

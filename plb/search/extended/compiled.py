@@ -1,4 +1,4 @@
-"""Terms and constraints of users as chains see them: addresses of kernels, and the sums and values they keep."""
+"""Compiled extension terms and constraints of a chain: addresses of their kernels, their sums and their values."""
 
 from __future__ import annotations
 
@@ -20,73 +20,81 @@ _test = CallByAddress(bool)
 
 
 @by_pointer
-class Carried(NamedTuple):
-    """The T terms and C constraints that one chain carries along; the widest sums have W numbers."""
+class ExtensionState(NamedTuple):
+    """State of T terms and C constraints in one chain. W is the largest number of sums of a term."""
 
     change: Int
-    """(T,) address of the kernel of each term."""
+    """(T,) address of each term's kernel `change`."""
     keep: Int
-    """(T,) address of the kernel that keeps its sums, or NO_KERNEL."""
+    """(T,) address of the kernel that updates the term's sums, or NO_KERNEL."""
     weight: Float
     """(T,)"""
     value: Float
-    """(T,) the terms of the present solution."""
+    """(T,) values of the terms in the present solution."""
     after: Float
-    """(T,) scratch: the terms after a proposal."""
+    """(T,) scratch: values after a proposal."""
     best: Float
-    """(T,) the terms of the best solution so far."""
+    """(T,) values in the best solution so far."""
     sums: Int
     """(T, W)"""
     width: Int
-    """(T,) how many of its W sums each term has."""
+    """(T,) number of sums of each term."""
     rejected: Int
-    """(T,) proposals rejected for the sake of each term."""
+    """(T,) number of proposals rejected because of each term."""
     test: Int
-    """(C,) address of the kernel of each constraint."""
+    """(C,) address of each constraint's kernel `test`."""
     refused: Int
-    """(C,) proposals refused by each constraint."""
+    """(C,) number of proposals refused by each constraint."""
     tally: Int
     """(TALLY_SIZE,) scratch."""
 
 
-def carried_by_none(tally: Int) -> Carried:
-    """Return what a chain without additions carries along: nothing."""
+def no_extension_state(tally: Int) -> ExtensionState:
+    """Return the state of a chain without extensions."""
     none, nothing = np.empty(0, np.int64), np.empty(0)
-    return Carried(none, none, nothing, nothing, nothing, nothing, none.reshape(0, 0), none, none, none, none, tally)
+    return ExtensionState(
+        none, none, nothing, nothing, nothing, nothing, none.reshape(0, 0), none, none, none, none, tally
+    )
 
 
 @kernel
-def refusing(problem: Problem, solution: Solution, carried: Carried, row: int, target: int, partner: int) -> int:
-    """Return which constraint refuses a proposal first, or ALLOWED."""
-    for index in range(carried.test.shape[0]):
-        if _test(carried.test[index], problem, solution, row, target, partner):
+def refusing(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
+) -> int:
+    """Return the index of the first constraint that refuses a proposal, or ALLOWED."""
+    for index in range(extension_state.test.shape[0]):
+        if _test(extension_state.test[index], problem, solution, row, target, partner):
             return index
     return ALLOWED
 
 
 @kernel
-def foresee(problem: Problem, solution: Solution, carried: Carried, row: int, target: int, partner: int) -> None:
-    """Add what a proposal changes to the terms in `after`."""
-    for term in range(carried.change.shape[0]):
-        sums = carried.sums[term, : carried.width[term]]
-        carried.after[term] += _change(carried.change[term], problem, solution, sums, row, target, partner)
+def foresee(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
+) -> None:
+    """Add the changes of the terms by a proposal to `after`."""
+    for term in range(extension_state.change.shape[0]):
+        sums = extension_state.sums[term, : extension_state.width[term]]
+        extension_state.after[term] += _change(
+            extension_state.change[term], problem, solution, sums, row, target, partner
+        )
 
 
 @kernel
-def weighed(carried: Carried, values: Float) -> float:
-    """Return what values of the terms add to the energy."""
+def weighed(extension_state: ExtensionState, values: Float) -> float:
+    """Return the weighted sum of values of the terms, (T,): their contribution to the energy."""
     energy = 0.0
     for term in range(values.shape[0]):
-        energy += carried.weight[term] * values[term]
+        energy += extension_state.weight[term] * values[term]
     return energy
 
 
 @kernel
-def worst_of(carried: Carried) -> int:
-    """Return the term that `after` worsens most, or NOWHERE if it worsens none."""
+def worst_of(extension_state: ExtensionState) -> int:
+    """Return the index of the term with the largest weighted increase in `after`, or NOWHERE if none increases."""
     worst, most = NOWHERE, 0.0
-    for term in range(carried.weight.shape[0]):
-        worsening = carried.weight[term] * (carried.after[term] - carried.value[term])
+    for term in range(extension_state.weight.shape[0]):
+        worsening = extension_state.weight[term] * (extension_state.after[term] - extension_state.value[term])
         if worsening > most:
             worst, most = term, worsening
     return worst
@@ -94,16 +102,18 @@ def worst_of(carried: Carried) -> int:
 
 @kernel
 def copy_values(values: Float, into: Float) -> None:
-    """Copy the values of the terms."""
+    """Copy values of the terms, (T,)."""
     for term in range(values.shape[0]):
         into[term] = values[term]
 
 
 @kernel
-def carry_out(problem: Problem, solution: Solution, carried: Carried, row: int, target: int, partner: int) -> None:
-    """Carry a proposal out with the sums of the terms; the same with the old node as target undoes it exactly."""
-    for term in range(carried.keep.shape[0]):
-        if carried.keep[term] != NO_KERNEL:
-            sums = carried.sums[term, : carried.width[term]]
-            _keep(carried.keep[term], problem, solution, sums, row, target, partner)
+def apply_proposal_of_terms(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
+) -> None:
+    """Apply a proposal and update the sums of the terms; the same call with the old node as target undoes it."""
+    for term in range(extension_state.keep.shape[0]):
+        if extension_state.keep[term] != NO_KERNEL:
+            sums = extension_state.sums[term, : extension_state.width[term]]
+            _keep(extension_state.keep[term], problem, solution, sums, row, target, partner)
     apply_proposal(problem, solution, row, target, partner)

@@ -1,4 +1,4 @@
-"""Handing compiled terms and constraints of users to a chain, and taking stock of them after it."""
+"""Initialization, statistics and self-checks of the compiled extensions of a chain."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Kernel
 from plb.errors import CheckFailedError, InvalidValueError, KernelError
-from plb.extensions.compiled_constraints import CompiledConstraint
-from plb.extensions.compiled_terms import NO_SUMS, CompiledTerm
-from plb.search.annealed import new_tally
-from plb.search.extended.compiled import NO_KERNEL, Carried, carried_by_none
-from plb.search.extended.extensions import Additions
+from plb.extensions.constraints import CompiledConstraint
+from plb.extensions.energy_terms import NO_SUMS, CompiledTerm
+from plb.search.extended.compiled import NO_KERNEL, ExtensionState, no_extension_state
+from plb.search.extended.extensions import Extensions
+from plb.search.result import new_tally
 from plb.state.arrays import Problem, Solution
 
 TOLERANCE = 1e-6
-"""How far, relative to its size, a term may be off what its changes add up to."""
+"""Largest allowed difference, relative and absolute, between a term and the sum of its changes."""
 
 
-def carry_along(additions: Additions | None, problem: Problem, start: Solution) -> Carried:
-    """Return what one chain carries along from `start`: all additions, which have to be compiled ones."""
-    if additions is None:
-        return carried_by_none(new_tally())
-    configuration = additions.configuration(problem, start)
-    terms = [term for term in additions.new_terms() if isinstance(term, CompiledTerm)]
+def update_extension_state(extensions: Extensions | None, problem: Problem, start: Solution) -> ExtensionState:
+    """Return the extension state of one chain that begins at `start`; all extensions must be compiled."""
+    if extensions is None:
+        return no_extension_state(new_tally())
+    configuration = extensions.configuration(problem, start)
+    terms = [term for term in extensions.new_terms() if isinstance(term, CompiledTerm)]
     for term in terms:
         term.begin(configuration)
-    constraints = [one for one in additions.constraints if isinstance(one, CompiledConstraint)]
+    constraints = [one for one in extensions.constraints if isinstance(one, CompiledConstraint)]
     sums = np.zeros((len(terms), max((len(term.sums) for term in terms), default=0)), np.int64)
     for kept, term in zip(sums, terms, strict=True):
         kept[: len(term.sums)] = term.sums
-    totals = additions.totals(problem, start)
+    totals = extensions.totals(problem, start)
     value = np.array([totals[term.name] for term in terms], np.float64)
     move = (0, 0, NOWHERE)
-    return Carried(
+    return ExtensionState(
         change=_addresses(terms, "change", float, problem, start, NO_SUMS, *move),
         keep=_addresses(terms, "keep", None, problem, start, NO_SUMS, *move),
-        weight=np.array([additions.weights[term.name] for term in terms], np.float64),
+        weight=np.array([extensions.weights[term.name] for term in terms], np.float64),
         value=value,
         after=value.copy(),
         best=value.copy(),
@@ -52,43 +52,45 @@ def carry_along(additions: Additions | None, problem: Problem, start: Solution) 
     )
 
 
-def note_refusals(additions: Additions, carried: Carried) -> None:
-    """Add up what constraints refused, and what was rejected for the sake of terms."""
-    refused = zip((one.name for one in additions.constraints), carried.refused.tolist(), strict=True)
-    rejected = zip((term.name for term in additions.terms), carried.rejected.tolist(), strict=True)
-    additions.refused.update({name: count for name, count in refused if count})
-    additions.rejected.update({name: count for name, count in rejected if count})
+def note_refusals(extensions: Extensions, extension_state: ExtensionState) -> None:
+    """Add the proposals that constraints refused and terms rejected in one chain to `extensions`."""
+    refused = zip((one.name for one in extensions.constraints), extension_state.refused.tolist(), strict=True)
+    rejected = zip((term.name for term in extensions.terms), extension_state.rejected.tolist(), strict=True)
+    extensions.refused.update({name: count for name, count in refused if count})
+    extensions.rejected.update({name: count for name, count in rejected if count})
 
 
-def compare_carried(additions: Additions, problem: Problem, solution: Solution, carried: Carried, moment: str) -> None:
-    """Raise `CheckFailedError` if what a term's changes add up to, or one of its sums, differs from scratch."""
-    fresh = carry_along(additions, problem, solution)
-    for index, term in enumerate(additions.terms):
-        compare_term(term.name, float(carried.value[index]), float(fresh.value[index]), moment)
-        width = carried.width[index]
-        if not np.array_equal(carried.sums[index, :width], fresh.sums[index, :width]):
-            at = int(np.flatnonzero(carried.sums[index] != fresh.sums[index])[0])
-            kept, right = carried.sums[index, at], fresh.sums[index, at]
+def compare_extension_state(
+    extensions: Extensions, problem: Problem, solution: Solution, extension_state: ExtensionState, moment: str
+) -> None:
+    """Raise `CheckFailedError` if a term's value or one of its sums differs from that computed from scratch."""
+    recomputed = update_extension_state(extensions, problem, solution)
+    for index, term in enumerate(extensions.terms):
+        compare_term(term.name, float(extension_state.value[index]), float(recomputed.value[index]), moment)
+        width = extension_state.width[index]
+        if not np.array_equal(extension_state.sums[index, :width], recomputed.sums[index, :width]):
+            at = int(np.flatnonzero(extension_state.sums[index] != recomputed.sums[index])[0])
+            kept, right = extension_state.sums[index, at], recomputed.sums[index, at]
             raise CheckFailedError(
                 f"{moment}: sum {at} of energy term {term.name} is {kept}, from scratch it is {right}"
             )
 
 
 def compare_term(name: str, kept: float, right: float, moment: str) -> None:
-    """Raise `CheckFailedError` if what the changes of a term add up to is off its value from scratch."""
+    """Raise `CheckFailedError` if the sum of a term's changes differs from its value from scratch by > TOLERANCE."""
     if not math.isclose(kept, right, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
         raise CheckFailedError(f"{moment}: changes of energy term {name} add up to {kept}, from scratch it is {right}")
 
 
 def _addresses(
-    additions: Sequence[CompiledTerm | CompiledConstraint],
+    extensions: Sequence[CompiledTerm | CompiledConstraint],
     verb: str,
     returning: type | None,
     *arguments: object,
 ) -> Int:
-    """Return the address of each one's kernel for a verb; refuse what is none, or does not compile."""
-    found = np.full(len(additions), NO_KERNEL)
-    for index, one in enumerate(additions):
+    """Return the address of each extension's kernel `verb`; raise `InvalidValueError` if it is not a valid kernel."""
+    found = np.full(len(extensions), NO_KERNEL)
+    for index, one in enumerate(extensions):
         kernel = getattr(one, verb)
         if kernel is None:
             continue

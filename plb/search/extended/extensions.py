@@ -1,4 +1,4 @@
-"""What users add to one plan: energy terms and constraints of their own, and the placement policy."""
+"""The extensions of one plan: extension terms, extension constraints and the placement policy."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from copy import deepcopy
 import attrs
 
 from plb.array_types import NOWHERE, Int
-from plb.energy.from_scratch import fresh_solution
+from plb.energy.from_scratch import solution_from_scratch
 from plb.errors import InvalidValueError
-from plb.extensions.compiled_constraints import CompiledConstraint
-from plb.extensions.compiled_terms import CompiledTerm
 from plb.extensions.configuration import Configuration, Proposal
-from plb.extensions.constraints import Constraint
-from plb.extensions.energy_terms import EnergyTerm
+from plb.extensions.constraints import CompiledConstraint, Constraint
+from plb.extensions.energy_terms import CompiledTerm, EnergyTerm
 from plb.extensions.policies import PlacementPolicy
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy
-from plb.registry import own_constraint, own_term
+from plb.registry import extension_constraint, extension_term
 from plb.risk.demand import DemandHistory
 from plb.search.result import energy_of_solution
 from plb.state.arrays import Problem, Solution
@@ -29,8 +27,8 @@ from plb.state.description import Description, describe
 
 
 @attrs.frozen(eq=False)
-class Additions:
-    """Terms with their weights, constraints, a policy, and what became of proposals because of them.
+class Extensions:
+    """Terms with their weights, constraints, a policy, and counts of the proposals that they refused or rejected.
 
     Parameters
     ----------
@@ -41,13 +39,13 @@ class Additions:
     constraints
         The constraints, all of them hard.
     description
-        The words behind the arrays.
+        Names and models behind the arrays.
     policy
-        What decides instead of a search, or None.
+        Placement policy that decides in place of the search, or None.
     refused, rejected
-        Proposals refused by each constraint, and rejected for the sake of each term.
+        Number of proposals refused by each constraint, and rejected because of each term.
     declined
-        Rows that the policy would rather not place.
+        Rows that the policy declined to place.
     """
 
     weights: Mapping[str, float]
@@ -61,35 +59,35 @@ class Additions:
 
     @property
     def proposals(self) -> Proposals:
-        """What they refused and rejected, to be added to what the built-in rules and terms did."""
+        """Counts of refused and rejected proposals, to be added to those of the built-in rules and terms."""
         return Proposals(refused_by_rule=dict(self.refused), rejected_by_term=dict(self.rejected))
 
     def run_compiled(self, *, compound: bool) -> bool:
-        """Tell whether compiled chains know all of them; a constraint is not asked by steps of several moves.
+        """Return whether compiled chains support all extensions; compound steps support no constraints.
 
         Parameters
         ----------
         compound
-            Whether a proposal may call for further moves.
+            Whether a proposal may have further moves.
         """
         terms = all(isinstance(term, CompiledTerm) for term in self.terms)
         return terms and all(isinstance(one, CompiledConstraint) and not compound for one in self.constraints)
 
     def configuration(self, problem: Problem, solution: Solution) -> Configuration:
-        """Return a configuration of these arrays, with the words behind them."""
+        """Return a configuration of these arrays."""
         return Configuration(problem, solution, self.description)
 
     def new_terms(self) -> tuple[EnergyTerm, ...]:
-        """Return copies of the terms, for a chain that changes their sums."""
+        """Return copies of the terms, because a chain changes their sums."""
         return deepcopy(self.terms)
 
     def totals(self, problem: Problem, solution: Solution) -> dict[str, float]:
-        """Return the terms of a solution by name, from scratch and without their weights."""
+        """Return the unweighted values of the terms of a solution by name, computed from scratch."""
         configuration = self.configuration(problem, solution)
         return {term.name: _finite(term.name, term.total(configuration)) for term in self.terms}
 
     def weighted(self, values: Mapping[str, float]) -> float:
-        """Return what values of the terms add to the energy."""
+        """Return the weighted sum of values of the terms: their contribution to the energy."""
         return sum(weight * values[name] for name, weight in self.weights.items())
 
     def refusal(self, configuration: Configuration, proposal: Proposal) -> str | None:
@@ -97,65 +95,65 @@ class Additions:
         return next((one.name for one in self.constraints if one.refuses(configuration, proposal)), None)
 
     def refuse(self, configuration: Configuration, proposal: Proposal) -> str | None:
-        """Return the name of the first constraint that refuses a proposal, or None, and count it."""
+        """Return the name of the first constraint that refuses a proposal, or None, and count the refusal."""
         name = self.refusal(configuration, proposal)
         if name is not None:
             self.refused[name] += 1
         return name
 
     def allows_promotion(self, before: Problem, after: Problem, solution: Solution, row: int) -> bool:
-        """Tell whether no constraint refuses that `row`, which keeps its node, becomes a primary; count one that does.
+        """Return whether the constraints allow `row` to become a primary on its node; count a refusal.
 
-        It is asked as the placing of a primary where the secondary stood; and nothing may be broken that was not.
+        No constraint may refuse to place the primary on the node of the secondary, and none may become violated.
 
         Parameters
         ----------
         before, after
-            The arrays with the row as it is, and as it is to be.
+            The arrays before and after the promotion.
         """
         node = solution.node.copy()
         node[row] = NOWHERE
-        configuration = self.configuration(after, fresh_solution(after, node))
+        configuration = self.configuration(after, solution_from_scratch(after, node))
         if self.refuse(configuration, Proposal(row, int(solution.node[row]))) is not None:
             return False
-        then = self.configuration(after, fresh_solution(after, solution.node.copy()))
+        then = self.configuration(after, solution_from_scratch(after, solution.node.copy()))
         worse = self._newly_broken(self.configuration(before, solution), then)
         self.refused.update(worse[:1])
         return not worse
 
     def broken(self, configuration: Configuration) -> dict[int, str]:
-        """Return the rows that break a constraint where they stand, and the name of the first that each breaks."""
+        """Return the placed rows that violate a constraint, each with the first constraint's name."""
         found: dict[int, str] = {}
         for name, row in self.broken_by_name(configuration):
             found.setdefault(row, name)
         return found
 
     def broken_by_name(self, configuration: Configuration) -> Iterator[tuple[str, int]]:
-        """Yield the name of each constraint with every row that breaks it where it stands."""
+        """Yield the name of each constraint with every placed row that violates it."""
         for one in self.constraints:
             rows = sorted({int(row) for row in one.broken(configuration)})
             yield from ((one.name, row) for row in rows if configuration.node_of(row) != NOWHERE)
 
     def keeps(self, problem: Problem, before: Solution, after: Solution) -> bool:
-        """Tell whether every row that breaks a constraint after a change broke it before."""
+        """Return whether every row that violates a constraint after a change violated it before."""
         return not self._newly_broken(self.configuration(problem, before), self.configuration(problem, after))
 
     def _newly_broken(self, before: Configuration, after: Configuration) -> list[str]:
-        """Return the constraints, by name, that rows break after a change and did not break before it."""
+        """Return the names of the constraints that some row violates after a change and did not violate before."""
         known = set(self.broken_by_name(before))
         return [name for name, row in self.broken_by_name(after) if (name, row) not in known]
 
     def refused_nodes(self, problem: Problem, solution: Solution, row: int, nodes: Int) -> dict[int, str]:
-        """Return those of `nodes` on which a constraint refuses to place a row, each with the name of the first."""
+        """Return those of `nodes` on which a constraint refuses to place `row`, with the first constraint's name."""
         configuration = self.configuration(problem, solution)
         found = {node: self.refusal(configuration, Proposal(row, node)) for node in nodes.tolist()}
         return {node: name for node, name in found.items() if name is not None}
 
 
-def additions_of(
+def extensions_of(
     state: ClusterState, policy: PlacementPolicy | None, now: float, history: DemandHistory | None
-) -> Additions | None:
-    """Return what the settings add to a search, or None where they add nothing.
+) -> Extensions | None:
+    """Return the extensions that the settings name, or None if they name none.
 
     Parameters
     ----------
@@ -165,28 +163,30 @@ def additions_of(
         See `Description`.
     """
     config = state.config
-    if not config.own_terms and not config.own_constraints and policy is None:
+    if not config.extension_terms and not config.extension_constraints and policy is None:
         return None
-    return Additions(
-        dict(config.own_terms),
-        tuple(own_term(name) for name in config.own_terms),
-        tuple(own_constraint(name) for name in config.own_constraints),
+    return Extensions(
+        dict(config.extension_terms),
+        tuple(extension_term(name) for name in config.extension_terms),
+        tuple(extension_constraint(name) for name in config.extension_constraints),
         describe(state, now, history),
         policy,
     )
 
 
-def energy_with(additions: Additions | None, problem: Problem, solution: Solution) -> Energy:
-    """Return the energy of a solution, with the terms of the user's own."""
+def energy_with(extensions: Extensions | None, problem: Problem, solution: Solution) -> Energy:
+    """Return the energy of a solution, including extension terms."""
     energy = energy_of_solution(problem, solution)
-    if additions is None:
+    if extensions is None:
         return energy
-    own = additions.totals(problem, solution)
-    return attrs.evolve(energy, total=energy.total + additions.weighted(own), own=own)
+    extension_terms = extensions.totals(problem, solution)
+    return attrs.evolve(
+        energy, total=energy.total + extensions.weighted(extension_terms), extension_terms=extension_terms
+    )
 
 
 def _finite(name: str, total: object) -> float:
-    """Return the total of a term as a float; refuse what is none, as nothing could be compared with it."""
+    """Return the total of a term as a float; raise `InvalidValueError` unless it is a finite number."""
     try:
         value = float(total)  # type: ignore[arg-type]
     except (TypeError, ValueError):

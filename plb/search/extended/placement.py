@@ -1,4 +1,4 @@
-"""Placing replicas one after the other in plain Python, and the random walk that keeps to constraints of one's own."""
+"""Placement of replicas one after the other in plain Python, and a random walk with extension constraints."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from collections.abc import Callable, Sequence
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream
 from plb.extensions.configuration import Configuration, Proposal
-from plb.search.extended.extensions import Additions
+from plb.search.extended.extensions import Extensions
 from plb.state.arrays import Problem, Solution
 
 Place = Callable[[int], Sequence[Proposal]]
-"""Places a row and returns what undoes that, to be carried out from the last to the first; none: it has no place."""
+"""Places a row and returns the moves that undo this, to be applied in reverse order; empty if the row has no node."""
 
 
 def walk(
-    additions: Additions,
+    extensions: Extensions,
     problem: Problem,
     solution: Solution,
     rows: Int,
-    wholly: Int,
+    all_or_nothing: Int,
     enforced: int,
     tries: int,
     last: bool,
     rng: Stream,
 ) -> None:
-    """Place `rows` one after the other on random nodes that fit, and keep the try that places most.
+    """Place `rows` in turn on random feasible nodes, `tries` times, and keep the attempt that places most rows.
 
     Parameters
     ----------
     solution
-        Changed.
-    wholly, last
+        Modified.
+    all_or_nothing, last
         See `plb.search.placement.place_rows`.
     """
-    configuration = additions.configuration(problem, solution)
+    configuration = extensions.configuration(problem, solution)
 
     def place(row: int) -> Sequence[Proposal]:
         order = problem.targets[::-1] if last else rng.permutation(problem.targets)
-        found = find_target(additions, configuration, row, enforced, order)
+        found = find_target(extensions, configuration, row, enforced, order)
         return [] if found is None else [configuration.apply(found)]
 
     most, best = -1, solution.node[rows]
     for _ in range(tries):
-        done = place_in_turn(configuration, rows, wholly, place)
+        done = place_in_turn(configuration, rows, all_or_nothing, place)
         places = solution.node[rows]
         take_back(configuration, done)
         if len(done) > most:
@@ -56,29 +56,29 @@ def walk(
 
 
 def find_target(
-    additions: Additions, configuration: Configuration, row: int, enforced: int, targets: Int
+    extensions: Extensions, configuration: Configuration, row: int, enforced: int, targets: Int
 ) -> Proposal | None:
     """Return the move of `row` to the first of `targets` that no rule and no constraint refuses, or None."""
     for target in targets.tolist():
         proposal = Proposal(row, target)
         if target == configuration.node_of(row) or configuration.refusal(proposal, enforced) is not None:
             continue
-        if additions.refuse(configuration, proposal) is None:
+        if extensions.refuse(configuration, proposal) is None:
             return proposal
     return None
 
 
-def place_in_turn(configuration: Configuration, rows: Int, wholly: Int, place: Place) -> list[Proposal]:
-    """Place each of `rows` that finds a place; return what undoes that.
+def place_in_turn(configuration: Configuration, rows: Int, all_or_nothing: Int, place: Place) -> list[Proposal]:
+    """Place each of `rows` that has a feasible node; return the moves that undo this, to be applied in reverse order.
 
     Parameters
     ----------
-    wholly
+    all_or_nothing
         See `plb.search.placement.place_rows`.
     """
     done: list[Proposal] = []
     group, before, given_up = NOWHERE, 0, False
-    for row, this in zip(rows.tolist(), wholly.tolist(), strict=True):
+    for row, this in zip(rows.tolist(), all_or_nothing.tolist(), strict=True):
         if this != group or group == NOWHERE:
             group, before, given_up = this, len(done), False
         if given_up:
@@ -93,6 +93,6 @@ def place_in_turn(configuration: Configuration, rows: Int, wholly: Int, place: P
 
 
 def take_back(configuration: Configuration, done: Sequence[Proposal]) -> None:
-    """Undo what `place_in_turn` did."""
+    """Apply the moves that `place_in_turn` returned, in reverse order."""
     for back in reversed(done):
         configuration.apply(back)

@@ -1,4 +1,4 @@
-"""Placement and repair as a placement policy decides: one replica at a time, and no annealing after it."""
+"""Placement and repair by a placement policy: one replica at a time, without annealing."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream
 from plb.evaluation.delta import present_energy
-from plb.evaluation.proposals import ACCEPTED, DRAWN, FIRST_RULE, FIRST_TERM, SCORED
+from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, FIRST_TERM, GENERATED, SCORED
 from plb.extensions.configuration import Proposal
 from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
 from plb.model.rules import JOINING, NO_REFUSAL, RULES
-from plb.search.affinity_moves import children_follow
-from plb.search.annealed import Annealed, new_tally
+from plb.search.affinity_moves import move_children
 from plb.search.breaches import Breaches, find_breaches, overloads
 from plb.search.budget import EndReason
-from plb.search.extended.extensions import Additions
+from plb.search.extended.extensions import Extensions
 from plb.search.extended.placement import place_in_turn
+from plb.search.result import Annealed, new_tally
 from plb.search.streams import stream_of
-from plb.search.transactions import has_room, new_attempt, try_move, undo_attempt
+from plb.search.transactions import has_capacity, new_transaction, try_move, undo_transaction
 from plb.state.arrays import DISPLACED, Problem, Solution
 
 
 class Decisions:
-    """What a policy decides in one search, carried out on a solution.
+    """The decisions of a policy in one search, applied to a solution.
 
     Parameters
     ----------
-    additions
-        With the policy.
+    extensions
+        Extensions with a policy.
     solution
-        Changed.
+        Modified.
     slots
-        Most replicas that stood and have moved when a policy has made room; 0: it is not asked to.
+        Largest number of displaced replicas after evictions by the policy; 0: no evictions.
 
     Attributes
     ----------
     tally
-        One proposal for every replica and node that was looked at.
+        (TALLY_SIZE,) proposals by outcome; one proposal for each pair of replica and node.
     """
 
     def __init__(
-        self, additions: Additions, problem: Problem, solution: Solution, seed: np.random.SeedSequence, slots: int
+        self, extensions: Extensions, problem: Problem, solution: Solution, seed: np.random.SeedSequence, slots: int
     ) -> None:
-        assert additions.policy is not None
-        self.additions, self.policy = additions, additions.policy
+        assert extensions.policy is not None
+        self.extensions, self.policy = extensions, extensions.policy
         self._slots = slots
-        self._repacking = additions.policy if slots and repacks(additions.policy) else None
+        self._repacking = extensions.policy if slots and repacks(extensions.policy) else None
         self.problem, self.solution = problem, solution
-        self.configuration = additions.configuration(problem, solution)
+        self.configuration = extensions.configuration(problem, solution)
         self.tally = new_tally()
-        self._attempt = new_attempt(8 * len(solution.node) + 8)
+        self._transaction = new_transaction(8 * len(solution.node) + 8)
         self._has_children = problem.related and bool((problem.first_child != NOWHERE).any())
         self._seed = seed
         if prepares(self.policy):
@@ -61,186 +61,186 @@ class Decisions:
 
     @cached_property
     def _rng(self) -> Stream:
-        """Where children that follow go; it is seldom asked for."""
+        """Random stream of affinity moves."""
         return Stream(stream_of(self._seed, 0))
 
     def place(self, row: int, enforced: int) -> list[Proposal]:
-        """Bring a row where the policy wants it, with its children; return what undoes that, none if it stays.
+        """Move a row and its children to the policy's node; return the moves that undo this, empty if it stays.
 
         Parameters
         ----------
         enforced
             Bit mask over `Rule`.
         """
-        self._attempt.length[0] = 0
+        self._transaction.length[0] = 0
         broken = self._broken() if self._has_children else None
-        if not self._make_room(row, enforced):
-            undo_attempt(self.problem, self.solution, self._attempt, 0)
+        if not self._evict(row, enforced):
+            undo_transaction(self.problem, self.solution, self._transaction, 0)
         nodes = self._nodes(row, enforced)
         node = choose(self.policy, self.configuration, row, nodes) if len(nodes) else None
         if node is None and len(nodes):
-            self.additions.declined.add(row)
+            self.extensions.declined.add(row)
         placed = node is not None and self._move(Proposal(row, node), enforced)
         if not placed or (broken is not None and not self._broken() <= broken):
-            undo_attempt(self.problem, self.solution, self._attempt, 0)
+            undo_transaction(self.problem, self.solution, self._transaction, 0)
             return []
         self.tally[ACCEPTED] += 1
-        return self._backs()
+        return self._undo_moves()
 
-    def mend(self, mended: int, enforced: int) -> None:
-        """Move what stands where a rule or constraint forbids it, then relieve nodes that are too full.
+    def repair_randomly(self, repaired: int, enforced: int) -> None:
+        """Move replicas that violate a rule or constraint, then unload overloaded nodes.
 
-        In this order, as what has to move in any case may make room.
+        The order matters because the first moves may already free capacity.
 
         Parameters
         ----------
-        mended, enforced
-            Bit masks over `Rule`: what is mended, and what binds the moves.
+        repaired, enforced
+            Bit masks over `Rule`: the rules to repair, and the rules that bind the moves.
         """
-        broken = self._breaches(mended)
-        for row in self._movable(np.asarray(broken.misplaced.any(axis=0))):
-            if self._breaches(mended).misplaced[:, row].any():
+        broken = self._breaches(repaired)
+        for row in self._movable(np.asarray(broken.crowded.any(axis=0))):
+            if self._breaches(repaired).crowded[:, row].any():
                 self.place(row, enforced)
         if self.tally[ACCEPTED]:
-            broken = self._breaches(mended)
+            broken = self._breaches(repaired)
         for row in self._movable(broken.astray):
-            if self._breaches(mended).astray[row]:
+            if self._breaches(repaired).astray[row]:
                 self.place(row, enforced | JOINING)
-        for row in sorted(self.additions.broken(self.configuration)):
-            if self.problem.movable[row] and row in self.additions.broken(self.configuration):
+        for row in sorted(self.extensions.broken(self.configuration)):
+            if self.problem.movable[row] and row in self.extensions.broken(self.configuration):
                 self.place(row, enforced)
         before = -1
-        while self.tally[ACCEPTED] > before:  # a node that is relieved may have room for what could not leave another
+        while self.tally[ACCEPTED] > before:  # an unloaded node may have capacity for replicas of another
             before = int(self.tally[ACCEPTED])
-            overloaded = overloads(self.problem, self.solution, mended)
+            overloaded = overloads(self.problem, self.solution, repaired)
             for node in np.flatnonzero(overloaded.any(axis=1)).tolist():
                 self._relieve(node, enforced)
 
     def _relieve(self, node: int, enforced: int) -> None:
-        """Let replicas leave a node, in the policy's order, until it is within its limits or none is left."""
+        """Move replicas off a node, in the policy's order, until it is within its limits or none is left."""
         problem, solution = self.problem, self.solution
         movable = np.flatnonzero(problem.movable & (solution.node == node))
-        rows = movable[(problem.load[movable][:, self._short(node)] > 0).any(axis=1)]
+        rows = movable[(problem.load[movable][:, self._exceeded(node)] > 0).any(axis=1)]
         for row in leaving_order(self.policy, self.configuration, node, rows) if len(rows) else ():
-            short = self._short(node)
-            if not short.any():
+            exceeded = self._exceeded(node)
+            if not exceeded.any():
                 return
-            if solution.node[row] == node and (problem.load[row, short] > 0).any():
+            if solution.node[row] == node and (problem.load[row, exceeded] > 0).any():
                 self.place(row, enforced)
 
-    def _short(self, node: int) -> Bool:
-        """Return of which metrics a node carries more than its limit, (R,)."""
-        short: Bool = self.solution.node_load[node] > self.problem.limit[node]
-        return short
+    def _exceeded(self, node: int) -> Bool:
+        """Return a mask, (R,), of the metrics of which a node exceeds its limit."""
+        exceeded: Bool = self.solution.node_load[node] > self.problem.limit[node]
+        return exceeded
 
-    def _breaches(self, mended: int) -> Breaches:
-        return find_breaches(self.problem, self.solution, mended)
+    def _breaches(self, repaired: int) -> Breaches:
+        return find_breaches(self.problem, self.solution, repaired)
 
     def _movable(self, rows: Bool) -> list[int]:
-        """Return those of the rows that are marked, (M,), that may move."""
+        """Return the movable rows of a mask, (M,)."""
         return [int(row) for row in np.flatnonzero(rows & self.problem.movable)]
 
     def _broken(self) -> set[tuple[str, int]]:
-        """Return which constraints of the user's own are broken, each with every row that breaks it."""
-        return set(self.additions.broken_by_name(self.configuration))
+        """Return the violated extension constraints, each paired with every row that violates it."""
+        return set(self.extensions.broken_by_name(self.configuration))
 
     def _nodes(self, row: int, enforced: int) -> Int:
-        """Return the nodes that no rule and no constraint refuses, and count what does."""
+        """Return the nodes that no rule and no constraint refuses, and count the refusals."""
         here, nodes = self.configuration.node_of(row), self.configuration.nodes
         refused = self.configuration.refusals(row, enforced)
         others = np.arange(nodes) != here
         allowed = np.flatnonzero(others & (refused == NO_REFUSAL))
-        self.tally[DRAWN] += int(others.sum())
+        self.tally[GENERATED] += int(others.sum())
         self.tally[FIRST_RULE:FIRST_TERM] += np.bincount(refused[others & (refused >= 0)], minlength=RULES)
-        if self.additions.constraints:
-            names = [self.additions.refusal(self.configuration, Proposal(row, node)) for node in allowed.tolist()]
-            self.additions.refused.update(name for name in names if name is not None)
+        if self.extensions.constraints:
+            names = [self.extensions.refusal(self.configuration, Proposal(row, node)) for node in allowed.tolist()]
+            self.extensions.refused.update(name for name in names if name is not None)
             allowed = allowed[[name is None for name in names]]
         self.tally[SCORED] += len(allowed)
         return allowed
 
-    def _make_room(self, row: int, enforced: int) -> bool:
-        """Make the moves that the policy wants before `row` is placed; tell whether all could be made."""
+    def _evict(self, row: int, enforced: int) -> bool:
+        """Apply the moves that the policy requests before it places `row`; return whether all could be applied."""
         if self._repacking is None:
             return True
-        wanted = moves_for(self._repacking, self.configuration, row)
-        made = all(self._may(one, enforced) and self._move(one, enforced) for one in wanted)
-        return made and (not wanted or bool(self.solution.counts[DISPLACED] <= self._slots))
+        requested = moves_for(self._repacking, self.configuration, row)
+        made = all(self._is_allowed(one, enforced) and self._move(one, enforced) for one in requested)
+        return made and (not requested or bool(self.solution.counts[DISPLACED] <= self._slots))
 
-    def _may(self, proposal: Proposal, enforced: int) -> bool:
-        """Tell whether a move that makes room may be made; count what refuses it."""
+    def _is_allowed(self, proposal: Proposal, enforced: int) -> bool:
+        """Return whether a requested move is allowed; count a refusal."""
         for one in self.configuration.relocations(proposal):
             new = self.problem.origin[one.row] == NOWHERE
             if one.target == one.source or not (new or self.problem.movable[one.row]):
                 return False
-        self.tally[DRAWN] += 1
+        self.tally[GENERATED] += 1
         rule = self.configuration.refusal(proposal, enforced)
-        name = None if rule is not None else self.additions.refusal(self.configuration, proposal)
+        name = None if rule is not None else self.extensions.refusal(self.configuration, proposal)
         if rule is not None:
             self.tally[FIRST_RULE + rule] += 1
         elif name is not None:
-            self.additions.refused[name] += 1
+            self.extensions.refused[name] += 1
         else:
             self.tally[SCORED] += 1
         return rule is None and name is None
 
     def _move(self, proposal: Proposal, enforced: int) -> bool:
-        """Carry a proposal out and let children follow, as the engine's own search does; tell whether all could."""
-        problem, solution, attempt = self.problem, self.solution, self._attempt
+        """Apply a proposal with its affinity moves; return whether all could be applied."""
+        problem, solution, transaction = self.problem, self.solution, self._transaction
         for one in self.configuration.relocations(proposal):
-            if not has_room(solution, attempt):
+            if not has_capacity(solution, transaction):
                 return False
-            before = int(attempt.length[0])
-            try_move(problem, solution, attempt, one.row, one.target)
-            follows = problem.first_child[one.row] != NOWHERE
-            if follows and not children_follow(problem, solution, enforced, one.row, before, self._rng, attempt):
+            before = int(transaction.length[0])
+            try_move(problem, solution, transaction, one.row, one.target)
+            has_children = problem.first_child[one.row] != NOWHERE
+            if has_children and not move_children(problem, solution, enforced, one.row, before, self._rng, transaction):
                 return False
         return True
 
-    def _backs(self) -> list[Proposal]:
-        """Return what undoes the moves since the last beginning."""
-        attempt, length = self._attempt, int(self._attempt.length[0])
-        return [Proposal(int(attempt.row[entry]), int(attempt.source[entry])) for entry in range(length)]
+    def _undo_moves(self) -> list[Proposal]:
+        """Return the moves that undo the current transaction."""
+        transaction, length = self._transaction, int(self._transaction.length[0])
+        return [Proposal(int(transaction.row[entry]), int(transaction.source[entry])) for entry in range(length)]
 
 
 def place_by_policy(
-    additions: Additions,
+    extensions: Extensions,
     problem: Problem,
     start: Solution,
     rows: Sequence[int],
-    wholly: Int,
+    all_or_nothing: Int,
     masks: Iterable[int],
     seed: np.random.SeedSequence,
     slots: int,
 ) -> Annealed:
-    """Find a place for each of `rows`, one after the other; those that found none stay NOWHERE. `start` is not changed.
+    """Place each of `rows` in turn; rows without a feasible node stay at NOWHERE. `start` is unchanged.
 
     Parameters
     ----------
-    rows, wholly, masks
-        See `plb.search.placement.place_rows`. A policy that declines is asked again under the next mask.
+    rows, all_or_nothing, masks
+        See `plb.search.placement.place_rows`. If the policy declines, it is called again under the next mask.
     slots
         See `Decisions`.
     """
     solution = start.copy()
-    decisions = Decisions(additions, problem, solution, seed, slots)
+    decisions = Decisions(extensions, problem, solution, seed, slots)
     left = np.array(rows, np.int64)
     for mask in masks:
-        place_in_turn(decisions.configuration, left, wholly, partial(decisions.place, enforced=mask))
-        waits = solution.node[left] == NOWHERE
-        left, wholly = left[waits], wholly[waits]
+        place_in_turn(decisions.configuration, left, all_or_nothing, partial(decisions.place, enforced=mask))
+        unplaced = solution.node[left] == NOWHERE
+        left, all_or_nothing = left[unplaced], all_or_nothing[unplaced]
     return Annealed(solution, present_energy(problem, solution), decisions.tally, EndReason.DECIDED)
 
 
 def repair_by_policy(
-    additions: Additions,
+    extensions: Extensions,
     problem: Problem,
     start: Solution,
     masks: Iterable[int],
     seed: np.random.SeedSequence,
     passed_over: int = 0,
 ) -> Annealed:
-    """Mend what is broken by moves that break no rule; `start` is not changed.
+    """Repair violated constraints by moves that violate no rule; `start` is unchanged.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def repair_by_policy(
         See `plb.search.repair.repair`.
     """
     solution = start.copy()
-    decisions = Decisions(additions, problem, solution, seed, len(solution.node))
+    decisions = Decisions(extensions, problem, solution, seed, len(solution.node))
     for mask in masks:
-        decisions.mend(mask & ~passed_over, mask)
+        decisions.repair_randomly(mask & ~passed_over, mask)
     return Annealed(solution, present_energy(problem, solution), decisions.tally, EndReason.DECIDED)

@@ -11,8 +11,8 @@ from cluster.capacity.question import Question, Searched
 
 def question_of(searched: Searched = Searched.NODES, **given: float) -> Question:
     """Return a question about a cluster of 40 nodes, or of density 2."""
-    nodes = {"lowest": 1.0, "highest": 160.0, "step": 1.0, "own": 40.0}
-    density = {"lowest": 0.05, "highest": 8.0, "step": 0.05, "own": 2.0}
+    nodes = {"lowest": 1.0, "highest": 160.0, "step": 1.0, "scenario_value": 40.0}
+    density = {"lowest": 0.05, "highest": 8.0, "step": 0.05, "scenario_value": 2.0}
     defaults = nodes if searched is Searched.NODES else density
     return Question(searched=searched, **{"violations": 1.0, "refused": 0.0, **defaults, **given})
 

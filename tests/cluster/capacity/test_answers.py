@@ -144,7 +144,17 @@ def test_figures_have_stable_keys():
     """Those that docs/capacity.md names; points by value."""
     question = question_of()
     found = figures(question, answered(question, {"any": lambda nodes: 41.0 - nodes}), repeats=2, days=2.0)
-    asked = {"searched", "violations_a_day", "refused_share", "lowest", "highest", "step", "own", "repeats", "days"}
+    asked = {
+        "searched",
+        "violations_a_day",
+        "refused_share",
+        "lowest",
+        "highest",
+        "step",
+        "scenario_value",
+        "repeats",
+        "days",
+    }
     assert set(found) == {"question", "complete", "policies"}
     assert set(found["question"]) == asked
     assert set(found["policies"]["any"]) == {"answer", "complete", "seen_to_fail", "points"}
@@ -162,7 +172,7 @@ def test_nodes_in_groups_stay():
     """Only nodes of the first kind come and go, and no fewer are searched than the groups have."""
     mixed = scenario(cluster={"nodes": 10, "groups": [{"nodes": 4, "vcores": 128.0}]})
     question = ask(mixed, Searched.NODES, {})
-    assert (question.lowest, question.own, question.highest) == (4.0, 10.0, 40.0)
+    assert (question.lowest, question.scenario_value, question.highest) == (4.0, 10.0, 40.0)
     assert [count for count, _ in question.scenario(mixed, 13.0).cluster.kinds] == [9, 4]
     with pytest.raises(InvalidValueError, match="at least 4: the nodes in groups stay"):
         ask(mixed, Searched.NODES, {"lowest": 3.0})

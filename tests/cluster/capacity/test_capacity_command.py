@@ -47,14 +47,14 @@ def test_every_number_of_nodes_faces_the_same_tenants(groups):
     scenario = scenario_from(table)
     source, question = read_source(scenario), ask(scenario, Searched.NODES, {})
     for repeat in range(2):
-        own = make_tenants(scenario, source, repeat)
+        scenario_value = make_tenants(scenario, source, repeat)
         for nodes in (8.0, 10.0, 17.0, 40.0):
             there = tenants_at(question, scenario, source, nodes, repeat)
-            assert np.array_equal(there.traces.tenant, own.traces.tenant)
-            assert np.array_equal(there.arrival, own.arrival)
-            assert np.array_equal(there.parent, own.parent)
+            assert np.array_equal(there.traces.tenant, scenario_value.traces.tenant)
+            assert np.array_equal(there.arrival, scenario_value.arrival)
+            assert np.array_equal(there.parent, scenario_value.parent)
             assert there.density(0.0) == pytest.approx(
-                own.density(0.0) * own.total_capacity / there.total_capacity, rel=1e-12
+                scenario_value.density(0.0) * scenario_value.total_capacity / there.total_capacity, rel=1e-12
             )
 
 

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from cluster.learning.baselines import (
     BASELINES,
-    BestFit,
-    Fit,
+    BestFitBaseline,
+    FitRule,
     LeastPenalty,
     RandomPlacement,
     Tetris,
-    WorstFit,
+    WorstFitBaseline,
+    capacity,
     play,
     requirement,
-    room,
 )
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.episode import NOT_PLACED, Episode
@@ -44,8 +44,8 @@ def standing(head: list[list[float]], *others: list[list[float]]) -> Episode:
     ("policy", "action"),
     [
         pytest.param(Tetris(), 3, id="tetris takes the machine whose room looks most like the job"),
-        pytest.param(BestFit(), 2, id="best fit takes the least room of the dominant resource"),
-        pytest.param(WorstFit(), 1, id="worst fit takes the most"),
+        pytest.param(BestFitBaseline(), 2, id="best fit takes the least room of the dominant resource"),
+        pytest.param(WorstFitBaseline(), 1, id="worst fit takes the most"),
     ],
 )
 def test_each_looks_at_room_in_its_way(policy, action):
@@ -54,12 +54,12 @@ def test_each_looks_at_room_in_its_way(policy, action):
     assert policy(episode) == action
 
 
-@pytest.mark.parametrize("kind", [Tetris, BestFit, WorstFit, RandomPlacement])
+@pytest.mark.parametrize("kind", [Tetris, BestFitBaseline, WorstFitBaseline, RandomPlacement])
 def test_all_wait_where_the_head_fits_nowhere(kind):
     """One resource too little is enough."""
     episode = standing([[0.1, 0.6]], [[0.0, 0.5]], [[0.0, 0.5]], [[0.0, 0.5]])
     assert kind()(episode) == WAIT
-    assert all(kind(fit)(standing([[0.1, 0.5]])) != WAIT for fit in Fit)
+    assert all(kind(fit)(standing([[0.1, 0.5]])) != WAIT for fit in FitRule)
 
 
 def test_what_fits_depends_on_what_one_looks_at():
@@ -68,10 +68,10 @@ def test_what_fits_depends_on_what_one_looks_at():
     one_machine = Episode(one_resource(1))
     one_machine.begin(jobs(job(0, 0.2, 0.8), job(0, 0.2, 0.9)))
     one_machine.decide(1)
-    assert [BestFit(fit)(one_machine) for fit in Fit] == [1, WAIT, WAIT]
+    assert [BestFitBaseline(fit)(one_machine) for fit in FitRule] == [1, WAIT, WAIT]
     episode = standing(curve, curve)
-    assert [requirement(episode, fit)[0] for fit in Fit] == pytest.approx([0.2, 0.5, 0.8])
-    assert [room(episode, fit)[0, 0] for fit in Fit] == pytest.approx([0.8, 0.5, 0.2])
+    assert [requirement(episode, fit)[0] for fit in FitRule] == pytest.approx([0.2, 0.5, 0.8])
+    assert [capacity(episode, fit)[0, 0] for fit in FitRule] == pytest.approx([0.8, 0.5, 0.2])
 
 
 def test_jobs_that_have_left_take_no_room():
@@ -81,7 +81,7 @@ def test_jobs_that_have_left_take_no_room():
     episode.decide(1)
     episode.decide(1)
     assert episode.time == 1
-    assert [room(episode, fit).item() for fit in Fit] == [0.75, 0.75, 0.75]
+    assert [capacity(episode, fit).item() for fit in FitRule] == [0.75, 0.75, 0.75]
 
 
 @pytest.mark.parametrize("name", [name for name in BASELINES if not name.startswith("random")])
@@ -95,16 +95,16 @@ def test_baselines_place_only_where_the_head_fits(data, sizes, weights):
     """Whoever fits by peaks never overloads a machine; all place unless nothing fits, and come to an end."""
     sequence = data.draw(sequences(sizes))
     name = data.draw(st.sampled_from([name for name in BASELINES if name != "least-penalty"]))
-    policy, fit = BASELINES[name], Fit(name.rpartition("-")[2])
+    policy, fit = BASELINES[name], FitRule(name.rpartition("-")[2])
     episode = Episode(sizes, weights)
     episode.begin(sequence)
     while not episode.over:
-        fits = (requirement(episode, fit) <= room(episode, fit) + 1e-9).all(axis=1)
+        fits = (requirement(episode, fit) <= capacity(episode, fit) + 1e-9).all(axis=1)
         action = policy(episode)
         assert (action == WAIT) == (not fits.any())
         assert action == WAIT or fits[action - 1]
         episode.decide(action)
-    if fit is Fit.PEAK:
+    if fit is FitRule.PEAK:
         assert episode.record().standing.usage.max() <= 1.0 + 1e-6
 
 

@@ -87,7 +87,7 @@ def test_every_section_says_something(tmp_path: Path):
         ("[evaluation]\nsequences = 1", "evaluation.sequences", ">= 2"),
         ("jobs = 3", "jobs", "is not a table"),
         ("name = 3", "name", "text in quotes"),
-        ("name = 'a/b'", "name", "a name that a directory can have"),
+        ("name = 'a/b'", "name", "a valid name of a directory"),
         ("[jobs", "not valid TOML", ""),
     ],
 )

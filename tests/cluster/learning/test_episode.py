@@ -28,9 +28,9 @@ def begun(machines: int, *given: Job, only: str = "wait", longest: int | None = 
 def assert_seen(episode: Episode, naive: NaiveEpisode) -> None:
     """Assert that both show the same."""
     seen = episode.observe()._asdict()
-    for name, wanted in naive.observe().items():
+    for name, requested in naive.observe().items():
         assert seen[name].dtype == np.float32
-        np.testing.assert_allclose(seen[name], np.array(wanted, np.float64), rtol=1e-5, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(seen[name], np.array(requested, np.float64), rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @given(st.data(), dimensions(), penalties, st.none() | st.integers(1, 20))
@@ -46,15 +46,15 @@ def test_an_episode_follows_the_rules(data, sizes, weights, longest):
         assert (episode.time, episode.queue) == (naive.time, len(naive.queue))
         assert_seen(episode, naive)
         action = data.draw(st.integers(0, sizes.machines))
-        reward, wanted = episode.decide(action), naive.decide(action)
-        assert reward == pytest.approx(wanted, abs=1e-9)
+        reward, requested = episode.decide(action), naive.decide(action)
+        assert reward == pytest.approx(requested, abs=1e-9)
         total += reward
     assert (episode.over, episode.truncated, episode.time) == (True, naive.truncated, naive.time)
     assert_seen(episode, naive)
     record = episode.record()
     parts = record.penalties.of(record.standing).sum(axis=1)
-    wanted = [sum(step[part] for step in naive.log) for part in PARTS]
-    np.testing.assert_allclose(parts, wanted, atol=1e-9)
+    requested = [sum(step[part] for step in naive.log) for part in PARTS]
+    np.testing.assert_allclose(parts, requested, atol=1e-9)
     assert -parts.sum() == pytest.approx(total, abs=1e-9)
     machines = [NOT_PLACED if each.machine is None else each.machine for each in naive.jobs]
     assert record.machine.tolist() == machines
@@ -180,7 +180,7 @@ def test_running_jobs_are_those_on_a_machine_now():
     assert episode.running().tolist() == [0]
     episode.decide(1)
     assert (episode.time, episode.running().tolist()) == (1, [1])
-    assert episode.coming(3).usage.tolist() == [[[0.5, 0.0, 0.0]]]
+    assert episode.upcoming(3).usage.tolist() == [[[0.5, 0.0, 0.0]]]
 
 
 @pytest.mark.parametrize("action", [-1, 3, 1.0, None])

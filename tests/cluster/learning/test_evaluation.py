@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cluster.learning.baselines import BASELINES, play
-from cluster.learning.config import Evaluation as EvaluationSettings
+from cluster.learning.config import EvaluationSection as EvaluationSettings
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
 from cluster.learning.evaluation import LEARNED, EvaluationResult, evaluate, play_task
@@ -64,12 +64,12 @@ def test_the_better_of_two_is_told_only_where_it_is_certain():
 @pytest.mark.usefixtures("first_is_learned")
 def test_every_policy_plays_the_same_sequences():
     """Those of the evaluation's seed; the trained policy does as well as the heuristic that stands for it."""
-    told: list[int] = []
-    found = evaluate(CONFIG, "none", progress=lambda: told.append(1))
+    cause_text: list[int] = []
+    found = evaluate(CONFIG, "none", progress=lambda: cause_text.append(1))
     assert list(found.figures) == [LEARNED, "tetris-mean", "best-fit-present"]
     assert found.figures[LEARNED] == found.figures["tetris-mean"]
     assert found.figures["best-fit-present"] != found.figures["tetris-mean"]
-    assert (found.machines, found.sequences, len(told)) == (10, 3, 3)
+    assert (found.machines, found.sequences, len(cause_text)) == (10, 3, 3)
     episode = Episode(CONFIG.machines, CONFIG.penalties)
     for number, reward in enumerate(found.figures["best-fit-present"]["reward"]):
         seed = stream_seed(CONFIG.evaluation.seed, "evaluation", number)
@@ -121,8 +121,8 @@ def test_json_has_means_differences_and_verdicts():
 def test_without_a_policy_the_file_is_named(tmp_path):
     """Not the end of a process."""
     pytest.importorskip("torch")
-    from cluster.learning.evaluation import Task
-    from plb.learning.errors import CheckpointError
+    from cluster.learning.evaluation import EvaluationTask
+    from plb.errors import CheckpointError
 
     with pytest.raises(CheckpointError, match=r"nothing\.pt"):
-        play_task(Task(CONFIG, str(tmp_path / "nothing.pt"), 10, 0))
+        play_task(EvaluationTask(CONFIG, str(tmp_path / "nothing.pt"), 10, 0))

@@ -52,7 +52,7 @@ def test_observations_have_the_shape_that_the_game_names():
     """All in float32, before and after every decision."""
     game = JobPlacementGame(JOBS, SIZES)
     shape = game.shape
-    wanted = Observation(
+    requested = Observation(
         machines=(shape.machines, shape.resources, shape.past + shape.horizon),
         occupied=(shape.machines,),
         queue=(shape.visible, shape.resources, shape.horizon),
@@ -61,7 +61,7 @@ def test_observations_have_the_shape_that_the_game_names():
         arrivals=(shape.arrivals,),
     )
     for observation, _, _ in played(game, 1):
-        assert tuple(part.shape for part in observation) == tuple(wanted)
+        assert tuple(part.shape for part in observation) == tuple(requested)
         assert all(part.dtype == np.float32 for part in observation)
 
 
@@ -82,10 +82,10 @@ def test_the_environment_plays_the_game():
     from cluster.learning.environment import PlacementEnvironment
 
     environment = PlacementEnvironment(JOBS, SIZES)
-    wanted = played(JobPlacementGame(JOBS, SIZES), 7)
+    requested = played(JobPlacementGame(JOBS, SIZES), 7)
     rng, total, ended = np.random.default_rng(0), 0.0, False
     observation, info = environment.reset(seed=7)
-    for seen, reward, _ in wanted[1:]:
+    for seen, reward, _ in requested[1:]:
         assert not ended
         assert info == {}
         action = rng.integers(SIZES.machines + 1)

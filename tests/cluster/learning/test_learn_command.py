@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from cluster.learning.config import LearningConfig, read_config
+from cluster.learning.evaluation import cell
 from cluster.learning.jobs import SyntheticJobs
-from cluster.learning.tables import cell
 from cluster.learning.training import stages
 from cluster.learning.training import train as train_policy
 from cluster.results.intervals import Interval

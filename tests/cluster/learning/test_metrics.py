@@ -62,8 +62,8 @@ def test_figures_are_those_of_plain_sums(data, sizes, weights, longest):
         reward += episode.decide(action)
         naive.decide(action)
     found = figures(episode.record())
-    for name, wanted in naive_figures(naive, sequence.jobs[0].arrival).items():
-        assert found[name] == pytest.approx(wanted, abs=1e-9), name
+    for name, requested in naive_figures(naive, sequence.jobs[0].arrival).items():
+        assert found[name] == pytest.approx(requested, abs=1e-9), name
     assert found["reward"] == pytest.approx(reward, abs=1e-9)
     assert found["reward"] == pytest.approx(-sum(found[name] for name in found if name.startswith("penalty_")))
     assert found["unplaced"] == sum(each.machine is None for each in naive.jobs)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.learning.rewards import PARTS, Penalties, Standing, contention, over_use, under_use
+from cluster.learning.rewards import PARTS, Penalties, RewardState, contention, over_use, under_use
 from plb.errors import InvalidValueError
 from tests.cluster.learning.strategies import levels, penalties
 
@@ -42,7 +42,7 @@ def test_penalties_of_machines_are_those_of_steps(jobs, weights):
     """Summed over machines, or over steps, they come to the same but for waiting; none is below 0."""
     usage, squares = np.stack([jobs.sum(axis=0)] * 2), np.stack([(jobs**2).sum(axis=0)] * 2)
     count = np.full((2, jobs.shape[2]), len(jobs))
-    parts = weights.of(Standing(usage, squares, count, np.arange(jobs.shape[2])))
+    parts = weights.of(RewardState(usage, squares, count, np.arange(jobs.shape[2])))
     assert parts.min() >= -1e-12
     by_machine = weights.of_machines(usage, squares, count)
     waiting = parts[PARTS.index("wait")].sum()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.learning.baselines import BestFit, Fit, play
+from cluster.learning.baselines import BestFitBaseline, FitRule, play
 from cluster.learning.episode import Episode
 from cluster.learning.trace_jobs import TraceJobs, TraceWindows
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
@@ -101,12 +101,12 @@ def test_equal_seeds_give_equal_jobs():
 def test_halves_share_no_family(traces, seed):
     """Every tenant is in one of the two, or a half has none that lives long enough and is refused."""
     try:
-        learned, judged = TraceJobs(traces, windows(steps=(1, 3))).halves(0.5, seed)
+        learned, evaluated = TraceJobs(traces, windows(steps=(1, 3))).halves(0.5, seed)
     except ConflictError as error:
         assert "training" in str(error) or "held back" in str(error)  # noqa: PT017
         return
-    assert not set(learned.traces.family) & set(judged.traces.family)
-    assert learned.traces.tenants + judged.traces.tenants == traces.tenants
+    assert not set(learned.traces.family) & set(evaluated.traces.family)
+    assert learned.traces.tenants + evaluated.traces.tenants == traces.tenants
     assert "training" in learned.sequence(0).name
 
 
@@ -132,14 +132,14 @@ def test_bitbrains(tmp_path):
         pytest.skip(f"{source} is not here")
     pl.scan_parquet(source).filter(pl.col("vm") < 40).collect().write_parquet(tmp_path / source.name)
     traces, _ = read_public(READERS["bitbrains"], tmp_path)
-    learned, judged = TraceJobs(traces, TraceWindows(jobs=200), name="bitbrains").halves(0.5, 1)
-    for jobs in (learned, judged):
+    learned, evaluated = TraceJobs(traces, TraceWindows(jobs=200), name="bitbrains").halves(0.5, 1)
+    for jobs in (learned, evaluated):
         sequence = jobs.sequence(1)
         means = np.concatenate([job.usage for job in sequence.jobs]).mean(axis=0)
         assert ((means > 0.05) & (means < 0.5)).all()
         assert max(job.usage.max() for job in sequence.jobs) <= 1.0
         episode = Episode()
         episode.begin(sequence)
-        found = play(episode, BestFit(Fit.PEAK))
+        found = play(episode, BestFitBaseline(FitRule.PEAK))
         assert found["over_use"] == pytest.approx(0.0, abs=1e-6)
         assert found["unplaced"] == 0.0

@@ -35,9 +35,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "report.html"
 
 
-def browse(page: Path, fragment: str, profile: Path, *wanted: str) -> tuple[str, str]:
+def browse(page: Path, fragment: str, profile: Path, *requested: str) -> tuple[str, str]:
     """Open the page and return the document that its script left, and what the browser logged."""
-    command = [str(BROWSER), *OPTIONS, f"--user-data-dir={profile}", *wanted, f"{page.as_uri()}{fragment}"]
+    command = [str(BROWSER), *OPTIONS, f"--user-data-dir={profile}", *requested, f"{page.as_uri()}{fragment}"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     return run.stdout, run.stderr
 

@@ -29,8 +29,8 @@ def test_every_move_stands_in_the_list_with_its_reason(page: Page, eventful: Pat
     moves = read_results(eventful).table("moves")
     rows = page.table("moved")[1:]
     assert len(rows) == len(moves) > 0
-    told = {(row[0], row[1], row[3], row[5], row[6], row[8]) for row in rows}
-    assert told == {
+    cause_text = {(row[0], row[1], row[3], row[5], row[6], row[8]) for row in rows}
+    assert cause_text == {
         (m["policy"], str(m["repeat"] + 1), m["tenant"], m["source"] or "-", m["target"], m["cause"])
         for m in moves.iter_rows(named=True)
     }
@@ -57,14 +57,14 @@ def test_energies_beside_a_move_are_those_of_its_plan(page: Page, eventful: Path
             if (plan["policy"], plan["repeat"], plan["time_s"]) == (move["policy"], move["repeat"], move["time_s"])
             and phases.get(plan["occasion"], "placement") == move["phase"]
         ]
-        told = re.search(r" energy: (\S+) → (\S+) ", row[10].removeprefix(move["why"]))
+        cause_text = re.search(r" energy: (\S+) → (\S+) ", row[10].removeprefix(move["why"]))
         if len(of_move) != 1 or move["kind"] == "promote":
-            assert told is None
+            assert cause_text is None
             continue
         found += 1
         energies = [of_move[0]["energy_before"], of_move[0]["energy_after"]]
-        assert told is not None
-        assert [number(value) for value in told.groups()] == pytest.approx(energies, rel=1e-5)
+        assert cause_text is not None
+        assert [number(value) for value in cause_text.groups()] == pytest.approx(energies, rel=1e-5)
     assert found > 0
 
 
@@ -77,5 +77,5 @@ def test_the_list_of_moves_is_bounded(eventful: Path, monkeypatch: pytest.Monkey
     firsts = Counter((row[0], row[1]) for row in rows)
     assert firsts == {(policy, repeat): 2 for policy in ("original", "modified") for repeat in ("1", "2")}
     total = len(results.table("moves"))
-    told = f"The first 2 moves of each run: 8 of {total:,}. All are in runs/*/moves.parquet."
-    assert any(told in paragraph for paragraph in page.paragraphs)
+    cause_text = f"The first 2 moves of each run: 8 of {total:,}. All are in runs/*/moves.parquet."
+    assert any(cause_text in paragraph for paragraph in page.paragraphs)

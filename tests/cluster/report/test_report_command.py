@@ -22,7 +22,7 @@ def test_the_command_writes_the_page(calm: Path, tmp_path: Path):
     first = (folder / "report.html").read_text()
     run = report(folder)
     assert run.exit_code == 2
-    assert "report.html: is there already; give another file, or --force to overwrite it" in run.stderr
+    assert "report.html: exists already; give another file, or --force to overwrite it" in run.stderr
     (folder / "report.html").write_text("old")
     run = report(folder, "--force", "--quiet")
     assert (run.exit_code, run.output) == (0, "")
@@ -34,7 +34,7 @@ def test_the_command_writes_the_page(calm: Path, tmp_path: Path):
 def test_what_is_no_results_directory_is_refused(tmp_path: Path, calm: Path):
     """A missing directory, one without results, and a page that cannot be written are said by name."""
     for arguments, words in (
-        ([tmp_path / "none"], "holds no results of plb simulate"),
+        ([tmp_path / "none"], "is not a results directory of plb simulate"),
         ([tmp_path], "there is no summary.json"),
         ([calm, "--out", tmp_path], "is a directory"),
     ):

@@ -13,7 +13,7 @@ import pytest
 
 from cluster.errors import ResultsError
 from cluster.report import outages
-from cluster.report.blocks import Table
+from cluster.report.blocks import PageTable
 from cluster.report.decisions import refusals_section
 from cluster.report.material import Material
 from cluster.report.writing import report_page
@@ -31,8 +31,8 @@ def test_the_comparison_is_that_of_the_summary(page: Page, eventful: Path):
         for heading, name in {"violations": "violations", "failovers": "failovers", "moves": "moves"}.items():
             first, second = (run[name] for run in runs if run["policy"] == row[0])
             mean, half = (first + second) / 2, 12.7062047 * abs(first - second) / 2
-            told = [number(part) for part in row[headings.index(heading)].split(" ± ")]
-            assert told == pytest.approx([mean, half], abs=0.51), heading
+            cause_text = [number(part) for part in row[headings.index(heading)].split(" ± ")]
+            assert cause_text == pytest.approx([mean, half], abs=0.51), heading
 
 
 def test_violations_are_those_of_the_table_of_shortages(page: Page, eventful: Path):
@@ -55,8 +55,8 @@ def test_failovers_by_cause_add_up(page: Page, eventful: Path):
     assert {row[0].removeprefix("rule ") for row in rows} == {
         cause for run in runs for cause in run["failovers_by_cause"]
     }
-    for told, *cells in rows:
-        cause = told.removeprefix("rule ")
+    for cause_text, *cells in rows:
+        cause = cause_text.removeprefix("rule ")
         for policy, cell in zip(policies, cells, strict=True):
             counts = [run["failovers_by_cause"].get(cause, 0) for run in runs if run["policy"] == policy]
             assert number(cell) == sum(counts) / len(counts)
@@ -115,7 +115,7 @@ def test_node_events_are_bounded_for_each_policy(eventful: Path, monkeypatch: py
     monkeypatch.setattr(outages, "MOST_EVENTS", 2)
     material = Material(read_results(eventful))
     whole = outages.outages_section(material)
-    tables = {block.caption: block.rows for block in whole.blocks if isinstance(block, Table)}
+    tables = {block.caption: block.rows for block in whole.blocks if isinstance(block, PageTable)}
     for name, caption in (("node_events", "Nodes that went down"), ("upgrades", "Upgrade domains")):
         (rows,) = [rows for key, rows in tables.items() if key.startswith(caption)]
         (key,) = [key for key in tables if key.startswith(caption)]

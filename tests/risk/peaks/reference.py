@@ -98,31 +98,31 @@ def percentile(values: Sequence[float], predictor: Any) -> float:
     return float(np.percentile(values, predictor.percentile))
 
 
-def predicted(teller: Any, samples: Iterable[Sample], step: int) -> dict[int, float]:
+def predicted(predictor: Any, samples: Iterable[Sample], step: int) -> dict[int, float]:
     """Return the predictions for one machine by time."""
     found = snapshots(samples)
-    if isinstance(teller, PeakOracle):
-        return oracle(teller, found, step)
-    if isinstance(teller, Maximum):
-        children = [predicted(one, samples, step) for one in teller.of]
+    if isinstance(predictor, PeakOracle):
+        return oracle(predictor, found, step)
+    if isinstance(predictor, Maximum):
+        children = [predicted(one, samples, step) for one in predictor.of]
         return {time: max(child[time] for child in children) for time in found}
-    if isinstance(teller, BorgDefault):
-        return {time: teller.phi * sum(limit for _, limit in one.values()) for time, one in found.items()}
-    windowed = Windowed(teller)
+    if isinstance(predictor, BorgDefault):
+        return {time: predictor.phi * sum(limit for _, limit in one.values()) for time, one in found.items()}
+    windowed = Windowed(predictor)
     return {time: windowed.peak(one) for time, one in found.items()}
 
 
-def oracle(teller: PeakOracle, found: Mapping[int, Snapshot], step: int) -> dict[int, float]:
+def oracle(predictor: PeakOracle, found: Mapping[int, Snapshot], step: int) -> dict[int, float]:
     """Return the largest usage to come of the tasks that are there, within the horizon."""
-    reach, last = teller.horizon * step, max(found)
-    told = [time for time in found if time + reach <= last] or [min(found)]
+    reach, last = predictor.horizon * step, max(found)
+    times = [time for time in found if time + reach <= last] or [min(found)]
     peaks = {}
-    for now in told:
+    for now in times:
         limits = {task: limit for task, (_, limit) in found[now].items()}
         ahead = [
-            sum(min(u, limits[task]) if teller.cap else u for task, (u, _) in one.items() if task in limits)
+            sum(min(u, limits[task]) if predictor.cap else u for task, (u, _) in one.items() if task in limits)
             for time, one in found.items()
             if now < time <= now + reach
         ]
-        peaks[now] = percentile(ahead, teller) if ahead else sum(limits.values())
+        peaks[now] = percentile(ahead, predictor) if ahead else sum(limits.values())
     return peaks

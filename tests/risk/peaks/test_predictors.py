@@ -30,9 +30,9 @@ from .strategies import NO_DEADLINE, STEP, as_samples, cells, machines, oracles,
 pytestmark = pytest.mark.kernels
 
 
-def peaks(teller: Any, samples: list[Sample]) -> list[float]:
+def peaks(predictor: Any, samples: list[Sample]) -> list[float]:
     """Return the predictions for one machine; not a number where an oracle has none."""
-    return predict(as_samples({0: samples}), [teller], threads=1).peak[0].tolist()
+    return predict(as_samples({0: samples}), [predictor], threads=1).peak[0].tolist()
 
 
 def constant(steps: range, task: int = 0, usage: float = 0.5, limit: float = 1.0) -> list[Sample]:
@@ -45,9 +45,11 @@ def constant(steps: range, task: int = 0, usage: float = 0.5, limit: float = 1.0
 def test_predictions_follow_the_rules(cell: dict[int, list[Sample]], predictor: Any):
     """At every step of every machine, as plain Python finds them."""
     found = predict(as_samples(cell), [predictor], threads=1)
-    wanted = [reference.predicted(predictor, cell[machine], STEP) for machine in sorted(cell)]
-    assert found.time.tolist() == [time for one in wanted for time in one]
-    np.testing.assert_allclose(found.peak[0], [peak for one in wanted for peak in one.values()], rtol=1e-9, atol=1e-9)
+    requested = [reference.predicted(predictor, cell[machine], STEP) for machine in sorted(cell)]
+    assert found.time.tolist() == [time for one in requested for time in one]
+    np.testing.assert_allclose(
+        found.peak[0], [peak for one in requested for peak in one.values()], rtol=1e-9, atol=1e-9
+    )
 
 
 @NO_DEADLINE
@@ -55,12 +57,12 @@ def test_predictions_follow_the_rules(cell: dict[int, list[Sample]], predictor: 
 def test_the_oracle_follows_the_rules(cell: dict[int, list[Sample]], oracle: PeakOracle):
     """It has a value where the horizon is covered, or at the first step alone."""
     found = predict(as_samples(cell), [oracle], threads=1)
-    told = ~np.isnan(found.peak[0])
-    wanted = {m: reference.predicted(oracle, cell[m], STEP) for m in sorted(cell)}
-    keys = list(zip(found.machine[told].tolist(), found.time[told].tolist(), strict=True))
-    assert keys == [(machine, time) for machine, one in wanted.items() for time in one]
-    values = [peak for one in wanted.values() for peak in one.values()]
-    np.testing.assert_allclose(found.peak[0][told], values, rtol=1e-9, atol=1e-9)
+    predicted = ~np.isnan(found.peak[0])
+    requested = {m: reference.predicted(oracle, cell[m], STEP) for m in sorted(cell)}
+    keys = list(zip(found.machine[predicted].tolist(), found.time[predicted].tolist(), strict=True))
+    assert keys == [(machine, time) for machine, one in requested.items() for time in one]
+    values = [peak for one in requested.values() for peak in one.values()]
+    np.testing.assert_allclose(found.peak[0][predicted], values, rtol=1e-9, atol=1e-9)
 
 
 @NO_DEADLINE
@@ -88,10 +90,10 @@ def random_cell(seed: int, machines: int, tasks: int, steps: int) -> TaskSamples
 def test_long_streams_agree_with_bulk_to_the_last_bit():
     """With the defaults, over more steps and tasks than the first windows have room for."""
     samples = random_cell(3, machines=1, tasks=20, steps=400)
-    tellers = [RcLike(), NSigma(), NSigma(form="paper"), MachinePercentile()]
-    bulk = predict(samples, tellers, threads=1)
-    for row, teller in enumerate(tellers):
-        stream = MachinePeak(teller)
+    predictors = [RcLike(), NSigma(), NSigma(form="paper"), MachinePercentile()]
+    bulk = predict(samples, predictors, threads=1)
+    for row, predictor in enumerate(predictors):
+        stream = MachinePeak(predictor)
         said = []
         for time in bulk.time:
             now = samples.time == time
@@ -102,10 +104,10 @@ def test_long_streams_agree_with_bulk_to_the_last_bit():
 
 @NO_DEADLINE
 @given(cells, predictors | oracles, st.integers(0, 2**32 - 1))
-def test_neither_order_nor_threads_change_anything(cell: dict[int, list[Sample]], teller: Any, seed: int):
+def test_neither_order_nor_threads_change_anything(cell: dict[int, list[Sample]], predictor: Any, seed: int):
     """Rows may be in any order; machines may be shared out among threads."""
-    plain = predict(as_samples(cell), [teller], threads=1)
-    other = predict(as_samples(cell, seed), [teller], threads=3)
+    plain = predict(as_samples(cell), [predictor], threads=1)
+    other = predict(as_samples(cell, seed), [predictor], threads=3)
     for one, two in zip(columns_of(plain), columns_of(other), strict=True):
         np.testing.assert_array_equal(one, two)
 

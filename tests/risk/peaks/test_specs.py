@@ -14,13 +14,13 @@ from .strategies import oracles, predictors
 
 
 @given(predictors | oracles)
-def test_text_of_a_predictor_makes_the_same_predictor(teller: Any):
+def test_text_of_a_predictor_makes_the_same_predictor(predictor: Any):
     """Whatever its parameters are."""
-    assert parse(spec(teller)) == teller
+    assert parse(spec(predictor)) == predictor
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "requested"),
     [
         ("n-sigma:n=5,warmup=24,history=120,form=released", NSigma()),
         (" n-sigma : n = 3 , form=paper ", NSigma(n=3.0, form=Form.PAPER)),
@@ -33,9 +33,9 @@ def test_text_of_a_predictor_makes_the_same_predictor(teller: Any):
         ("max(max( rc-like ); borg-default)", Maximum((Maximum((RcLike(),)), BorgDefault()))),
     ],
 )
-def test_what_is_not_said_keeps_its_default(text: str, wanted: Any):
+def test_what_is_not_said_keeps_its_default(text: str, requested: Any):
     """Spaces do not matter."""
-    assert parse(text) == wanted
+    assert parse(text) == requested
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,62 @@
+"""How fast are searches with terms of a user's own? The figures in docs/property-testing.md.
+
+40 nodes in ten racks, 400 replicas of one metric, one chain on one thread: balancing with the built-in energy, with the
+term of examples/swift_racks.py, and with the one of examples/racks.py, which is plain Python.
+
+    python benchmarks/extension_terms.py
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "examples"))
+
+from racks import BusyRacks
+from swift_racks import SwiftBusyRacks
+
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.registry import register_term
+
+PROPOSALS = {"built-in": 2_000_000, "compiled": 2_000_000, "python": 4_000}
+TERMS = {"built-in": {}, "compiled": {"swift_busy_racks": 0.1}, "python": {"busy_racks": 0.1}}
+
+
+def crowded_engine(terms: dict[str, float]) -> PlacementAndLoadBalancing:
+    """Return an engine whose first nodes have most of the replicas."""
+    config = PlbConfig(metrics=[Metric("cpu")], extension_terms=terms, chains=1, max_percentage_to_move=1.0)
+    engine = PlacementAndLoadBalancing(config, seed=5)
+    for index in range(40):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 400}, fault_domain=f"fd:/rack{index // 4}"))
+    engine.update_service(Service("web", stateful=False))
+    random = np.random.default_rng(5)
+    for index, load in enumerate(random.integers(1, 20, 400).tolist()):
+        node = f"n{int(40 * random.random() ** 2)}"
+        engine.update_partition(Partition(f"web/{index}", service="web", replicas=[Replica(Role.INSTANCE, node)]))
+        engine.report_load(f"web/{index}", node, {"cpu": load})
+    return engine
+
+
+def proposals_per_second(kind: str) -> float:
+    """Return how many proposals a second a search draws, compilation aside."""
+    engine = crowded_engine(TERMS[kind])
+    engine.balance(budget=100)
+    begun = time.perf_counter()
+    drawn = engine.balance(budget=PROPOSALS[kind]).proposals.drawn
+    return drawn / (time.perf_counter() - begun)
+
+
+def main() -> None:
+    """Print a line for each kind of term."""
+    register_term(BusyRacks())
+    register_term(SwiftBusyRacks())
+    for kind in PROPOSALS:
+        print(f"{kind:>10}  {proposals_per_second(kind):>12,.0f} proposals a second")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""The tasks of `plb warmup`: tiny engines, risk models and provisioning instances that use every kernel once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.array_types import Int
+from plb.compiler import kernel
+from plb.extensions.built_in_terms import TERMS
+from plb.extensions.configuration import Configuration
+from plb.extensions.energy_terms import CompiledTerm
+from plb.model import UpgradeMark
+from plb.provisioning import AUTO, Affinity, Instance, NodeType, provision, replan
+from plb.registry import register_term
+from plb.risk import DemandHistory, Evaluation, MonteCarloRisk, ObservedRisk, ReplicaForecast, eligible_traces
+from plb.risk.peaks import MachinePeak, TaskSamples, parse, predict
+from plb.state.arrays import Problem, Solution
+from plb.testing import verify
+
+NODES = 4
+PRIMARY, SECONDARY = Role.PRIMARY, Role.SECONDARY
+
+
+def place_new_replicas() -> None:
+    """Place replicas that are new, with violation probabilities from a demand history."""
+    engine = _tiny_engine()
+    engine.update_partition(Partition("new", service="wide"))
+    engine.apply(engine.place())
+
+
+def evict() -> None:
+    """Place a replica that fits nowhere unless others move."""
+    engine = _tiny_engine()
+    _add_service(engine, "small", 20.0)
+    for node in range(NODES):
+        _stand(engine, f"small/{node}", f"n{node}")
+    _add_service(engine, "large", 80.0)
+    engine.update_partition(Partition("large", service="large"))
+    engine.place()
+
+
+def place_beside_others() -> None:
+    """Place a replica that has to stand beside another one, where there is no room for it, and balance both."""
+    engine = _tiny_engine()
+    _add_service(engine, "leader", 20.0)
+    _add_service(engine, "follower", 70.0, affinity_to="leader")
+    _stand(engine, "leader", "n0")
+    engine.update_partition(Partition("follower", service="follower"))
+    engine.apply(engine.place())
+    engine.balance()
+    engine.violations(soft=True)
+
+
+def repair() -> None:
+    """Move replicas off nodes that are too full: as far as a budget lets them, and then all of them."""
+    engine = _tiny_engine(max_moves=1)
+    _overload(engine)
+    engine.repair()
+    engine.configure(attrs.evolve(engine.config, max_moves=None))
+    engine.repair()
+
+
+def balance() -> None:
+    """Even out the load of nodes, and list the nodes that a replica could have."""
+    engine = _tiny_engine(w_imbalance=1e6, max_percentage_to_move=1.0)
+    _add_service(engine, "small", 20.0)
+    for number in range(3):
+        _stand(engine, f"small/{number}", "n0")
+    engine.balance()
+    engine.alternatives("wide")
+    engine.violation_probabilities()
+
+
+def place_one_at_a_time() -> None:
+    """Let a policy place and repair, beside replicas that follow theirs."""
+    engine = _tiny_engine(policy="prv_worst_fit")
+    engine.update_partition(Partition("new", service="wide"))
+    _add_service(engine, "follower", 5.0, affinity_to="wide")
+    engine.update_partition(Partition("follower", service="follower"))
+    engine.apply(engine.place())
+    _overload(engine)
+    engine.repair()
+
+
+def plan_by_reports() -> None:
+    """Plan with an estimator that goes by what replicas have reported."""
+    engine = _tiny_engine(estimator="gaussian")
+    _overload(engine)
+    engine.repair()
+
+
+def hand_over_and_drop() -> None:
+    """Let a primary hand over its role before an upgrade, and drop replicas that are too many."""
+    engine = _tiny_engine()
+    _add_service(engine, "beside", 1.0, target_replicas=2, affinity_to="wide")
+    marked = Replica(PRIMARY, "n0", upgrade=UpgradeMark.SWAP_OUT)
+    engine.update_partition(Partition("wide", service="wide", replicas=(marked, Replica(SECONDARY, "n1"))))
+    copies = (Replica(PRIMARY, "n0"), *(Replica(SECONDARY, node) for node in ("n1", "n2")))
+    engine.update_partition(Partition("beside", service="beside", replicas=copies))
+    engine.place()
+
+
+def plan_with_extension_terms() -> None:
+    """Balance with energy terms of users: one in plain Python, and one with kernels."""
+    for term in (_PlainTerm(), _SwiftTerm()):
+        register_term(term)
+        engine = _tiny_engine(extension_terms={term.name: 1.0}, spread_moves=term.name == _PlainTerm.name)
+        engine.balance()
+        engine.configure(attrs.evolve(engine.config, spread_moves=False))
+        engine.balance()
+
+
+def change_terms() -> None:
+    """Ask the energy terms that are built in how much a move changes them, as property tests do."""
+    for term in TERMS:
+        verify(term).given(nodes=[10.0, 10.0], replicas=[(0, 4.0), (0, 2.0)]).moves((1, 1))
+
+
+def _tiny_engine(**settings: Any) -> PlacementAndLoadBalancing:
+    """Return an engine with a few nodes and one partition, which has a demand history."""
+    history = DemandHistory.from_columns(
+        ("cpu",),
+        tenant_class=["a", "a"],
+        role=[0, 1],
+        lifetime=[1e6, 1e6],
+        level=[[50.0], [60.0]],
+        initial=[[1.0], [1.0]],
+        growth=[[600.0], [600.0]],
+        maximum=[[100.0], [100.0]],
+    )
+    config = PlbConfig(metrics=[Metric("cpu")], held_out_nodes=1, checks="phase", **settings)
+    engine = PlacementAndLoadBalancing(config, history=history)
+    for node in range(NODES):
+        rack, upgraded = f"fd:/r{node % 3}", f"u{node % 2}"
+        engine.update_node(Node(f"n{node}", capacities={"cpu": 100}, fault_domain=rack, upgrade_domain=upgraded))
+    load = {PRIMARY: {"cpu": 20.0}, SECONDARY: {"cpu": 10.0}}
+    engine.update_service(Service("wide", tenant_class="a", target_replicas=2, default_load=load))
+    copies = (Replica(PRIMARY, "n0"), Replica(SECONDARY, "n1"))
+    engine.update_partition(Partition("wide", service="wide", replicas=copies))
+    return engine
+
+
+def _add_service(engine: PlacementAndLoadBalancing, name: str, cpu: float, **fields: Any) -> None:
+    load = {PRIMARY: {"cpu": cpu}, SECONDARY: {"cpu": cpu}}
+    engine.update_service(Service(name, tenant_class="a", default_load=load, **fields))
+
+
+def _stand(engine: PlacementAndLoadBalancing, name: str, node: str) -> None:
+    """Tell the engine of a partition with one replica; its service is what stands before the slash."""
+    engine.update_partition(Partition(name, service=name.partition("/")[0], replicas=(Replica(PRIMARY, node),)))
+
+
+def _overload(engine: PlacementAndLoadBalancing) -> None:
+    """Let a second replica stand on each node of the first partition, and both be larger than the node."""
+    for node in ("n0", "n1"):
+        _add_service(engine, f"more-{node}", 30.0)
+        _stand(engine, f"more-{node}", node)
+        engine.report_load("wide", node, {"cpu": 90.0})
+
+
+class _PlainTerm:
+    """A term in plain Python."""
+
+    name = "warm_up_plain"
+
+    def total(self, configuration: Configuration) -> float:
+        """Return the same for every configuration."""
+        return 0.0 * configuration.nodes
+
+
+@kernel
+def _no_change(problem: Problem, solution: Solution, sums: Int, row: int, target: int, partner: int) -> float:  # noqa: ARG001  # as of every term
+    """Return that nothing changes."""
+    return 0.0
+
+
+class _SwiftTerm(CompiledTerm):
+    """A term with a kernel."""
+
+    name = "warm_up_swift"
+    total = _PlainTerm.total
+    change = _no_change
+
+
+PREDICTORS = ("max(n-sigma;rc-like)", "n-sigma:form=paper", "per-machine-percentile", "oracle")
+STREAMED = ("rc-like:warmup=2", "n-sigma:form=paper,warmup=2", "n-sigma:warmup=2")
+USAGE = ([1.0], [2.0], [3.0])
+"""Of one task, step by step."""
+
+
+def replay_past_tenants() -> None:
+    """Ask for the probability of a violation by past tenants, at their peaks and at departures."""
+    history = DemandHistory.from_columns(
+        ("cpu",),
+        tenant_class=["a"],
+        role=[Role.INSTANCE.value],
+        lifetime=[1e6],
+        level=[[5.0]],
+        initial=[[1.0]],
+        growth=[[600.0]],
+        maximum=[[9.0]],
+    )
+    eligible_traces(history, tenant_class="a", role=Role.INSTANCE, age=0.0, largest_demand=[1.0])
+    model = MonteCarloRisk(history, repetitions=2, quanta={"cpu": 1.0})
+    replicas = [ReplicaForecast("a", Role.INSTANCE, 0.0, {}, 0)]
+    for evaluation in Evaluation:
+        model.probability_of_violation(replicas, thresholds={"cpu": 4.0}, now=1.0, evaluation=evaluation)
+
+
+def go_by_samples() -> None:
+    """Ask risk models that go by samples."""
+    replica = ReplicaForecast(None, Role.INSTANCE, 0.0, {}, 0, samples={"cpu": [1.0] * 3})
+    ObservedRisk("rc-like:warmup=2", quanta={"cpu": 1.0}).predicted_peaks([replica])
+
+
+def predict_peaks() -> None:
+    """Predict the peaks of machines from whole columns."""
+    steps = len(USAGE)
+    samples = TaskSamples.from_columns(
+        machine=[0] * steps, task=[0] * steps, time=range(steps), usage=[one[0] for one in USAGE], limit=[4.0] * steps
+    )
+    predict(samples, [parse(text) for text in PREDICTORS], threads=1)
+
+
+def predict_a_machine() -> None:
+    """Predict the peak of one machine, step by step."""
+    for text in STREAMED:
+        machine = MachinePeak(parse(text))
+        for usage in USAGE:
+            machine.update(["task"], usage, [4.0])
+
+
+PAPER_ALGORITHMS = (
+    "WFD-Avg",
+    "NCD-DotProduct",
+    "SpreadWFD-Avg-BinSearch",
+    "Match-DotProduct-BinSearch",
+    "Medea-NodeCandidates",
+)
+RELEASED_ALGORITHMS = ("WFD-Avg", "NCD-DotProduct", "SpreadWFD-Avg-BinSearch")
+
+
+def provision_as_in_the_paper() -> None:
+    """Plan by algorithms of each kind."""
+    for name in PAPER_ALGORITHMS:
+        provision(_tiny_instance(), name)
+
+
+def provision_as_released() -> None:
+    """Plan by the algorithms that have other rules in the authors' programs."""
+    for name in RELEASED_ALGORITHMS:
+        provision(_tiny_instance(), name, rules="released")
+
+
+def provision_by_search() -> None:
+    """Plan by the search that improves what the algorithms find."""
+    provision(_tiny_instance(), AUTO)
+
+
+def provision_anew() -> None:
+    """Plan from where replicas stand."""
+    replan(provision(_tiny_instance(), "FF"), most_moves=None)
+
+
+def _tiny_instance() -> Instance:
+    """Return an instance that needs one node more than its lower bound, so that searches begin."""
+    ones = np.ones(2, np.int32)
+    return Instance(
+        name="tiny",
+        resources=("cpu",),
+        applications=("a", "b"),
+        replicas=ones,
+        demand=ones[:, None, None],
+        affinity=Affinity.from_columns([0], [1], [0], 2),
+        nodes=(NodeType("node", 2 * ones[:1]),),
+        units=(1.0,),
+    )

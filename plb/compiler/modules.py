@@ -1,0 +1,209 @@
+"""The LLVM modules of kernels: what is inlined, simplified and optimised, and which shared kernels they call."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import attrs
+import llvmlite
+from llvmlite.binding import Linkage
+
+from plb.compiler.identity import identity_of, is_shared, text_of
+from plb.compiler.keys import digest, key_of
+from plb.compiler.numba_api import Compiler, JITCodeLibrary
+
+LEVEL = 3
+"""Level of LLVM's optimisation: at 2 a search is 2 % slower and compiled no sooner, at 1 loops are not vectorised."""
+
+
+@attrs.frozen(eq=False)
+class Late:
+    """A value that is pickled by itself, and only read back where somebody asks for it."""
+
+    value: Callable[[], Any]
+
+    def __reduce__(self) -> Any:
+        return _read_late, (pickle.dumps(self.value()),)
+
+
+def _read_late(data: bytes) -> Late:
+    return Late(partial(pickle.loads, data))
+
+
+@attrs.frozen(eq=False)
+class SharedCall:
+    """A shared kernel that an entry calls: enough to find its code, and to make it where there is none."""
+
+    module: str
+    name: str
+    kinds: tuple[str, ...]
+    """Types of its arguments."""
+    returning: str
+    """Type of its result; where that has changed, the caller is compiled again."""
+    arguments: Late
+    """The types of its arguments; only needed where the kernel has to be compiled."""
+
+    def function(self) -> Callable[..., Any]:
+        """Return the function of the kernel."""
+        found: Callable[..., Any] = getattr(import_module(self.module), self.name).py_func
+        return found
+
+
+@attrs.frozen
+class SharedModule:
+    """What stands for the module of a shared kernel in its callers: they only know its symbol."""
+
+    call: SharedCall
+
+
+class _Module(JITCodeLibrary):
+    """The LLVM module of one function, and which others it calls."""
+
+    def add_llvm_module(self, module: Any) -> None:
+        """Take in what Numba made of the function, each of its parts simplified by itself, once for all callers."""
+        _simplify(module, self._codegen._tm)
+        self._final_module.link_in(module)
+
+    def add_linking_library(self, library: Any) -> None:
+        """Note that the function calls another one."""
+        self._linking_libraries.append(library)
+
+    def parts(self) -> Iterator[Any]:
+        """Yield the modules of all that becomes part of an entry."""
+        return (library for library in self.called() if not isinstance(library, SharedModule))
+
+    def shared_calls(self) -> Iterator[SharedCall]:
+        """Yield the calls of shared kernels."""
+        return (library.call for library in self.called() if isinstance(library, SharedModule))
+
+    def called(self) -> Iterator[Any]:
+        """Yield the modules of all that is called, directly or not, each once."""
+        found = dict.fromkeys(self._linking_libraries)
+        waiting = list(found)
+        while waiting:
+            library = waiting.pop()
+            yield library
+            if isinstance(library, _Module):
+                new = dict.fromkeys(one for one in library._linking_libraries if one not in found)
+                found |= new
+                waiting += new
+
+
+class _PartModule(_Module):
+    """The module of a part; it stays as Numba made it."""
+
+    def finalize(self) -> None:
+        """Leave the module to the entries that take it in."""
+        self._raise_if_finalized()
+        self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        return self._final_module
+
+
+class _EntryModule(_Module):
+    """The module of an entry, with those of all parts that it calls."""
+
+    object_file: bytes
+
+    def finalize(self) -> None:
+        """Take in the parts, optimise, and translate.
+
+        The object file is asked for rather than taken from the engine, which would hand it over within a callback: an
+        interrupt of the user would be lost there.
+        """
+        self._raise_if_finalized()
+        module = self._final_module
+        exported = {function.name for function in module.functions if not function.is_declaration}
+        linked: set[str] = set()
+        for library in self.parts():
+            self._reload_init.update(library._reload_init)
+            if isinstance(library, _PartModule):
+                if library.name in linked:  # the same code for the same types, though of another function
+                    continue
+                linked.add(library.name)
+            module.link_in(library._get_module_for_linking(), preserve=True)
+        for function in module.functions:
+            # what only this module calls may be changed freely, and shares no name with another module
+            if not function.is_declaration and function.name not in exported:
+                function.linkage = Linkage.internal
+        _optimise(module, self._codegen._tm)
+        module.verify()
+        self._finalize_dynamic_globals()
+        self._finalized = True
+        self.object_file = self._codegen._tm.emit_object(module)
+
+
+def _simplify(module: Any, target_machine: Any) -> None:
+    """Simplify functions one by one; without that LLVM judges their size wrongly when it inlines them."""
+    for function in module.functions:
+        builder = _pass_builder(target_machine, LEVEL)
+        builder.getFunctionPassManager().run(function, builder)
+
+
+def _optimise(module: Any, target_machine: Any) -> None:
+    """Inline and simplify a module: first cheaply, which brings loops into the form that can be vectorised."""
+    builder = _pass_builder(target_machine, 0)
+    passes = builder.getModulePassManager()
+    passes.add_loop_rotate_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_jump_threading_pass()
+    passes.run(module, builder)
+    builder = _pass_builder(target_machine, LEVEL)
+    builder.getModulePassManager().run(module, builder)
+
+
+def _pass_builder(target_machine: Any, level: int) -> Any:
+    options = llvmlite.binding.create_pipeline_tuning_options(level)
+    options.loop_vectorization = level > 0
+    options.slp_vectorization = False  # as Numba has it
+    return llvmlite.binding.create_pass_builder(target_machine, options)
+
+
+class _Passes(Compiler):
+    """Numba's passes, with our kind of module and names of symbols that are the same in every process."""
+
+    module: type[_Module]
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        # Numba only needs something that stands for the function; `_callable` brings an entry into memory
+        self.state.targetctx.get_executable = lambda *_: object()
+
+    def _compile_bytecode(self) -> Any:
+        identity = self.state.func_id
+        identity.unique_id = self.tag(identity.func)
+        identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
+        self.state.library = self.module(self.state.targetctx.codegen(), identity.unique_name)
+        return super()._compile_bytecode()
+
+    def tag(self, function: Callable[..., Any]) -> str:
+        """Return what tells the function apart from others of its name."""
+        raise NotImplementedError
+
+
+class EntryPasses(_Passes):
+    """The passes of an entry."""
+
+    module = _EntryModule
+
+    def tag(self, function: Callable[..., Any]) -> str:
+        """Return the key of the entry; callers of a shared kernel are compiled for any version of it."""
+        kinds = tuple(map(text_of, self.state.args))
+        if is_shared(function):
+            return f"shared{digest((*kinds, str(self.state.return_type)))}"
+        return key_of(function, kinds, str(self.state.return_type))[:32]
+
+
+class PartPasses(_Passes):
+    """The passes of a part."""
+
+    module = _PartModule
+
+    def tag(self, function: Callable[..., Any]) -> str:
+        """Return a digest of the code and the types of arguments."""
+        return digest((identity_of(function), *map(text_of, self.state.args)))

@@ -1,0 +1,58 @@
+"""`plb bench start`: what it measures in new processes, and what it prints and writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cluster.bench import start as bench_start
+from cluster.bench.start import CLUSTER, FIRST_PLAN, warm_first_plan
+from plb import PlbError
+from tests.command_line import plb
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "embedding.py"
+
+
+def test_it_prints_a_table_and_writes_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The fastest of several runs where kernels are there, the only one where they are not."""
+    seconds = iter(range(1, 100))
+
+    def run(program: str, cache: str | None) -> tuple[str, float]:
+        if cache is not None:
+            (Path(cache) / f"{len(program)}.kernel").touch()
+        return f"{next(seconds)}\n", 0.5
+
+    monkeypatch.setattr(bench_start, "_run", run)
+    printed = plb("bench", "start", "--json", tmp_path / "figures.json")
+    assert printed.exit_code == 0, printed.output
+    assert "first plan that compiles 1 kernel" in printed.stdout
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    runs = bench_start.RUNS
+    assert figures["import_seconds"] == 1
+    assert figures["warm_first_plan_seconds"] == runs + 2, "the first process may have had to compile"
+    assert figures["cold_first_plan_seconds"] == 2 * runs + 2
+    assert figures["warmup_seconds"] == figures["cold_first_plan_process_seconds"] == 0.5
+    assert (figures["cold_kernels"], figures["warmup_kernels"]) == (1, 1)
+
+
+def test_the_first_plan_is_that_of_the_example():
+    """Its cluster is written there word for word."""
+    assert CLUSTER in EXAMPLE.read_text()
+    assert CLUSTER in FIRST_PLAN
+
+
+def test_a_new_process_plans(monkeypatch: pytest.MonkeyPatch):
+    """Its seconds are part of those from its start to its exit."""
+    monkeypatch.setattr(bench_start, "RUNS", 1)
+    timed = warm_first_plan()
+    assert 0 < timed.seconds < timed.process_seconds
+
+
+def test_a_process_that_fails_is_an_error():
+    """The message is the last line that the process wrote."""
+    with pytest.raises(PlbError, match="a process failed: there is no cluster"):
+        bench_start._run("raise SystemExit('there is no cluster')", None)
+    with pytest.raises(PlbError, match="a process failed: exit code 3"):
+        bench_start._run("raise SystemExit(3)", None)

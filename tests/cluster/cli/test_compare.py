@@ -1,0 +1,337 @@
+"""Results directories beside one another: means, differences of pairs, and what is said of them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from cluster.results.checks import AMOUNTS, BY_CAUSE, COUNTS
+from cluster.results.comparison_report import lines, table_of_differences
+from cluster.results.directory_comparison import compare_results
+from cluster.results.policy_comparison import FIGURES
+from cluster.results.reading import Results, read_results
+from cluster.results.scenario_differences import scenario_differences, why_other_tenants
+from cluster.results.writing import stamp
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.pools import read_source
+from plb import ConflictError
+from tests.cluster.small_runs import SMALL
+from tests.cluster.tiny import small_region
+from tests.command_line import plb
+from workloads.format import write_traces
+from workloads.regions import REGIONS, generate
+
+
+def summary_of(**sections: Any) -> dict[str, Any]:
+    """Return the head of a summary."""
+    tables = small_region(repeats=3)
+    for name, fields in sections.items():
+        tables[name] = {**tables.get(name, {}), **fields}
+    scenario = scenario_from(tables)
+    return {
+        "scenario": scenario.as_json(),
+        "scenario_sha256": scenario.digest(),
+        "seed": scenario.run.seed,
+        "versions": {"plb": "1"},
+        "split": {"rule": "none"},
+        "metrics": {},
+    }
+
+
+def written(
+    folder: Path, head: Mapping[str, Any], violations: Mapping[str, Sequence[int]], cut: Sequence[tuple[str, int]] = ()
+) -> Results:
+    """Write a results directory without tables, with these violations by policy and repeat, and read it."""
+    runs = [
+        {
+            "policy": policy,
+            "repeat": repeat,
+            "complete": (policy, repeat) not in cut,
+            **dict.fromkeys(COUNTS, 5),
+            **dict.fromkeys(AMOUNTS, 43200.0),
+            **{name: {} for name in BY_CAUSE},
+            "availability": None,
+            "violations": count,
+        }
+        for policy, counts in violations.items()
+        for repeat, count in enumerate(counts)
+    ]
+    folder.mkdir(parents=True)
+    (folder / "summary.json").write_text(json.dumps({**head, "complete": not cut, "runs": runs}))
+    seconds = dict.fromkeys(("placement", "repair", "balancing", "total"), 1.5)
+    timings = [{"policy": one["policy"], "repeat": one["repeat"], "seconds": seconds, "slowest": []} for one in runs]
+    (folder / "timings.json").write_text(json.dumps({"runs": timings}))
+    return read_results(folder)
+
+
+COUNTED = st.lists(st.integers(0, 1000), min_size=3, max_size=3)
+
+
+@settings(deadline=None, max_examples=50)
+@given(COUNTED, COUNTED, COUNTED)
+def test_means_ratios_and_differences_are_those_of_scipy(tmp_path_factory, first, second, third):
+    """Intervals of means by each row's own repeats, those of differences by pairs."""
+    folder = tmp_path_factory.mktemp("compared")
+    one = written(folder / "one", summary_of(), {"original": first, "modified": second})
+    other = written(folder / "other", summary_of(engine={"chains": 2}), {"original": third})
+    found = compare_results([one, other])
+    assert [(row.policy, row.repeats, row.pairs) for row in found.rows] == [
+        *(("original", 3, 0), ("modified", 3, 3), ("original", 3, 3))
+    ]
+    for row, counts in zip(found.rows, (first, second, third), strict=True):
+        estimate = row.figures["violations"]
+        assert estimate.mean == pytest.approx(np.mean(counts))
+        assert estimate.ratio == (pytest.approx(np.mean(counts) / np.mean(first)) if any(first) else None)
+        assert estimate.half_width == pytest.approx(half_width(counts))
+        if row.pairs:
+            difference = row.differences["violations"]
+            assert difference.mean == pytest.approx(np.mean(np.subtract(counts, first)))
+            assert difference.half_width == pytest.approx(half_width(np.subtract(counts, first)))
+
+
+def half_width(values: Any) -> float:
+    """Return half of SciPy's interval."""
+    return float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values))
+
+
+CHANGED = [
+    ({"cluster": {"nodes": 20}, "workload": {"density": 0.75}}, True),
+    ({"cluster": {"vcores": 160.0}, "workload": {"density": 0.75}}, True),
+    ({"cluster": {"nodes": 13, "groups": [{"nodes": 3, "vcores": 80.0}]}, "workload": {"density": 15 / 13}}, True),
+    ({"cluster": {"nodes": 11}, "workload": {"density": 1.363636364}}, True),
+    ({"cluster": {"violation_threshold": 0.8}}, True),
+    ({"workload": {"oracle_hours": 2.0}}, True),
+    ({"faults": {"days_between_crashes": 3.0}}, True),
+    ({"cluster": {"nodes": 20}}, False),
+    ({"cluster": {"nodes": 11}, "workload": {"density": 1.3636}}, False),
+    ({"workload": {"density": 1.6}}, False),
+    ({"workload": {"density_end": 1.6}}, False),
+    ({"workload": {"pair_share": 0.1}}, False),
+    ({"workload": {"trace_seed": 1}}, False),
+    ({"run": {"seed": 4}}, False),
+    ({"run": {"days": 0.5}}, False),
+    ({"run": {"fill_hours": 1.0}}, False),
+]
+
+
+@pytest.mark.parametrize(("sections", "same"), CHANGED)
+def test_tenants_are_told_from_the_scenario(tmp_path, sections, same):
+    """They are the same where the tenants themselves are, drawn by the simulator."""
+    one = written(tmp_path / "one", summary_of(), {"original": [1]})
+    other = written(tmp_path / "other", summary_of(**sections), {"original": [1]})
+    assert not why_other_tenants(one, one)
+    assert (not why_other_tenants(one, other)) == (not why_other_tenants(other, one)) == same
+
+
+@pytest.mark.parametrize(("sections", "same"), [CHANGED[0], CHANGED[2], CHANGED[3], CHANGED[9], CHANGED[12]])
+def test_tenants_that_are_told_to_be_the_same_are(sections, same):
+    """By the sequences themselves."""
+    sequences = []
+    for changed in ({}, sections):
+        tables = small_region()
+        for name, fields in changed.items():
+            tables[name] = {**tables[name], **fields}
+        sequences.append(prepare(scenario_from(tables)).sequences[0])
+    names, times = ([one.traces.tenant.tolist() for one in sequences], [one.arrival.tolist() for one in sequences])
+    assert (names[0] == names[1] and times[0] == times[1]) == same
+
+
+def test_no_differences_are_given_where_tenants_are_others(tmp_path):
+    """Nor where their numbers show it; the first row has none to itself."""
+    one = written(tmp_path / "one", summary_of(), {"original": [1, 2]})
+    other = written(tmp_path / "other", summary_of(run={"seed": 9}), {"original": [1, 2]})
+    found = compare_results([one, other])
+    assert [row.pairs for row in found.rows] == [0, 0]
+    assert table_of_differences(found, FIGURES) is None
+
+
+@pytest.mark.parametrize(
+    ("sections", "why"),
+    [
+        ({"run": {"seed": 9}}, "seed differs."),
+        ({"run": {"days": 0.5}, "workload": {"pair_share": 0.1}}, "workload.pair_share, run.days differ."),
+        ({"cluster": {"nodes": 20}}, "the promised demand of all tenants is 2400 of cpu, not 1200."),
+        (
+            {"cluster": {"nodes": 11}, "workload": {"density": 1.3636}},
+            "the promised demand of all tenants is 1199.968 of cpu, not 1200.",
+        ),
+    ],
+)
+def test_rows_without_a_difference_say_why(tmp_path, sections, why):
+    """Once a directory, with what is not the same."""
+    one = written(tmp_path / "one", summary_of(), {"original": [1, 2]})
+    other = written(tmp_path / "other", summary_of(**sections), {"original": [1, 2], "modified": [1, 2]})
+    said = list(lines(compare_results([one, other])))
+    expected = "No difference to the first row for original, modified of other, as its tenants may differ: "
+    assert [line for line in said if line.startswith("No diff")] == [expected + why]
+    assert not any(line.startswith("No diff") for line in lines(compare_results([other])))
+
+
+def test_traces_of_one_name_in_other_folders_are_others(tmp_path, monkeypatch):
+    """What they say is compared, not where they are, seen from where the run was made."""
+    found = []
+    for seed in (1, 1, 2):
+        folder = tmp_path / f"{len(found)}"
+        write_traces(generate(REGIONS["region1"], 200, seed), folder / "traces")
+        monkeypatch.chdir(folder)
+        tables = {"workload": {"kind": "traces", "path": "traces", "density": 0.3}, "run": {"days": 0.1}}
+        scenario = scenario_from({"cluster": {"nodes": 5}, **tables})
+        found.append(written(folder / "out", stamp(scenario, read_source(scenario)), {"original": [1]}))
+    assert not why_other_tenants(found[0], found[1])
+    assert why_other_tenants(found[0], found[2]) == "split.traces_digest differs"
+
+
+def test_traces_that_were_moved_are_the_same(tmp_path):
+    """Results know traces by their content; the scenarios differ in their place, and that is listed."""
+    found = []
+    for number, seed in enumerate((1, 1, 2)):
+        path = tmp_path / f"traces{number}"
+        write_traces(generate(REGIONS["region1"], 200, seed), path)
+        tables = {"workload": {"kind": "traces", "path": str(path), "density": 0.3}, "run": {"days": 0.1}}
+        scenario = scenario_from({"name": "moved", "cluster": {"nodes": 5}, **tables})
+        found.append(written(tmp_path / f"{number}", stamp(scenario, read_source(scenario)), {"original": [1]}))
+    assert not why_other_tenants(found[0], found[1])
+    assert why_other_tenants(found[0], found[2]) == "split.traces_digest differs"
+    assert list(scenario_differences(found[:2])) == ["workload.path"]
+
+
+def test_rows_without_a_common_repeat_say_so(tmp_path):
+    """Or where other numbers of tenants came."""
+    one = written(tmp_path / "one", summary_of(), {"original": [1, 2]}, cut=[("original", 1)])
+    other = written(tmp_path / "other", summary_of(), {"original": [1, 2]}, cut=[("original", 0)])
+    assert any(line.endswith("no repeat is finished in both.") for line in lines(compare_results([one, other])))
+
+
+def test_scenarios_that_do_not_tell_count_as_others(tmp_path):
+    """A summary from another hand has all that is checked, and perhaps no more."""
+    head = summary_of()
+    bare = copy.deepcopy(head)
+    bare["scenario"] = {"name": "bare", "cluster": {"violation_threshold": 0.9}, "run": {"policies": ["original"]}}
+    one = written(tmp_path / "one", head, {"original": [1]})
+    other = written(tmp_path / "bare", bare, {"original": [1]})
+    assert why_other_tenants(one, other)
+    assert why_other_tenants(other, other)
+    assert scenario_differences([one, other])["workload.density"] == [1.5, "-"]
+    assert "workload.density: 1.5 | -" in "\n".join(lines(compare_results([one, other])))
+
+
+def test_what_differs_is_told_by_key(tmp_path):
+    """In scenarios and versions; of policies that only one has, by their names alone."""
+    head = summary_of(cluster={"nodes": 20}, run={"policies": ["original"]}, engine={"chains": 2})
+    one = written(tmp_path / "one", summary_of(), {"original": [1]})
+    other = written(tmp_path / "other", {**head, "versions": {"plb": "2"}}, {"original": [1]})
+    found = compare_results([one, other])
+    assert found.scenario_differences == {
+        "cluster.nodes": [10, 20],
+        "run.policies": [["original", "modified"], ["original"]],
+        "engine.chains": [1, 2],
+    }
+    text = "\n".join(lines(found))
+    assert "cluster.nodes: 10 | 20" in text
+    assert "They were made with different versions:\n  plb: 1 | 2" in text
+
+
+def test_equal_scenarios_are_said_to_be_equal(tmp_path):
+    """By their hash."""
+    results = [written(tmp_path / name, summary_of(), {"original": [1, 2, 3], "modified": [1, 2, 3]}) for name in "ab"]
+    assert list(lines(compare_results(results))) == [
+        f"All ran the same scenario, {results[0].summary['scenario_sha256'][:12]}."
+    ]
+
+
+def test_interrupted_runs_do_not_count_and_are_said(tmp_path):
+    """And those that never began."""
+    one = written(tmp_path / "one", summary_of(), {"original": [8, 4, 6], "modified": [5]}, [("original", 1)])
+    found = compare_results([one])
+    assert found.rows[0].figures["violations"].mean == 7.0
+    assert [row.repeats for row in found.rows] == [2, 1]
+    assert list(lines(found)) == [
+        f"Interrupted after 0.50 days and omitted: original, repeat 2 of {one.folder}",
+        f"Not started: 2 runs of {one.folder}",
+    ]
+    assert found.as_json()["directories"][0]["interrupted"] == [{"policy": "original", "repeat": 1}]
+
+
+def test_directory_is_not_compared_with_itself(tmp_path):
+    """Nor is one without finished runs."""
+    one = written(tmp_path / "one", summary_of(), {"original": [1]}, [("original", 0)])
+    with pytest.raises(ConflictError, match="is given twice"):
+        compare_results([one, read_results(tmp_path / "one" / ".." / "one")])
+    with pytest.raises(ConflictError, match="no run is finished"):
+        compare_results([one])
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return two real directories, of a small scenario and of one with more nodes and the same tenants."""
+    folder = tmp_path_factory.mktemp("compare")
+    (folder / "small.toml").write_text(SMALL)
+    (folder / "more.toml").write_text(SMALL.replace("nodes = 10", "nodes = 12").replace("1.5", "1.25"))
+    for name in ("small", "more"):
+        run = plb("simulate", folder / f"{name}.toml", "--repeats", 2, "--out", folder / name, "--quiet")
+        assert run.exit_code == 0, run.output
+    return folder / "small", folder / "more"
+
+
+def test_command_compares_real_directories(simulated, tmp_path):
+    """In tables, lines and JSON."""
+    run = plb("compare", *simulated, "--json", tmp_path / "found.json")
+    assert run.exit_code == 0, run.output
+    for words in ("2 results", "difference to the first row", "cluster.nodes: 10 | 12", "workload.density: 1.5 | 1.25"):
+        assert words in run.stdout
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert set(found) == {"directories", "rows", "scenario_differences", "version_differences", "stamp"}
+    assert found["stamp"]["seed"] == found["directories"][0]["seed"]
+    assert len(found["stamp"]["configuration_sha256"]) == 64
+    assert "polars" in found["stamp"]["versions"]
+    assert [row["pairs"] for row in found["rows"]] == [0, 2, 2, 2]
+    assert set(found["rows"][0]["figures"]) == set(FIGURES)
+    assert set(found["rows"][0]["figures"]["moves"]) == {"mean", "half_width", "ratio"}
+    both = {"difference", "difference_half_width"}
+    assert set(found["rows"][1]["figures"]["moves"]) == {"mean", "half_width", "ratio"} | both
+
+
+def test_command_shows_the_figures_that_are_asked_for(simulated):
+    """The ratio is that of the first."""
+    run = plb("compare", simulated[0], "--figure", "moves", "--figure", "failovers")
+    assert "ratio: moves by those of the first row" in run.stdout
+    assert "violations" not in run.stdout
+    assert plb("compare", simulated[0], "--quiet").stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere",), "nowhere: is not a results directory of plb simulate"),
+        (("FIRST", "--figure", "violatons"), "did you mean 'violations'"),
+        (("FIRST", "FIRST"), "is given twice"),
+        (("BROKEN",), "is not JSON"),
+        (("FIRST", "--json", "SUMMARY"), "is read; give another file to write to"),
+        (("FIRST", "--json", "TABLE"), "is in a directory that is read; give another file to write to"),
+    ],
+)
+def test_bad_input_is_one_clear_message(simulated, tmp_path, arguments, words):
+    """With exit code 2."""
+    (tmp_path / "summary.json").write_text("{")
+    known = {"FIRST": simulated[0], "BROKEN": tmp_path, "SUMMARY": simulated[0] / "summary.json"}
+    known["TABLE"] = next(simulated[0].glob("runs/*")) / "moves.parquet"
+    run = plb("compare", *(known.get(one, one) for one in arguments))
+    assert run.exit_code == 2
+    assert words in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_head_of_the_tests_is_that_of_results():
+    """The same keys."""
+    experiment = prepare(scenario_from(small_region()))
+    assert set(stamp(experiment.scenario, experiment.source)) == set(summary_of())

@@ -1,0 +1,196 @@
+"""`plb provision`: from files of an instance to a plan, and to figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli.app import app
+from plb.provisioning import ProvisioningPlan, algorithm_names, lower_bound, provision
+from tests.cluster.small_provisioning import write_base, write_curves
+from workloads.provisioning import read_instance, read_plan
+from workloads.provisioning.source import parse_nodes
+
+KEYS = ["algorithm", "nodes", "lower_bound", "deviation_percent", "seconds", "valid"]
+"""The stable keys."""
+
+
+def plb(*arguments: Any) -> Any:
+    """Run the command."""
+    return CliRunner().invoke(app, ["provision", *map(str, arguments)])
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """Return a file of constant demand."""
+    return write_base(tmp_path / "base.csv")
+
+
+def test_help_names_every_option() -> None:
+    """And what an instance may be."""
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", plb("--help").stdout)
+    for word in (
+        "instance",
+        "--algorithm",
+        "--rules",
+        "--time-limit",
+        "--node",
+        "--out",
+        "--json",
+        "--quiet",
+        "--list",
+    ):
+        assert word in shown
+
+
+def test_list_names_the_algorithms_without_an_instance() -> None:
+    """One a line, `auto` in front."""
+    result = plb("--list")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == ["auto", *algorithm_names()]
+
+
+def test_a_plan_is_told_written_and_read_again(base: Path, tmp_path: Path) -> None:
+    """The table, the figures and the file say the same."""
+    out, figures = tmp_path / "plan.csv", tmp_path / "figures.json"
+    result = plb(base, "--algorithm", "SpreadWFD-Avg-BinSearch", "--out", out, "--json", figures)
+    assert result.exit_code == 0, result.output
+    found = json.loads(figures.read_text())
+    instance = read_instance(base)
+    plan = read_plan(out, instance)
+    assert list(found) == [*KEYS, "stamp"]
+    assert found["algorithm"] == "SpreadWFD-Avg-BinSearch"
+    assert found["valid"] is plan.valid is True
+    assert found["nodes"] == plan.nodes == provision(instance, "SpreadWFD-Avg-BinSearch").nodes
+    assert found["lower_bound"] == lower_bound(instance)
+    assert found["deviation_percent"] == pytest.approx(100.0 * (plan.nodes / found["lower_bound"] - 1.0))
+    cause_text = re.sub(r"[\s│]+", " ", result.stdout)
+    for words in (f"nodes {plan.nodes} ", f"lower bound {found['lower_bound']} ", "valid yes", f"Plan: {out}"):
+        assert words in cause_text
+
+
+@pytest.mark.parametrize("name", ["plan.parquet", "plan.csv.gz"])
+def test_a_plan_is_written_in_the_format_that_its_name_says(base: Path, tmp_path: Path, name: str) -> None:
+    """The same rows."""
+    assert plb(base, "--algorithm", "FF", "--out", tmp_path / name).exit_code == 0
+    plan, same = read_plan(tmp_path / name, read_instance(base)), provision(read_instance(base), "FF")
+    assert plan.valid
+    assert np.array_equal(np.bincount(plan.node, plan.count), np.bincount(same.node, same.count))
+
+
+def test_auto_is_taken_where_no_algorithm_is_named_and_keeps_to_its_time(base: Path, tmp_path: Path) -> None:
+    """And needs no more nodes than First Fit."""
+    result = plb(base, "--time-limit", "0.3", "--json", tmp_path / "figures.json", "--quiet")
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "figures.json").read_text())["nodes"] <= provision(read_instance(base), "FF").nodes
+
+
+def test_quiet_prints_nothing(base: Path) -> None:
+    """Neither on standard output nor on standard error."""
+    result = plb(base, "--algorithm", "FF", "--quiet")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_a_directory_is_one_of_the_contest_with_its_machines(tmp_path: Path) -> None:
+    """98 time points, and nodes of the contest unless others are given."""
+    curves = write_curves(tmp_path / "curves")
+    result = plb(curves, "--algorithm", "FF", "--out", tmp_path / "plan.csv")
+    assert result.exit_code == 0, result.output
+    assert "time points 98" in re.sub(r"[\s│]+", " ", result.stdout)
+    assert set(pl.read_csv(tmp_path / "plan.csv")["node_type"]) == {"64x128"}
+    assert plb(curves, "--algorithm", "FF", "--node", "big=128,256", "--out", tmp_path / "big.csv").exit_code == 0
+    assert set(pl.read_csv(tmp_path / "big.csv")["node_type"]) == {"big"}
+
+
+def test_kinds_of_nodes_are_used_in_their_order_and_counted(base: Path, tmp_path: Path) -> None:
+    """Two large ones, then as many small ones as it takes; each kind has a row of the table."""
+    nodes = "--node", "large=128,256x2", "--node", "small=64,128"
+    result = plb(base, "--algorithm", "FF", *nodes, "--out", tmp_path / "plan.csv", "--json", tmp_path / "f.json")
+    assert result.exit_code == 0, result.output
+    plan = read_plan(tmp_path / "plan.csv", read_instance(base, parse_nodes([nodes[1], nodes[3]])))
+    assert plan.valid
+    assert int((plan.kind == 0).sum()) == 2
+    cause_text = re.sub(r"[\s│]+", " ", result.stdout)
+    assert f"large 2 small {plan.nodes - 2} lower bound" in cause_text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["BASE", "--algorithm", "FirstFit"], "unknown algorithm 'FirstFit'"),
+        (["BASE", "--rules", "mine"], "rules = 'mine'"),
+        (["BASE", "--rules", "released"], "rules = 'released' needs the name of an algorithm"),
+        (["BASE", "--node", "64;128"], "kind 0 = '64;128' is not allowed; expected capacities such as 64,128"),
+        (["BASE", "--node", "64"], "node type node: 1 capacities, expected 2"),
+        (["BASE", "--node", "2e9,128"], "kind 0 = '2e9,128' is not allowed"),
+        (["BASE", "--node", "2000000000,128"], "capacity[core] = 2000000000.0 is not allowed"),
+        (["BASE", "--node", "1,1"], "expected at most what a node has"),
+        (["BASE", "--algorithm", "FF", "--node", "64,128x1"], "1 node"),
+        (["BASE", "--time-limit", "-1"], "--time-limit"),
+        (["BASE", "--out", "FOLDER"], "is a directory; give the name of a file"),
+        (["BASE", "--json", "FOLDER"], "is a directory; give the name of a file"),
+        (["nowhere.csv"], "nowhere.csv: found no such file"),
+        (["FOLDER"], "app_resources"),
+        ([], "Missing argument 'instance'"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_what_is_wrong(
+    base: Path, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    """Exit code 2, a message, and no plan."""
+    places = {"BASE": str(base), "FOLDER": str(tmp_path / "folder")}
+    (tmp_path / "folder").mkdir()
+    out = [] if "--out" in arguments else ["--out", str(tmp_path / "plan.csv")]
+    result = plb(*(places.get(word, word) for word in arguments), *(out if arguments else []))
+    assert result.exit_code == 2, result.output
+    assert words in re.sub(r"[\s│]+", " ", result.stderr)
+    assert not (tmp_path / "plan.csv").exists()
+
+
+def test_what_cannot_be_written_is_refused_before_a_plan_is_sought(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plan may take hours, and would be lost."""
+    monkeypatch.setattr("plb.provisioning.provision", lambda *_, **__: pytest.fail("a plan was sought"))
+    result = plb(base, "--out", tmp_path / "plan.csv.zst")
+    assert result.exit_code == 2, result.output
+    assert "file plan.csv.zst: ending = '.zst' is not allowed" in re.sub(r"\s+", " ", result.stderr)
+
+
+def test_what_is_read_is_not_written_over(base: Path, tmp_path: Path) -> None:
+    """Neither a file nor one of the contest's directory."""
+    curves = write_curves(tmp_path / "curves")
+    for instance, path in ((base, base), (curves, next(iter(curves.iterdir())))):
+        for option in ("--out", "--json"):
+            before = path.read_bytes()
+            result = plb(instance, "--algorithm", "FF", option, path)
+            assert result.exit_code == 2
+            assert "read; give another file to write to" in re.sub(r"\s+", " ", result.stderr)
+            assert path.read_bytes() == before
+
+
+def test_a_malformed_row_is_refused_with_file_row_and_column(base: Path) -> None:
+    """As it stands in the file."""
+    lines = base.read_text().splitlines()
+    fields = lines[3].split("\t")
+    lines[3] = "\t".join([fields[0], "many", *fields[2:]])
+    base.write_text("\n".join(lines) + "\n")
+    result = plb(base)
+    assert result.exit_code == 2
+    assert f"{base}, row 4, column nb_instances: found 'many'" in re.sub(r"\s+", " ", result.stderr)
+
+
+def test_a_plan_with_faults_ends_with_exit_code_1(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faults are told, the figures say that it is not valid."""
+    monkeypatch.setattr(ProvisioningPlan, "faults", lambda _: ("node 0: too much",))
+    result = plb(base, "--algorithm", "FF", "--json", tmp_path / "figures.json")
+    assert result.exit_code == 1
+    assert "plb: node 0: too much" in result.stderr
+    assert json.loads((tmp_path / "figures.json").read_text())["valid"] is False

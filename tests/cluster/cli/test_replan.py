@@ -1,0 +1,129 @@
+"""`plb replan`: from where replicas stand to a plan with few moves."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli.app import app
+from plb.provisioning import moves_between, provision
+from tests.cluster.small_provisioning import base, write_base, write_curves
+from workloads.provisioning import read_instance, read_plan, write_authors, write_plan
+
+
+def plb(*arguments: Any) -> Any:
+    """Run the command."""
+    return CliRunner().invoke(app, ["replan", *map(str, arguments)])
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Path:
+    """Return a file of constant demand."""
+    return write_base(tmp_path / "base.csv")
+
+
+@pytest.fixture
+def plan(instance: Path, tmp_path: Path) -> Path:
+    """Return a file with First Fit's plan for it."""
+    path = tmp_path / "plan.csv"
+    write_plan(path, provision(read_instance(instance), "FF"))
+    return path
+
+
+def test_a_plan_that_holds_stays_as_it_is(instance: Path, plan: Path, tmp_path: Path) -> None:
+    """No moves, and the same file."""
+    out, moves, figures = (tmp_path / name for name in ("new.csv", "moves.csv", "figures.json"))
+    result = plb(instance, plan, "--out", out, "--moves-out", moves, "--json", figures)
+    assert result.exit_code == 0, result.output
+    assert out.read_text() == plan.read_text()
+    assert moves.read_text() == "application,source,target,replicas\n"
+    found = json.loads(figures.read_text())
+    assert [found[name] for name in ("algorithm", "moved", "placed", "removed", "valid")] == [
+        "Replanned",
+        0,
+        0,
+        0,
+        True,
+    ]
+    cause_text = re.sub(r"[\s│]+", " ", result.stdout)
+    for words in ("replicas that move 0 ", "valid yes", f"Plan: {out}", f"Moves: {moves}"):
+        assert words in cause_text
+
+
+def test_applications_come_go_and_grow(plan: Path, tmp_path: Path) -> None:
+    """What stands stays, as far as it may; the moves lead from the old plan to the new one."""
+    small, changed = base(), tmp_path / "changed.csv"
+    names = ("new", *small.applications[1:])
+    replicas = small.replicas + np.where(np.arange(len(names)) == 3, 2, 0)
+    write_authors(changed, attrs.evolve(small, applications=names, replicas=replicas))
+    out, moves = tmp_path / "new.csv", tmp_path / "moves.csv"
+    result = plb(changed, plan, "--out", out, "--moves-out", moves)
+    assert result.exit_code == 0, result.output
+    problem = read_instance(changed)
+    after, before = read_plan(out, problem), read_plan(plan, problem, of_another=True)
+    assert after.faults() == ()
+    changes = moves_between(before, after)
+    assert (changes.moved, changes.removed) == (0, 0)
+    assert changes.placed == small.replicas[0] + 2
+    table = pl.read_csv(moves)
+    assert set(table["application"]) == {"new", small.applications[3]}
+    assert table["source"].null_count() == len(table)
+
+
+@pytest.mark.parametrize("moves", ["4", "any"])
+def test_moves_save_nodes(instance: Path, tmp_path: Path, moves: str) -> None:
+    """Where each replica has a node of its own, to begin with."""
+    problem = read_instance(instance)
+    rows = np.repeat(np.arange(len(problem.replicas), dtype=np.int32), problem.replicas)
+    node = np.arange(len(rows), dtype=np.int32)
+    alone = attrs.evolve(
+        provision(problem, "FF"),
+        kind=np.zeros(len(rows), np.int32),
+        application=rows,
+        node=node,
+        count=np.ones(len(rows), np.int32),
+    )
+    write_plan(tmp_path / "alone.csv", alone)
+    figures = tmp_path / "figures.json"
+    result = plb(instance, tmp_path / "alone.csv", "--moves", moves, "--json", figures, "--quiet")
+    assert (result.exit_code, result.stdout) == (0, ""), result.output
+    found = json.loads(figures.read_text())
+    if moves == "4":
+        assert (found["moved"], found["nodes"]) == (4, len(rows) - 4)
+    else:
+        assert found["nodes"] == provision(problem).nodes
+
+
+def test_the_contest_says_where_its_instances_stand(tmp_path: Path) -> None:
+    """In the directory that the instance is read from."""
+    curves, figures = write_curves(tmp_path / "contest"), tmp_path / "figures.json"
+    result = plb(curves, curves, "--json", figures)
+    assert result.exit_code == 0, result.output
+    found = json.loads(figures.read_text())
+    assert found["placed"] == read_instance(curves).replicas.sum()  # the file says that nobody stands anywhere yet
+
+
+def test_wrong_input_is_named(instance: Path, plan: Path, tmp_path: Path) -> None:
+    """With exit code 2, and no file is written."""
+    for arguments, words in (
+        ((instance, plan, "--moves", "few"), "--moves = 'few' is not allowed; expected a whole number, or any"),
+        ((instance, tmp_path / "none.csv"), "no such file"),
+        ((instance, plan, "--moves", "9" * 5000), "expected a whole number, or any"),
+        ((instance, plan, "--out", plan), "is read; give another file"),
+        ((instance, plan, "--out", tmp_path / "x.csv", "--moves-out", tmp_path / "x.csv"), "is given twice"),
+        ((instance, plan, "--out", tmp_path / "x.csv", "--moves-out", tmp_path / "x.csv.zst"), "ending = '.zst'"),
+        ((instance, plan, "--node", "big=64,128"), "node_type"),
+    ):
+        result = plb(*arguments, "--json", tmp_path / "figures.json")
+        assert result.exit_code == 2
+        assert words in result.stderr
+    assert not (tmp_path / "figures.json").exists()
+    assert not (tmp_path / "x.csv").exists()

@@ -1,0 +1,188 @@
+"""`plb warmup`: what it compiles, prints and notes, and what it does where something goes wrong."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.console.output import BAD_INPUT
+from cluster.warmup import warmup
+from cluster.warmup.warmup import TASKS
+from plb.compiler.cache import SUFFIX, kernel_cache
+from plb.compiler.notice import NOTICE, logger
+from tests.command_line import plb
+from tests.sources import ROOT, modules
+
+LOG = "warmup.log"
+WITHOUT_COMPILER = ("plb.risk.estimates.gaussian_excess",)
+"""Kernels that Python calls as the plain functions that they are."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder of the log."""
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return what runs the command in this process with tasks of the test's own."""
+    kernel_cache()  # kernels stay where this process has them
+    monkeypatch.setenv("PLB_CACHE_DIR", str(folder))
+
+    def run(tasks: Mapping[str, Callable[[], object]], *arguments: Any) -> Any:
+        monkeypatch.setattr(warmup, "TASKS", tasks)
+        return plb("warmup", "--jobs", 1, *arguments)
+
+    return run
+
+
+def announce(*names: str) -> Callable[[], None]:
+    """Return a task that has these kernels compiled."""
+
+    def task() -> None:
+        for name in names:
+            NOTICE.announce(name, 1)
+
+    return task
+
+
+def test_it_says_how_much_was_compiled_and_where_the_log_is(given, folder: Path, tmp_path: Path):
+    """The figures are written, too."""
+    tasks = {"first": announce("plb.a", "plb.b"), "second": announce("plb.c")}
+    run = given(tasks, "--json", tmp_path / "figures.json")
+    assert run.exit_code == 0, run.output
+    assert "3 kernels compiled, in 0 s." in run.stdout
+    assert str(folder / LOG) in run.stdout
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert (figures["compiled"], figures["jobs"]) == (3, 1)
+    assert figures["seconds"] > 0
+
+
+def test_the_log_has_a_line_for_every_task_and_every_kernel(given, folder: Path):
+    """Kernels with their seconds, below the task that needed them."""
+    given({"first": announce("plb.a", "plb.b"), "second": lambda: None})
+    _, *lines, end = [line.partition(" ")[2] for line in (folder / LOG).read_text().splitlines()]
+    assert [line.split(" s")[-1].strip() for line in lines] == ["", "plb.a", "plb.b", ""]
+    assert lines[0].startswith("first: 2 kernels compiled, 0.")
+    assert lines[-1].startswith("second: 0 kernels compiled, 0.")
+    assert end.startswith("all tasks are done, 0.")
+
+
+def test_every_run_adds_to_the_log(given, folder: Path):
+    """What runs before it did stays."""
+    for _ in range(2):
+        given({"only": lambda: None})
+    assert (folder / LOG).read_text().count("plb warmup --jobs 1") == 2
+
+
+def test_it_says_when_nothing_had_to_be_compiled(given):
+    """As in a second run."""
+    assert "All kernels were compiled already." in given({"only": lambda: None}).stdout
+
+
+def test_announcements_of_the_engine_stay_off_the_console(given, capsys: pytest.CaptureFixture[str]):
+    """The progress bar says it already."""
+    run = given({"only": announce("plb.a")})
+    assert "plb.a" not in run.output + "".join(capsys.readouterr())
+    assert logger.level == logging.NOTSET
+    assert not logger.filters
+
+
+def test_a_warning_is_told_once_however_many_tasks_have_it(given):
+    """Such as that kernels cannot be kept."""
+    tasks = {name: lambda: logger.warning("There is no %s.", "room") for name in ("first", "second")}
+    assert given(tasks).stderr.count("There is no room.") == 1
+
+
+def test_a_task_that_fails_ends_the_command_once_the_others_are_done(given, folder: Path):
+    """The message names it and the log, which has the traceback."""
+    done = []
+
+    def fail() -> None:
+        raise ValueError("no such kernel")
+
+    run = given({"first": fail, "second": lambda: done.append("second")})
+    assert run.exit_code == BAD_INPUT
+    assert "the task 'first' failed: ValueError: no such kernel." in run.stderr
+    assert str(folder / LOG) in run.stderr
+    assert done == ["second"]
+    assert "in fail" in (folder / LOG).read_text()
+
+
+def test_without_a_log_it_goes_on(given, folder: Path):
+    """And says why there is none, in a sentence."""
+    folder.write_text("a file where the directory should be")
+    run = given({"only": announce("plb.a")})
+    assert run.exit_code == 0, run.output
+    assert "1 kernel compiled" in run.stdout
+    assert f"There is no log of it: {folder / LOG}: " in run.stdout
+
+
+def test_without_a_home_there_is_no_log(given, monkeypatch: pytest.MonkeyPatch):
+    """The sentence says how to have one."""
+    monkeypatch.setattr("plb.compiler.cache.cache_directory", lambda: None)
+    assert "There is no log of it: there is no home directory; set PLB_CACHE_DIR" in given({}).stdout
+
+
+def test_all_tasks_are_done_in_several_processes():
+    """Each once; which process does which does not matter."""
+    done = list(warmup.warm_up(2))
+    assert sorted(one.task for one in done) == sorted(TASKS)
+    assert [one.error for one in done] == [None] * len(TASKS)
+
+
+def test_provisioning_can_be_compiled_by_itself():
+    """Studies do so, whose algorithms have a time limit."""
+    warmup.warm_up_provisioning()
+
+
+def called_from_python() -> Iterator[str]:
+    """Yield the kernels of the engine whose names are used outside of kernels."""
+    kernels = {f"{name}.{one.name}" for name, tree in modules().items() for one in _kernels_of(tree)}
+    for name, tree in modules().items():
+        if name.startswith("plb."):
+            inside = {id(one) for kernel in _kernels_of(tree) for one in ast.walk(kernel)}
+            imports = [one for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)]
+            known = {alias.asname or alias.name: f"{one.module}.{alias.name}" for one in imports for alias in one.names}
+            names = [one for one in ast.walk(tree) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)]
+            used = {one.id for one in names if id(one) not in inside}
+            yield from kernels & {known.get(one, f"{name}.{one}") for one in used}
+
+
+def _kernels_of(tree: ast.Module) -> list[ast.FunctionDef]:
+    functions = [one for one in tree.body if isinstance(one, ast.FunctionDef)]
+    return [one for one in functions if any(map(_is_kernel, one.decorator_list))]
+
+
+def _is_kernel(decorator: ast.expr) -> bool:
+    called = decorator.func if isinstance(decorator, ast.Call) else decorator
+    return isinstance(called, ast.Name) and called.id == "kernel"
+
+
+@pytest.mark.slow
+def test_nothing_is_left_to_compile(tmp_path: Path):
+    """Every kernel that Python calls is there, and simulations of the quick start and of an upgrade compile nothing."""
+    environment = {**os.environ, "PLB_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+
+    def kernels_after(*arguments: Any) -> set[str]:
+        command = [sys.executable, "-c", "from cluster.cli.start import main; main()", *map(str, arguments)]
+        subprocess.run(command, env=environment, capture_output=True, check=True)
+        return {path.name for path in (tmp_path / "cache").glob(f"*{SUFFIX}")}
+
+    there = kernels_after("warmup", "--jobs", 2)
+    names = {name.rpartition("-")[0] for name in there}
+    assert set(called_from_python()) - names - set(WITHOUT_COMPILER) == set()
+    for scenario in ("quickstart", "gallery/rolling_upgrade", "gallery/affinity_pairs"):
+        path = ROOT / "examples" / f"{scenario}.toml"
+        assert kernels_after("simulate", path, "--out", tmp_path / scenario, "--quiet") == there
+    assert kernels_after("warmup", "--jobs", 1) == there

@@ -1,0 +1,269 @@
+"""What `plb explain` refuses: records that are not those of the run that it plays again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from cluster.console.output import BAD_INPUT
+from cluster.explanation.replay import RunReplay
+from cluster.results.recorded_run import RecordedRun, read_run
+from cluster.results.writing import stamp, versions
+from cluster.scenario.scenario_file import read_scenario, scenario_from
+from plb import PlbError
+from tests.cluster.cli.test_compare import summary_of, written
+from tests.cluster.small_runs import TWO_CRASHES
+from tests.cluster.tiny import Tenant, small_region, source_of, traces_of
+from tests.command_line import plb
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+@pytest.fixture(scope="module")
+def run(explained: Path) -> RecordedRun:
+    """Return the first run of the small scenario with two crashes."""
+    return read_run(explained)
+
+
+def spoiled(explained: Path, tmp_path: Path, **changes: Any) -> Path:
+    """Return a copy of the results with another summary."""
+    summary = json.loads((explained / "summary.json").read_text())
+    (tmp_path / "spoiled").mkdir()
+    (tmp_path / "spoiled" / "runs").symlink_to(explained / "runs")
+    (tmp_path / "spoiled" / "timings.json").symlink_to(explained / "timings.json")
+    (tmp_path / "spoiled" / "summary.json").write_text(json.dumps(summary | changes))
+    return tmp_path / "spoiled"
+
+
+def asked(folder: Path, run: RecordedRun, *more: Any) -> str:
+    """Return the message with which a question about a directory ends."""
+    done = plb("explain", folder, "--partition", run.table("tenants")["tenant"][0], "--time", "20m", *more)
+    assert done.exit_code == BAD_INPUT, done.output
+    return " ".join(done.output.split())
+
+
+def test_results_of_other_versions_are_not_explained(explained: Path, run: RecordedRun, tmp_path: Path):
+    """Another version may make another run of the same seed."""
+    versions = json.loads((explained / "summary.json").read_text())["versions"]
+    folder = spoiled(explained, tmp_path, versions=versions | {"numpy": "1.0"})
+    assert "the results were made with numpy 1.0 (here" in asked(folder, run)
+
+
+def test_results_of_another_scenario_are_not_explained(explained: Path, run: RecordedRun, tmp_path: Path):
+    """The hash of the scenario tells a summary that somebody has changed."""
+    scenario = json.loads((explained / "summary.json").read_text())["scenario"]
+    scenario["run"]["seed"] = 4
+    assert "simulate again, then explain" in asked(spoiled(explained, tmp_path, scenario=scenario), run)
+
+
+def test_a_directory_without_results_is_refused(run: RecordedRun, tmp_path: Path):
+    """Nothing there, or something else under the name of a summary."""
+    assert "is not a results directory of plb simulate" in asked(tmp_path, run)
+    for text in ("{", "[]"):
+        (tmp_path / "summary.json").write_text(text)
+        assert "summary.json: is not " in asked(tmp_path, run)
+
+
+def test_tables_that_are_not_those_of_the_replay_are_told(explained: Path, run: RecordedRun, tmp_path: Path):
+    """A table that was changed, or is none, is no ground for an explanation."""
+    folder = spoiled(explained, tmp_path)
+    (folder / "runs").unlink()
+    shutil.copytree(explained / "runs", folder / "runs")
+    mine = folder / "runs" / "modified-0"
+    loads = pl.read_parquet(mine / "node_load.parquet")
+    loads.with_columns(pl.col("load") + 1.0).write_parquet(mine / "node_load.parquet")
+    assert "up to 1200 s, node_load are not those that were recorded" in asked(folder, run)
+    (mine / "tenants.parquet").write_text("none")
+    assert "tenants.parquet: is damaged" in asked(folder, run)
+
+
+def with_table(explained: Path, tmp_path: Path, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Path:
+    """Return a copy of the results in which a table of the first run is another one."""
+    folder = Path(shutil.copytree(explained, tmp_path / "altered"))
+    path = folder / "runs" / "modified-0" / f"{table}.parquet"
+    change(pl.read_parquet(path)).write_parquet(path)
+    return folder
+
+
+def altered(frame: pl.DataFrame, column: str, time: str) -> pl.DataFrame:
+    """Return a table with another value in a column of its first row, or of the first that has one."""
+    row = frame[column].is_not_null().arg_max() or 0
+    value = frame[column][row]
+    other = f"not {value}" if isinstance(value, str) else not value if isinstance(value, bool) else value + 1
+    changed = frame[column].to_list()
+    changed[row] = other
+    assert frame[time][row] <= 6000, "the question is about a later time"
+    return frame.with_columns(pl.Series(column, changed, frame[column].dtype))
+
+
+@pytest.mark.parametrize(
+    ("table", "time", "columns"),
+    [
+        ("tenants", "arrival_s", ("tenant", "tenant_class", "replicas", "departure_s")),
+        ("moves", "time_s", ("time_s", "tenant", "kind", "target", "cause", "end_s", "outcome", "why")),
+        ("refusals", "time_s", ("time_s", "tenant", "ruled_out", "nodes")),
+        ("plans", "time_s", ("time_s", "occasion", "moves", "unplaced")),
+        ("interruptions", "begin_s", ("tenant", "begin_s", "end_s", "cause")),
+        ("node_events", "time_s", ("time_s", "node", "goes_down", "cause")),
+        ("node_load", "time_s", ("time_s", "load", "share")),
+    ],
+)
+def test_whatever_is_told_is_held_against_the_replay(
+    explained: Path, run: RecordedRun, tmp_path: Path, table: str, time: str, columns: tuple[str, ...]
+):
+    """One other value in any table of which the history, or where replicas stand, is made: there is no explanation."""
+    replay = RunReplay(run)
+    for until, column in enumerate(columns, 7000):  # a replay goes on only
+        folder = with_table(explained, tmp_path, table, lambda frame, of=column: altered(frame, of, time))  # type: ignore[misc]
+        replay.run = read_run(folder)
+        with pytest.raises(PlbError, match=f"{table} are not those that were recorded"):
+            replay.look_at("nobody", [], until)
+        shutil.rmtree(folder)
+
+
+def test_an_arrival_that_was_altered_is_told_before_the_run_is_played(
+    explained: Path, run: RecordedRun, tmp_path: Path
+):
+    """A tenant that came at once cannot be said to be not there yet."""
+    at_once = run.table("tenants").filter(pl.col("arrival_s") == 0)["tenant"][0]
+    late = pl.when(pl.col("tenant") == at_once).then(1800).otherwise(pl.col("arrival_s")).alias("arrival_s")
+    folder = with_table(explained, tmp_path, "tenants", lambda frame: frame.with_columns(late.cast(pl.Int64)))
+    done = plb("explain", folder, "--partition", at_once, "--time", "20m")
+    assert done.exit_code == BAD_INPUT
+    assert "tenants are not those that were recorded" in done.output
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda frame: pl.concat([frame, frame]), "found 2 rows; expected one"),
+        (
+            lambda frame: frame.with_columns(pl.lit(-5, pl.Int64).alias("arrival_s")),
+            "arrival_s: found -5; expected a time from 0 to the end of the run, 8640",
+        ),
+        (
+            lambda frame: frame.with_columns(pl.lit(10**12, pl.Int64).alias("arrival_s")),
+            "arrival_s: found 1000000000000; expected a time from 0",
+        ),
+        (
+            lambda frame: frame.with_columns(pl.lit(-1, pl.Int64).alias("departure_s")),
+            "departure_s: found -1; expected none before the arrival at 0",
+        ),
+    ],
+)
+def test_a_tenant_whose_stay_cannot_be_is_refused(
+    explained: Path, run: RecordedRun, tmp_path: Path, change: Callable[[pl.DataFrame], pl.DataFrame], words: str
+):
+    """Rows twice and times outside the run are errors that name the file."""
+    folder = with_table(explained, tmp_path, "tenants", change)
+    message = asked(folder, run)
+    assert words in message
+    assert "tenants.parquet" in message
+
+
+def test_files_that_a_scenario_names_are_found_by_its_file(tmp_path: Path):
+    """Results know imported files by content only: without the scenario's file they cannot be run again."""
+    (tmp_path / "own.py").write_text("")
+    text = TWO_CRASHES.replace('policies = ["modified", "first_fit"]', 'policies = ["first_fit"]').replace(
+        "0.1", "0.02"
+    )
+    (tmp_path / "small.toml").write_text(f'imports = ["own.py"]\n{text}')
+    assert plb("simulate", tmp_path / "small.toml", "--out", tmp_path / "out", "--quiet").exit_code == 0
+    tenant = pl.read_parquet(tmp_path / "out" / "runs" / "first_fit-0" / "tenants.parquet")["tenant"][0]
+    question: Sequence[Any] = ("explain", tmp_path / "out", "--partition", tenant, "--time", "0")
+    refused = plb(*question)
+    assert refused.exit_code == BAD_INPUT
+    assert "the run requires the file 'own.py'; give its scenario with --scenario" in refused.output
+    done = plb(*question, "--scenario", tmp_path / "small.toml")
+    assert done.exit_code == 0, done.output
+    (tmp_path / "own.py").write_text("# other than it was")
+    assert plb(*question, "--scenario", tmp_path / "small.toml").exit_code == BAD_INPUT
+
+
+def test_a_scenario_that_was_not_run_is_refused(explained: Path, run: RecordedRun, tmp_path: Path):
+    """With the first key that differs, and the others; a policy that it does not have is one."""
+    other = tmp_path / "other.toml"
+    other.write_text(TWO_CRASHES.replace("nodes = 5", "nodes = 7").replace("chains = 1", "chains = 2"))
+    message = asked(explained, run, "--scenario", other)
+    assert (
+        "the given scenario differs from the one that was run: cluster.nodes is 7, not 5; also: engine.chains"
+        in message
+    )
+    head = summary_of(policies={"mine": {"w_imbalance": 2.0}}, run={"policies": ["mine"]})
+    recorded = written(tmp_path / "mine", head | {"versions": versions()}, {"mine": [1]})
+    with pytest.raises(PlbError, match=r"policies\.mine\.w_imbalance is '-', not 2\.0"):
+        read_run(recorded.folder, given=scenario_from(small_region(repeats=3)))
+
+
+def test_a_scenario_may_differ_in_what_the_command_line_says(explained: Path, run: RecordedRun, tmp_path: Path):
+    """Policies, seed, repeats, days, density and the place of the traces; and it may have another name."""
+    file = tmp_path / "renamed.toml"
+    text = TWO_CRASHES.replace("days = 0.1", "days = 3.0").replace("seed = 3", "seed = 4\nrepeats = 2")
+    file.write_text(text.replace('"modified", "first_fit"', '"original"').replace("density = 1.5", "density = 1.2"))
+    assert read_run(explained, given=read_scenario(file)).scenario == run.scenario
+
+
+@pytest.fixture(scope="module")
+def of_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the results directory of an hour with the traces of the examples."""
+    out = tmp_path_factory.mktemp("of_traces") / "out"
+    run = plb("simulate", EXAMPLES / "own_traces.toml", "--days", 0.05, "--policy", "original", "--out", out, "--quiet")
+    assert run.exit_code == 0, run.output
+    return out
+
+
+def test_traces_are_known_by_what_they_say(of_traces: Path, tmp_path: Path):
+    """A copy elsewhere is as good; with another load of one tenant they are refused before anything is played again."""
+    moved = tmp_path / "moved"
+    shutil.copytree(EXAMPLES / "small_traces", moved)
+    RunReplay(read_run(of_traces, traces=moved))
+    file = moved / "traces.parquet"
+    less = pl.read_parquet(file).with_columns(pl.col("cpu") / 2)
+    less.write_parquet(file, metadata={"plb": pl.read_parquet_metadata(file)["plb"]})
+    with pytest.raises(PlbError, match="traces are not those that were recorded"):
+        RunReplay(read_run(of_traces, traces=moved))
+    with pytest.raises(PlbError, match="the tenants come from nowhere, which does not exist"):
+        read_run(of_traces, traces=Path("nowhere"))
+
+
+READS_FILE = """
+from typing import ClassVar
+
+import attrs
+
+from plb.registry import register_policy
+
+
+@attrs.define
+class ReadsFile:
+    name: ClassVar[str] = "reads_file"
+    weights: str = attrs.field(default="", metadata={"path": True})
+
+    def choose(self, configuration, row, nodes):
+        return nodes[0]
+
+
+register_policy(ReadsFile())
+"""
+
+
+def test_files_of_one_name_are_told_apart_by_their_content(tmp_path: Path):
+    """As two trained policies are, which are called policy.pt both."""
+    (tmp_path / "own.py").write_text(READS_FILE)
+    policies = ""
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "policy.pt").write_text(name)
+        options = f'policy_options = {{ weights = "{name}/policy.pt" }}'
+        policies += f'[policies.{name}]\npolicy = "reads_file"\n{options}\n'
+    (tmp_path / "two.toml").write_text(f'imports = ["own.py"]\n[run]\npolicies = ["first", "second"]\n{policies}')
+    scenario = read_scenario(tmp_path / "two.toml")
+    head = stamp(scenario, source_of(traces_of([Tenant("a", 0, [1.0])])))
+    recorded = written(tmp_path / "out", head, {"first": [1], "second": [1]})
+    assert read_run(recorded.folder, given=scenario).scenario.policies == scenario.policies

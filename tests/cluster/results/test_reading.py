@@ -1,0 +1,268 @@
+"""What is read from a results directory, and what is said of a damaged one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cluster.errors import ResultsError
+from cluster.report.writing import report_page
+from cluster.results.checks import AMOUNTS, BY_CAUSE, COUNTS
+from cluster.results.policy_comparison import compare
+from cluster.results.reading import Results, read_results
+from cluster.results.writing import ResultsFolder
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.record import RunResult
+from cluster.simulation.run_tables import TABLES, column_descriptions
+from plb import PlbError, UnknownNameError
+from tests.cluster.tiny import small_region
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[RunResult]]:
+    """Return a results directory of two policies and two repeats, and the runs themselves."""
+    experiment = prepare(scenario_from(small_region(repeats=2, days=0.1)))
+    folder = tmp_path_factory.mktemp("results") / "out"
+    results = ResultsFolder(folder, experiment.scenario, experiment.source)
+    made = list(experiment.runs())
+    for run in made:
+        results.add(run)
+    return folder, made
+
+
+@pytest.fixture
+def folder(runs: tuple[Path, list[RunResult]], tmp_path: Path) -> Path:
+    """Return a copy that may be damaged."""
+    return Path(shutil.copytree(runs[0], tmp_path / "out"))
+
+
+def test_what_was_written_is_read_again(runs: tuple[Path, list[RunResult]]):
+    """Totals, timings and tables of a directory are those of its runs, in the order in which they ran."""
+    folder, made = runs
+    results = read_results(folder)
+    assert [(one.policy, one.repeat) for one in results.runs] == [(one.policy, one.repeat) for one in made]
+    for one, run in zip(results.runs, made, strict=True):
+        assert (one.totals, one.timings, one.slowest) == (run.totals, run.timings, run.slowest)
+        for name in TABLES:
+            of_run = results.table(name).filter(policy=run.policy, repeat=run.repeat)
+            assert of_run.equals(run.tables[name])
+    assert results.repeats("modified") == [0, 1]
+    assert results.days == made[0].totals["simulated_seconds"] / 86400
+    assert set(made[0].totals) == {*COUNTS, *AMOUNTS, *BY_CAUSE, "availability"}, "every total is checked when read"
+
+
+def test_a_directory_compares_like_its_runs(runs: tuple[Path, list[RunResult]]):
+    """The comparison of what is read is the comparison of the runs."""
+    results = read_results(runs[0])
+    assert compare(results.runs, results.policies) == compare(runs[1], ["original", "modified"])
+
+
+def test_columns_without_values_are_those_that_say_so():
+    """A column may be null exactly where its meaning speaks of null, or of metrics of violations."""
+    for table, columns in column_descriptions().items():
+        for name, spec in columns.items():
+            said = "null" in spec["meaning"] or (name == "metric" and "cause is a violation" in spec["meaning"])
+            assert TABLES[table].get(name) is None or TABLES[table][name].may_be_null == said, (table, name)
+
+
+def changed(folder: Path, file: str, change: Callable[[Any], Any]) -> Path:
+    """Change what a JSON file of a results directory says."""
+    values = json.loads((folder / file).read_text())
+    change(values)
+    (folder / file).write_text(json.dumps(values))
+    return folder
+
+
+def threshold(value: float) -> Callable[[Any], None]:
+    """Return a change of the threshold in a summary."""
+    return lambda summary: summary["scenario"]["cluster"].update(violation_threshold=value)
+
+
+def test_every_problem_of_a_file_is_named(folder: Path):
+    """All that is wrong with the summary is told at once, each with its place and the nearest right name."""
+
+    def damage(summary: dict[str, Any]) -> None:
+        summary["scenario_sha265"] = summary.pop("scenario_sha256")
+        summary["runs"][0]["violations"] = "many"
+        summary["runs"][1]["policy"] = "orignal"
+        summary["runs"][2]["copied_gb"] = -1
+
+    with pytest.raises(ResultsError) as raised:
+        read_results(changed(folder, "summary.json", damage))
+    words = (
+        "scenario_sha256: is missing; found 'scenario_sha265'; expected a text",
+        "runs[0].violations: found 'many'; expected a whole number >= 0",
+        "runs[1]: unknown policy 'orignal'; did you mean 'original'?",
+        "runs[2].copied_gb: found -1; expected a number >= 0",
+    )
+    assert len(raised.value.problems) == len(words)
+    for line, expected in zip(str(raised.value).splitlines(), words, strict=True):
+        assert line == f"{folder / 'summary.json'}: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "words"),
+    [
+        ("summary.json", lambda all_: all_["runs"].append(all_["runs"][0]), "occur twice"),
+        (
+            "summary.json",
+            lambda all_: all_["scenario"]["run"]["policies"].append("../up"),
+            "a valid name of a directory",
+        ),
+        ("summary.json", lambda all_: all_.update(runs={}), "runs: found {}; expected a list"),
+        ("summary.json", lambda all_: all_["runs"].append(7), "runs[4]: found 7; expected a table"),
+        ("summary.json", lambda all_: all_["runs"][0].update(moves=True), "moves: found True; expected a whole number"),
+        ("summary.json", lambda all_: all_["runs"][0].update(downtime_seconds=1e300), "expected a number >= 0"),
+        ("summary.json", lambda all_: all_["runs"][0]["moves_by_cause"].update(fear=-1), "moves_by_cause: found"),
+        ("summary.json", lambda all_: all_["versions"].update(numpy=2), "versions: found a value that is not text"),
+        ("summary.json", threshold(0), "violation_threshold: found 0; expected a number above 0, up to 1"),
+        ("summary.json", threshold(-1), "violation_threshold: found -1; expected a number above 0, up to 1"),
+        ("summary.json", threshold(1.5), "violation_threshold: found 1.5; expected a number above 0, up to 1"),
+        ("summary.json", lambda all_: all_["scenario"]["run"].update(repeats=10**9), "a whole number from 1 to 10000"),
+        ("summary.json", lambda all_: all_["runs"][0].update(availability=7), "expected a number from 0 to 1, or null"),
+        ("timings.json", lambda all_: all_["runs"][0]["seconds"].update(total=-1), "runs[0].seconds: expected numbers"),
+        ("timings.json", lambda all_: all_["runs"].pop(), "repeat 1 is missing"),
+        ("timings.json", lambda all_: all_.pop("runs"), "runs: is missing; expected a list"),
+        ("timings.json", lambda all_: all_["runs"][0].update(repeat=9), "runs[0]: belongs to no run of the summary"),
+        ("timings.json", lambda all_: all_["runs"][0]["seconds"].pop("total"), "runs[0].seconds: expected numbers"),
+        ("timings.json", lambda all_: all_["runs"][0]["slowest"][0].update(plan=10**6), "runs[0].slowest: expected"),
+    ],
+)
+def test_a_file_that_says_something_else_is_refused(folder: Path, file: str, change: Callable[[Any], Any], words: str):
+    """Numbers out of range, unknown runs and what is missing are problems with their place."""
+    with pytest.raises(ResultsError) as raised:
+        read_results(changed(folder, file, change))
+    assert words in str(raised.value)
+    assert str(folder / file) in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "\x00", "[" * 100_000, '{"seed": ' + "1" * 5000 + "}", "null"])
+def test_files_that_are_no_json_objects_are_refused(folder: Path, text: str):
+    """Whatever stands in a file of JSON, the error is the project's own and names the file."""
+    for file in ("timings.json", "summary.json"):
+        (folder / file).write_text(text)
+        with pytest.raises(ResultsError, match=file):
+            read_results(folder)
+
+
+def test_a_directory_may_have_any_name(folder: Path):
+    """Also one that is no UTF-8, as file systems allow; a damaged table in it is told by its file."""
+    odd = Path(os.fsdecode(os.fsencode(folder) + b"-\xff"))
+    folder.rename(odd)
+    results = read_results(odd)
+    assert len(results.table("tenants"))
+    assert report_page(results).encode("utf-8")
+    (odd / "runs" / "original-0" / "tenants.parquet").write_text("none")
+    with pytest.raises(ResultsError, match=r"tenants\.parquet: is damaged"):
+        results.table("tenants")
+
+
+def test_missing_files_are_named(folder: Path, tmp_path: Path):
+    """A directory without results, a lost file of timings and a lost table are each told by name."""
+    with pytest.raises(ResultsError, match=r"is not a results directory of plb simulate: there is no summary\.json"):
+        read_results(tmp_path)
+    (folder / "runs" / "original-1" / "moves.parquet").unlink()
+    with pytest.raises(ResultsError, match=r"original-1/moves\.parquet: is missing, but summary\.json has"):
+        read_results(folder).table("moves")
+    (folder / "timings.json").unlink()
+    with pytest.raises(ResultsError, match=r"timings\.json: is missing"):
+        read_results(folder)
+
+
+def test_tables_are_asked_for_by_name(folder: Path):
+    """An unknown table is refused with the nearest name."""
+    with pytest.raises(UnknownNameError, match="did you mean 'moves'"):
+        read_results(folder).table("move")
+
+
+def test_columns_of_tables_are_checked(folder: Path):
+    """A column that is missing, of another type or empty, and rows of another run, are problems of the file."""
+    path = folder / "runs" / "original-0" / "tenants.parquet"
+    frame = pl.read_parquet(path)
+
+    def problems(damaged: pl.DataFrame) -> tuple[str, ...]:
+        damaged.write_parquet(path)
+        with pytest.raises(ResultsError, match=r"tenants\.parquet") as raised:
+            read_results(folder).table("tenants")
+        return raised.value.problems
+
+    renamed = frame.rename({"tenant_class": "tenant_clas"}).with_columns(pl.col("failovers").cast(pl.String))
+    assert problems(renamed) == (
+        "column tenant_class is missing; found 'tenant_clas'",
+        "column failovers: found String; expected Int32",
+    )
+    (empty,) = problems(frame.with_columns(arrival_s=pl.lit(None, pl.Int64)))
+    assert empty == f"column arrival_s: found {len(frame)} nulls; expected a value in every row"
+    for large in (float("nan"), float("-inf"), 1e16):
+        (number,) = problems(frame.with_columns(downtime_s=pl.lit(large)))
+        assert number == "column downtime_s: found a number that is not finite, or beyond 1e+15"
+    (other,) = problems(frame.with_columns(policy=pl.lit("modified")))
+    assert other == f"{len(frame)} rows belong to another policy or repeat"
+
+
+def test_runs_that_the_summary_does_not_name_are_left_out(folder: Path):
+    """Tables of a run that was killed before it was noted do not count."""
+    shutil.copytree(folder / "runs" / "original-0", folder / "runs" / "original-7")
+    assert read_results(folder).table("nodes")["repeat"].unique().to_list() == [0, 1]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_tables_end_in_the_projects_own_errors(folder: Path, data: st.DataObject):
+    """However the bytes of a table are changed or cut, it is read or refused by `PlbError`."""
+    path = folder / "runs" / "modified-0" / "moves.parquet"
+    whole = path.read_bytes()
+    damaged = bytearray(whole[: data.draw(st.integers(0, len(whole)))])
+    for place in data.draw(st.lists(st.integers(0, max(0, len(damaged) - 1)), max_size=4)) if damaged else []:
+        damaged[place] = data.draw(st.integers(0, 255))
+    path.write_bytes(damaged)
+    with contextlib.suppress(PlbError):
+        read_results(folder).table("moves")
+    path.write_bytes(whole)
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_summaries_end_in_the_projects_own_errors(folder: Path, data: st.DataObject):
+    """Whatever value is replaced in summary or timings, the directory is read or refused by `PlbError`."""
+    file = data.draw(st.sampled_from(["summary.json", "timings.json"]))
+    text = (folder / file).read_text()
+    values = json.loads(text)
+    at: Any = values
+    while True:
+        key = data.draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at))))
+        if not (isinstance(at[key], dict | list) and at[key]) or data.draw(st.booleans()):
+            break
+        at = at[key]
+    at[key] = data.draw(PLAIN)
+    (folder / file).write_text(json.dumps(values))
+    with contextlib.suppress(PlbError):
+        results = read_results(folder)
+        assert isinstance(results, Results)
+        assert compare(results.runs, results.policies).policies is not None
+    (folder / file).write_text(text)
+
+
+def test_results_cannot_be_changed(folder: Path):
+    """What was read stays as it was read."""
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        read_results(folder).folder = Path()  # type: ignore[misc]

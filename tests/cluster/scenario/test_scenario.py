@@ -1,0 +1,337 @@
+"""Scenario files: what they say, and every error at once with its place."""
+
+from __future__ import annotations
+
+import pickle
+import tomllib
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.errors import ResultsExistError, ScenarioError, ScenarioProblem
+from cluster.scenario.cluster_section import NodeGroup
+from cluster.scenario.faults_section import Crash, Flapping, Outage
+from cluster.scenario.scenario import FIXED_METRIC_FIELDS
+from cluster.scenario.scenario_file import SECTIONS, read_scenario, scenario_from
+from cluster.scenario.sections import check_directory_name, directory_name
+from cluster.scenario.workload_section import Growth
+from plb import Metric, PlbConfig, PlbError
+from workloads.errors import TraceError, TraceProblem
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_are_valid(path: Path):
+    """Every scenario in `examples/` can be read and runs both arms of the paper."""
+    assert {"original", "modified"} <= set(read_scenario(path).run.policies)
+
+
+def test_defaults_are_the_papers():
+    """An empty scenario is the cluster of [1] section 8.2."""
+    cluster = scenario_from({}).cluster
+    assert (cluster.nodes, cluster.upgrade_domains, cluster.fault_domains) == (40, 10, 5)
+    assert cluster.capacity == {"cpu": 80.0, "memory": 408.0, "disk": 5000.0}
+    assert cluster.violation_threshold == 0.95
+
+
+def test_arms_of_the_study_differ_in_one_weight():
+    """The original and the modified energy differ in `w_failovers` and in nothing else; the default in `w_overload`."""
+    scenario, metrics = scenario_from({}), (Metric("cpu"),)
+    original, modified = (scenario.config(name, metrics) for name in ("original", "modified"))
+    different = [name for name in original.__slots__ if getattr(original, name, 0) != getattr(modified, name, 0)]
+    assert different == ["w_failovers"]
+    assert (original.w_failovers, modified.w_failovers) == (0.0, 0.10)
+    default = PlbConfig(metrics=metrics, min_load_balancing_interval=None)
+    assert (
+        scenario.config("expected_overload", metrics)
+        == default
+        == attrs.evolve(modified, w_overload=default.w_overload)
+    )
+
+
+def test_policies_override_the_engine():
+    """A policy's fields come on top of [engine], that on top of the defaults; balancing is off unless asked for."""
+    tables = {"engine": {"chains": 2}, "policies": {"x": {"w_failovers": 0.5, "chains": 3}}, "run": {"policies": ["x"]}}
+    config = scenario_from(tables).config("x", (Metric("cpu"),))
+    assert (config.chains, config.w_failovers, config.min_load_balancing_interval) == (3, 0.5, None)
+
+
+def test_what_the_workload_says_of_a_metric_is_no_key_of_a_scenario():
+    """Such as the quantum, which follows from the capacity; such fields are fields of `Metric`."""
+    for field in FIXED_METRIC_FIELDS:
+        assert field in attrs.fields_dict(Metric)
+        with pytest.raises(ScenarioError, match=f"metrics.cpu.{field}: unknown key"):
+            scenario_from({"metrics": {"cpu": {field: 0.5}}})
+
+
+OPTIONS = """
+[run]
+policies = ["original", "worst_fit_max", "prv_worst_fit", "prv_best_fit", "careful"]
+[engine]
+policy = "prv_worst_fit"
+policy_options = { theta = 0.5 }
+[policies.prv_best_fit]
+policy_options = { theta = 0.25 }
+[policies.careful]
+policy_options = { theta = 0.02 }
+"""
+
+
+def test_options_go_to_the_policy_they_are_given_for():
+    """Those of [engine] to its own policy alone; those of a section take their place."""
+    scenario = scenario_from(tomllib.loads(OPTIONS))
+    configs = {name: scenario.config(name, (Metric("cpu"),)) for name in scenario.run.policies}
+    assert {name: (config.policy, dict(config.policy_options)) for name, config in configs.items()} == {
+        "original": ("prv_worst_fit", {"theta": 0.5}),
+        "worst_fit_max": ("worst_fit_max", {}),
+        "prv_worst_fit": ("prv_worst_fit", {"theta": 0.5}),
+        "prv_best_fit": ("prv_best_fit", {"theta": 0.25}),
+        "careful": ("prv_worst_fit", {"theta": 0.02}),
+    }
+    other = scenario_from(tomllib.loads(OPTIONS.replace("0.02", "0.03")))
+    assert scenario.digest() != other.digest()
+
+
+def test_bad_options_are_reported_with_their_place(tmp_path: Path):
+    """Line, policy, option and range, or the nearest right name."""
+    path = tmp_path / "bad.toml"
+    path.write_text(
+        OPTIONS.replace("0.5", "1.5").replace("theta = 0.02", "thet = 0.02") + "[policies.original]\nchains = 0"
+    )
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(path)
+    found = {(problem.line, problem.place): problem.message for problem in caught.value.problems}
+    assert found.keys() == {
+        (6, "engine.policy_options"),
+        (10, "policies.careful.policy_options"),
+        (12, "policies.original.chains"),
+    }
+    assert "policy prv_worst_fit: theta = 1.5 is not allowed" in found[6, "engine.policy_options"]
+    assert "unknown option 'thet'; did you mean 'theta'" in found[10, "policies.careful.policy_options"]
+
+
+BAD = """
+[cluster]
+noodes = 4
+nodes = 0
+vcores = "many"
+[workload]
+kind = "regoin"
+density = -1
+[run]
+policies = ["orignal"]
+days = 0
+repeats = 1.5
+[engine]
+w_failover = 1
+chains = 0
+[policies.x]
+combination = "sum"
+[clutser]
+"""
+
+
+def test_conflicts_are_told_beside_errors_of_other_sections():
+    """What goes with no plan does not wait until the nodes are right."""
+    with pytest.raises(ScenarioError) as caught:
+        scenario_from({"cluster": {"nodes": 0}, "workload": {"kind": "plan", "density": 1.5}})
+    assert [problem.place for problem in caught.value.problems] == ["cluster.nodes", "workload.density"]
+
+
+def test_all_errors_at_once(tmp_path: Path):
+    """Every problem of a file is reported, with line, key, and the nearest right name or the allowed range."""
+    path = tmp_path / "bad.toml"
+    path.write_text(BAD)
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(path)
+    found = {(problem.line, problem.place): problem.message for problem in caught.value.problems}
+    expected = {
+        (3, "cluster.noodes"): "did you mean 'nodes'?",
+        (4, "cluster.nodes"): "a whole number >= 1",
+        (5, "cluster.vcores"): "expected a number",
+        (7, "workload.kind"): "'region', 'bitbrains', 'traces', 'plan'",
+        (8, "workload.density"): "a finite number > 0",
+        (10, "run.policies"): "did you mean 'original'?",
+        (11, "run.days"): "a finite number > 0",
+        (12, "run.repeats"): "expected a whole number",
+        (14, "engine.w_failover"): "did you mean 'w_failovers'?",
+        (15, "engine.chains"): "a whole number >= 1",
+        (17, "policies.x.combination"): "expected one of 'additive', 'service_fabric'",
+        (18, "clutser"): "did you mean 'cluster'?",
+    }
+    assert found.keys() == expected.keys()
+    for place, words in expected.items():
+        assert words in found[place]
+    assert all(str(path) in line for line in str(caught.value).splitlines())
+
+
+def test_densities_have_an_upper_bound(tmp_path: Path):
+    """Beyond it, what tenants ask for in all is no finite number."""
+    path = tmp_path / "bad.toml"
+    path.write_text("[workload]\ndensity = 1e308\ndensity_end = 1e101\n")
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(path)
+    assert {problem.place for problem in caught.value.problems} == {"workload.density", "workload.density_end"}
+    assert all("<= 1e+100" in problem.message for problem in caught.value.problems)
+
+
+def test_parameters_of_a_region_are_refused_all_at_once(tmp_path: Path):
+    """Each with its line; those of a region are refused for tenants of another kind."""
+    path = tmp_path / "bad.toml"
+    changes = "region_parameters = { size_bias = -1, lifetime = 2, cpu.median = 7, cpu.sigma = 0.5 }"
+    path.write_text(f"[workload]\nregion = 'region2'\n{changes}\n")
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(path)
+    assert {(one.line, one.place) for one in caught.value.problems} == {(3, "workload.region_parameters")}
+    messages = [one.message for one in caught.value.problems]
+    assert len(messages) == 3
+    for words in ("size_bias = -1 is not allowed", "unknown parameter of region region2 'lifetime'", "cpu.median = 7"):
+        assert sum(words in message for message in messages) == 1
+    path.write_text("[workload]\nkind = 'traces'\npath = '.'\nregion_parameters = { size_bias = 1.0 }\n")
+    with pytest.raises(ScenarioError, match=r'line 4, workload\.region_parameters: .*none except with kind = "region"'):
+        read_scenario(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[cluster", "not valid TOML"),
+        ("cluster = 3", "3 is not a table"),
+        ("[run]\npolicies = []", "at least one"),
+        ("[run]\npolicies = 'original'", "expected a list"),
+        ("[run]\npolicies = ['original', 'original']", "every policy once"),
+        ("[policies.'a/b']\nchains = 1", "a valid name of a directory"),
+        ("name = ''", "a valid name of a directory"),
+        ("[cluster]\ncapacities = { cpu = 8, disk = nan }", "capacities.disk = nan is not allowed"),
+        ("[cluster]\ncapacities = { cpu = -1 }", "a finite number >= 0"),
+    ],
+)
+def test_files_that_are_no_scenarios(tmp_path: Path, text: str, words: str):
+    """Broken TOML, a value in the place of a table and an empty list of policies are each refused in words."""
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(ScenarioError, match=words):
+        read_scenario(path)
+
+
+def test_file_that_is_no_text(tmp_path: Path):
+    """Bytes that are no UTF-8 are refused in words."""
+    path = tmp_path / "bad.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ScenarioError, match="not text in UTF-8"):
+        read_scenario(path)
+
+
+def test_missing_file(tmp_path: Path):
+    """A file that is not there is named."""
+    with pytest.raises(ScenarioError, match=r"none\.toml.*No such file"):
+        read_scenario(tmp_path / "none.toml")
+
+
+def test_digest_follows_the_scenario():
+    """Equal scenarios have equal digests; any change gives another one."""
+    one, same, other = scenario_from({}), scenario_from({}), scenario_from({"run": {"seed": 1}})
+    assert one.digest() == same.digest() != other.digest()
+
+
+def test_section_of_a_built_in_policy_changes_further_fields_of_it():
+    """`[policies.original]` is still without weight on failovers: the arms differ in that and what the section says."""
+    scenario = scenario_from({"policies": {"original": {"w_imbalance": 1.0}}})
+    config = scenario.config("original", (Metric("cpu"),))
+    assert (config.w_failovers, config.w_imbalance) == (0.0, 1.0)
+
+
+def test_filling_takes_no_longer_than_the_run():
+    """Tenants who would all arrive after the end are refused."""
+    with pytest.raises(PlbError, match="fill_hours"):
+        scenario_from({"run": {"days": 0.1, "fill_hours": 48}})
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ScenarioError("a.toml", [ScenarioProblem("run.days", "too few", 3)]),
+        ResultsExistError(Path("nowhere")),
+        TraceError([TraceProblem("a.parquet", 3, "cpu", "text", "a number")]),
+    ],
+)
+def test_error_can_be_made_again(error):
+    """In another process, and by SimPy."""
+    for again in (pickle.loads(pickle.dumps(error)), type(error)(*error.args)):
+        assert str(again) == str(error)
+
+
+PARTS = [*SECTIONS.values(), NodeGroup, Crash, Outage, Flapping, Growth]
+
+
+@pytest.mark.parametrize("kind", PARTS, ids=lambda kind: kind.__name__)
+def test_page_names_every_key(kind: type) -> None:
+    """Sections and the tables in them."""
+    page = (Path(__file__).parents[3] / "docs" / "scenarios.md").read_text()
+    names = [field.name for field in attrs.fields(kind)]
+    written = [{f"`{name}`", f" {name}`", f" {name} ="} for name in names]
+    assert not [name for name, ways in zip(names, written, strict=True) if not any(way in page for way in ways)]
+
+
+TERM = '''
+from plb.registry import register_term
+
+class Heat:
+    """Nothing yet."""
+
+    name = "heat"
+
+    def total(self, configuration):
+        return 0.0
+
+register_term(Heat())
+'''
+
+
+def test_imported_file_registers_terms_that_the_scenario_names(tmp_path: Path) -> None:
+    """A file beside the scenario is run when the scenario is read, and its content is part of the digest."""
+    (tmp_path / "heat.py").write_text(TERM)
+    path = tmp_path / "s.toml"
+    path.write_text('imports = ["heat.py"]\n[engine]\nextension_terms = { heat = 2.0 }\n')
+    scenario = read_scenario(path)
+    assert scenario.config("original", (Metric("cpu"),)).extension_terms == {"heat": 2.0}
+    before = scenario.digest()
+    (tmp_path / "heat.py").write_text(TERM + "\n")
+    assert scenario.digest() != before
+    assert "imports" not in scenario_from({}).as_json()
+
+
+def test_import_that_fails_is_named(tmp_path: Path) -> None:
+    """A file that is not there, one that raises, and a term that no import registers."""
+    (tmp_path / "broken.py").write_text("1 / 0")
+    path = tmp_path / "s.toml"
+    path.write_text('imports = ["none.py", "broken.py"]\n[engine]\nextension_terms = { cold = 2.0 }\n')
+    with pytest.raises(ScenarioError, match=r"none\.py: is not a Python file"):
+        read_scenario(path)
+    path.write_text('imports = ["broken.py"]\n[engine]\nextension_terms = { cold = 2.0 }\n')
+    with pytest.raises(ScenarioError) as caught:
+        read_scenario(path)
+    assert "ZeroDivisionError" in str(caught.value)
+    assert "unknown energy term 'cold'" in str(caught.value)
+
+
+def test_imports_of_one_name_are_refused(tmp_path):
+    """Results tell files by their names."""
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "own.py").write_text("")
+    (tmp_path / "two.toml").write_text('imports = ["a/own.py", "b/own.py"]\n')
+    with pytest.raises(ScenarioError, match="expected files of different names"):
+        read_scenario(tmp_path / "two.toml")
+
+
+@given(st.text(max_size=5))
+def test_any_text_has_a_name_for_a_directory(text):
+    """It is taken where it stands; what can be a name already stays."""
+    check_directory_name("scenario", directory_name(text))
+    assert directory_name(directory_name(text)) == directory_name(text)
+    assert directory_name("a b.c") == "a b.c"

@@ -1,0 +1,60 @@
+"""Compilation never counts: what the cluster measures leaves out the seconds in which kernels are compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+
+from cluster.bench.decisions import fastest
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.simulation import Simulation
+from cluster.studies.provisioning import planning
+from cluster.studies.provisioning.design import PublishedFigure, arms
+from cluster.warmup.tasks import _tiny_instance
+from plb import PlacementAndLoadBalancing
+from plb.compiler.clock import COMPILATION
+from tests.cluster.tiny import small_region
+
+HOURS = 3600.0
+"""More seconds than any test takes: where a duration leaves them out, it comes out below zero here."""
+
+
+@pytest.fixture
+def compiling(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what makes a function seem to compile for hours each time that it is called."""
+    monkeypatch.setattr(COMPILATION, "_state", COMPILATION._state)  # so that it is put back
+
+    def changed(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **kwargs: Any) -> Any:
+            COMPILATION._state = attrs.evolve(COMPILATION._state, seconds=COMPILATION.seconds + HOURS)
+            return function(*args, **kwargs)
+
+        return called
+
+    return changed
+
+
+def test_a_run_does_not_book_the_compilation_of_its_kernels(compiling, monkeypatch: pytest.MonkeyPatch):
+    """Neither in its phases, nor in its slowest plans, nor in all."""
+    monkeypatch.setattr(PlacementAndLoadBalancing, "place", compiling(PlacementAndLoadBalancing.place))
+    experiment = prepare(scenario_from(small_region()))
+    run = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0).run()
+    assert run.timings["placement"] < 0
+    assert run.timings["total"] < 0
+    assert min(one.seconds for one in run.slowest) < 0
+
+
+def test_a_bench_does_not_book_it(compiling):
+    """Not even where every run compiles."""
+    assert fastest(compiling(lambda: None)) < 0
+
+
+def test_a_study_of_provisioning_does_not_book_it(compiling, monkeypatch: pytest.MonkeyPatch):
+    """In the seconds of an algorithm."""
+    monkeypatch.setattr(planning, "provision", compiling(planning.provision))
+    _, seconds = planning._planned(_tiny_instance(), arms(next(iter(PublishedFigure)))[0], 1.0)
+    assert seconds < 0

@@ -1,0 +1,154 @@
+"""Nodes that fail: what must hold after every event, and what a tenant sees of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cluster.runs.experiment import prepare
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.simulation import Simulation
+from plb.model import Role
+from tests.cluster.tiny import small_region
+
+
+def expected_demand(simulation: Simulation) -> np.ndarray:
+    """Return the demand of every replica, or end of a move, on a node that is up, replica by replica: (R,)."""
+    sequence, now = simulation._sequence, int(simulation.env.now)
+    traces = sequence.traces
+    total = np.zeros(len(traces.metrics))
+    for partition, tenancy in simulation.tenancies.known.items():
+        age = now - int(sequence.arrival[tenancy.tenant])
+        step = min(max((age - 1) // 600, 0), int(traces.lifetime_steps[tenancy.tenant]) - 1)
+        for one in simulation.engine.replicas(partition):
+            if one.node is not None and one.node not in simulation.nodes.down:
+                start = traces.series_start[traces.series_index[tenancy.tenant, one.role]]
+                total += traces.values[start + step].astype(np.float64) * simulation.ledger.growth[tenancy.tenant]
+    return total
+
+
+def check(simulation: Simulation) -> None:
+    """Assert that no replica is lost or doubled, and that engine, ledger and failover manager agree."""
+    engine, ledger, tenancies = simulation.engine, simulation.ledger, simulation.tenancies
+    rows = set()
+    for partition, tenancy in tenancies.known.items():
+        replicas = engine.replicas(partition)
+        requested = [one for one in replicas if not one.leaving]
+        assert len(requested) == tenancy.replicas, "as many slots as the tenant asked for"
+        assert sum(one.role == Role.PRIMARY for one in requested) == tenancy.stateful
+        nodes = [one.node for one in replicas if one.node is not None]
+        assert len(set(nodes)) == len(nodes), "one replica a node"
+        standing = {one.node for one in requested if one.node is not None}
+        assert set(tenancies.states.of(partition)) <= standing
+        for one in replicas:
+            assert ledger.node[one.index] == (-1 if one.node is None else simulation._node_names.index(one.node))
+            rows.add(one.index)
+        check_told(simulation, partition)
+        ready = {one.node for one in tenancies.states.ready(partition)}
+        assert not ready & simulation.nodes.down, "nothing on a node that is down is ready"
+        primary = next((one.node for one in requested if one.role == Role.PRIMARY), None)
+        usable = len(ready) >= tenancy.quorum and (primary in ready or not tenancy.stateful)
+        if tenancies.serves(partition):
+            assert usable != simulation.recorder.availability.is_lost(tenancy.tenant)
+    assert set(np.flatnonzero(ledger.node >= 0).tolist()) <= rows, "the ledger knows no other replicas"
+    metered = ledger.meter(int(simulation.env.now)).metered.sum(axis=0)
+    assert metered == pytest.approx(expected_demand(simulation), rel=1e-6), "load is conserved"
+
+
+def check_told(simulation: Simulation, partition: str) -> None:
+    """Assert that the engine knows how the replicas of a partition are."""
+    state, tenancies = simulation.engine._state, simulation.tenancies
+    record, not_ready = state.partitions[partition], tenancies.states.of(partition)
+    for one in simulation.engine.replicas(partition):
+        if one.node is not None and not one.leaving:
+            assert state.rows.still[one.index] == (record.still or one.node in not_ready)
+    if partition in tenancies.plain and partition not in tenancies.states.marks:
+        flags = (state.rows.swaps_out, state.rows.regains, state.rows.building, state.rows.upgrading)
+        assert not any(flag[record.rows].any() for flag in flags)
+
+
+def stepped(simulation: Simulation, also: Callable[[Simulation], None] = lambda _: None) -> int:
+    """Run a simulation event by event, with checks after each; return how many."""
+    events = 0
+    for process in simulation.processes():
+        simulation.env.process(process)
+    while simulation.env.peek() <= simulation._end:
+        simulation.env.step()
+        check(simulation)
+        also(simulation)
+        events += 1
+    return events
+
+
+FAULTS: dict[str, Any] = {
+    "days_between_crashes": 0.2,
+    "repair_hours": 0.5,
+    "rebuild_after_minutes": 20.0,
+    "outages": [{"fault_domain": "fd:/fd1", "at_hours": 2.0, "hours": 1.0}],
+    "flapping": [
+        {"node": "n4", "from_hours": 3.0, "until_hours": 5.0, "up_minutes": 7.0, "down_minutes": 3.0},
+    ],
+}
+
+
+@pytest.mark.parametrize("remote", [True, False])
+def test_no_event_loses_or_doubles_a_replica(*, remote: bool) -> None:
+    """With crashes, an outage of a domain and a flapping node at once, after every single event."""
+    tables = small_region(days=0.3, policies=["original"])
+    experiment = prepare(scenario_from({**tables, "faults": {**FAULTS, "remote_storage": remote}}))
+    simulation = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0)
+    assert stepped(simulation) > 500
+    assert simulation.recorder.availability.interruptions
+    assert {record.outcome for record in simulation.recorder.moves} >= {"completed"}
+
+
+def simulation_with(**sections: Any) -> Simulation:
+    """Return the simulation of a small region for ten hours, with further sections of the scenario."""
+    experiment = prepare(scenario_from({**small_region(days=0.4, policies=["original"]), **sections}))
+    return Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0)
+
+
+def test_upgrades_take_one_domain_at_a_time_and_break_no_quorum() -> None:
+    """Nodes that are down for an upgrade are all of one domain, and each tenant that had a quorum keeps it."""
+    upgrades = {"starts_hours": [2.0], "minutes_per_node": 12.0, "nodes_at_once": 2, "health_check_minutes": 3.0}
+    simulation = simulation_with(upgrades=upgrades)
+    domain_of = {node.name: node.upgrade_domain_name for node in simulation.nodes.nodes.values()}
+    most = []
+
+    def one_domain(simulation: Simulation) -> None:
+        assert len({domain_of[name] for name in simulation.nodes.down}) <= 1
+        most.append(len(simulation.nodes.down))
+
+    stepped(simulation, one_domain)
+    records = simulation.upgrades.records
+    assert [record.domain for record in records] == [f"ud{index}" for index in range(5)]
+    assert {record.outcome for record in records} == {"healthy"}
+    assert max(most) == 2
+    assert simulation.recorder.quorum_losses == 0
+    assert {one.cause for one in simulation.recorder.availability.interruptions} <= {"upgrade", "violation"}
+
+
+def test_an_unhealthy_domain_rolls_the_upgrade_back() -> None:
+    """All domains that were begun are taken back, the last first, and nothing is left drained or down."""
+    upgrades = {"starts_hours": [1.0], "failure_probability": 0.4, "nodes_at_once": 5, "minutes_per_node": 5.0}
+    simulation = simulation_with(upgrades=upgrades)
+    stepped(simulation)
+    records = simulation.upgrades.records
+    begun = [record for record in records if not record.rolls_back]
+    back = [record.domain for record in records if record.rolls_back]
+    assert [record.outcome for record in begun] == ["healthy"] * (len(begun) - 1) + ["unhealthy"]
+    assert back == [record.domain for record in begun][::-1]
+    assert not simulation.nodes.down
+    assert not simulation.nodes.draining
+    assert not simulation.tenancies.states.marks
+
+
+def test_faults_and_upgrades_together_keep_every_invariant() -> None:
+    """Nodes crash while others, or they themselves, are drained and upgraded."""
+    upgrades = {"starts_hours": [1.0, 4.0], "minutes_per_node": 8.0, "safety_check_minutes": 15.0}
+    simulation = simulation_with(upgrades=upgrades, faults=FAULTS)
+    assert stepped(simulation) > 700
+    assert {record.cause for record in simulation.recorder.moves} >= {"node fault", "upgrade"}

@@ -1,0 +1,180 @@
+"""Runs of a small cluster with the tenants of a region: what must hold at every metering."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.runs.experiment import Experiment, prepare
+from cluster.scenario.cluster_section import ClusterSection
+from cluster.scenario.scenario_file import scenario_from
+from cluster.simulation.engine_setup import coarse_quantum, metrics_of, nodes_of
+from cluster.simulation.services import InitialDemand
+from cluster.simulation.simulation import Simulation
+from plb.model import Role
+from tests.cluster.tiny import small_region
+
+
+@pytest.fixture(scope="module")
+def experiment() -> Experiment:
+    """Return a small scenario with its tenants."""
+    return prepare(scenario_from(small_region()))
+
+
+def expected_load(experiment: Experiment, now: int) -> np.ndarray:
+    """Return the demand of all tenants that are active at `now`, tenant by tenant, in plain Python."""
+    sequence = experiment.sequences[0]
+    traces, total = sequence.traces, np.zeros(3)
+    for tenant in range(len(sequence.arrival)):
+        age = now - int(sequence.arrival[tenant])
+        if not 0 < age <= int(traces.lifetime_steps[tenant]) * 600:
+            continue
+        step = (age - 1) // 600
+        for role, count in ((Role.PRIMARY, 1), (Role.SECONDARY, int(traces.replicas[tenant]) - 1)):
+            if count:
+                start = traces.series_start[traces.series_index[tenant, role]]
+                total += count * traces.values[start + step].astype(np.float64)
+    return total
+
+
+def test_load_is_conserved(experiment: Experiment):
+    """At every metering the standing load of all nodes is the demand of all active tenants."""
+    simulation = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0)
+    meter, compared = simulation.ledger.meter, []
+
+    def checked(now: int):
+        metering = meter(now)
+        assert metering.standing.sum(axis=0) == pytest.approx(expected_load(experiment, now), rel=1e-9)
+        assert metering.demand.sum(axis=0) == pytest.approx(metering.metered.sum(axis=0), rel=1e-12)
+        compared.append(now)
+        return metering
+
+    simulation.ledger.meter = checked  # type: ignore[method-assign]
+    run = simulation.run()
+    assert run.totals["placement_failures"] == 0
+    assert compared == list(range(600, 6 * 3600 + 1, 600))
+
+
+def test_ledger_and_engine_agree(experiment: Experiment):
+    """After a run, every partition stands in the ledger where the engine says, and nothing else does."""
+    simulation = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0)
+    simulation.run()
+    names = [
+        node.name for node in nodes_of(experiment.scenario.cluster, metrics_of(experiment.scenario, experiment.source))
+    ]
+    standing = {}
+    sequence = experiment.sequences[0]
+    for tenant in np.flatnonzero((sequence.arrival <= 21600) & (sequence.departure > 21600)).tolist():
+        for replica in simulation.engine.replicas(str(sequence.traces.tenant[tenant])):
+            standing[replica.index] = replica.node
+    rows = np.flatnonzero(simulation.ledger.node >= 0).tolist()
+    assert {row: names[simulation.ledger.node[row]] for row in rows} == standing
+
+
+def test_policies_see_the_same_tenants(experiment: Experiment):
+    """Tenants, arrivals and departures are the same under both policies."""
+    columns = ["tenant", "tenant_class", "replicas", "arrival_s", "departure_s"]
+    runs = {run.policy: run.tables["tenants"].select(columns) for run in experiment.runs()}
+    assert runs["original"].equals(runs["modified"])
+    assert len(runs["original"]) == len(experiment.sequences[0].arrival)
+
+
+def test_balancing_is_off_unless_asked_for():
+    """By default nothing moves for balance ([1] section 3.3); with an interval it does, and is no failover."""
+    tables = small_region(days=0.1, policies=["original", "balanced"])
+    tables["policies"] = {
+        "balanced": {"w_failovers": 0.0, "w_overload": 0.0, "w_imbalance": 1e4, "min_load_balancing_interval": 3600.0}
+    }
+    runs = {run.policy: run for run in prepare(scenario_from(tables)).runs()}
+    assert runs["original"].tables["moves"].filter(phase="balancing").is_empty()
+    balanced = runs["balanced"]
+    assert not balanced.tables["moves"].filter(phase="balancing").is_empty()
+    assert balanced.totals["moves"] > balanced.totals["failovers"]
+    assert set(balanced.tables["plans"].filter(occasion="balancing")["time_s"]) == {600, 4200, 7800}
+
+
+def test_plans_carry_energy_and_search_cost(experiment: Experiment):
+    """Every arrival has a plan with energies before and after by term, and the proposals it took."""
+    run = next(experiment.runs())
+    arrivals = run.tables["plans"].filter(occasion="arrival")
+    assert len(arrivals) == len(experiment.sequences[0].arrival)
+    assert (arrivals["movement_after"] == arrivals["moves"]).all()
+    assert run.tables["plans"]["scored"].sum() == run.totals["proposals_scored"] > 0
+    assert run.tables["plans"].select(pl.all().is_null().sum()).sum_horizontal()[0] == 0
+
+
+def test_interruption_keeps_what_there_is(experiment: Experiment):
+    """Ctrl-C in the middle of a run gives an incomplete result that covers the time until then."""
+
+    def interrupt(seconds: float) -> None:
+        if seconds == 3600.0:
+            raise KeyboardInterrupt
+
+    source, sequence = experiment.source, experiment.sequences[0]
+    run = Simulation(experiment.scenario, source, sequence, "original", 0, interrupt).run()
+    assert not run.complete
+    assert run.tables["node_load"]["time_s"].max() == run.totals["simulated_seconds"] == 3600
+
+
+def test_nodes_are_spread_over_domains():
+    """Forty nodes in 10 upgrade and 5 fault domains: equal shares, and every pair of domains at most once."""
+    experiment = scenario_from({"workload": {"history_tenants": 5}})
+    nodes = nodes_of(experiment.cluster, ())
+    upgrade = [node.upgrade_domain for node in nodes]
+    fault = [node.fault_domain for node in nodes]
+    assert {upgrade.count(name) for name in upgrade} == {4}
+    assert {fault.count(name) for name in fault} == {8}
+    pairs = set(zip(upgrade, fault, strict=True))
+    assert len(pairs) == 40
+
+
+def test_initial_demand_comes_from_the_class(experiment: Experiment):
+    """A new replica is expected to start at the percentile of its class and role; an unknown class at that of all."""
+    history = experiment.source.history
+    metrics = history.metrics
+    name = "GP_Gen5_2"
+    of_class = (history.tenant_class == history.class_code(name)) & (history.role == Role.PRIMARY)
+    estimate = InitialDemand(history, 90.0).of(name, Role.PRIMARY, metrics)
+    assert estimate["memory"] == pytest.approx(np.percentile(history.initial[of_class, 1], 90.0))
+    fallback = InitialDemand(history, 50.0).of("none such", Role.PRIMARY, metrics)
+    assert fallback["disk"] == pytest.approx(np.percentile(history.initial[:, 2], 50.0))
+
+
+@pytest.mark.parametrize("upgrade", [1, 2, 3, 4, 9, 10])
+@pytest.mark.parametrize("fault", [1, 2, 4, 5, 10])
+def test_every_domain_has_nodes(upgrade: int, fault: int):
+    """Nodes are spread evenly over both kinds of domain, whatever their numbers."""
+    nodes = nodes_of(ClusterSection(nodes=360, upgrade_domains=upgrade, fault_domains=fault), ())
+    assert Counter(Counter(node.upgrade_domain for node in nodes).values()) == {360 // upgrade: upgrade}
+    assert Counter(Counter(str(node.fault_domain) for node in nodes).values()) == {360 // fault: fault}
+
+
+def test_metric_without_capacity_is_unlimited():
+    """A scenario may limit one metric only; the loads of the others add up without end, in coarser steps."""
+    tables = {
+        "cluster": {"nodes": 10, "upgrade_domains": 5, "capacities": {"cpu": 80.0}},
+        "workload": {"history_tenants": 300, "density": 1.5},
+        "run": {"days": 0.1, "policies": ["modified"]},
+        "engine": {"chains": 1, "max_simulated_annealing_iterations": 2, "repetitions": 10},
+    }
+    experiment = prepare(scenario_from(tables))
+    (run,) = experiment.runs()
+    assert run.complete
+    assert set(run.tables["shortages"]["metric"].unique()) <= {"cpu"}
+    steps = {metric.name: metric.quantum for metric in metrics_of(experiment.scenario, experiment.source)}
+    assert steps["cpu"] is None
+    assert steps["disk"] == coarse_quantum(float(experiment.source.history.maximum[:, 2].max()))
+
+
+@given(st.floats(2.0**-20, 2.0**11, exclude_max=True))
+def test_coarse_step_counts_the_largest_in_about_a_thousand(largest: float):
+    """A power of two of which the largest value is 2^10 to 2^11 steps."""
+    step = coarse_quantum(largest)
+    assert 2**10 <= largest / step < 2**11 or step == 1.0
+    assert math.frexp(step)[0] == 0.5

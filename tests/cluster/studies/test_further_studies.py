@@ -1,0 +1,142 @@
+"""The studies that [1] does not have, and that of overheads: what is compared, and on whose tenants."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import attrs
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli.app import app
+from cluster.studies import configurations, overhead, sensitivity
+from cluster.studies.base import of_scenario, regions
+from cluster.studies.densities import PILOT_SEED
+from cluster.studies.design import StudySetting
+from plb.testing import configuration_of
+from tests.cluster.small_studies import ONE_SETTING, SMALL, study
+from workloads.parameters import RegionParameters
+from workloads.regions import REGIONS
+
+
+def test_configurations_are_compared_on_a_cluster_of_ones_own(tmp_path):
+    """Each candidate differs from the modified energy, and has its violations, failovers and moves beside it."""
+    figures = study(tmp_path / "c", "configurations", *ONE_SETTING[:-1], "1", "--jobs", "1")
+    names = [arm.name for arm in configurations.arms(of_scenario(tmp_path / "small.toml"))]
+    assert len({*names}) == len(names)
+    assert "K = 40" in names, "four times those of the scenario"
+    assert list(figures["settings"][0]["violations"]) == names
+    assert set(figures["ratios"]) == {f"{name} / modified" for name in names[1:]}
+    assert set(figures["arms"]["timeline"]) == {"failovers", "moves", "downtime", "not_placed"}
+
+
+def test_scenario_that_sets_what_candidates_differ_in_is_refused(tmp_path):
+    """They would not be what their names say."""
+    (tmp_path / "small.toml").write_text(SMALL + "w_failovers = 2.0\n")
+    command = ["study", "configurations", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 2
+    assert "sets engine.w_failovers by itself" in re.sub(r"\s+", " ", result.stderr)
+
+
+def test_overheads_are_those_of_the_energies_of_the_paper(monkeypatch):
+    """The original samples nothing, the modified has repetitions; overload weighs in neither."""
+    seen = []
+
+    class Bench:
+        def __init__(self, engine, _proposals, _seed):
+            config = engine.config
+            seen.append((config.w_failovers, config.w_overload, configuration_of(engine).problem.peak.shape[2] > 0))
+
+        def temperature_for(self, _share):
+            return 1.0
+
+        def early(self, _temperature):
+            return (1.0,)
+
+    monkeypatch.setattr(overhead, "SizeBench", Bench)
+    overhead.scoring_claims(nodes=4, proposals=10)
+    assert seen == [(0.0, 0.0, False), (0.1, 0.0, True)]
+
+
+def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
+    """A short run goes before the first, whatever its density, and none before the second."""
+    days = []
+    monkeypatch.setattr(overhead, "run_simulation", lambda arguments: days.append(arguments["scenario"]["run"]["days"]))
+    for density in (1.0, 1.5):
+        design = regions(["region1"]).design(
+            [StudySetting("region1", 80.0, density)],
+            overhead.ARMS[:1],
+            days=3.0,
+            repeats=1,
+            seed=0,
+            engine={"chains": 3},
+        )
+        overhead.run_measured(design.tasks()[0].arguments)
+    assert days == [overhead.WARM_UP_DAYS, 3.0, 3.0]
+
+
+def test_candidates_are_chosen_on_tenants_that_no_other_study_has():
+    """Neither regions nor seeds are those on which the chosen one is reported alone."""
+    chosen = configurations.settings(regions(), None)
+    assert {setting.workload for setting in chosen} == {"region1", "region3"}
+    assert configurations.FIRST_SEED not in (0, PILOT_SEED)
+
+
+def test_sensitivity_changes_each_free_parameter_alone():
+    """Within its range; every other parameter is published, or goes with another one."""
+    base = sensitivity.with_variants(regions(["region1"]))
+    assert base.workloads[0] == "region1"
+    for name, fields in base.variants.items():
+        changed = REGIONS["region1"].changed(fields.get("region_parameters", {}))
+        different = [
+            one for one in attrs.fields_dict(type(changed)) if getattr(changed, one) != getattr(REGIONS["region1"], one)
+        ]
+        assert len(different) == (name != "region1"), name
+    of_usage = {name.partition(".")[0] for name in sensitivity.FREE}
+    published = {"growth_within", "disk_drop_share", "memory_drop_share"}
+    paired = {"initial_low", "secondary_cpu_low", "secondary_memory_high"}
+    assert of_usage | published | paired | {"name"} == set(attrs.fields_dict(RegionParameters))
+    assert len(base.workloads) >= 2 * len(sensitivity.FREE)
+
+
+@pytest.mark.slow
+def test_sensitivity_climbs_to_a_density_of_its_own_for_each_change(tmp_path, monkeypatch):
+    """The pilot finds one for the region as it is, and for each change; the arms meet there."""
+    monkeypatch.setattr(sensitivity, "FREE", ("size_bias",))
+    monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
+    small = attrs.evolve(sensitivity.LADDER, days=0.05, marks=(0.0,))
+    monkeypatch.setattr(sensitivity, "LADDER", small)
+    figures = tmp_path / "figures.json"
+    command = ["study", "sensitivity", "--region", "region1", "--out", str(tmp_path / "out"), "--json", str(figures)]
+    few = ["--jobs", "1", "--repeats", "1", "--days", "1", "--quiet"]
+    result = CliRunner().invoke(app, [*command, *few])
+    assert result.exit_code == 0, result.output
+    found = json.loads(figures.read_text())
+    assert [one["workload"] for one in found["settings"]] == [
+        "region1",
+        "region1, size_bias 1",
+        "region1, size_bias 2.25",
+    ]
+    assert {one["density"] for one in found["settings"]} == {0.75}
+    assert set(found["settings"][0]["violations"]) == {"original", "modified", "expected_overload"}
+    assert (tmp_path / "out/sensitivity.png").stat().st_size > 5_000
+    made_of = json.loads((tmp_path / "out/study.json").read_text())["workloads"]
+    assert made_of["region1, size_bias 1"]["region_parameters"] == {"size_bias": 1.0}
+    pilot = (tmp_path / "out/pilot/journal.jsonl").read_text()
+    again = CliRunner().invoke(app, [*command, "--region", "region2", *few])
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "out/pilot/journal.jsonl").read_text().startswith(pilot)
+    assert len((tmp_path / "out/pilot/journal.jsonl").read_text().splitlines()) == 6
+
+
+def test_failures_of_a_pilot_are_found(tmp_path, monkeypatch):
+    """The message names the file, which is in the directory of the pilot."""
+    monkeypatch.setattr(sensitivity, "FREE", ())
+    monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
+    monkeypatch.setattr(sensitivity, "LADDER", attrs.evolve(sensitivity.LADDER, vcores=0.01, days=0.05))
+    command = ["study", "sensitivity", "--region", "region1", "--out", str(tmp_path / "out"), "--jobs", "1", "--quiet"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 1, result.output
+    assert str(tmp_path / "out/pilot/failures.json") in result.stderr.replace("\n", "")

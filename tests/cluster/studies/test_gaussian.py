@@ -1,0 +1,285 @@
+"""The study of [2]: cases, the Anderson-Darling test, one instance by hand, and the command from end to end."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli.app import app
+from cluster.studies.gaussian.design import (
+    CAPACITIES,
+    CLAIRVOYANCE,
+    MEAN_TASK,
+    Case,
+    GaussianDesign,
+    capacities_of,
+    cases,
+)
+from cluster.studies.gaussian.figures import findings, rebalancing
+from cluster.studies.gaussian.packings import PackingInstance, packings_frame
+from cluster.studies.gaussian.running import run as run_task
+from cluster.studies.gaussian.simultaneous import run_simultaneous, simultaneous_frame
+from cluster.studies.gaussian.totals import CRITICAL, anderson_darling, is_gaussian
+from plb import PlbError
+from plb.risk.gaussian import GPA, PAPER_TESTS, MeanTimes
+from workloads.realisation_files import read_samples
+
+TASKS = 60
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> Path:
+    """Return a file of skewed tasks in whole percent, like PlanetLab's."""
+    rng = np.random.default_rng(4)
+    rows = [rng.gamma(1.0, scale, 288).clip(0, 100).astype(int).tolist() for scale in rng.uniform(2, 20, TASKS)]
+    pl.DataFrame({"day": ["20110303", "20110306"] * (TASKS // 2), "cpu_pct": rows}).write_parquet(
+        tmp_path / "planetlab.parquet"
+    )
+    return tmp_path / "planetlab.parquet"
+
+
+def run(traces: Path, out: Path, *arguments: str) -> tuple[Any, dict[str, Any]]:
+    """Run a tiny study; return the result of the command and its figures."""
+    command = ["study", "gaussian", "--traces", str(traces), "--out", str(out), "--json", str(out) + ".json"]
+    small = ["--instances", "2", "--tasks", "200", "--realisations", "200", "--samples", "3", "--jobs", "1"]
+    result = CliRunner().invoke(app, [*command, *small, *arguments])
+    assert result.exit_code == 0, result.output
+    return result, json.loads(Path(str(out) + ".json").read_text())
+
+
+def test_cases_are_those_of_the_paper_each_once() -> None:
+    """All tests in the base case, by First Fit and by averages; figure 11's at all capacities; levels of figure 12."""
+    found = cases(10_000)
+    assert len(set(found)) == len(found)
+    for test in PAPER_TESTS:
+        assert {Case(test), Case(test, averaged=True)} <= set(found)
+    assert {case.capacity for case in found if case.test == GPA(0.1)} == set(CAPACITIES)
+    assert {case.clairvoyance for case in found if case.test == GPA(0.001)} == set(CLAIRVOYANCE)
+    assert min(case.clairvoyance for case in cases(500)) == 0.01, "a share of 0.001 would leave nothing to observe"
+
+
+@pytest.mark.parametrize("shape", [0.5, 5.0, 500.0])
+def test_anderson_darling_is_that_of_scipy(shape: float) -> None:
+    """The statistic and, for many values, the critical value."""
+    from scipy.stats import anderson
+
+    values = np.random.default_rng(2).gamma(shape, 3.0, 5000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        found = anderson(values)
+    assert anderson_darling(values) == pytest.approx(float(found.statistic), rel=1e-9)
+    assert pytest.approx(float(found.critical_values[2]), abs=2e-3) == CRITICAL
+
+
+def test_a_twentieth_of_gaussian_samples_is_rejected_and_constants_always_are() -> None:
+    """That is what a significance of 5 % says; a constant is no Gaussian."""
+    rng = np.random.default_rng(8)
+    rejected = [not is_gaussian(rng.normal(5.0, 2.0, 100)) for _ in range(1000)]
+    assert np.mean(rejected) == pytest.approx(0.05, abs=0.02)
+    assert not is_gaussian(np.ones(100))
+    assert not is_gaussian(rng.exponential(1.0, 500))
+
+
+def test_limited_clairvoyance_packs_and_evaluates_on_different_realisations() -> None:
+    """Tasks of which little is seen are packed by what is seen, and judged by the rest."""
+    usage = np.zeros((4, 1000, 1), np.float32)
+    usage[:, :, 0] = np.random.default_rng(3).random((4, 1000)) < 0.02
+    instance = PackingInstance(usage, usage, [0.5], split_seed=7)
+    whole = instance.pack(Case(MeanTimes(1.0)))
+    little = instance.pack(Case(MeanTimes(1.0), clairvoyance=0.01))
+    assert whole["machines"] == little["machines"] == 1
+    assert whole["q"] == pytest.approx(float((usage.sum(axis=0) > 0.5).mean()))
+    assert little["q"] != whole["q"]
+
+
+def test_coarser_measurement_is_observed_and_the_finer_evaluated() -> None:
+    """Averages without variance pack as many tasks as their means allow, and machines are overloaded."""
+    rng = np.random.default_rng(5)
+    usage = rng.integers(0, 3, (30, 500, 1)).astype(np.float32)
+    instance = PackingInstance(usage, np.ones_like(usage), [10.0], split_seed=1)
+    fine, coarse = (instance.pack(Case(GPA(0.01), averaged=averaged)) for averaged in (False, True))
+    assert coarse["machines"] == 3
+    assert fine["machines"] > 3
+    assert fine["q"] < 0.05 < coarse["q"]
+
+
+def test_tasks_that_rise_together_overload_machines_more_often_than_independent_ones(tmp_path: Path) -> None:
+    """The packing is the same; only the second evaluation keeps what the tasks have in common."""
+    rng = np.random.default_rng(6)
+    common = rng.integers(0, 20, 288)
+    rows = [(common + rng.integers(0, 20, 288)).tolist() for _ in range(80)]
+    pl.DataFrame({"cpu_pct": rows, "day": ["a"] * 80}).write_parquet(tmp_path / "planetlab.parquet")
+    arguments = {"traces": str(tmp_path), "resources": ["cpu"], "capacity": [400.0], "realisations": 2000}
+    found = run_simultaneous({**arguments, "seed": 1, "part": 1})
+    frame = simultaneous_frame([{"part": 1, **found["totals"]}])
+    gpa = frame.filter(pl.col("test") == "GPA 0.05").row(0, named=True)
+    assert gpa["q_independent"] < 0.05
+    assert gpa["q"] > 0.15
+    totals = np.array(rows).sum(axis=0)
+    assert gpa["variance_ratio"] == pytest.approx(totals.var() / np.var(rows, axis=1).sum())
+
+
+def test_capacity_makes_the_mean_task_that_of_the_paper(traces: Path) -> None:
+    """Five hundred tasks use 13.69 machines, as in [2] table 1; a given capacity is taken as it is."""
+    samples = read_samples(traces)
+    capacity = capacities_of(samples, None)[0]
+    assert samples.mean().mean() * 500 / capacity == pytest.approx(13.69)
+    assert pytest.approx(0.02738) == MEAN_TASK
+    assert capacities_of(samples, [250.0]) == (250.0,)
+    with pytest.raises(PlbError, match="2 capacities for the resources cpu"):
+        capacities_of(samples, [1.0, 2.0])
+
+
+def test_runs_say_all_they_depend_on(traces: Path) -> None:
+    """Another seed, capacity or file is another run; other numbers of instances and samples add runs."""
+    design = GaussianDesign(traces=traces, resources=("cpu",), capacity=(100.0,), instances=3, samples=250)
+    keys = [task.key for task in design.sweep_tasks()]
+    assert len(set(keys)) == len(keys) == 3 + 3
+    more = attrs.evolve(design, instances=5, samples=300)
+    assert set(keys) < {task.key for task in more.sweep_tasks()} | {keys[-1]}
+    for other in (attrs.evolve(design, seed=1), attrs.evolve(design, capacity=(101.0,))):
+        assert not set(keys) & {task.key for task in other.sweep_tasks()}
+    traces.write_bytes(traces.read_bytes() + b" ")
+    assert not set(keys) & {task.key for task in design.sweep_tasks()}
+
+
+def test_runs_depend_on_nothing_but_their_arguments(traces: Path) -> None:
+    """In whatever order and process they are made; each kind has random numbers of its own, and each part."""
+    design = GaussianDesign(
+        traces=traces,
+        resources=("cpu",),
+        capacity=(200.0,),
+        instances=2,
+        tasks=30,
+        realisations=100,
+        samples=101,
+        periods=(1,),
+    )
+    tasks = design.sweep_tasks()
+    first = [run_task(task.arguments)["totals"] for task in tasks if task.arguments.get("samples") != 100]
+    again = [run_task(task.arguments)["totals"] for task in reversed(tasks) if task.arguments.get("samples") != 100]
+    assert first == again[::-1]
+    assert first[0]["q"] != first[1]["q"]
+
+
+def test_figures_come_from_the_runs() -> None:
+    """Ratios and decreases of two instances, against a count by hand."""
+    rows = []
+    for part, (machines, q_off) in enumerate([(4, 0.2), (6, 0.4)]):
+        row: dict[str, Any] = {"part": part, "realisations": 10_000, "machines": [], "m": [], "q": [], "oversized": []}
+        for case in cases(10_000):
+            row["machines"].append(machines * (2 if case.test.name == "Cantelli 1.7" else 1))
+            row["q"].append(q_off / (1 if not case.rebalanced else 2))
+            row["m"].append(1.0)
+            row["oversized"].append(0)
+        rows.append(row)
+    frame = packings_frame(rows)
+    assert set(rebalancing(frame)["gain"]) == {0.5}
+    found = {finding.label: finding.ours for finding in findings(frame)}
+    assert found["machines, Cantelli 1.7 / GPA 0.05"].mean == 2.0
+    assert found["frequency of overload / requested, GPA 0.1"].mean == pytest.approx(1.5)
+    assert found["relative decrease of overload by rebalancing, av and GPA"].mean == pytest.approx(0.5)
+    assert found["machines, most that First Fit and Best Fit differ by"].mean == 0.0
+
+
+def test_study_from_end_to_end(traces: Path, tmp_path: Path) -> None:
+    """Tables, plots, Parquet and JSON; more instances make only the new runs."""
+    result, figures = run(traces, tmp_path / "out")
+    for words in (
+        "beside [2] table 1",
+        "are tasks independent?",
+        "q by clairvoyance level",
+        "60 tasks in the trace, 0 left out",
+    ):
+        assert words in re.sub(r"\s+", " ", result.stdout)
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {f"figure{number}.png" for number in range(6, 14)} <= names
+    assert len(pl.read_parquet(tmp_path / "out/packings.parquet")) == 2 * len(cases(200))
+    assert len(pl.read_parquet(tmp_path / "out/totals.parquet")) == 3 * 7
+    assert len(pl.read_parquet(tmp_path / "out/simultaneous.parquet")) == 2 * 7
+    assert figures["study"] == "gaussian"
+    assert (len(figures["settings"]), len(figures["totals"])) == (len(cases(200)), 7)
+    assert_order_of_the_paper(figures)
+    journal = (tmp_path / "out/journal.jsonl").read_text()
+    again, _ = run(traces, tmp_path / "out", "--instances", "3", "--quiet")
+    more = (tmp_path / "out/journal.jsonl").read_text()
+    assert more.startswith(journal)
+    assert len(more.splitlines()) == len(journal.splitlines()) + 1
+    assert not again.stdout
+
+
+def test_machines_that_are_never_overloaded_have_tables_and_plots(traces: Path, tmp_path: Path) -> None:
+    """So large that one takes all tasks: there is nothing that rebalancing could make better."""
+    _, figures = run(traces, tmp_path / "out", "--capacity", "1e9", "--instances", "1", "--tasks", "20", "--quiet")
+    assert {one["machines"] for one in figures["settings"]} == {1.0}
+    gain = figures["ratios"]["relative decrease of overload by rebalancing, av and GPA"]
+    assert (gain["mean"], gain["settings"]) == (None, 0)
+    assert figures["ratios"]["mean overload by GPA, most that these differ by, relative"]["settings"] == 0
+    assert len(list((tmp_path / "out").glob("*.png"))) == 8
+
+
+def assert_order_of_the_paper(figures: dict[str, Any]) -> None:
+    """Assert that means overload more than GPA, which overloads more than maxima, on machines the other way round."""
+    base = {
+        one["test"]: one
+        for one in figures["settings"]
+        if (one["fit"], one["capacity"], one["clairvoyance"]) == ("best", 1.0, 1.0)
+        and one["rebalanced"]
+        and not one["averaged"]
+    }
+    q, m = ([base[test][name] for test in ("av 1", "GPA 0.05", "perc 100")] for name in ("q", "m"))
+    assert q[0] > q[1] > q[2] == 0.0
+    assert m[0] < m[1] < m[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--traces", "nowhere"], "no such trace"),
+        (["--traces", "FILE", "--json", "FILE"], "is read; give another file to write to"),
+        (["--traces", "FILE", "--resource", "memory"], "unknown resource 'memory'; known: 'cpu'"),
+        (["--traces", "FILE", "--capacity", "0"], "capacity[cpu] = 0.0 is not allowed"),
+        (["--traces", "FILE", "--capacity", "1", "--capacity", "2"], "give one for each"),
+        (["--traces", "FILE", "--realisations", "1"], "--realisations"),
+        (["--traces", "FILE", "--instances", "1000000000"], "instances = 1000000000 is not allowed"),
+        (["--traces", "FILE", "--samples", "1000000000"], "samples = 1000000000 is not allowed"),
+        ([], "Missing option '--traces'"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_runs(
+    traces: Path, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    """Exit code 2 and a message, and nothing is written."""
+    given = [str(traces) if word == "FILE" else word for word in arguments]
+    result = CliRunner().invoke(app, ["study", "gaussian", *given, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert words in re.sub(r"[\s│]+", " ", result.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+def test_each_study_is_a_command_with_its_options() -> None:
+    """The list names them all, and the common options kept their meaning."""
+    names = (
+        "compression",
+        "annealing",
+        "policies",
+        "overhead",
+        "configurations",
+        "sensitivity",
+        "densities",
+        "gaussian",
+    )
+    listed = CliRunner().invoke(app, ["study", "--help"]).stdout
+    assert all(name in listed for name in names)
+    of_one = CliRunner().invoke(app, ["study", "annealing", "--help"]).stdout
+    assert "A small part, in minutes" in of_one
+    assert "--no-quick" not in of_one

@@ -1,0 +1,292 @@
+"""The study of [3]: its groups and algorithms, what is published, and the command from end to end."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+import polars as pl
+import pytest
+
+from cluster.studies.provisioning.design import (
+    ALGORITHMS,
+    AlgorithmArm,
+    InstanceGroup,
+    ProvisioningDesign,
+    PublishedFigure,
+    arms,
+)
+from cluster.studies.provisioning.figures import agreement, group_means, nodes_by_first_fit, plans_frame
+from cluster.studies.provisioning.planning import base_of, draw
+from cluster.studies.provisioning.planning import run as run_task
+from cluster.studies.provisioning.published import Published, PublishedMeans
+from cluster.studies.runner import OutputDirectory, run_tasks
+from plb import PlbError
+from plb.provisioning import AUTO, Rules, algorithm_names, lower_bound, provision
+from tests.cluster.small_provisioning import APPLICATIONS, write_base, write_curves
+from tests.command_line import plb
+from workloads.provisioning import GraphKind
+
+ARBITRARY = InstanceGroup(PublishedFigure.DENSITIES, GraphKind.ARBITRARY, 0.01)
+TINY = ("--instances", "2", "--density", "0.1", "--applications", "40", "--auto-seconds", "0.1")
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """Return a file of constant demand."""
+    return write_base(tmp_path / "base.csv")
+
+
+@pytest.fixture
+def curves(tmp_path: Path) -> Path:
+    """Return a directory of demand that varies."""
+    return write_curves(tmp_path / "curves")
+
+
+def study(*arguments: Any) -> Any:
+    """Run the study."""
+    return plb("study", "provisioning", *arguments)
+
+
+def run(out: Path, *arguments: Any) -> tuple[Any, dict[str, Any]]:
+    """Run a tiny study; return the result of the command and its figures."""
+    json_file = Path(f"{out}.json")
+    result = study("--out", out, "--json", json_file, "--jobs", 1, *TINY, *arguments)
+    assert result.exit_code == 0, result.output
+    return result, json.loads(json_file.read_text())
+
+
+def test_groups_are_those_of_table_5(base: Path, curves: Path) -> None:
+    """Three graphs with three densities, and with three numbers of applications, of constant demand and of curves."""
+    design = ProvisioningDesign(base=base, curves=curves, sizes=(10_000, 50_000, 100_000), instances=10)
+    groups = design.groups()
+    assert len(groups) == len(set(groups)) == 36
+    assert len(design.sweep_tasks()) == 360
+    assert {group.density for group in groups if group.applications} == {0.005}
+    assert {one.figure for one in attrs.evolve(design, curves=None).groups()} == {
+        PublishedFigure.DENSITIES,
+        PublishedFigure.SIZES,
+    }
+    assert {one.figure for one in attrs.evolve(design, figures=(PublishedFigure.SIZES,)).groups()} == {
+        PublishedFigure.SIZES
+    }
+
+
+@pytest.mark.parametrize("figure", list(PublishedFigure))
+def test_algorithms_of_the_figures_exist(figure: PublishedFigure) -> None:
+    """By both sets of rules where demand is constant, and `auto` once."""
+    found = arms(figure)
+    assert set(ALGORITHMS[figure]) < set(algorithm_names())
+    assert len({arm.name for arm in found}) == len(found)
+    assert {arm.rules for arm in found} == (
+        {Rules.PAPER} if figure in (PublishedFigure.CURVE_DENSITIES, PublishedFigure.CURVE_SIZES) else set(Rules)
+    )
+    assert [arm.name for arm in found if arm.algorithm == AUTO] == ["auto"]
+
+
+def test_runs_say_all_they_depend_on(base: Path) -> None:
+    """Another seed, time limit or file is another run; more instances only add some."""
+    design = ProvisioningDesign(base=base, instances=2)
+    keys = {task.key for task in design.sweep_tasks()}
+    assert keys < {task.key for task in attrs.evolve(design, instances=3).sweep_tasks()}
+    for other in (attrs.evolve(design, seed=1), attrs.evolve(design, auto_seconds=1.0)):
+        assert not keys & {task.key for task in other.sweep_tasks()}
+    base.write_bytes(base.read_bytes() + b"\n")
+    assert not keys & {task.key for task in design.sweep_tasks()}
+
+
+def test_instances_of_a_group_differ_and_are_the_same_each_time(base: Path) -> None:
+    """By seed and number; applications of the base are kept as they are."""
+    given = base_of(str(base))
+    drawn = [draw(given, ARBITRARY, part, seed) for part, seed in ((0, 0), (1, 0), (0, 1), (0, 0))]
+    targets = [tuple(one.affinity.target) for one in drawn]
+    assert targets[0] == targets[3]
+    assert len(set(targets)) == 3
+    assert all(np.array_equal(one.demand, given.demand) for one in drawn)
+    larger = draw(given, attrs.evolve(ARBITRARY, figure=PublishedFigure.SIZES, applications=50), 0, 0)
+    assert len(larger.applications) == 50
+
+
+def test_a_run_plans_its_instance_by_every_algorithm(base: Path) -> None:
+    """Nodes are those of `provision`, whatever else is run before."""
+    design = ProvisioningDesign(
+        base=base, figures=(PublishedFigure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.2
+    )
+    task = design.sweep_tasks()[0]
+    values = run_task(task.arguments)
+    instance = draw(base_of(str(base)), design.groups()[0], 0, 0)
+    assert values["totals"]["lower_bound"] == lower_bound(instance)
+    assert values["totals"]["limits"] == len(instance.affinity) == int(0.1 * APPLICATIONS * (APPLICATIONS - 1))
+    for arm in arms(PublishedFigure.DENSITIES)[:-1]:
+        assert values["totals"]["nodes"][arm.name] == provision(instance, arm.algorithm, rules=arm.rules).nodes
+    assert set(values["timings"]["seconds"]) == {*values["totals"]["nodes"], AUTO}
+    assert values["totals"] == run_task(task.arguments)["totals"]
+
+
+def test_means_come_from_the_runs() -> None:
+    """Deviations, and nodes by those of First Fit, against a count by hand."""
+    names = [arm.name for arm in arms(PublishedFigure.CURVE_DENSITIES)[:-1]]
+    rows: list[dict[str, Any]] = []
+    timings: list[dict[str, Any]] = []
+    for part, bound in enumerate((100, 200)):
+        group = {"figure": "6", "graph": "arbitrary", "density": 0.01, "applications": None, "part": part}
+        nodes = {name: bound + 10 * number for number, name in enumerate(names)}
+        rows.append({**group, "lower_bound": bound, "nodes": nodes})
+        timings.append({"auto_nodes": bound, "seconds": dict.fromkeys([*names, AUTO], 1.0 + part)})
+    plans = plans_frame(rows, timings)
+    (one,) = group_means(plans)
+    assert (one.group, one.instances) == (attrs.evolve(ARBITRARY, figure=PublishedFigure.CURVE_DENSITIES), 2)
+    assert one.means[AlgorithmArm("BFD-Avg", Rules.PAPER)].deviation == pytest.approx((10.0 + 5.0) / 2)
+    assert one.means[AlgorithmArm("BFD-Avg", Rules.PAPER)].half_width == pytest.approx(2.5 * 12.7062, rel=1e-4)
+    assert one.means[AlgorithmArm(AUTO, Rules.PAPER)] == one.means[AlgorithmArm("FF", Rules.PAPER)]
+    assert one.means[AlgorithmArm("FF", Rules.PAPER)].seconds == 1.5
+    ratio = nodes_by_first_fit(plans)["figure 6: BFD-Avg, paper/FF"]
+    assert (ratio.mean, ratio.settings) == (pytest.approx((1.1 + 1.05) / 2), 2)
+    assert ratio.low is not None
+    assert ratio.low < 1.075
+
+
+def test_text_of_the_paper_states_some_means() -> None:
+    """Averages of arbitrary graphs, times that are not exceeded, and what spreading comes to on threshold graphs."""
+    cause_text = PublishedMeans()
+    first = cause_text.of(ARBITRARY, "FF")
+    assert (str(first.deviation), str(first.seconds)) == ("12.1", "<5")
+    assert cause_text.of(ARBITRARY, "SpreadWFD-Avg-BinSearch").seconds == Published(225.0)
+    assert cause_text.of(attrs.evolve(ARBITRARY, graph=GraphKind.NORMAL), "FF").deviation is None
+    threshold = attrs.evolve(ARBITRARY, graph=GraphKind.THRESHOLD, density=0.1)
+    assert cause_text.of(threshold, "SpreadWFD-Avg-Decr2").deviation == Published(10.5)
+    largest = InstanceGroup(PublishedFigure.SIZES, GraphKind.ARBITRARY, 0.005, 100_000)
+    assert cause_text.of(largest, "SpreadWFD-Avg-BinSearch").seconds == Published(7 * 3600.0)
+    assert cause_text.of(attrs.evolve(largest, figure=PublishedFigure.CURVE_SIZES), "FF").seconds == Published(
+        14 * 60.0
+    )
+    assert cause_text.of(attrs.evolve(largest, applications=10_000), "FF").seconds is None
+
+
+def test_a_file_of_published_means_is_read_by_the_authors_names(tmp_path: Path, base: Path) -> None:
+    """They stand in the table and in the figures, and agreement with them is counted."""
+    path = tmp_path / "published.csv"
+    path.write_text(
+        "set,group,algorithm,mean_deviation_percent,mean_seconds,instances\n"
+        "density2D_64_128,arbitrary_d10,FFD-Degree,12.34,3.75,10\n"
+        "density2D_64_128,arbitrary_d10,FF,88.25,4.5,10\n"
+        "large2D_64_128,large_scale_40_arbitrary_d005,SpreadWFD-Avg,1.87,86.25,10\n"
+    )
+    cause_text = PublishedMeans(path)
+    tenth = attrs.evolve(ARBITRARY, density=0.1)
+    assert cause_text.of(tenth, "Medea-TagPopularity").deviation == Published(12.34)
+    assert cause_text.of(
+        InstanceGroup(PublishedFigure.SIZES, GraphKind.ARBITRARY, 0.005, 40), "SpreadWFD-Avg-BinSearch"
+    ).seconds == Published(86.25)
+    assert cause_text.of(tenth, "WFD-AvgExp").deviation is None
+    result, figures = run(tmp_path / "out", "--base", base, "--published", path, "--figure", 4, "--graph", "arbitrary")
+    assert "88.25" in result.stdout
+    assert "86.25" not in result.stdout
+    (setting,) = figures["settings"]
+    assert setting["published_deviation_percent"]["FF"] == {"value": 88.25, "at_most": False}
+    assert setting["published_seconds"]["Medea-TagPopularity"]["value"] == 3.75
+    found = group_means(pl.read_parquet(tmp_path / "out/plans.parquet"))
+    near = attrs.evolve(
+        found[0], means={AlgorithmArm("FF", Rules.RELEASED): attrs.evolve(_any(found[0].means), deviation=88.0)}
+    )
+    far = attrs.evolve(
+        found[0], means={AlgorithmArm("FF", Rules.RELEASED): attrs.evolve(_any(found[0].means), deviation=87.9)}
+    )
+    assert agreement([near, far], cause_text) == (1, 2)
+
+
+def _any(means: Any) -> Any:
+    return next(iter(means.values()))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("set,group,algorithm,mean_seconds\n", "row 1: found no column mean_deviation_percent"),
+        (
+            "set,group,algorithm,mean_deviation_percent,mean_seconds\na,b,FF,x,1\n",
+            "row 2, column mean_deviation_percent: found x; expected a finite number",
+        ),
+        ("set,group,algorithm,mean_deviation_percent,mean_seconds\na,b,FF,1\n", "row 2, column mean_seconds"),
+    ],
+)
+def test_a_damaged_file_of_published_means_is_refused_with_its_place(tmp_path: Path, text: str, words: str) -> None:
+    """Row and column."""
+    path = tmp_path / "published.csv"
+    path.write_text(text)
+    with pytest.raises(PlbError, match=words):
+        PublishedMeans(path)
+
+
+def test_study_from_end_to_end(base: Path, curves: Path, tmp_path: Path) -> None:
+    """Tables, plots, Parquet and JSON."""
+    out = tmp_path / "out"
+    result, figures = run(out, "--base", base, "--curves", curves, "--graph", "arbitrary")
+    for words in ("[3] figure 3", "[3] figure 4", "[3] figure 5", "[3] figure 6", "[3] figure 7", "arbitrary, 10 %"):
+        assert words in re.sub(r"\s+", " ", result.stdout)
+    assert {f"figure{number}.png" for number in range(3, 8)} <= {path.name for path in out.iterdir()}
+    plans = pl.read_parquet(out / "plans.parquet")
+    assert len(plans) == 2 * sum(len(arms(figure)) for figure in PublishedFigure)
+    assert (plans["nodes"] >= plans["lower_bound"]).all()
+    assert figures["study"] == "provisioning"
+    assert [one["figure"] for one in figures["settings"]] == ["4", "5", "6", "7"]
+    assert set(figures["settings"][0]["deviation_percent"]) == {arm.name for arm in arms(PublishedFigure.DENSITIES)}
+    assert figures["settings"][0]["published_deviation_percent"]["FF"]["value"] == 12.1
+    assert figures["settings"][1]["applications"] == 40
+    assert figures["settings"][1]["published_deviation_percent"] == {}, "the paper says nothing of so few applications"
+    assert figures["ratios"]["figure 4: auto/FF"]["mean"] <= 1.0
+
+
+def test_more_instances_make_only_the_new_runs(base: Path, tmp_path: Path) -> None:
+    """The journal only grows, and a quiet run prints nothing."""
+    options = "--base", base, "--figure", "5", "--graph", "threshold"
+    run(tmp_path / "out", *options)
+    journal = (tmp_path / "out/journal.jsonl").read_text()
+    again, _ = run(tmp_path / "out", *options, "--instances", "3", "--quiet")
+    more = (tmp_path / "out/journal.jsonl").read_text()
+    assert more.startswith(journal)
+    assert (len(journal.splitlines()), len(more.splitlines())) == (2, 3)
+    assert not again.stdout
+
+
+def test_plans_are_the_same_whatever_the_number_of_processes(base: Path, tmp_path: Path) -> None:
+    """Byte by byte; times and what `auto` finds in its time stand elsewhere."""
+    design = ProvisioningDesign(
+        base=base, figures=(PublishedFigure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.1
+    )
+    tables = []
+    for jobs in (1, 2):
+        output = OutputDirectory(tmp_path / str(jobs), jobs, quiet=True)
+        assert not run_tasks("provisioning", run_task, design.sweep_tasks(), output, design.described()).failed
+        tables.append((output.folder / "runs.parquet").read_bytes())
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "needs --base FILE for figures 3 to 5"),
+        (["--base", "nowhere.csv"], "nowhere.csv"),
+        (["--base", "BASE", "--figure", "6"], "figure 6 needs --curves DIRECTORY"),
+        (["--base", "BASE", "--figure", "8"], "figure = '8'"),
+        (["--base", "BASE", "--graph", "random"], "graph = 'random'"),
+        (["--base", "BASE", "--density", "0.7"], "density = 0.7"),
+        (["--base", "BASE", "--auto-seconds", "-1"], "auto_seconds = -1.0"),
+        (["--base", "BASE", "--published", "nowhere.csv"], "nowhere.csv: No such file"),
+        (["--base", "BASE", "--instances", "0"], "--instances"),
+        (["--base", "BASE", "--instances", "1000000000"], "instances = 1000000000 is not allowed"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_runs(
+    base: Path, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    """Exit code 2 and a message, and nothing is written."""
+    given = [str(base) if word == "BASE" else word for word in arguments]
+    result = study(*given, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert words in re.sub(r"[\s│]+", " ", result.stderr)
+    assert not (tmp_path / "out").exists()

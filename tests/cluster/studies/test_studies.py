@@ -1,0 +1,330 @@
+"""Studies: tasks that say all they depend on, and the commands from end to end."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli.app import app
+from cluster.errors import ScenarioError
+from cluster.studies import annealing, compression, policies, request, running
+from cluster.studies.arms import MODIFIED, ORIGINAL, with_initial_demand, with_oracle
+from cluster.studies.base import Base, of_scenario, regions
+from cluster.studies.densities import ANNEALING_MARKS, LADDERS, PILOT_SEED
+from cluster.studies.design import StudySetting
+from cluster.studies.runner import Finished, OutputDirectory, stamped_as
+from plb import UnknownNameError
+from tests.cluster.small_studies import ONE_SETTING, SMALL, study
+
+CONSTRAINT = """
+from plb.registry import register_constraint
+
+
+class Nothing:
+    name = "nothing"
+
+    def refuses(self, configuration, proposal):
+        return False
+
+    def broken(self, configuration):
+        return []
+
+
+register_constraint(Nothing())
+"""
+
+
+def test_tasks_of_one_arm_differ_only_in_what_their_keys_say():
+    """Two arms on the same tenants differ in key and digest; so do two seeds, and nothing else does."""
+    base = regions(["region1"])
+    arms = (ORIGINAL, with_oracle(ORIGINAL), with_initial_demand(ORIGINAL, 90), MODIFIED)
+    described = {"days": 1.0, "repeats": 2, "engine": {}}
+    tasks = base.design([StudySetting("region1", 80.0, 2.0)], arms, seed=1, **described).tasks()
+    again = base.design([StudySetting("region1", 80.0, 2.0)], arms, seed=1, **described).tasks()
+    other = base.design([StudySetting("region1", 80.0, 2.0)], arms, seed=2, **described).tasks()
+    assert [task.key for task in tasks] == [task.key for task in again]
+    assert len({task.key for task in (*tasks, *other)}) == 16
+    assert [task.arguments["arm"] for task in tasks[:4]] == ["original", "original+oracle", "original@p90", "modified"]
+    assert all(json.loads(json.dumps(dict(task.arguments))) == task.arguments for task in tasks)
+
+
+def test_runs_of_a_region_are_known_beside_other_regions():
+    """A study that takes in another region makes only the runs of that one."""
+    described = {"days": 1.0, "repeats": 1, "seed": 0, "engine": {}}
+    alone, both = regions(["region1"]), regions(["region1", "region2"])
+    first, *others = (
+        base.design([StudySetting(name, 80.0, 2.0) for name in base.workloads], [ORIGINAL], **described).tasks()
+        for base in (alone, both)
+    )
+    assert [task.key for task in first] == [task.key for task in others[0]][:1]
+    samples = [[task.key for task in compression.tasks(base, 200, 0)] for base in (alone, both)]
+    assert samples[0] == samples[1][:1]
+
+
+def test_pilot_climbs_until_the_last_mark_and_chooses_where_the_original_reaches_the_marks():
+    """Violations double from rung to rung in one workload and stay away in the other, which is full at density 2."""
+    asked = []
+
+    def run_tasks(design):
+        density = design.settings[0].density
+        asked.append((density, [one.workload for one in design.settings]))
+        assert design.seed == PILOT_SEED
+        assert [arm.name for arm in design.arms] == ["original"]
+        counts = {"grows": 2.0 ** (4 * density - 3), "full": 0.0}
+        names = [one.workload for one in design.settings if one.workload == "grows" or density <= 2.0]
+        return [{"workload": name, "density": density, "violations": counts[name]} for name in names]
+
+    chosen = LADDERS[0].climb(Base(("grows", "full"), 2.0, {"workload": {}}), run_tasks)
+    assert asked[0] == (0.75, ["grows", "full"])
+    assert asked[-1] == (2.5, ["grows"])
+    assert chosen["grows"] == pytest.approx([(math.log2(mark) + 3) / 4 for mark in ANNEALING_MARKS], abs=0.06)
+    assert chosen["full"] == [2.0]
+
+
+def test_pilot_of_a_thin_cluster_chooses_densities_that_differ():
+    """They are rounded in proportion, so that none is 0."""
+
+    def run_tasks(design):
+        setting = design.settings[0]
+        return [{"workload": "thin", "density": setting.density, "violations": 1e4 * setting.density}]
+
+    chosen = LADDERS[0].climb(Base(("thin",), 0.01, {"workload": {}}), run_tasks)
+    assert chosen["thin"] == [0.0038, 0.005, 0.012]
+
+
+def test_unknown_region_is_refused():
+    """The message names it."""
+    with pytest.raises(UnknownNameError, match="region9"):
+        regions(["region9"])
+
+
+def test_scenario_gives_its_cluster_and_tenants(tmp_path):
+    """Density, days, seed and policies are those of the study."""
+    path = tmp_path / "small.toml"
+    more = "[run]\nfill_hours = 3.0\nseed = 5\n[metrics.cpu]\nweight = 2.0\n"
+    path.write_text(SMALL.replace("nodes = 8", "nodes = 8\nvcores = 48.0") + more)
+    base = of_scenario(path)
+    assert (base.workloads, base.density, base.vcores) == (("region1",), 1.5, 48.0)
+    assert base.tables["run"] == {"fill_hours": 3.0}
+    assert base.tables["workload"] == {"kind": "region", "history_tenants": 300}
+    assert base.tables["cluster"] == {"nodes": 8, "upgrade_domains": 4, "fault_domains": 4, "vcores": 48.0}
+    assert base.tables["metrics"] == {"cpu": {"weight": 2.0}}
+    task = base.design(
+        [StudySetting("region1", 48.0, 1.5)], [ORIGINAL], days=1.0, repeats=1, seed=1, engine={}
+    ).tasks()[0]
+    assert task.arguments["scenario"]["cluster"]["vcores"] == 48.0
+
+
+@pytest.mark.parametrize(
+    ("section", "place"),
+    [
+        ("[workload]\noracle_hours = 24.0", "workload.oracle_hours"),
+        ("[workload]\ninitial_demand_percentile = 90.0", "workload.initial_demand_percentile"),
+        ("[workload]\ndensity_end = 3.0", "workload.density_end"),
+        ('[engine]\npolicy = "random"', "engine.policy"),
+    ],
+)
+def test_scenario_that_says_what_a_study_sets_is_refused(tmp_path, section, place):
+    """Otherwise arms would not be what their names say."""
+    path = tmp_path / "scenario.toml"
+    path.write_text(section + "\n")
+    with pytest.raises(ScenarioError, match=rf"{place}.*a study sets this by itself"):
+        of_scenario(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["annealing", "--density", "0"], "density = 0.0 is not allowed"),
+        (["annealing", "--density", "nan"], "density = nan is not allowed"),
+        (["annealing", "--density", "1e308"], "density = 1e+308 is not allowed"),
+        (["annealing", "--days", "0"], "days = 0.0 is not allowed"),
+        (["annealing", "--days", "0.005"], "days = 0.005 is not allowed; expected at least one metering interval"),
+        (["policies", "--days", "1e6"], "run.days: run: days = 1000000.0 is not allowed"),
+        (["configurations", "--days", "1e6"], "run.days: run: days = 1000000.0 is not allowed"),
+        (["sensitivity", "--days", "0.005"], "days = 0.005 is not allowed; expected at least one metering interval"),
+        (["overhead", "--days", "0.005"], "days = 0.005 is not allowed; expected at least one metering interval"),
+        (["risk", "--days", "0.5"], "study: days = 0.5 is not allowed; expected a finite number >= 1"),
+        (["risk", "--repeats", "1000000000"], "repeats = 1000000000 is not allowed"),
+        (["compression", "--samples", "1000000000000"], "samples = 1000000000000 is not allowed"),
+        (["annealing", "--region", "region9"], "unknown region 'region9'"),
+        (["annealing", "--samples", "3"], "No such option"),
+        (["compression", "--oracle"], "No such option"),
+        (["policies", "--traces", "somewhere"], "needs --scenario"),
+        (["annealing", "--scenario", "nowhere.toml"], "nowhere.toml"),
+        (["annealing", "--scenario", "nowhere.toml", "--region", "region1"], "the scenario file says"),
+        (["overhead", "--region", "region1", "--region", "region2"], "overhead measures one region"),
+        (["densities", "--quick"], "No such option"),
+        (["configurations", "--region", "region1"], "No such option"),
+        (["sensitivity", "--density", "2"], "No such option"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, words):
+    """Exit code 2 and a message, and nothing is written."""
+    result = CliRunner().invoke(app, ["study", *arguments, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert words in re.sub(r"[\s│]+", " ", result.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("more", [["--density", "1.5"], []])
+def test_fewer_days_than_the_first_tenants_take_to_arrive_are_refused(tmp_path, more):
+    """Before anything runs, the pilot that looks for densities among it."""
+    (tmp_path / "slow.toml").write_text(SMALL + "[run]\nfill_hours = 36.0\n")
+    command = ["study", "annealing", "--scenario", str(tmp_path / "slow.toml"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*command, "--days", "1", *more])
+    assert result.exit_code == 2
+    assert "fill_hours = 36.0 is not allowed; expected at most the 1 days" in re.sub(r"\s+", " ", result.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+def test_directory_of_another_study_is_refused(tmp_path):
+    """Its results would be mixed with these."""
+    study(tmp_path / "out", "compression", "--samples", "1", "--jobs", "1")
+    command = ["study", "annealing", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*command, "--quick", "--days", "0.05"])
+    assert result.exit_code == 2
+    assert "has the results of the study 'compression'" in result.stderr
+
+
+def test_interrupted_run_is_not_kept(tmp_path):
+    """Ctrl-C ends the study; the run under way would otherwise count as one of fewer violations."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    # a shell starts what it runs in the background with Ctrl-C ignored
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start = [sys.executable, "-c", heard + "from cluster.cli.app import main; main()", "study", "annealing"]
+    command = [*start, "--scenario", str(tmp_path / "small.toml")]
+    more = ["--density", "1.5", "--days", "100", "--repeats", "1", "--jobs", "1", "--out", str(tmp_path / "out")]
+    with subprocess.Popen([*command, *more], stderr=subprocess.PIPE, text=True) as process:
+        journal = tmp_path / "out/journal.jsonl"
+        while not journal.exists() and process.poll() is None:
+            time.sleep(0.1)
+        time.sleep(1.0)
+        for _ in range(3):  # a library that is just being loaded may swallow one
+            process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+                break
+        assert process.wait(60) == 130
+        assert "interrupted" in process.stderr.read()
+    kept = [json.loads(line)["values"]["totals"] for line in journal.read_text().splitlines()]
+    assert len(kept) < len(annealing.ARMS)
+    assert all(totals["simulated_seconds"] == 100 * 86400 for totals in kept)
+
+
+def test_policy_of_a_user_is_known_in_every_process(tmp_path):
+    """The files that a scenario imports go with its runs."""
+    (tmp_path / "mine.py").write_text(CONSTRAINT)
+    path = tmp_path / "small.toml"
+    text = 'imports = ["mine.py"]\n' + SMALL.replace("[engine]", '[engine]\nextension_constraints = ["nothing"]')
+    path.write_text(text)
+    command = ["study", "annealing", "--scenario", str(path), "--out", str(tmp_path / "out"), "--quick"]
+    result = CliRunner().invoke(app, [*command, "--days", "0.05", "--jobs", "2"])
+    assert result.exit_code == 0, result.output
+
+
+def test_annealing_study_is_the_same_for_any_number_of_processes_and_goes_on(tmp_path):
+    """Figures and runs do not depend on the processes; with a third repeat, only that is made."""
+    one = study(tmp_path / "one", "annealing", *ONE_SETTING, "--jobs", "1")
+    two = study(tmp_path / "two", "annealing", *ONE_SETTING, "--jobs", "2")
+    assert one == two
+    assert (tmp_path / "one/runs.parquet").read_bytes() == (tmp_path / "two/runs.parquet").read_bytes()
+    assert (tmp_path / "one/figure8.png").stat().st_size > 10_000
+    assert one["study"] == "annealing"
+    assert set(one["settings"][0]["violations"]) == {arm.name for arm in annealing.ARMS}
+    assert set(one["ratios"]["original / modified"]) == {"mean", "low", "high", "settings", "without"}
+    assert set(one["arms"]) == {arm.name for arm in annealing.ARMS}
+    assert one["arms"]["modified"]["not_placed"] == 0.0
+    before = (tmp_path / "one/journal.jsonl").read_text()
+    study(tmp_path / "one", "annealing", *ONE_SETTING[:-1], "3", "--jobs", "1")
+    after = (tmp_path / "one/journal.jsonl").read_text()
+    assert after.startswith(before)
+    assert len(after.splitlines()) == 3 * len(annealing.ARMS)
+    frame = pl.read_parquet(tmp_path / "one/runs.parquet")
+    assert frame["repeat"].to_list()[:8] == [0] * 8
+    assert "total" in pl.read_parquet(tmp_path / "one/timings.parquet").columns
+    assert "total" not in frame.columns
+
+
+def test_policies_study_compares_every_variant(tmp_path):
+    """With an oracle the 16 of the paper, two by their peaks, and eight under each of four other initial demands."""
+    figures = study(tmp_path / "all", "policies", *ONE_SETTING[:-1], "1", "--full", "--jobs", "1")
+    names = set(figures["settings"][0]["violations"])
+    assert names == {arm.name for arm in policies.arms(oracle=True, initial_demand=True)}
+    assert len(names) == 16 + 2 + 4 * 8
+    assert (tmp_path / "all/figure9.png").stat().st_size > 10_000
+
+
+def test_run_that_fails_is_told_with_its_parameters_and_loses_no_other(tmp_path):
+    """A density that the cluster cannot hold fails; the other setting is there all the same."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    command = ["study", "annealing", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
+    more = ["--density", "1.5", "--density", "500", "--days", "0.05", "--repeats", "1", "--jobs", "1"]
+    result = CliRunner().invoke(app, [*command, *more])
+    assert result.exit_code == 1
+    assert "8 runs failed, the first: region1, 80 vCores, density 500, original, repeat 0" in result.stderr
+    failures = json.loads((tmp_path / "out/failures.json").read_text())["failures"]
+    assert {one["arguments"]["density"] for one in failures} == {500.0}
+    assert "DensityError" in failures[0]["error"]
+    assert pl.read_parquet(tmp_path / "out/runs.parquet")["density"].unique().to_list() == [1.5]
+
+
+def test_figures_are_stamped_with_the_seed_of_the_study_and_not_with_that_of_its_pilot(tmp_path):
+    """Directories below count as far as they say what was run there."""
+    for place, content in {".": '{"seed": 7}', "pilot": '{"seed": 1000003}', "other": "[" * 100_000}.items():
+        (tmp_path / place).mkdir(exist_ok=True)
+        (tmp_path / place / "study.json").write_text(content)
+    assert stamped_as({}, tmp_path)["stamp"]["seed"] == 7
+    (tmp_path / "study.json").unlink()
+    assert stamped_as({}, tmp_path)["stamp"]["seed"] == 1000003
+
+
+def test_arms_without_a_common_repeat_are_no_comparison(tmp_path, monkeypatch):
+    """One arm failed in one setting, another in the other: there is neither a table nor a plot, but figures."""
+    settings = [StudySetting("region1", 80.0, density) for density in (1.0, 2.0)]
+    design = regions(["region1"]).design(settings, (ORIGINAL, MODIFIED), days=1.0, repeats=1, seed=0, engine={})
+    finished = {("original", 1.0), ("modified", 2.0)}
+    found = [
+        {**task.arguments, "violations": 3.0}
+        for task in design.tasks()
+        if (task.arguments["arm"], task.arguments["density"]) in finished
+    ]
+    monkeypatch.setattr(request, "run_simulations", lambda *_: Finished(found, ()))
+    report = request.of_policies("annealing", design, OutputDirectory(tmp_path), annealing, "figure8.png")
+    assert report.tables == ()
+    assert report.figures == {"study": "annealing", "settings": [], "ratios": {}, "arms": {}, "counts": {}}
+    assert not (tmp_path / "figure8.png").exists()
+
+
+def test_every_study_has_the_same_keys(tmp_path, monkeypatch):
+    """Also those without settings of their own."""
+    monkeypatch.setattr(running, "pilot", lambda *_: {"region1": [1.0]})
+    asked = request.StudyRequest(base=regions(["region1"]), output=OutputDirectory(tmp_path))
+    figures = running.RUN["densities"](asked).figures
+    assert (figures["study"], figures["settings"], figures["ratios"]) == ("densities", [], {})
+    assert set(figures["densities"]) == {f"{ladder.study}, {ladder.vcores:g} vCores" for ladder in LADDERS}
+
+
+def test_compression_study_agrees_with_the_experiment_in_one_go(tmp_path):
+    """The probabilities are those of all samples together, whatever part they were drawn in."""
+    figures = study(tmp_path / "c", "compression", "--samples", "3", "--jobs", "1")
+    assert [one["tenants"] for one in figures["settings"]] == list(compression.TENANTS)
+    assert (tmp_path / "c/figure7.png").stat().st_size > 5_000
+    rows = pl.read_parquet(tmp_path / "c/runs.parquet").to_dicts()
+    hits = json.loads(rows[0]["hits"])
+    assert [one["violations"]["compressed"] for one in figures["settings"]] == [
+        hits[str(tenants)][1] / 3 for tenants in compression.TENANTS
+    ]
+    assert [one["full"] for one in figures["settings"]] == [
+        hits[str(tenants)][0] / 3 for tenants in compression.TENANTS
+    ]

@@ -1,0 +1,194 @@
+"""Settings of room on nodes: transient overcommit, node buffer, replicas in build."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import Metric, MoveKind, Node, Partition, Replica, Role
+from plb.evaluation.self_checks import compare_with_scratch
+from plb.model import ReplicaState
+from plb.model.rules import Rule
+from plb.testing import all_clusters, busy_clusters, configuration_of, walks
+from tests.engine.stories import add_instance, engine_with
+from tests.engine.strategies import examples
+
+pytestmark = pytest.mark.kernels
+
+LIMITED = {"maximum_in_build_replicas_per_node": {"small": 1}}
+
+
+@examples(60)
+@given(all_clusters(), st.data())
+def test_books_of_departures_and_arrivals_are_exact(cluster, data):
+    """After any walk they equal those counted from scratch; on the way back home they are empty again."""
+    configuration = configuration_of(cluster.engine(prevent_transient_overcommit=True, **LIMITED))
+    start, done = configuration.solution.copy(), []
+    for proposal in data.draw(walks(configuration)):
+        done.append(configuration.apply(proposal))
+        compare_with_scratch(configuration.problem, configuration.solution, "walk")
+    for proposal in reversed(done):
+        configuration.apply(proposal)
+    assert configuration.solution.departed.tolist() == start.departed.tolist()
+    assert configuration.solution.arrivals.tolist() == start.arrivals.tolist()
+
+
+def test_room_that_others_leave_in_the_same_plan_does_not_count():
+    """A new instance of 6 fits once one of 4 has moved from n0 to n1; with the setting nobody makes room."""
+    nodes, replicas = {"n0": 8, "n1": 5}, {"a": ("n0", 4)}
+    for prevents, kinds in ((False, [MoveKind.MOVE, MoveKind.ADD]), (True, [])):
+        engine = engine_with(nodes, replicas, prevent_transient_overcommit=prevents)
+        add_instance(engine, 6)
+        assert [move.kind for move in engine.place().moves] == kinds
+
+
+@examples(80)
+@given(busy_clusters())
+def test_no_order_of_moves_overfills_a_node(cluster):
+    """What stands on a node and all that comes fit together; a swap of roles counts by what it adds."""
+    engine = cluster.engine(prevent_transient_overcommit=True)
+    plan = engine.balance(budget=240)
+    problem = configuration_of(engine).problem
+    load = problem.load
+    most = {}
+    for move in plan.moves:
+        source, target = (engine._state.node_index[name] for name in (move.source, move.target))
+        if move.kind is MoveKind.SWAP:
+            ring = engine._state.partitions[move.partition].rows
+            other = next(r for r in ring if problem.origin[r] == target and problem.role[r] == Role.SECONDARY)
+            gains = [(target, load[move.index] - load[other]), (source, load[other] - load[move.index])]
+        else:
+            gains = [(target, load[move.index])]
+        for node, gain in gains:
+            most[node] = most.get(node, 0) + gain.clip(0)
+    before = configuration_of(engine).solution.node_load + problem.leaving_load
+    for node, gain in most.items():
+        assert ((gain == 0) | (before[node] + gain <= problem.limit[node])).all()
+
+
+def test_constraint_check_may_use_room_that_others_leave():
+    """An overloaded node is mended although the way there is tight."""
+    engine = engine_with({"n0": 10, "n1": 10}, {"a": ("n0", 6), "b": ("n0", 6)}, prevent_transient_overcommit=True)
+    assert [m.kind for m in engine.repair().moves] == [MoveKind.MOVE]
+
+
+@pytest.mark.parametrize(("counts", "moves"), [(True, 0), (False, 1)])
+def test_disappearing_load_counts_in_annealing_unless_set_otherwise(counts, moves):
+    """The load that leaves n1 keeps the second instance away; without counting it there is room."""
+    engine = engine_with(
+        {"n0": 10, "n1": 10},
+        {"a": ("n0", 4), "b": ("n0", 4)},
+        prevent_transient_overcommit=True,
+        count_disappearing_load_for_simulated_annealing=counts,
+    )
+    engine.update_partition(
+        Partition("gone", service="web", replicas=[Replica(Role.INSTANCE, "n1", leaving=True)], missing=0)
+    )
+    engine.report_load("gone", "n1", {"cpu": 8})
+    assert len(engine.balance().moves) == moves
+
+
+@pytest.mark.parametrize(("buffer", "fits"), [(0.0, True), (0.2, True), (0.3, False)])
+def test_moves_leave_the_buffer_free_and_new_replicas_use_it(buffer, fits):
+    """Capacity 10: a move may fill a node to 8 with a buffer of 0.2, to 7 with one of 0.3; a new replica to 10."""
+    metric = Metric("cpu", quantum=1.0, violation_threshold=1.0, node_buffer_percentage=buffer)
+    engine = engine_with({"n0": 20, "n1": 10}, {"a": ("n0", 8), "b": ("n0", 8)}, metric=metric)
+    assert bool(engine.balance().moves) is fits
+    alone = engine_with({"n0": 10}, {}, metric=metric)
+    add_instance(alone, 10)
+    assert len(alone.place().moves) == 1
+
+
+@examples(60)
+@given(busy_clusters(), st.sampled_from([0.1, 0.35, 0.9, 1.0]))
+def test_balancing_fills_no_node_into_its_buffer(cluster, buffer):
+    """A node that gained load is within (1 - b) of its capacity, or not above what it carried before."""
+    cluster = attrs.evolve(
+        cluster, metrics=tuple(attrs.evolve(m, node_buffer_percentage=buffer) for m in cluster.metrics)
+    )
+    engine = cluster.engine()
+    before = configuration_of(engine)
+    engine.apply(engine.balance(budget=240))
+    after = configuration_of(engine).solution.node_load
+    grown = after > before.solution.node_load
+    most = (engine._state.capacity * (1 - buffer)) + 1e-6
+    assert (~grown | (after + before.problem.leaving_load <= most)).all()
+
+
+def typed(nodes: int = 2) -> list[Node]:
+    """Return nodes of type ``small``."""
+    return [Node(f"n{index}", capacities={"cpu": 100}, properties={"NodeType": "small"}) for index in range(nodes)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "built"),
+    [
+        ({"throttle_placement_phase": True, **LIMITED}, 2),
+        ({"throttle_placement_phase": False, **LIMITED}, 6),
+        ({"throttle_placement_phase": True, "maximum_in_build_replicas_per_node": {"large": 1}}, 6),
+        ({"throttle_placement_phase": True, "maximum_in_build_replicas_per_node": {"small": 0}}, 6),
+        ({"throttle_placement_phase": True, **LIMITED, "throttling_constraint_priority": -1}, 6),
+        ({"throttle_placement_phase": True, **LIMITED, "throttling_constraint_priority": 1}, 6),
+        (
+            {
+                "throttle_placement_phase": True,
+                "maximum_in_build_replicas_per_node": {"small": 3},
+                "maximum_in_build_replicas_per_node_placement_throttle": {"small": 2},
+            },
+            4,
+        ),
+    ],
+)
+def test_placement_builds_as_many_replicas_as_its_limit_says(settings, built):
+    """Two nodes, six new instances; the smaller limit holds, a soft one is given up, one of 0 is none."""
+    engine = engine_with(typed(), {}, **settings)
+    for index in range(6):
+        add_instance(engine, 1, name=f"p{index}")
+    plan = engine.place()
+    assert len(plan.moves) == built
+    assert all(dict(refused.ruled_out) == {"throttling": 2} for refused in plan.unplaced)
+
+
+def test_replicas_in_build_count():
+    """A node that builds one takes no other, until that one is ready."""
+    engine = engine_with(typed(1), {}, throttle_placement_phase=True, **LIMITED)
+    for state, moves in ((ReplicaState.IN_BUILD, 0), (ReplicaState.READY, 1)):
+        engine.update_partition(Partition("old", service="web", replicas=[Replica(Role.INSTANCE, "n0", state=state)]))
+        add_instance(engine, 1)
+        assert len(engine.place().moves) == moves
+
+
+@pytest.mark.parametrize(
+    ("phase", "verb"),
+    [("constraint_check", "repair"), ("balancing", "balance")],
+)
+def test_other_phases_keep_to_their_own_limits(phase, verb):
+    """Four instances would have to move to the second node; one may be built there at a time."""
+    replicas = {f"p{index}": ("n0", 25) for index in range(8)}
+    other = {"throttle_balancing_phase": False}
+    limits = {f"throttle_{phase}_phase": True, f"maximum_in_build_replicas_per_node_{phase}_throttle": {"small": 1}}
+    engine = engine_with(typed(), replicas, **{**other, **limits})
+    free = engine_with(typed(), replicas, **{**limits, **other, f"throttle_{phase}_phase": False})
+    assert len(getattr(engine, verb)().moves) == 1
+    assert len(getattr(free, verb)().moves) == 4
+
+
+@examples(60)
+@given(busy_clusters(), st.integers(1, 2))
+def test_no_phase_builds_more_than_the_limit(cluster, most):
+    """New and moved replicas on a node stay within the limit; swaps of roles build nothing."""
+    nodes = tuple(attrs.evolve(n, properties={**n.properties, "NodeType": "small"}) for n in cluster.nodes)
+    limits = {"maximum_in_build_replicas_per_node": {"small": most}}
+    phases = {f"throttle_{phase}_phase": True for phase in ("placement", "constraint_check", "balancing")}
+    engine = attrs.evolve(cluster, nodes=nodes).engine(**limits, **phases)
+    for verb in ("place", "repair", "balance"):
+        plan = getattr(engine, verb)(budget=120)
+        built = [move.target for move in plan.moves if move.kind in (MoveKind.ADD, MoveKind.MOVE)]
+        assert all(built.count(node) <= most for node in built)
+
+
+def test_throttling_is_looked_at_before_domains_and_capacity():
+    """The order of docs/service-fabric.md, Constraint priorities."""
+    assert Rule.PREFERRED_LOCATION < Rule.THROTTLING < Rule.FAULT_DOMAIN < Rule.CAPACITY

@@ -1,0 +1,209 @@
+"""Every rule refuses what its definition refuses: kernels against plain Python, over clusters under many rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import Node, Partition, Replica, Role, Service
+from plb.array_types import NOWHERE
+from plb.constraints.affinity import breaks_pair
+from plb.constraints.range import LARGEST_SUM
+from plb.extensions.configuration import Configuration, Proposal
+from plb.model.rules import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
+from plb.search.breaches import find_breaches
+from plb.state.topology import LARGEST_THRESHOLD
+from plb.testing import configuration_of
+from tests.engine.refusals_by_hand import arrivals, by_hand, departed
+from tests.engine.ruled_clusters import enforced_rules, exchanges, visited_configurations
+from tests.engine.stories import engine_on, engine_with
+from tests.engine.strategies import examples
+
+pytestmark = pytest.mark.kernels
+
+
+@examples(150)
+@given(visited_configurations(), enforced_rules)
+def test_first_rule_that_refuses_a_replica_on_a_node_is_that_of_the_definitions(configuration, enforced):
+    """Also where a search has moved others before, and whichever rules are enforced."""
+    right = by_hand(configuration, enforced)
+    for row in configuration.rows.tolist():
+        found = configuration.refusals(row, enforced).tolist()
+        assert found == [right.refusal(Proposal(row, node)) for node in range(configuration.nodes)]
+
+
+@examples(150)
+@given(visited_configurations(), enforced_rules)
+def test_first_rule_that_refuses_an_exchange_is_that_of_the_definitions(configuration, enforced):
+    """Of two replicas that change nodes, and of siblings that swap roles."""
+    right = by_hand(configuration, enforced)
+    for proposal in exchanges(configuration):
+        refused = configuration.refusal(proposal, enforced)
+        assert (NO_REFUSAL if refused is None else refused) == right.refusal(proposal), proposal
+
+
+@examples(40)
+@given(visited_configurations())
+def test_a_replica_that_stands_nowhere_changes_places_with_nobody(configuration):
+    """Whichever of the two it is."""
+    waiting = [row for row in configuration.rows.tolist() if configuration.node_of(row) == NOWHERE]
+    for row in waiting:
+        for other in configuration.rows.tolist():
+            if other != row:
+                assert configuration.refusal(Proposal(row, configuration.node_of(other), other), 0) is Rule.NODE
+                assert configuration.refusal(Proposal(other, NOWHERE, row), 0) is Rule.NODE
+
+
+@examples(100)
+@given(visited_configurations(), st.integers(0, 1), st.integers(0, 2))
+def test_budgets_that_are_overdrawn_refuse_only_what_overdraws_them_further(
+    configuration, most_of_node, most_of_service
+):
+    """Of a node or a service: what moves back, or moves something else, may."""
+    problem = configuration.problem._replace(
+        bounded=True,
+        max_moves=2**31,
+        max_node_moves=np.full_like(configuration.problem.max_node_moves, most_of_node),
+        max_service_moves=np.full_like(configuration.problem.max_service_moves, most_of_service),
+    )
+    configuration = Configuration(problem, configuration.solution)
+    right = by_hand(configuration, 0)
+    for row in configuration.rows.tolist():
+        found = configuration.refusals(row, 0).tolist()
+        assert found == [right.refusal(Proposal(row, node)) for node in range(configuration.nodes)]
+    for proposal in exchanges(configuration):
+        refused = configuration.refusal(proposal, 0)
+        assert (NO_REFUSAL if refused is None else refused) == right.refusal(proposal), proposal
+
+
+@examples(150)
+@given(visited_configurations(), enforced_rules)
+def test_replicas_stand_wrongly_where_the_definitions_say_so(configuration, enforced):
+    """In domains with too many of their partition, where their service does not want them, or apart from a parent."""
+    problem, places = configuration.problem, configuration.solution.node.tolist()
+    right = by_hand(configuration, enforced)
+    breaches = find_breaches(problem, configuration.solution, enforced)
+    levels = problem.domain_rule.tolist()
+    rows = range(len(places))
+    assert breaches.crowded.tolist() == [
+        [right.holds(rule) and right.misplaced(level, row) for row in rows] for level, rule in enumerate(levels)
+    ]
+    for row in rows:
+        at = places[row]
+        stands = at != NOWHERE and problem.movable[row]
+        misfit = right.holds(Rule.PLACEMENT) and not problem.feasibility_classes[problem.feasibility_class[row], at]
+        strays = misfit or (right.holds(Rule.AFFINITY) and right.apart(places, row, at))
+        assert breaches.astray[row] == (stands and strays)
+
+
+@examples(100)
+@given(visited_configurations())
+def test_books_of_what_leaves_and_what_is_built_are_those_of_the_definitions(configuration):
+    """A swap of roles builds nothing; what the taker of a place needs of the room that was left is not free."""
+    problem, solution = configuration.problem, configuration.solution
+    places = solution.node.tolist()
+    if problem.keeps_departed:
+        assert solution.departed.tolist() == departed(problem, places).tolist()
+    if problem.throttles:
+        assert solution.arrivals.tolist() == arrivals(problem, places)
+
+
+@examples(100)
+@given(visited_configurations())
+def test_pairs_that_the_loss_of_a_replica_would_part_are_those_of_the_definition(configuration):
+    """A parent and a child that has to be beside it, whichever of the two is lost."""
+    right = by_hand(configuration, ALL_RULES)
+    for row in configuration.rows.tolist():
+        if configuration.node_of(row) != NOWHERE:
+            assert breaks_pair(configuration.problem, configuration.solution, row) == right.pair_would_break(row)
+
+
+def test_domains_share_what_their_own_parent_holds():
+    """One of two racks in hall a has a replica, hall b two: the newcomer goes to the other rack of hall a."""
+    racks = ["fd:/a/1", "fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2"]
+    engine = engine_on(*(Node(f"n{index}", fault_domain=rack) for index, rack in enumerate(racks)))
+    engine.update_service(Service("web", stateful=False, target_replicas=4))
+    standing = [Replica(Role.INSTANCE, name) for name in ("n0", "n3", "n4")]
+    engine.update_partition(Partition("p", service="web", replicas=standing))
+    configuration = configuration_of(engine)
+    (row,) = (row for row in configuration.rows.tolist() if configuration.node_of(row) == NOWHERE)
+    rules = [Rule.EXCLUSION, Rule.FAULT_DOMAIN, NO_REFUSAL, Rule.EXCLUSION, Rule.EXCLUSION]
+    assert configuration.refusals(row).tolist() == rules
+
+
+def _two_replicas(roles: tuple[Role, Role]) -> Configuration:
+    """Return a configuration with the first of two replicas on the last of three nodes, and the second beside it."""
+    engine = engine_on(
+        *(Node(f"n{index}", properties={"NodeType": "small"}) for index in range(3)),
+        throttle_placement_phase=True,
+        maximum_in_build_replicas_per_node={"small": 5},
+        allow_chained_moves=True,
+    )
+    engine.update_service(Service("db", target_replicas=2))
+    first, second = roles
+    engine.update_partition(Partition("p", service="db", replicas=[Replica(first, "n2"), Replica(second, "n1")]))
+    return configuration_of(engine)
+
+
+@pytest.mark.parametrize(
+    ("roles", "refused"),
+    [((Role.PRIMARY, Role.SECONDARY), None), ((Role.SECONDARY, Role.SECONDARY), Rule.EXCLUSION)],
+    ids=["a primary and a secondary", "two secondaries"],
+)
+def test_only_replicas_of_different_roles_come_to_stand_on_each_others_nodes(roles, refused):
+    """The one has given way and the other has followed; the last step makes it a swap of roles, or a circle."""
+    configuration = _two_replicas(roles)
+    first, second = (int(np.flatnonzero(configuration.solution.node == node)[0]) for node in (2, 1))
+    configuration.apply(Proposal(first, 0))
+    configuration.apply(Proposal(second, 2))
+    assert configuration.refusal(Proposal(first, 1)) is refused
+
+
+def test_a_replica_that_follows_a_sibling_which_moved_on_is_built():
+    """So is the sibling; only two that take each other's place are there already."""
+    configuration = _two_replicas((Role.PRIMARY, Role.SECONDARY))
+    first, second = (int(np.flatnonzero(configuration.solution.node == node)[0]) for node in (2, 1))
+    configuration.apply(Proposal(second, 0))
+    configuration.apply(Proposal(first, 1))
+    assert configuration.solution.arrivals.tolist() == [1, 1, 0]
+    configuration.apply(Proposal(second, 2))
+    assert configuration.solution.arrivals.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("capacity", [0, 1, 5])
+@pytest.mark.parametrize("partner", [NOWHERE, 1])
+@examples(20)
+@given(peak=st.integers(1, 5))
+def test_sums_of_peaks_may_reach_the_end_of_their_range_and_no_more(capacity, partner, peak):
+    """A replica comes, alone or in exchange, where all largest peaks and its own fit into 32 bits; else it may not."""
+    configuration = _two_instances()
+    configuration.problem.peak_ceiling[0] = peak
+    configuration.solution.ceiling[1] = LARGEST_SUM - capacity
+    expected = Rule.RANGE if peak > capacity else None
+    assert configuration.refusal(Proposal(0, 1, partner), 0) is expected
+    if partner != NOWHERE:
+        assert configuration.refusal(Proposal(partner, 0, 0), 0) is expected
+
+
+def test_largest_sum_is_the_one_below_the_threshold_that_none_reaches():
+    """It is a number of 32 bits, and no violation where nothing limits the node."""
+    assert LARGEST_SUM + 1 == LARGEST_THRESHOLD == np.iinfo(np.int32).max
+
+
+def test_rules_are_numbered_in_the_order_of_looking_and_have_a_bit_each():
+    """Constraints come before budgets; joining a parent is a bit beside them."""
+    assert list(Rule) == list(range(RULES)) == sorted(Rule)
+    assert set(BUDGETS) == {Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES}
+    assert min(BUDGETS) > max(set(Rule) - set(BUDGETS))
+    assert NO_REFUSAL not in list(Rule)
+    assert [ALL_RULES >> rule & 1 for rule in Rule] == [1] * RULES
+    assert ALL_RULES + 1 == JOINING
+
+
+def _two_instances() -> Configuration:
+    """Return a configuration of two nodes with an instance each, on arrays that may be changed."""
+    configuration = configuration_of(engine_with({"n0": None, "n1": None}, {"a": ("n0", 1), "b": ("n1", 1)}))
+    problem = configuration.problem._replace(peak_ceiling=np.zeros_like(configuration.problem.peak_ceiling))
+    return Configuration(problem, configuration.solution.copy())

@@ -1,0 +1,172 @@
+"""Sums kept by increments equal sums from scratch, whatever was done and undone."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import CheckFailedError, Metric
+from plb.energy.from_scratch import solution_from_scratch
+from plb.evaluation.self_checks import compare_with_scratch, what_counts
+from plb.extensions.built_in_terms import TERMS
+from plb.extensions.configuration import Configuration, Proposal
+from plb.state.arrays import SCRATCH, Solution
+from plb.testing import all_clusters, configuration_of, walks
+from tests.engine.oracle import assert_sums_are_right, energy_by_hand
+from tests.engine.strategies import examples
+
+
+def same_solutions(one: Solution, other: Solution) -> bool:
+    """Tell whether two solutions agree bit for bit; the order of the list of displaced rows means nothing."""
+    names = set(Solution._fields) - {*SCRATCH}
+    return all(what_counts(one, name).tobytes() == what_counts(other, name).tobytes() for name in names)
+
+
+@pytest.mark.kernels
+@examples(120)
+@given(all_clusters(), st.data())
+def test_sums_after_any_walk_equal_sums_from_scratch(cluster, data):
+    """Moves, swaps, exchanges and rows taken off: every accumulator equals a count row by row, and the self-check."""
+    configuration = configuration_of(cluster.engine())
+    assert_sums_are_right(configuration)
+    for proposal in data.draw(walks(configuration)):
+        configuration.apply(proposal)
+        assert_sums_are_right(configuration)
+        configuration.check()
+
+
+@pytest.mark.kernels
+@examples(120)
+@given(all_clusters(), st.data())
+def test_undoing_a_walk_restores_every_array(cluster, data):
+    """Undoing the proposals backwards brings back each intermediate solution bit for bit."""
+    configuration = configuration_of(cluster.engine())
+    passed = []
+    for proposal in data.draw(walks(configuration)):
+        before = configuration.solution.copy()
+        passed.append((configuration.apply(proposal), before))
+    for undo, before in reversed(passed):
+        configuration.apply(undo)
+        assert same_solutions(configuration.solution, before)
+
+
+@examples(60)
+@given(all_clusters(), st.data())
+def test_order_of_moves_does_not_matter(cluster, data):
+    """Two orders of the same moves of different rows lead to the same sums, and to the same energy, bit for bit."""
+    engine = cluster.engine()
+    configuration = configuration_of(engine)
+    last = {p.row: p for p in data.draw(walks(configuration, steps=20)) if p.partner == -1}
+    moves = [p for p in last.values() if p.target != configuration.solution.node[p.row]]
+    other = Configuration(configuration.problem, configuration.solution.copy())
+    for proposal in moves:
+        configuration.apply(proposal)
+    for proposal in data.draw(st.permutations(moves)):
+        other.apply(proposal)
+    assert same_solutions(configuration.solution, other.solution)
+    assert configuration.energy == other.energy
+
+
+@pytest.mark.kernels
+@examples(120)
+@given(all_clusters(), st.data())
+def test_delta_of_each_term_is_the_difference_of_totals(cluster, data):
+    """Exactly so for what is counted (movement, expected failovers, overload), to 1e-9 for what is formed in floats."""
+    configuration = configuration_of(cluster.engine())
+    for proposal in data.draw(walks(configuration, usable_only=True)):
+        before = {term.name: term.total(configuration) for term in TERMS}
+        delta = {term.name: term.delta(configuration, proposal) for term in TERMS}
+        configuration.apply(proposal)
+        after = {term.name: term.total(configuration) for term in TERMS}
+        repetitions = configuration.problem.weights[5]
+        counts = {"movement": 10, "expected_failovers": repetitions, "expected_overload": 2**20 * repetitions}
+        for name, unit in counts.items():
+            counted = [round(value * unit) for value in (delta[name], after[name], before[name])]
+            assert counted[0] == counted[1] - counted[2], name
+            assert delta[name] * unit == pytest.approx(counted[0], rel=1e-9, abs=1e-9), name
+        for name in ("imbalance", "fragmentation"):
+            assert delta[name] == pytest.approx(after[name] - before[name], abs=1e-9), name
+
+
+@examples(120)
+@given(all_clusters(), st.data())
+def test_energy_is_that_of_the_formula(cluster, data):
+    """Both combinations, with their terms, agree with the formulas of docs/energy.md over sums from scratch."""
+    engine = cluster.engine()
+    configuration = configuration_of(engine)
+    for proposal in data.draw(walks(configuration)):
+        configuration.apply(proposal)
+    standing = sum(not r.leaving for p in cluster.partitions for r in engine.replicas(p.name))
+    by_hand = energy_by_hand(engine.config, configuration.problem, configuration.solution.node, standing)
+    assert configuration.energy == pytest.approx(by_hand["total"], rel=1e-9, abs=1e-9)
+    for term in TERMS:
+        assert term.total(configuration) == pytest.approx(by_hand[term.name], abs=1e-9), term.name
+
+
+@pytest.mark.parametrize("level", ["step", "phase"])
+@examples(20)
+@given(cluster=all_clusters())
+def test_self_checks_find_nothing_in_a_search(level, cluster):
+    """With checks on, every phase runs to its end without a complaint and plans as it does without them."""
+    engine, unchecked = cluster.engine(checks=level), cluster.engine()
+    for verb in ("place", "repair", "balance"):
+        assert getattr(engine, verb)(budget=60) == getattr(unchecked, verb)(budget=60)
+
+
+ACCUMULATORS = sorted(set(Solution._fields) - {*SCRATCH, "node", "displaced", "displaced_at"})
+
+
+@pytest.mark.parametrize("name", ACCUMULATORS)
+def test_corrupted_accumulator_is_named(name, small_cluster):
+    """A self-check tells which accumulator is wrong, at which index, and what it should be."""
+    gathered = attrs.evolve(small_cluster, metrics=(Metric("cpu"), Metric("memory", defragmentation=True)))
+    configuration = configuration_of(
+        gathered.engine(
+            local_domain_weight=0.25,
+            evaluation="timeline",
+            prevent_transient_overcommit=True,
+            maximum_in_build_replicas_per_node={"small": 1},
+        )
+    )
+    array = getattr(configuration.solution, name)
+    array.flat[0] += 1
+    with pytest.raises(CheckFailedError, match=rf"^phase: accumulator {name}\[0.*\] is .*, from scratch it is "):
+        compare_with_scratch(configuration.problem, configuration.solution, "phase")
+
+
+def test_corrupted_list_of_displaced_rows_is_named(small_cluster):
+    """The same holds for the list of displaced rows and its index."""
+    configuration = configuration_of(small_cluster.engine())
+    configuration.apply(Proposal(0, 2))
+    configuration.solution.displaced[0] = 1
+    with pytest.raises(CheckFailedError, match="accumulator displaced"):
+        configuration.check()
+    configuration.solution.displaced[0] = 0
+    configuration.solution.displaced_at[0] = -1
+    with pytest.raises(CheckFailedError, match="accumulator displaced_at"):
+        configuration.check()
+
+
+@examples(40)
+@given(all_clusters(), st.data())
+def test_copy_of_a_solution_shares_nothing(cluster, data):
+    """What happens to a copy leaves the original as it was."""
+    configuration = configuration_of(cluster.engine())
+    twin = Configuration(configuration.problem, configuration.solution.copy())
+    for proposal in data.draw(walks(configuration)):
+        twin.apply(proposal)
+    start = solution_from_scratch(configuration.problem, configuration.problem.origin.copy())
+    assert same_solutions(configuration.solution, start)
+
+
+def test_terms_keep_no_sums_of_their_own(small_cluster):
+    """The verbs apply and undo of the built-in terms leave the configuration alone: it keeps their sums."""
+    configuration = configuration_of(small_cluster.engine())
+    before = configuration.solution.copy()
+    for term in TERMS:
+        term.apply(configuration, Proposal(0, 2))
+        term.undo(configuration, Proposal(0, 2))
+    assert same_solutions(configuration.solution, before)
+    assert attrs.asdict(Proposal(0, 2)) == {"row": 0, "target": 2, "partner": -1}

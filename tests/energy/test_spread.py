@@ -1,0 +1,96 @@
+"""Local load-balancing domains and defragmented metrics: the score by its formula, and increments that equal it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb.extensions.configuration import Configuration
+from plb.testing import Cluster, all_clusters, configuration_of, walks
+from tests.engine.strategies import examples
+
+
+def deviation(loads: np.ndarray) -> float:
+    """Return the coefficient of variation in plain NumPy."""
+    return float(loads.std() / loads.mean()) if loads.size and loads.sum() else 0.0
+
+
+def loads_of(configuration: Configuration, service: int | None = None) -> np.ndarray:
+    """Return the node loads of one service or of all, counted row by row, (N, R)."""
+    problem, node = configuration.problem, configuration.solution.node
+    load = np.zeros(problem.limit.shape)
+    for row, at in enumerate(node.tolist()):
+        if at >= 0 and not problem.leaving[row] and service in (None, int(problem.service[row])):
+            load[at] += problem.load[row]
+    return load
+
+
+def score(cluster: Cluster, configuration: Configuration, service: int | None, factors: tuple[float, ...]) -> float:
+    """Return the score of a load-balancing domain from the formula: weighted mean over the metrics."""
+    load, values = loads_of(configuration, service), []
+    for index, metric in enumerate(cluster.metrics):
+        counted = configuration.problem.counted_for[:, index]
+        uneven = deviation(load[counted, index])
+        if metric.defragmentation:
+            uneven = factors[0] * (1 - uneven)
+            for factor, kind in zip(factors[1:], ("fault_domain_path", "upgrade_domain_name"), strict=False):
+                groups: Counter[object] = Counter()
+                for node, value, counts in zip(cluster.nodes, load[:, index], counted, strict=True):
+                    if counts:
+                        groups[getattr(node, kind)] += float(value)
+                uneven += factor * deviation(np.array(list(groups.values())))
+        values.append(uneven)
+    weights = [metric.weight for metric in cluster.metrics]
+    return float(np.average(values, weights=weights)) if sum(weights) else 0.0
+
+
+@st.composite
+def gathered_clusters(draw: st.DrawFn) -> tuple[Cluster, float]:
+    """Draw a cluster without placement constraints, some metrics to be defragmented, and a weight of local domains."""
+    cluster = draw(all_clusters())
+    metrics = tuple(attrs.evolve(metric, defragmentation=draw(st.booleans())) for metric in cluster.metrics)
+    services = tuple(attrs.evolve(service, placement_constraint="") for service in cluster.services)
+    return attrs.evolve(cluster, metrics=metrics, services=services), draw(st.sampled_from([0.0, 0.25, 1.0]))
+
+
+@pytest.mark.kernels
+@examples(80)
+@given(gathered_clusters(), st.data())
+def test_score_is_that_of_the_formula_after_any_walk(drawn, data):
+    """A = L·mean(local) + (1 − L)·global; a service with two partitions or more is a local domain."""
+    cluster, share = drawn
+    engine = cluster.engine(local_domain_weight=share)
+    configuration = configuration_of(engine)
+    for proposal in data.draw(walks(configuration)):
+        configuration.apply(proposal)
+    configuration.check()
+    partitions = Counter(partition.service for partition in cluster.partitions)
+    config = engine.config
+    factors = (
+        config.defragmentation_nodes_std_dev_factor,
+        config.defragmentation_fds_std_dev_factor,
+        config.defragmentation_uds_std_dev_factor,
+    )
+    local = [
+        score(cluster, configuration, engine._state.service_index[service.name], factors[:1])
+        for service in cluster.services
+        if partitions[service.name] >= 2 and any(metric.weight for metric in cluster.metrics)
+    ]
+    expected = (1 - share) * score(cluster, configuration, None, factors)
+    expected += share * float(np.mean(local)) if share and local else 0.0
+    assert configuration.solution.terms[0] == pytest.approx(expected, abs=1e-9)
+
+
+@examples(40)
+@given(gathered_clusters())
+def test_searches_with_local_domains_keep_their_sums(drawn):
+    """With checks at every step, no phase finds a sum that differs from one formed anew."""
+    cluster, share = drawn
+    engine = cluster.engine(local_domain_weight=share, checks="step", combination="service_fabric")
+    for verb in ("place", "repair", "balance"):
+        engine.apply(getattr(engine, verb)(budget=60))

@@ -1,0 +1,162 @@
+"""What a node comes to when a replica joins, leaves or takes another's place: kernels against sums in plain NumPy."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb.energy.accumulators import change_load
+from plb.energy.failovers import (
+    change_aggregate,
+    count_violations,
+    mark_violations,
+    violations_exchanged,
+    violations_joined,
+    violations_left,
+)
+from plb.energy.overload import UNITS, overload_of, overload_with
+from tests.engine.oracle import overload_by_hand
+from tests.engine.strategies import examples
+
+pytestmark = pytest.mark.kernels
+
+
+class OnNode(NamedTuple):
+    """Peaks of the replicas on a node, of one of them, and of one that may join; peaks are (R, K) steps."""
+
+    staying: np.ndarray
+    outgoing: np.ndarray
+    incoming: np.ndarray
+    threshold: np.ndarray
+    scratch: np.ndarray
+    slack: np.ndarray
+
+    @property
+    def aggregate(self) -> np.ndarray:
+        """What the node carries before anybody joins or leaves."""
+        return self.staying + self.outgoing
+
+    @property
+    def ceiling(self) -> np.ndarray:
+        """A bound on that for each metric, not always the least one."""
+        return (self.staying.max(axis=1) + self.outgoing.max(axis=1) + self.slack).astype(np.int64)
+
+    @property
+    def incoming_ceiling(self) -> np.ndarray:
+        """The largest peak of the one that may join."""
+        return self.incoming.max(axis=1).astype(np.int64)
+
+
+@st.composite
+def nodes_with_peaks(draw: st.DrawFn) -> OnNode:
+    """Draw small peaks, so that sums are often just at, above or below a threshold; the scratch holds anything."""
+    random = Random(draw(st.integers(0, 2**32 - 1)))
+    metrics, repetitions = random.randint(1, 3), random.randint(1, 5)
+
+    def numbers(most: int, *shape: int, least: int = 0) -> np.ndarray:
+        return np.array([random.randint(least, most) for _ in range(int(np.prod(shape)))]).reshape(shape)
+
+    peaks = [numbers(most, metrics, repetitions).astype(np.int32) for most in (6, 3, 3)]
+    threshold = numbers(12, metrics, least=1).astype(np.int32)
+    return OnNode(*peaks, threshold, numbers(1, repetitions).astype(np.uint8), numbers(2, metrics))
+
+
+def violations(threshold: np.ndarray, sums: np.ndarray) -> int:
+    """Return in how many repetitions some metric reaches its threshold."""
+    return int((sums >= threshold[:, None]).any(axis=0).sum())
+
+
+@examples(200)
+@given(nodes_with_peaks())
+def test_violations_after_a_change_are_those_of_the_new_sums(node):
+    """Whoever joins, leaves or takes another's place, and whatever the scratch held before."""
+    aggregate, ceiling, threshold = node.aggregate, node.ceiling, node.threshold
+    joining = (node.incoming, node.incoming_ceiling)
+    found = violations_joined(aggregate, ceiling, threshold, *joining, node.scratch.copy())
+    assert found == violations(threshold, aggregate + node.incoming)
+    assert violations_left(aggregate, ceiling, threshold, node.outgoing, node.scratch.copy()) == violations(
+        threshold, node.staying
+    )
+    found = violations_exchanged(aggregate, ceiling, threshold, *joining, node.outgoing, node.scratch.copy())
+    assert found == violations(threshold, node.staying + node.incoming)
+
+
+@examples(100)
+@given(nodes_with_peaks())
+def test_violations_are_counted_and_marked_by_repetition(node):
+    """A repetition counts once, however many metrics reach their threshold in it."""
+    reached = (node.aggregate >= node.threshold[:, None]).any(axis=0)
+    assert count_violations(node.aggregate, node.threshold) == reached.sum()
+    mark_violations(node.aggregate, node.threshold, node.scratch)
+    assert node.scratch.tolist() == reached.tolist()
+
+
+@examples(150)
+@given(nodes_with_peaks())
+def test_overload_after_a_change_is_that_of_the_new_sums(node):
+    """The sum over metrics of what is above the threshold, in its shares; exactly at the threshold that is nothing."""
+    nothing = np.zeros_like(node.incoming)
+    none = np.zeros_like(node.incoming_ceiling)
+
+    def right(sums: np.ndarray) -> int:
+        return sum(overload_by_hand(row.tolist(), int(t)) for row, t in zip(sums, node.threshold, strict=True))
+
+    of_node = (node.aggregate, node.ceiling, node.threshold)
+    found = overload_with(*of_node, node.incoming, node.incoming_ceiling, node.outgoing)
+    assert found == right(node.staying + node.incoming)
+    assert overload_of(*of_node, nothing, none) == right(node.aggregate)
+
+
+def test_overload_is_counted_in_shares_of_the_threshold_up_to_a_thousand():
+    """Half as much again as the threshold is half a unit; a metric counts at most 1024 times its threshold."""
+    aggregate, nothing, none = np.array([[6, 4]], np.int32), np.zeros((1, 2), np.int32), np.zeros(1, np.int64)
+    assert UNITS == 2**20
+    found = overload_of(aggregate, np.array([6]), np.array([4], np.int32), nothing, none)
+    assert found == UNITS // 2
+    huge = aggregate * 10**6
+    found = overload_of(huge, np.array([6 * 10**6]), np.array([1], np.int32), nothing, none)
+    assert found == 2 * 1024 * UNITS
+
+
+@examples(100)
+@given(nodes_with_peaks(), st.integers(0, 1))
+def test_peaks_are_added_to_and_taken_from_one_node_alone(node, at):
+    """Sums of the other node stay; what is taken off again leaves the sums as they were."""
+    aggregate = np.stack([node.staying, node.staying])
+    ceiling = np.stack([node.ceiling, node.ceiling])
+    change_aggregate(aggregate, ceiling, at, node.incoming, node.incoming_ceiling, 1)
+    assert (aggregate[at] == node.staying + node.incoming).all()
+    assert (ceiling[at] == node.ceiling + node.incoming_ceiling).all()
+    assert (aggregate[1 - at] == node.staying).all()
+    assert (ceiling[1 - at] == node.ceiling).all()
+    change_aggregate(aggregate, ceiling, at, node.incoming, node.incoming_ceiling, -1)
+    assert (aggregate == node.staying).all()
+    assert (ceiling == node.ceiling).all()
+
+
+loads_of_nodes = st.integers(1, 3).flatmap(
+    lambda metrics: st.tuples(
+        st.lists(st.lists(st.integers(0, 9), min_size=metrics, max_size=metrics), min_size=2, max_size=2),
+        st.lists(st.lists(st.booleans(), min_size=metrics, max_size=metrics), min_size=2, max_size=2),
+        st.lists(st.integers(0, 9), min_size=metrics, max_size=metrics),
+    )
+)
+
+
+@examples(100)
+@given(loads_of_nodes, st.integers(0, 1), st.sampled_from([1, -1]))
+def test_sums_of_loads_and_their_squares_follow_a_change(drawn, at, sign):
+    """Over the nodes that count for the metric; the load of the node itself changes either way."""
+    before, counted, load = np.array(drawn[0]), np.array(drawn[1]), np.array(drawn[2])
+    total, squares = (before * counted).sum(axis=0), (before**2 * counted).sum(axis=0)
+    after = before.copy()
+    after[at] += sign * load
+    change_load(before, total, squares, counted, at, load, sign)
+    assert (before == after).all()
+    assert (total == (after * counted).sum(axis=0)).all()
+    assert (squares == (after**2 * counted).sum(axis=0)).all()

@@ -1,0 +1,266 @@
+"""Terms and constraints with kernels: chains at full speed come to what those in plain Python come to."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb import CheckFailedError, InvalidValueError
+from plb.array_types import NOWHERE
+from plb.compiler import kernel
+from plb.extensions.constraints import CompiledConstraint
+from plb.extensions.energy_terms import CompiledTerm
+from plb.registry import register_constraint, register_term
+from plb.testing import Invariant, busy_clusters, machine_of
+from tests.engine.stories import four_nodes
+
+pytestmark = pytest.mark.kernels
+
+
+@kernel
+def _becoming_empty_or_not(_problem, solution, replicas, row, target, partner):
+    """Count the nodes that lose their last replica, and those that get their first."""
+    here = solution.node[row]
+    if partner != NOWHERE or here == target:
+        return 0
+    gained = 1 if target != NOWHERE and replicas[target] == 0 else 0
+    lost = 1 if here != NOWHERE and replicas[here] == 1 else 0
+    return gained - lost
+
+
+@kernel
+def _count_replicas(_problem, solution, replicas, row, target, partner):
+    """Bring the number of replicas on each node up to date."""
+    here = solution.node[row]
+    if partner == NOWHERE and here != NOWHERE:
+        replicas[here] -= 1
+    if partner == NOWHERE and target != NOWHERE:
+        replicas[target] += 1
+
+
+@kernel
+def _count_them_wrongly(_problem, _solution, replicas, _row, target, partner):
+    """Forget the node that is left."""
+    if partner == NOWHERE and target != NOWHERE:
+        replicas[target] += 1
+
+
+@kernel
+def _is_last_node(problem, solution, row, target, partner):
+    """Tell whether a replica would come to stand on the last node."""
+    return target == problem.limit.shape[0] - 1 or (
+        partner != NOWHERE and solution.node[row] == problem.limit.shape[0] - 1
+    )
+
+
+class Occupied(CompiledTerm):
+    """How many nodes hold a replica."""
+
+    name = "occupied"
+    change = _becoming_empty_or_not
+    keep = _count_replicas
+
+    def new_sums(self, configuration):
+        """Count the replicas on each node."""
+        node = configuration.solution.node
+        return np.bincount(node[node != NOWHERE], minlength=configuration.nodes)
+
+    def total(self, configuration):
+        """Count the nodes."""
+        node = configuration.solution.node
+        return float(len(np.unique(node[node != NOWHERE])))
+
+
+class Miscounted(Occupied):
+    """The same with sums that go wrong."""
+
+    name = "miscounted"
+    keep = _count_them_wrongly
+
+
+class PlainFunction(Occupied):
+    """The same with a function where a kernel should be."""
+
+    name = "plain_function"
+    keep = _count_replicas.py_func
+
+
+@kernel
+def _of_nothing(problem, _solution, _sums, _row, _target, _partner):
+    """Ask for what the arrays do not have."""
+    return problem.shape_of_nothing
+
+
+class NotCompilable(Occupied):
+    """The same with a kernel that Numba cannot compile."""
+
+    name = "not_compilable"
+    change = _of_nothing
+
+
+class OccupiedInPython:
+    """The same in plain Python."""
+
+    name = "occupied_in_python"
+    total = Occupied.total
+
+    def delta(self, configuration, proposal):
+        """Count anew, without trying the proposal: a trial changes the order in which displaced rows are kept."""
+        node = configuration.solution.node.copy()
+        for one in configuration.relocations(proposal):
+            node[one.row] = one.target
+        return float(len(np.unique(node[node != NOWHERE]))) - self.total(configuration)
+
+
+class NotOnLast(CompiledConstraint):
+    """Nothing may stand on the last node."""
+
+    name = "not_on_last"
+    test = _is_last_node
+
+    def broken(self, configuration):
+        """Return what stands there."""
+        return [row for row in configuration.rows if configuration.node_of(row) == configuration.nodes - 1]
+
+
+class NotOnLastInPython:
+    """The same in plain Python."""
+
+    name = "not_on_last_in_python"
+    broken = NotOnLast.broken
+
+    def refuses(self, configuration, proposal):
+        """Refuse what goes there."""
+        return any(one.target == configuration.nodes - 1 for one in configuration.relocations(proposal))
+
+
+for one in (Occupied(), Miscounted(), PlainFunction(), NotCompilable(), OccupiedInPython()):
+    register_term(one)
+for other in (NotOnLast(), NotOnLastInPython()):
+    register_constraint(other)
+
+TestOccupied = machine_of(Occupied())
+TestNotOnLast = machine_of(NotOnLast(), without=[Invariant.NODES])
+
+
+def plans_of(cluster, **extensions):
+    """Return the plans of placing and of balancing a cluster, with these terms and constraints."""
+    return [getattr(cluster.engine(**extensions), verb)(budget=400) for verb in ("place", "balance")]
+
+
+def texts_of(plan):
+    """Return what a search came to."""
+    moves = [(move.partition, move.index, move.source, move.target) for move in plan.moves]
+    return moves, plan.energy_after.total, plan.proposals.drawn, plan.proposals.scored, plan.proposals.accepted
+
+
+@settings(max_examples=40, deadline=None)
+@given(cluster=busy_clusters(), weight=st.sampled_from([0.5, 3.0, 100.0]))
+def test_compiled_chains_come_to_the_plans_of_those_in_python(cluster, weight):
+    """Whatever the cluster: the same moves and energies, by the same proposals."""
+    compiled = plans_of(cluster, extension_terms={"occupied": weight}, extension_constraints=["not_on_last"])
+    plain = plans_of(
+        cluster, extension_terms={"occupied_in_python": weight}, extension_constraints=["not_on_last_in_python"]
+    )
+    assert [texts_of(plan) for plan in compiled] == [texts_of(plan) for plan in plain]
+
+
+@settings(max_examples=15, deadline=None)
+@given(cluster=busy_clusters())
+def test_step_checks_hold_for_sums_and_values(cluster):
+    """After every proposal; the plan is the one made without checks."""
+    terms = {"extension_terms": {"occupied": 3.0}, "extension_constraints": ["not_on_last"]}
+    assert plans_of(cluster, **terms) == plans_of(cluster, **terms, checks="step")
+
+
+def test_step_checks_name_a_sum_that_goes_wrong():
+    """The message names the term, the sum and both numbers."""
+    engine = four_nodes(("n0",) * 5, extension_terms={"miscounted": 0.001}, checks="step", w_imbalance=1000.0)
+    with pytest.raises(CheckFailedError, match=r"sum 0 of energy term miscounted is 5, from scratch it is 4"):
+        engine.balance()
+
+
+def test_result_does_not_depend_on_threads():
+    """Chains carry sums of their own."""
+    engines = [
+        four_nodes(("n0", "n1", "n2", "n3", "n3"), extension_terms={"occupied": 100.0}, threads=n) for n in (1, 2)
+    ]
+    plans = [engine.balance(budget=200_000) for engine in engines]
+    assert plans[0] == plans[1]
+    assert plans[0].energy_after.terms["occupied"] == 1.0
+
+
+def test_plan_tells_what_compiled_terms_and_constraints_did():
+    """Refusals and rejections are counted by name, as those in plain Python are."""
+    proposals = (
+        four_nodes(extension_terms={"occupied": 100.0}, extension_constraints=["not_on_last"]).balance().proposals
+    )
+    assert proposals.refused_by_rule["not_on_last"] > 0
+    assert proposals.rejected_by_term["occupied"] > 0
+
+
+def test_kernel_that_is_none_is_refused():
+    """The message names the term."""
+    with pytest.raises(InvalidValueError, match=r"plain_function: keep = .*plb.compiler.kernel"):
+        four_nodes(extension_terms={"plain_function": 1.0}).balance()
+
+
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
+def test_kernel_that_does_not_compile_is_refused():
+    """The message names the term, and says what Numba has to say."""
+    with pytest.raises(
+        InvalidValueError, match=r"not_compilable: change = <kernel _of_nothing>.*Unknown attribute 'shape_of_nothing'"
+    ):
+        four_nodes(extension_terms={"not_compilable": 1.0}).balance()
+
+
+@pytest.mark.parametrize("sums", [None, [0.5] * 4, np.full(4, np.nan), [2**64], ["1"], [[1], [2, 3]]])
+def test_sums_that_are_no_whole_numbers_are_refused(sums, monkeypatch):
+    """They would be kept as others."""
+    monkeypatch.setattr(Occupied, "new_sums", lambda *_: sums)
+    with pytest.raises(InvalidValueError, match=r"energy term occupied: new_sums = .* whole numbers of 64 bits"):
+        four_nodes(extension_terms={"occupied": 1.0}).balance()
+
+
+def test_sums_may_have_any_shape_and_type_of_whole_numbers(monkeypatch):
+    """Kernels get them flat."""
+    right = Occupied.new_sums
+    plan = four_nodes(extension_terms={"occupied": 100.0}).balance()
+    for shape in (np.ndarray.tolist, lambda sums: sums.astype(float), lambda sums: sums.astype(np.int8).reshape(2, 2)):
+        monkeypatch.setattr(Occupied, "new_sums", lambda *given, shape=shape: shape(right(*given)))
+        assert four_nodes(extension_terms={"occupied": 100.0}).balance() == plan
+
+
+def test_kernels_that_are_missing_are_missed_at_once():
+    """A change, what a constraint tests and finds broken, and sums for a kernel that keeps them."""
+
+    class Changeless(CompiledTerm):
+        name = "changeless"
+        total = Occupied.total
+
+    class Testless(CompiledConstraint):
+        name = "testless"
+        broken = NotOnLast.broken
+
+    class Blind(CompiledConstraint):
+        name = "blind"
+        test = NotOnLast.test
+
+    class Sumless(Changeless):
+        name = "sumless"
+        change = Occupied.change
+        keep = Occupied.keep
+
+    with pytest.raises(InvalidValueError, match=r"register_term: term changeless = .* also has change"):
+        register_term(Changeless())
+    with pytest.raises(InvalidValueError, match=r"register_constraint: constraint = .* or `test`"):
+        register_constraint(Testless())
+    with pytest.raises(InvalidValueError, match=r"register_constraint: constraint = .* and `broken\(configuration\)`"):
+        register_constraint(Blind())
+    register_term(Sumless())
+    with pytest.raises(InvalidValueError, match=r"energy term sumless: new_sums = None .* for `keep`"):
+        four_nodes(extension_terms={"sumless": 1.0}).balance()

@@ -1,0 +1,209 @@
+"""Energy terms of users: found by name and weighed with the built-in ones; names that are taken, or not known."""
+
+from __future__ import annotations
+
+import pytest
+
+from plb import (
+    CheckFailedError,
+    ConflictError,
+    InvalidValueError,
+    Metric,
+    PlbConfig,
+    UnknownNameError,
+)
+from plb.energy.score import TERM_NAMES
+from plb.registry import check_extensions, register_constraint, register_term
+from tests.engine.extension_constraints import OffLastNode
+from tests.engine.stories import engine_with, four_nodes, places_of
+
+pytestmark = pytest.mark.kernels
+
+
+class NodesUsed:
+    """How many nodes hold a replica."""
+
+    name = "nodes_used"
+
+    def total(self, configuration):
+        """Count them."""
+        return float(sum(len(configuration.rows_on(node)) > 0 for node in range(configuration.nodes)))
+
+
+class MiscountedNodes(NodesUsed):
+    """The same, with increments that are always zero."""
+
+    name = "miscounted_nodes"
+
+    def delta(self, configuration, proposal):
+        """Say that nothing changes."""
+        return 0.0
+
+
+class OnFirstNode(NodesUsed):
+    """How many replicas stand on the first node."""
+
+    name = "on_first_node"
+
+    def total(self, configuration):
+        """Count them."""
+        return float(len(configuration.rows_on(0)))
+
+
+for one in (NodesUsed(), MiscountedNodes(), OnFirstNode()):
+    register_term(one)
+
+
+def test_term_that_weighs_much_decides():
+    """All replicas gather on one node, the plan says why, and balancing its own result moves nothing."""
+    engine = four_nodes(extension_terms={"nodes_used": 100.0})
+    engine.apply(engine.place())
+    plan = engine.balance()
+    assert plan.energy_before.terms["nodes_used"] == 4.0
+    assert plan.energy_after.terms["nodes_used"] == 1.0
+    assert plan.energy_after.total < plan.energy_before.total
+    assert str(plan.moves[0].reason) == "lowers the energy, as nodes used goes from 4 to 1"
+    assert plan.proposals.rejected_by_term["nodes_used"] > 0
+    engine.apply(plan)
+    assert len(set(places_of(engine))) == 1
+    assert engine.balance().moves == ()
+
+
+def test_new_replica_goes_where_the_term_is_lowest():
+    """Placement weighs the term, too."""
+    engine = four_nodes(("n0", "n0", "n0", "n0", None), extension_terms={"nodes_used": 100.0})
+    assert [move.target for move in engine.place().moves] == ["n0"]
+
+
+@pytest.mark.parametrize("combination", ["additive", "service_fabric"])
+def test_weight_times_term_is_added_to_the_energy(combination):
+    """In either form; a weight of zero adds nothing and leaves the built-in energy."""
+    energies = [
+        four_nodes(extension_terms=terms, combination=combination).balance(budget=0).energy_before
+        for terms in ({}, {"nodes_used": 0.0}, {"nodes_used": 2.5})
+    ]
+    assert energies[0].total == energies[1].total
+    assert energies[2].total == pytest.approx(energies[0].total + 2.5 * 4)
+
+
+def test_plans_without_additions_are_those_of_the_compiled_chains():
+    """An engine that names none makes the same plan whether or not any are registered, and reports no further terms."""
+    plan = four_nodes().place()
+    assert plan.energy_after.extension_terms == {}
+    assert set(plan.energy_after.terms) == {*TERM_NAMES}
+
+
+@pytest.mark.parametrize("checks", ["off", "phase", "step"])
+def test_same_seed_gives_the_same_plan(checks):
+    """A search in Python repeats, with any checks, and keeps to its budget."""
+    settings = {"extension_terms": {"nodes_used": 3.0}, "extension_constraints": ["off_last_node"], "checks": checks}
+    plans = [four_nodes(**settings).balance(budget=80) for _ in range(2)]
+    assert plans[0] == plans[1]
+    assert plans[0].proposals.drawn <= 80
+
+
+def test_step_checks_name_a_term_whose_changes_do_not_add_up():
+    """The message names the term, what its changes add up to and what is right."""
+    engine = four_nodes(("n0",) * 5, extension_terms={"miscounted_nodes": 0.001}, checks="step", w_imbalance=1000.0)
+    with pytest.raises(CheckFailedError, match=r"miscounted_nodes add up to 1.0, from scratch it is 2.0"):
+        engine.balance()
+
+
+def test_phase_checks_name_a_term_whose_changes_do_not_add_up():
+    """At the end of annealing, if not at every step."""
+    engine = four_nodes(("n0",) * 5, extension_terms={"miscounted_nodes": 0.001}, checks="phase", w_imbalance=1000.0)
+    with pytest.raises(CheckFailedError, match=r"end of annealing: changes of energy term miscounted_nodes"):
+        engine.balance()
+
+
+def test_search_that_may_move_nothing_does_not_win_by_a_term():
+    """Beside the usual search, one for packed metrics only empties nodes, and here there is none that it could."""
+
+    def plan(emptying):
+        settings = {
+            "extension_terms": {"on_first_node": 100.0},
+            "restricted_defragmentation_heuristic_enabled": emptying,
+        }
+        metric = Metric("cpu", quantum=1.0, defragmentation=True)
+        loads = {"a": ("n0", 5), "b": ("n0", 6)}
+        return engine_with({"n0": 100, "n1": 100}, loads, metric=metric, w_imbalance=0.001, **settings).balance()
+
+    assert [move.target for move in plan(False).moves] == ["n1", "n1"]
+    assert plan(True).energy_after == plan(False).energy_after
+
+
+@pytest.mark.parametrize("total", [None, "one", float("nan"), float("-inf"), [1.0]])
+def test_total_that_is_no_number_is_refused(total, monkeypatch):
+    """Nothing could be compared with it."""
+    monkeypatch.setattr(NodesUsed, "total", lambda *_: total)
+    with pytest.raises(InvalidValueError, match=r"energy term nodes_used: total = .* a finite number"):
+        four_nodes(extension_terms={"nodes_used": 1.0}).balance(budget=0)
+
+
+def test_unknown_names_are_refused_with_the_nearest():
+    """A misspelt term or constraint, and weights and names of the wrong kind."""
+    with pytest.raises(UnknownNameError, match="unknown energy term 'node_used'; did you mean 'nodes_used'"):
+        check_extensions(PlbConfig(metrics=[Metric("cpu")], extension_terms={"node_used": 1.0}))
+    with pytest.raises(UnknownNameError, match="unknown constraint 'off_node'"):
+        check_extensions(PlbConfig(metrics=[Metric("cpu")], extension_constraints=["off_node"]))
+    with pytest.raises(InvalidValueError, match=r"extension_terms\[nodes_used\] = -1"):
+        PlbConfig(metrics=[Metric("cpu")], extension_terms={"nodes_used": -1})
+    with pytest.raises(InvalidValueError, match="a mapping of names"):
+        PlbConfig(metrics=[Metric("cpu")], extension_terms=["nodes_used"])
+    with pytest.raises(InvalidValueError, match="a list of names"):
+        PlbConfig(metrics=[Metric("cpu")], extension_constraints="off_last_node")
+    with pytest.raises(ConflictError, match="twice"):
+        PlbConfig(metrics=[Metric("cpu")], extension_constraints=["off_last_node", "off_last_node"])
+
+
+def test_what_is_no_term_or_has_the_name_of_another_is_refused():
+    """A built-in name, the name of another class, an object without verbs, and half of the verbs for sums."""
+
+    class Other(NodesUsed):
+        pass
+
+    class Movement(NodesUsed):
+        name = "movement"
+
+    class Halved(NodesUsed):
+        name = "halved"
+
+        def apply(self, configuration, proposal):
+            """Keep no sums, whatever this says."""
+
+    class Capacity(OffLastNode):
+        name = "capacity"
+
+    register_term(NodesUsed())
+    with pytest.raises(ConflictError, match="NodesUsed has the name 'nodes_used' already"):
+        register_term(Other())
+    with pytest.raises(ConflictError, match="built-in term"):
+        register_term(Movement())
+    with pytest.raises(InvalidValueError, match="also has begin, undo"):
+        register_term(Halved())
+    with pytest.raises(InvalidValueError, match="`name` and a `total"):
+        register_term(object())
+    with pytest.raises(ConflictError, match="built-in rule"):
+        register_constraint(Capacity())
+    with pytest.raises(InvalidValueError, match="`refuses"):
+        register_constraint(NodesUsed())
+    for register, kind in ((register_term, NodesUsed), (register_constraint, OffLastNode)):
+        with pytest.raises(InvalidValueError, match="an object with"):
+            register(kind)
+
+
+@pytest.mark.parametrize("name", [3, "", " ", None, ["listed"]])
+def test_name_that_is_no_text_is_refused(name):
+    """Settings could not choose it."""
+
+    class Term(NodesUsed):
+        pass
+
+    class Constraint(OffLastNode):
+        pass
+
+    Term.name = Constraint.name = name
+    with pytest.raises(InvalidValueError, match="register_term: name = "):
+        register_term(Term())
+    with pytest.raises(InvalidValueError, match="register_constraint: name = "):
+        register_constraint(Constraint())

@@ -1,0 +1,265 @@
+"""Bad values are refused when they are made, with a message that names item, field and range."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+from collections.abc import Callable
+
+import pytest
+
+from plb import (
+    ConflictError,
+    InvalidValueError,
+    Metric,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    PlbError,
+    Replica,
+    Role,
+    Service,
+    UnknownNameError,
+)
+from plb.errors import MOST_COMPARED, _worth_a_look
+from plb.search.budget import Budget
+
+NAN, INF = math.nan, math.inf
+PRIMARY, SECONDARY, INSTANCE = Role
+
+
+def db(*replicas: Replica) -> Partition:
+    """Return a partition with these replicas."""
+    return Partition("db/0", service="db", replicas=replicas)
+
+
+VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
+    ("a node without a name", lambda: Node("  "), InvalidValueError, "node: name = '  ' is not allowed"),
+    (
+        "a negative capacity",
+        lambda: Node("n0", capacities={"cpu": -1}),
+        InvalidValueError,
+        "node n0: capacities[cpu] = -1 is not allowed; expected a finite number >= 0",
+    ),
+    (
+        "a capacity that is no number",
+        lambda: Node("n0", capacities={"cpu": NAN}),
+        InvalidValueError,
+        "node n0: capacities[cpu] = nan is not allowed",
+    ),
+    (
+        "an infinite capacity",
+        lambda: Node("n0", capacities={"cpu": INF}),
+        InvalidValueError,
+        "node n0: capacities[cpu] = inf is not allowed",
+    ),
+    (
+        "a property that is no text",
+        lambda: Node("n0", properties={"ssd": True}),
+        InvalidValueError,
+        "node n0: properties[ssd] = True is not allowed; expected a string",
+    ),
+    (
+        "two replicas on a node",
+        lambda: db(Replica(PRIMARY, "n0"), Replica(SECONDARY, "n0")),
+        ConflictError,
+        "partition db/0: two replicas on node n0; at most one is allowed",
+    ),
+    (
+        "a replica beside a departing one",
+        lambda: db(Replica(PRIMARY, "n0"), Replica(SECONDARY, "n0", leaving=True)),
+        ConflictError,
+        "partition db/0: two replicas on node n0",
+    ),
+    (
+        "two primaries",
+        lambda: db(Replica(PRIMARY, "n0"), Replica(PRIMARY, "n1")),
+        ConflictError,
+        "partition db/0: two primaries, on nodes n0 and n1",
+    ),
+    (
+        "a creation that is never",
+        lambda: Partition("p", service="s", created=INF),
+        InvalidValueError,
+        "partition p: created = inf is not allowed",
+    ),
+    (
+        "a service of less than no replicas",
+        lambda: Service("s", target_replicas=-1),
+        InvalidValueError,
+        "service s: target_replicas = -1 is not allowed; expected a whole number >= 0",
+    ),
+    (
+        "half a replica",
+        lambda: Service("s", target_replicas=1.5),
+        InvalidValueError,
+        "service s: target_replicas = 1.5 is not allowed",
+    ),
+    (
+        "an unknown move cost",
+        lambda: Service("s", move_cost="huge"),
+        InvalidValueError,
+        "service s: move_cost = 'huge' is not allowed; expected one of zero, low, medium, high",
+    ),
+    (
+        "a default load of the wrong role",
+        lambda: Service("s", stateful=False, default_load={PRIMARY: {"cpu": 1}}),
+        InvalidValueError,
+        "service s: default_load = <Role.PRIMARY: 0> is not allowed; expected roles among ['INSTANCE']",
+    ),
+    (
+        "a service that follows itself",
+        lambda: Service("s", affinity_to="s"),
+        InvalidValueError,
+        "service s: affinity_to = 's' is not allowed; expected the name of another service",
+    ),
+    (
+        "a negative default load",
+        lambda: Service("s", default_load={PRIMARY: {"cpu": -1}}),
+        InvalidValueError,
+        "service s: default_load[PRIMARY][cpu] = -1 is not allowed",
+    ),
+    (
+        "a quantum that is no power of two",
+        lambda: Metric("cpu", quantum=0.3),
+        InvalidValueError,
+        "metric cpu: quantum = 0.3 is not allowed; expected a power of two, at most 1",
+    ),
+    (
+        "a quantum above one",
+        lambda: Metric("cpu", quantum=2.0),
+        InvalidValueError,
+        "metric cpu: quantum = 2.0 is not allowed; expected a power of two, at most 1",
+    ),
+    (
+        "a threshold of zero",
+        lambda: Metric("cpu", violation_threshold=0),
+        InvalidValueError,
+        "metric cpu: violation_threshold = 0 is not allowed; expected a finite number > 0 and <= 1",
+    ),
+    (
+        "no metrics",
+        lambda: PlbConfig(metrics=[]),
+        InvalidValueError,
+        "PlbConfig: metrics = () is not allowed; expected at least one Metric",
+    ),
+    (
+        "a metric that is a name",
+        lambda: PlbConfig(metrics=["cpu"]),
+        InvalidValueError,
+        "PlbConfig: metrics = 'cpu' is not allowed; expected a Metric",
+    ),
+    (
+        "a metric twice",
+        lambda: PlbConfig(metrics=[Metric("cpu"), Metric("cpu")]),
+        ConflictError,
+        "PlbConfig: metrics has a name twice",
+    ),
+    (
+        "an unknown combination",
+        lambda: PlbConfig(metrics=[Metric("cpu")], combination="product"),
+        InvalidValueError,
+        "PlbConfig: combination = 'product' is not allowed; expected one of additive, service_fabric",
+    ),
+    (
+        "an unknown grade of checks",
+        lambda: PlbConfig(metrics=[Metric("cpu")], checks="always"),
+        InvalidValueError,
+        "PlbConfig: checks = 'always' is not allowed; expected one of off, phase, step",
+    ),
+    (
+        "an unknown capacity limit",
+        lambda: PlbConfig(metrics=[Metric("cpu")], capacity_limit="none"),
+        InvalidValueError,
+        "PlbConfig: capacity_limit = 'none' is not allowed; expected one of threshold, capacity",
+    ),
+    (
+        "a share above one",
+        lambda: PlbConfig(metrics=[Metric("cpu")], swap_primary_probability=1.1),
+        InvalidValueError,
+        "PlbConfig: swap_primary_probability = 1.1 is not allowed; expected a finite number >= 0 and <= 1",
+    ),
+    (
+        "no chains",
+        lambda: PlbConfig(metrics=[Metric("cpu")], chains=0),
+        InvalidValueError,
+        "PlbConfig: chains = 0 is not allowed; expected a whole number >= 1",
+    ),
+    (
+        "a priority that is none",
+        lambda: PlbConfig(metrics=[Metric("cpu")], fault_domain_constraint_priority=3),
+        InvalidValueError,
+        "PlbConfig: fault_domain_constraint_priority = 3 is not allowed; expected -1 (off), 0 (hard), 1 (soft) or 2 "
+        "(optimisation)",
+    ),
+    (
+        "a seed below zero",
+        lambda: PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=-1),
+        InvalidValueError,
+        "engine: seed = -1 is not allowed; expected a whole number >= 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "error", "message"), [row[1:] for row in VALUES], ids=[row[0] for row in VALUES])
+def test_bad_value_is_refused_when_it_is_made(make, error, message):
+    """Values of the model and settings check themselves, before an engine sees them."""
+    with pytest.raises(error, match=re.escape(message)):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: Node("n", fault_domain=3), "fault_domain"),
+        (lambda: Node("n", up="no"), "up"),
+        (lambda: Node("n", capacities={"cpu": True}), "capacities[cpu]"),
+        (lambda: Metric("cpu", weight="2"), "weight"),
+        (lambda: Metric("cpu", quantum="0.5"), "quantum"),
+        (lambda: Service("s", placement_constraint=None), "placement_constraint"),
+        (lambda: Replica(PRIMARY, None), "node"),
+        (lambda: Replica(7, "n"), "role"),
+        (lambda: PlbConfig(metrics=[Metric("cpu")], max_percentage_to_move="0.3"), "max_percentage_to_move"),
+        (lambda: PlbConfig(metrics=[Metric("cpu")], w_failovers="0"), "w_failovers"),
+        (lambda: PlbConfig(metrics=[Metric("cpu")], use_move_cost_reports="no"), "use_move_cost_reports"),
+        (lambda: PlbConfig(metrics=[Metric("cpu")], min_load_balancing_interval="600"), "min_load_balancing_interval"),
+    ],
+)
+def test_value_of_another_type_is_refused_where_it_is_given(make, field):
+    """Text is no number, a number no text, and neither is a switch."""
+    with pytest.raises(InvalidValueError) as error:
+        make()
+    assert error.value.field == field
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidValueError("node n", "up", 3, "True or False"),
+        UnknownNameError("node", "n1", ["n0"], "partition p"),
+        ConflictError("two"),
+        PlbError("words"),
+    ],
+)
+def test_error_can_be_made_again(error):
+    """In another process, and by SimPy, which calls the class with `args`: same words, same fields."""
+    for again in (pickle.loads(pickle.dumps(error)), type(error)(*error.args)):
+        assert str(again) == str(error)
+        assert vars(again) == vars(error)
+
+
+def test_nearest_of_very_many_names_are_found_without_comparing_them_all():
+    """A slip at the end of a name, or at its beginning."""
+    names = [f"service-{index}/0" for index in range(20_000)]
+    assert "service-12345/0" in UnknownNameError("partition", "service-12345/1", names).nearest
+    assert "service-12345/0" in UnknownNameError("partition", "zervice-12345/0", names).nearest
+    assert len(_worth_a_look("service-12345/1", names)) <= MOST_COMPARED
+
+
+def test_unknown_name_may_be_anything():
+    """A name that is no text is not known either."""
+    assert "unknown node None" in str(UnknownNameError("node", None, ["n0"]))
+    with pytest.raises(InvalidValueError, match="2\\^40"):
+        Budget(proposals=10**30)

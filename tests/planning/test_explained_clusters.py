@@ -1,0 +1,335 @@
+"""Violations and explanations of random clusters, against a plain look at the cluster."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import (
+    Apart,
+    Misplaced,
+    Node,
+    NodeViolation,
+    Partition,
+    Phase,
+    PlacementAndLoadBalancing,
+    Replica,
+    Role,
+    Service,
+    UnevenSpread,
+)
+from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
+from plb.testing import CONSTRAINTS, Cluster, all_clusters
+from tests.engine.oracle import after_plan, domain_groups, fits, node_loads, placement_of
+from tests.engine.strategies import examples
+
+PRIMARY = Role.PRIMARY
+
+TESTS = {
+    **CONSTRAINTS,
+    "FDPolicy ~ Nonpacking": lambda _: True,
+    "FDPolicy ~ Ignore && zone == z0": CONSTRAINTS["zone == z0"],
+}
+"""Placement constraints, policies included, and what they mean for a node."""
+
+
+@st.composite
+def odd_clusters(draw: st.DrawFn) -> Cluster:
+    """Clusters with deactivated nodes, block lists, domain policies, quorum rules, children, standbys and builds."""
+    cluster = draw(all_clusters())
+    if draw(st.booleans()):
+        cluster = with_one_partition(cluster, "s0")
+    intents = st.sampled_from([*[DeactivationIntent.NONE] * 8, *DeactivationIntent])
+    nodes = tuple(
+        attrs.evolve(
+            node, deactivation_intent=draw(intents), deactivation_status=draw(st.sampled_from(DeactivationStatus))
+        )
+        for node in cluster.nodes
+    )
+    names = st.sampled_from([node.name for node in nodes])
+    services = tuple(
+        attrs.evolve(
+            service,
+            placement_constraint=draw(st.sampled_from(["", "", *TESTS])),
+            blocked_nodes=draw(st.frozensets(names, max_size=1)),
+            on_every_node=draw(st.sampled_from([False, False, False, True])),
+            affinity_to="s0" if index and draw(st.booleans()) else None,
+            aligned=draw(st.booleans()),
+        )
+        for index, service in enumerate(cluster.services)
+    )
+    states = st.sampled_from([*[ReplicaState.READY] * 3, ReplicaState.STANDBY, ReplicaState.IN_BUILD])
+    partitions = tuple(
+        attrs.evolve(
+            partition,
+            replicas=[
+                r if r.leaving or r.role is PRIMARY else attrs.evolve(r, state=draw(states)) for r in partition.replicas
+            ],
+        )
+        for partition in cluster.partitions
+    )
+    quorum = {f"quorum_based_replica_distribution_per_{kind}_domains": draw(st.booleans()) for kind in KINDS}
+    others = {
+        "upgrade_domain_constraint_priority": draw(st.sampled_from([0, 1, -1])),
+        "prevent_transient_overcommit": draw(st.booleans()),
+        "partially_place_services": draw(st.booleans()),
+    }
+    config = {**cluster.config, **quorum, **others}
+    return attrs.evolve(cluster, nodes=nodes, services=services, partitions=partitions, config=config)
+
+
+def with_one_partition(cluster: Cluster, service: str) -> Cluster:
+    """Return the cluster with the first partition of a service alone, so that children can follow it."""
+    others = [p.name for p in cluster.partitions if p.service == service][1:]
+    return attrs.evolve(
+        cluster,
+        partitions=tuple(p for p in cluster.partitions if p.name not in others),
+        loads={(name, node): load for (name, node), load in cluster.loads.items() if name not in others},
+    )
+
+
+KINDS = ("fault", "upgrade")
+
+
+def standing(partition: Partition) -> list[Replica]:
+    """Return the replicas that count for constraints: neither on their way out nor a standby."""
+    return [r for r in partition.replicas if not r.leaving and r.state is not ReplicaState.STANDBY]
+
+
+def feasibility_classes(service: Service, node: Node) -> bool:
+    """Tell whether a service may stand on a node, up or not."""
+    return node.name not in service.blocked_nodes and TESTS[service.placement_constraint](node.properties)
+
+
+def takes_new(node: Node) -> bool:
+    """Tell whether a node takes new replicas (docs/service-fabric.md, Deactivated nodes)."""
+    checking = node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
+    comes_back = node.deactivation_intent in (DeactivationIntent.PAUSE, DeactivationIntent.RESTART)
+    return node.up and (node.deactivation_intent is DeactivationIntent.NONE or (comes_back and checking))
+
+
+def overloads_by_hand(cluster: Cluster) -> list[tuple[str, str, Fraction]]:
+    """Return node, metric and load where a node in service is at or above f·c."""
+    found = []
+    for node in cluster.nodes:
+        if not node.up or node.deactivation_intent is not DeactivationIntent.NONE:
+            continue
+        for metric in cluster.metrics:
+            load = sum(
+                Fraction(cluster.loads[p.name, r.node].get(metric.name, 0))
+                for p in cluster.partitions
+                for r in p.replicas
+                if r.node == node.name and not r.leaving
+            )
+            capacity = node.capacities.get(metric.name)
+            if capacity is not None and 0 < load >= Fraction(str(metric.violation_threshold)) * Fraction(capacity):
+                found.append((node.name, metric.name, load))
+    return found
+
+
+def misplaced_by_hand(cluster: Cluster) -> list[tuple[str, str, bool]]:
+    """Return partition, node and whether it is the block list, for replicas that their service does not want there."""
+    nodes = {node.name: node for node in cluster.nodes}
+    return [
+        (p.name, r.node, r.node in cluster.service_of(p.name).blocked_nodes)
+        for p in cluster.partitions
+        for r in standing(p)
+        if not feasibility_classes(cluster.service_of(p.name), nodes[r.node])
+    ]
+
+
+def uneven_by_hand(cluster: Cluster, kind: str) -> list[tuple[str, int, str, int, int, int]]:
+    """Return partition, level, domain, count, least and most where a domain holds too many or too few."""
+    found = []
+    for partition in cluster.partitions:
+        service = cluster.service_of(partition.name)
+        usable = {node.name for node in cluster.nodes if takes_new(node) and feasibility_classes(service, node)}
+        levels = domain_groups(cluster, kind)
+        counts = []
+        for groups in levels:
+            domains = dict.fromkeys((groups[name] for name in groups if name in usable), 0)
+            for replica in standing(partition):
+                if groups[replica.node] in domains:
+                    domains[groups[replica.node]] += 1
+            counts.append(domains)
+        for level, most in limits_by_hand(cluster, kind, service, [len(domains) for domains in counts]):
+            domains = counts[level]
+            for parent in {above for above, _ in domains}:
+                inside = {domain: count for (above, domain), count in domains.items() if above == parent}
+                mean = Fraction(sum(inside.values()), len(inside))
+                low, high = (math.floor(mean), math.ceil(mean)) if most is None else (0, most)
+                found += [
+                    (partition.name, level + 1, name_of(domain), count, low, high)
+                    for domain, count in inside.items()
+                    if not low <= count <= high and sum(inside.values())
+                ]
+    return found
+
+
+def limits_by_hand(cluster: Cluster, kind: str, service: Service, domains: list[int]) -> list[tuple[int, int | None]]:
+    """Return the levels that bind a service, with the most replicas of a domain, None: as even as can be."""
+    if service.on_every_node or cluster.config[f"{kind}_domain_constraint_priority"] < 0 or not domains:
+        return []
+    if kind == "fault" and "Ignore" in service.placement_constraint:
+        return []
+    if kind == "fault" and "Nonpacking" in service.placement_constraint:
+        return [(0, 1)]
+    if not cluster.config[f"quorum_based_replica_distribution_per_{kind}_domains"]:
+        return [(level, None) for level in range(len(domains))]
+    first = next((level for level, count in enumerate(domains) if count >= 2), None)
+    if first is None:
+        return []
+    target = service.target_replicas
+    most = max(target - (target // 2 + 1), 1)
+    return [(first, most + 1 if domains[first] * most < target else most)]
+
+
+def name_of(domain: tuple[str, ...] | str) -> str:
+    """Return the name of a domain as the engine gives it."""
+    return domain if isinstance(domain, str) else "fd:/" + "/".join(domain)
+
+
+def apart_by_hand(cluster: Cluster, engine: PlacementAndLoadBalancing) -> list[tuple[str, str]]:
+    """Return partition and node of the children that do not stand beside their parent."""
+    found = []
+    for child in cluster.partitions:
+        service = cluster.service_of(child.name)
+        parents = [p for p in cluster.partitions if p.service == service.affinity_to]
+        if not parents:
+            continue
+        if len(parents) > 1 or not engine.replicas(parents[0].name):
+            found += [(child.name, r.node) for r in standing(child)]
+            continue
+        beside = {r.node: r.role for r in standing(parents[0])}
+        slots = [engine.replicas(p.name) for p in (child, parents[0])]
+        aligned = service.aligned and all(any(r.role is PRIMARY for r in of) for of in slots)
+        larger = service.target_replicas > cluster.service_of(parents[0].name).target_replicas
+        for replica in standing(child):
+            others = {r.node for r in standing(child) if r is not replica}
+            if replica.node in beside:
+                wrong = aligned and (replica.role is PRIMARY) != (beside[replica.node] is PRIMARY)
+            else:
+                wrong = not (larger and beside.keys() <= others)
+            if wrong:
+                found.append((child.name, replica.node))
+    return found
+
+
+@examples(400)
+@given(odd_clusters())
+def test_violations_are_those_that_a_plain_look_finds(cluster):
+    """Nodes, replicas, domains and children: exactly those that the rules in plain Python call broken."""
+    engine = cluster.engine()
+    found = engine.violations(soft=True)
+    of = {kind: [one for one in found if isinstance(one, kind)] for kind in (NodeViolation, Misplaced, Apart)}
+    assert [(v.node, v.metric, Fraction(v.load)) for v in of[NodeViolation]] == overloads_by_hand(cluster)
+    misplaced = sorted((m.partition, m.node, m.constraint is None) for m in of[Misplaced])
+    assert misplaced == sorted(misplaced_by_hand(cluster))
+    for kind in KINDS:
+        uneven = sorted(
+            (u.partition, u.level, u.domain, u.replicas, u.least, u.most)
+            for u in found
+            if isinstance(u, UnevenSpread) and u.rule == f"{kind}_domain"
+        )
+        assert uneven == sorted(uneven_by_hand(cluster, kind))
+    assert sorted((a.partition, a.node) for a in of[Apart]) == sorted(apart_by_hand(cluster, engine))
+
+
+@examples(100)
+@given(odd_clusters())
+def test_soft_rules_are_told_only_when_asked_for(cluster):
+    """By default only hard rules and overloaded nodes are violations."""
+    engine = cluster.engine()
+    everything = engine.violations(soft=True)
+    hard = tuple(one for one in everything if isinstance(one, NodeViolation) or one.priority == 0)
+    assert engine.violations() == hard
+    assert all(str(one) and one.rule and dict(one.numbers) is not None for one in everything)
+
+
+CALLS = {
+    "place": lambda engine: engine.place(budget=120),
+    "repair": lambda engine: engine.repair(budget=120),
+    "balance": lambda engine: engine.balance(budget=120),
+    "refresh": lambda engine: engine.refresh(0.0, budget=120),
+}
+
+
+@pytest.mark.parametrize("domains", [False, True], ids=["all at once", "one action a domain"])
+@pytest.mark.parametrize("call", CALLS)
+@examples(60)
+@given(cluster=st.one_of(all_clusters(), odd_clusters()))
+def test_every_partition_of_every_cluster_has_an_explanation(call, domains, cluster):
+    """Never an error, never an empty one; every node and domain that the data names is there."""
+    engine = cluster.engine(one_action_per_refresh=domains)
+    plan = CALLS[call](engine)
+    for partition in cluster.partitions:
+        text = plan.explain(partition.name)
+        assert partition.name in text
+        assert text.endswith(".")
+    names = {node.name for node in cluster.nodes}
+    known = {
+        name_of(domain[1]) for kind in KINDS for groups in domain_groups(cluster, kind) for domain in groups.values()
+    }
+    for move in plan.moves:
+        assert move.reason.node is None or move.reason.node in names
+        assert move.reason.domain is None or move.reason.domain in known
+    for refusal in plan.unplaced:
+        assert refusal.fitting + sum(refusal.ruled_out.values()) == len(names)
+        assert refusal.fitting >= 0
+        assert len({one.rule for one in refusal.diagnosis}) == len(refusal.diagnosis)
+        for one in refusal.diagnosis:
+            check_elimination(one, names, known)
+    assert {name for one in plan.outcomes for name in one.partitions} == {p.name for p in cluster.partitions}
+    assert all({*one.phases, *one.idle} == set(Phase) for one in plan.outcomes)
+
+
+@examples(200)
+@given(all_clusters())
+def test_numbers_of_a_refusal_are_those_of_the_cluster_after_the_plan(cluster):
+    """What is needed, free and held agrees with loads and places counted by hand."""
+    engine = cluster.engine(move_existing_replica_for_placement=False)
+    before = placement_of(engine, cluster)
+    plan = engine.place(budget=120)
+    after = after_plan(before, plan)
+    loads = node_loads(cluster, before, after, leaving=True)
+    nodes = {node.name: node for node in cluster.nodes}
+    for refusal in plan.unplaced:
+        needed = cluster.load_of(refusal.partition, refusal.role, None)
+        immovable = [r.node for r in after.values() if r.partition == refusal.partition and r.node and not r.leaving]
+        for one in refusal.diagnosis:
+            for short in one.shortages if one.rule == "capacity" else ():
+                node, load = nodes[short.emptiest], loads[short.emptiest][short.metric]
+                assert Fraction(short.needed) == needed[short.metric]
+                assert not fits(cluster, engine.config, node, short.metric, load + needed[short.metric])
+                assert short.free == 0 or fits(cluster, engine.config, node, short.metric, load + Fraction(short.free))
+            for full in one.domains if one.rule in ("fault_domain", "upgrade_domain") else ():
+                groups = domain_groups(cluster, one.rule.partition("_")[0])
+                of_domain = [{n for n, (_, d) in level.items() if name_of(d) == full.domain} for level in groups]
+                assert full.replicas in {sum(node in inside for node in immovable) for inside in of_domain}
+
+
+def check_elimination(one: Any, nodes: set[str], domains: set[str]) -> None:
+    """Assert that what one rule says agrees with its count and names what exists."""
+    assert 0 < one.nodes <= len(nodes)
+    if one.rule == "node":
+        assert sum(one.states.values()) == one.nodes
+        assert "up" not in one.states
+    elif one.rule == "exclusion":
+        assert len(one.names) == one.nodes
+        assert set(one.names) <= nodes
+    elif one.rule == "placement":
+        assert one.blocked + one.unfit == one.nodes
+    elif one.rule in ("fault_domain", "upgrade_domain"):
+        assert one.domains
+        assert all(full.domain in domains and full.replicas >= full.most for full in one.domains)
+    elif one.rule == "capacity":
+        assert sum(short.nodes for short in one.shortages) >= one.nodes
+        assert all(short.free < short.needed and short.emptiest in nodes for short in one.shortages)
+    elif one.rule == "affinity":
+        assert set(one.together_on) <= nodes

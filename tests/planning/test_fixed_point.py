@@ -1,0 +1,149 @@
+"""No churn: balancing or repairing the engine's own result moves nothing, over random clusters."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Replica, Role, Service
+from plb.testing import Cluster, all_clusters, configuration_of
+from tests.engine.strategies import examples
+
+UNBOUND = {"max_percentage_to_move": 1.0}
+"""Settings under which no budget of moves cuts a balancing short; services have none of their own either."""
+ROUNDS = 40
+"""More plans in a row than a cluster of these tests ever needs to come to rest."""
+
+
+def unbound(cluster: Cluster) -> Cluster:
+    """Return the cluster without budgets of its services."""
+    return attrs.evolve(cluster, services=tuple(attrs.evolve(s, max_moves=None) for s in cluster.services))
+
+
+def until_rest(engine: PlacementAndLoadBalancing, verb: str, budget: int | None) -> int:
+    """Carry out plan after plan until one moves nothing; return how many moved something."""
+    for number in range(ROUNDS):
+        plan = getattr(engine, verb)(budget=budget)
+        if not plan.moves:
+            return number
+        engine.apply(plan)
+    raise AssertionError(f"{verb} does not come to rest")
+
+
+def assert_moves_nothing(plan: Plan) -> None:
+    """Look whether the plan leaves everything where it is."""
+    assert plan.moves == ()
+    assert plan.energy_after == plan.energy_before
+
+
+@pytest.mark.parametrize("verb", ["repair", "balance"])
+@examples(60)
+@given(cluster=all_clusters(), budget=st.sampled_from([240, 60, None]))
+def test_own_result_is_at_rest(verb, cluster, budget):
+    """A second plan from the result of one that no budget of moves bound moves nothing, mended or not."""
+    engine = unbound(cluster).engine(**UNBOUND)
+    start = configuration_of(engine)
+    movable = int((start.problem.movable & (start.solution.node >= 0)).sum())
+    first = getattr(engine, verb)(budget=budget)
+    engine.apply(first)
+    displaced = sum(2 if move.kind is MoveKind.SWAP else 1 for move in first.moves)
+    if verb == "repair" or displaced < movable:  # moving all that may move is a budget too
+        assert_moves_nothing(getattr(engine, verb)(budget=budget))
+
+
+@examples(40)
+@given(cluster=all_clusters(), budget=st.sampled_from([240, None]))
+def test_plans_come_to_rest_under_any_budget_of_moves(cluster, budget):
+    """Where each plan may move only some replicas, a few in a row come to rest; another then moves nothing."""
+    engine = cluster.engine()
+    assert until_rest(engine, "repair", budget) <= 4 * len(cluster.partitions)
+    until_rest(engine, "balance", budget)
+    assert_moves_nothing(engine.balance(budget=budget))
+
+
+@examples(40)
+@given(cluster=all_clusters())
+def test_refreshes_come_to_rest(cluster):
+    """Placement, repair and balancing together: a few refreshes at one time, then none moves any."""
+    engine = cluster.engine()
+    moved = [bool(_refresh_and_apply(engine).moves) for _ in range(ROUNDS)]
+    at_fixed_point = moved.index(False) if False in moved else ROUNDS
+    assert not any(moved[at_fixed_point:])
+    assert at_fixed_point < ROUNDS
+
+
+def _refresh_and_apply(engine: PlacementAndLoadBalancing) -> Plan:
+    plan = engine.refresh(0.0, budget=240)
+    engine.apply(plan)
+    return plan
+
+
+def uneven() -> PlacementAndLoadBalancing:
+    """Return four nodes with all load on the first, most of it on one replica, so that no balance is perfect."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=1000.0), seed=1)
+    for index in range(4):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 1000}))
+    engine.update_service(Service("web", stateful=False))
+    for index in range(16):
+        engine.update_partition(Partition(f"w{index}", service="web", replicas=[Replica(Role.INSTANCE, "n0")]))
+        engine.report_load(f"w{index}", "n0", {"cpu": 1 + index % 15 * 2 + 300 * (index == 15)})
+    return engine
+
+
+def test_plan_at_rest_says_so():
+    """It ends at once: no phase ran and no proposal was drawn."""
+    engine = uneven()
+    until_rest(engine, "balance", None)
+    plan = engine.balance()
+    assert plan.end_reason == "nothing has changed since the last search of this kind"
+    assert plan.phases == ()
+    assert plan.proposals.drawn == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda engine: engine.report_load("w0", engine.replicas("w0")[0].node, {"cpu": 30}),
+        lambda engine: engine.update_node(Node("n4", capacities={"cpu": 100})),
+        lambda engine: engine.configure(attrs.evolve(engine.config, swap_primary_probability=0.1)),
+        lambda engine: engine.update_service(Service("web", stateful=False, max_moves=9)),
+        lambda engine: engine.update_partition(
+            Partition("w1", service="web", replicas=[Replica(Role.INSTANCE, "n0", pinned=True)])
+        ),
+        lambda engine: engine.remove_partition("w2"),
+    ],
+    ids=["load", "node", "settings", "service", "partition", "removal"],
+)
+def test_any_change_ends_the_rest(change):
+    """What the result depends on has changed, so that the search runs again."""
+    engine = uneven()
+    until_rest(engine, "balance", None)
+    change(engine)
+    assert engine.balance().proposals.drawn > 0
+
+
+def test_plan_that_is_not_carried_out_is_not_the_state():
+    """Asked again, the engine searches again: it is still where it was."""
+    engine = uneven()
+    assert engine.balance().moves
+    assert engine.balance().moves
+
+
+def test_another_budget_is_another_search():
+    """A host that allows more proposals gets them."""
+    engine = uneven()
+    until_rest(engine, "balance", 400)
+    assert engine.balance(budget=40_000).proposals.drawn > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["repair", "balance"])
+@examples(600)
+@given(cluster=all_clusters(), budget=st.sampled_from([240, 60, None]))
+def test_own_result_is_at_rest_in_many_more_clusters(verb, cluster, budget):
+    """The same, ten times as often."""
+    engine = cluster.engine()
+    until_rest(engine, verb, budget)
+    assert_moves_nothing(getattr(engine, verb)(budget=budget))

@@ -1,0 +1,330 @@
+"""Plans break no hard constraint that held, and say truly what they lead to."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import Metric, MoveKind, Node, Partition, Phase, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.energy.from_scratch import solution_from_scratch
+from plb.extensions.configuration import Configuration
+from plb.risk import DemandHistory
+from plb.search.breaches import remaining_breaches
+from plb.search.result import energy_of_solution
+from plb.testing import all_clusters, configuration_of
+from tests.engine.oracle import after_plan, assert_rules_are_kept, placement_of, uneven_spreads
+from tests.engine.strategies import examples
+
+VERBS = {
+    "place": lambda engine: engine.place(budget=240),
+    "repair": lambda engine: engine.repair(budget=240),
+    "balance": lambda engine: engine.balance(budget=240),
+    "refresh": lambda engine: engine.refresh(0.0, budget=240),
+}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@examples(120)
+@given(cluster=all_clusters())
+def test_plan_breaks_no_hard_constraint_that_held(verb, cluster):
+    """A plain checker over what the user said finds each kind of plan within every hard constraint."""
+    engine = cluster.engine()
+    before = placement_of(engine, cluster)
+    plan = VERBS[verb](engine)
+    assert placement_of(engine, cluster) == before, "asking for a plan changes nothing"
+    after = assert_rules_are_kept(cluster, engine.config, before, plan)
+    if verb == "balance":
+        kinds = {
+            "fault": engine.config.fault_domain_constraint_priority,
+            "upgrade": engine.config.upgrade_domain_constraint_priority,
+        }
+        for kind, priority in kinds.items():
+            if priority >= 0:
+                assert uneven_spreads(cluster, kind, after) <= uneven_spreads(cluster, kind, before), kind
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@examples(80)
+@given(cluster=all_clusters())
+def test_moves_carried_out_one_by_one_give_what_the_plan_says(verb, cluster):
+    """Each move alone is accepted in the order of the plan, and the end is the predicted placement and energy."""
+    engine = cluster.engine()
+    before = placement_of(engine, cluster)
+    start = configuration_of(engine)
+    plan = VERBS[verb](engine)
+    assert plan.energy_before == energy_of_solution(start.problem, start.solution)
+    assert plan.energy_before.movement == 0
+    for move in plan.moves:
+        engine.apply(attrs.evolve(plan, moves=(move,)))
+    assert placement_of(engine, cluster) == after_plan(before, plan)
+    reached = solution_from_scratch(start.problem, engine._state.rows.node.copy())
+    assert energy_of_solution(start.problem, reached) == plan.energy_after
+    assert sum(move.cost for move in plan.moves) == pytest.approx(plan.energy_after.movement)
+    waiting = [r for r in placement_of(engine, cluster).values() if r.node is None]
+    if "place" in verb or verb == "refresh":
+        assert sorted((u.partition, u.role) for u in plan.unplaced) == sorted((r.partition, r.role) for r in waiting)
+
+
+@examples(80)
+@given(all_clusters(), st.data())
+def test_moves_of_existing_replicas_can_run_in_any_order(cluster, data):
+    """No target, swaps of roles aside, is a node on which the partition had a replica: moves need not wait."""
+    engine = cluster.engine(swap_primary_probability=0.5, exchange_probability=0.3, w_imbalance=100.0)
+    plan = engine.balance(budget=600)
+    shuffled = attrs.evolve(plan, moves=tuple(data.draw(st.permutations(plan.moves))))
+    expected = after_plan(placement_of(engine, cluster), plan)
+    engine.apply(shuffled)
+    assert placement_of(engine, cluster) == expected
+
+
+@examples(80)
+@given(all_clusters())
+def test_soft_upgrade_domains_are_given_up_only_where_nothing_else_fits(cluster):
+    """Where all replicas find a place with hard upgrade domains, soft ones lead to the very same plan."""
+    changes = {"fault_domain_constraint_priority": 0, "move_existing_replica_for_placement": False}
+    hard = cluster.engine(upgrade_domain_constraint_priority=0, **changes).place(budget=240)
+    soft = cluster.engine(upgrade_domain_constraint_priority=1, **changes).place(budget=240)
+    assert len(soft.unplaced) <= len(hard.unplaced)
+    if not hard.unplaced:
+        assert soft == hard
+
+
+@examples(80)
+@given(all_clusters())
+def test_repair_never_leaves_more_broken(cluster):
+    """Fewer places broken, or as many and no more overload; with the hard constraints weighed first."""
+    engine = cluster.engine()
+    start = configuration_of(engine)
+    enforced = (1 << 10) - 1
+    engine.apply(engine.repair(budget=240))
+    reached = solution_from_scratch(start.problem, engine._state.rows.node.copy())
+    if engine.config.upgrade_domain_constraint_priority != 1 and engine.config.fault_domain_constraint_priority != 1:
+        before = remaining_breaches(start.problem, start.solution, enforced)
+        after = remaining_breaches(start.problem, reached, enforced)
+        assert after <= (before[0], before[1] + 1e-9)
+
+
+@examples(60)
+@given(all_clusters())
+def test_repair_of_a_repaired_cluster_moves_nothing(cluster):
+    """Fixed point: once repair has mended everything it has nothing to do."""
+    engine = cluster.engine()
+    engine.apply(engine.repair(budget=240))
+    start = configuration_of(engine)
+    if remaining_breaches(start.problem, start.solution, (1 << 10) - 1)[0] == 0:
+        again = engine.repair(budget=240)
+        assert again.moves == ()
+        assert again.phases == ()
+        assert again.end_reason == "nothing to do"
+
+
+@examples(80)
+@given(all_clusters())
+def test_balancing_never_raises_the_energy(cluster):
+    """One balancing after another: each plan's energy after is below the one before, or there is no move."""
+    engine = cluster.engine()
+    for _ in range(3):
+        plan = engine.balance(budget=240)
+        assert plan.energy_after.total <= plan.energy_before.total
+        assert bool(plan.moves) == (plan.energy_after.total < plan.energy_before.total)
+        engine.apply(plan)
+
+
+@examples(60)
+@given(all_clusters())
+def test_searches_report_the_energy_that_they_reached(cluster):
+    """The energy after, found by increments over many proposals, is that of a configuration built afresh."""
+    engine = cluster.engine(chains=3)
+    start = configuration_of(engine)
+    plan = engine.refresh(0.0, budget=600)
+    engine.apply(plan)
+    reached = solution_from_scratch(start.problem, engine._state.rows.node.copy())
+    assert plan.energy_after.total == Configuration(start.problem, reached).energy
+
+
+def uneven_cluster(**config: object) -> PlacementAndLoadBalancing:
+    """Four nodes; everything stands on the first two."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=100.0, **config), seed=1)
+    for index in range(4):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
+    engine.update_service(Service("web", stateful=False))
+    for index in range(6):
+        engine.update_partition(
+            Partition(f"web/{index}", service="web", replicas=[Replica(Role.INSTANCE, f"n{index % 2}")])
+        )
+        engine.report_load(f"web/{index}", f"n{index % 2}", {"cpu": 4})
+    return engine
+
+
+def test_refresh_balances_only_if_nothing_was_to_place_or_repair():
+    """Placement and repair go before balancing, which waits for a refresh in which neither had work."""
+    engine = uneven_cluster()
+    engine.update_partition(Partition("web/new", service="web"))
+    first = engine.refresh(0.0)
+    assert first.phases == (Phase.PLACEMENT,)
+    assert [move.kind for move in first.moves] == [MoveKind.ADD]
+    engine.apply(first)
+    second = engine.refresh(1.0)
+    assert second.phases == (Phase.BALANCING,)
+    assert {move.kind for move in second.moves} == {MoveKind.MOVE}
+
+
+def test_phase_runs_again_only_after_its_interval():
+    """A phase that ran at 0 with an interval of 60 s is due again at 60, not at 59; None means never."""
+    engine = uneven_cluster(min_load_balancing_interval=60.0, min_constraint_check_interval=None)
+    assert engine.refresh(0.0).phases == (Phase.BALANCING,)
+    assert engine.refresh(59.0).phases == ()
+    assert engine.refresh(60.0).phases == (Phase.BALANCING,)
+
+
+def test_balanced_cluster_is_left_alone():
+    """Loads that differ by one unit at most are balanced, whatever the energy could gain."""
+    engine = uneven_cluster()
+    for index in range(6):
+        engine.report_load(f"web/{index}", f"n{index % 2}", {"cpu": 0.25})
+    plan = engine.balance()
+    assert (plan.moves, plan.phases, plan.end_reason) == ((), (), "nothing to do")
+    assert plan.explain("web/0") == (
+        "The plan leaves web/0 where it is: balancing did not run, as no metric is out of balance."
+    )
+
+
+def test_repair_names_the_overload_that_it_mends():
+    """The reason of a move off an overloaded node carries node, metric, load and limit in user units."""
+    engine = uneven_cluster()
+    engine.report_load("web/0", "n0", {"cpu": 12})
+    assert [str(v) for v in engine.violations()] == ["cpu of node n0 is 20, at or above its threshold of 19"]
+    plan = engine.repair()
+    move = plan.moves[0]
+    assert (move.source, move.reason.rule, move.reason.node, move.reason.metric) == ("n0", "capacity", "n0", "cpu")
+    assert move.reason.numbers["load"] == 20
+    assert 18.999 < move.reason.numbers["limit"] < 19
+    text = plan.explain(move.partition)
+    assert (
+        text
+        == f"Move instance of {move.partition} from n0 to {move.target}: cpu of node n0 is 20, above its limit of 19."
+    )
+    engine.apply(plan)
+    assert engine.violations() == ()
+
+
+def test_evict_moves_a_replica_that_stands():
+    """Where a new replica fits nowhere, one that stands moves out of its way, and the reasons say so."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=0)
+    engine.update_node(Node("small", capacities={"cpu": 5}))
+    engine.update_node(Node("large", capacities={"cpu": 10}))
+    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 8}}))
+    engine.update_partition(Partition("old", service="web", replicas=[Replica(Role.INSTANCE, "large")]))
+    engine.report_load("old", "large", {"cpu": 4})
+    engine.update_partition(Partition("new", service="web"))
+    plan = engine.place()
+    assert [str(move) for move in plan.moves] == [
+        "move instance of old from large to small",
+        "add instance of new on large",
+    ]
+    assert plan.explain("old") == "Move instance of old from large to small: makes room on node large for new."
+    assert plan.explain("new") == "Add instance of new on large: a replica is missing."
+    pinned = Replica(Role.INSTANCE, "large", pinned=True)
+    engine.update_partition(Partition("old", service="web", replicas=[pinned]))
+    assert [u.partition for u in engine.place().unplaced] == ["new"]
+
+
+def test_domain_without_a_node_that_is_up_counts_for_nothing():
+    """A replica in a dead fault domain neither fills a floor nor raises a ceiling for the usable ones."""
+    for seed in range(10):
+        engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=seed)
+        for name in ("a0", "a1", "b0", "b1", "c0"):
+            engine.update_node(Node(name, fault_domain=f"fd:/{name[0]}", up=name != "c0"))
+        engine.update_service(Service("web", stateful=False, target_replicas=3))
+        standing = [Replica(Role.INSTANCE, "c0"), Replica(Role.INSTANCE, "a0")]
+        engine.update_partition(Partition("web/0", service="web", replicas=standing))
+        assert engine.place().moves[0].target in ("b0", "b1")
+
+
+@pytest.mark.parametrize("overloaded", ["primary", "secondary"])
+def test_swap_tells_which_of_its_nodes_was_overloaded(overloaded):
+    """On two nodes only a swap of roles can help; its reason is the node without room, whichever replica leaves it."""
+    config = PlbConfig(
+        metrics=[Metric("cpu", violation_threshold=1.0)], max_percentage_to_move=1.0, swap_primary_probability=0.5
+    )
+    engine = PlacementAndLoadBalancing(config)
+    engine.update_node(Node("small", capacities={"cpu": 50}))
+    engine.update_node(Node("large", capacities={"cpu": 100}))
+    engine.update_service(Service("db", target_replicas=2))
+    heavy, light = (Role.PRIMARY, Role.SECONDARY) if overloaded == "primary" else (Role.SECONDARY, Role.PRIMARY)
+    engine.update_partition(
+        Partition("db/0", service="db", replicas=[Replica(heavy, "small"), Replica(light, "large")])
+    )
+    engine.report_load("db/0", "small", {"cpu": 60})
+    engine.report_load("db/0", "large", {"cpu": 20})
+    plan = engine.repair()
+    assert [(move.kind, move.reason.rule, move.reason.node) for move in plan.moves] == [
+        (MoveKind.SWAP, "capacity", "small")
+    ]
+
+
+def test_soft_rule_that_can_be_mended_leaves_no_hard_one_broken():
+    """One call mends the overload too, although that takes a place which the upgrade domains would rather not give."""
+    config = PlbConfig(metrics=[Metric("m")], fault_domain_constraint_priority=-1)
+    engine = PlacementAndLoadBalancing(config, seed=3)
+    for name, domain in (("n0", "u0"), ("n1", "u0"), ("n2", "u1"), ("n3", "u1")):
+        engine.update_node(Node(name, capacities={"m": 100}, upgrade_domain=domain))
+    engine.update_service(Service("pair", target_replicas=2))
+    engine.update_service(Service("single"))
+
+    def stand(name: str, service: str, *replicas: Replica) -> None:
+        engine.update_partition(Partition(name, service=service, replicas=replicas))
+
+    stand("a", "pair", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n2", pinned=True))
+    stand("b", "pair", Replica(Role.PRIMARY, "n1", pinned=True), Replica(Role.SECONDARY, "n0"))
+    stand("full0", "single", Replica(Role.PRIMARY, "n0", pinned=True))
+    stand("full1", "single", Replica(Role.PRIMARY, "n1", pinned=True))
+    for name, node, load in (("a", "n0", 60), ("full0", "n0", 60), ("full1", "n1", 90)):
+        engine.report_load(name, node, {"m": load})
+    plan = engine.repair()
+    assert ("a", "n0") in [(move.partition, move.source) for move in plan.moves]
+    engine.apply(plan)
+    assert engine.violations() == ()
+
+
+def test_making_room_keeps_the_sums_of_peaks_within_their_range():
+    """Where the peaks of one node would outgrow 32 bits, the new replica finds no place; nothing wraps."""
+    history = DemandHistory.from_columns(
+        ("m",),
+        tenant_class=["a", "b"],
+        role=[0, 0],
+        lifetime=[1e9] * 2,
+        level=[[1.2e5], [1.0]],
+        initial=[[1.0], [1.0]],
+        growth=[[6e8], [0.0]],
+        maximum=[[1.2e5], [1e5]],
+    )
+    config = PlbConfig(metrics=[Metric("m")], repetitions=4, replay="as_recorded")
+    engine = PlacementAndLoadBalancing(config, seed=1, history=history)
+    for name in ("n0", "n1"):
+        engine.update_node(Node(name, capacities={"m": 100}))
+    for name, of_class, load in (("a", "a", 20), ("b", "b", 45), ("full", "b", 46), ("new", "a", 50)):
+        loads = {Role.PRIMARY: {"m": load}}
+        engine.update_service(Service(name, tenant_class=of_class, default_load=loads))
+    for name in ("a/0", "a/1", "b/0"):
+        replica = Replica(Role.PRIMARY, "n0")
+        engine.update_partition(Partition(name, service=name[0], replicas=[replica]))
+    engine.update_partition(Partition("full/0", service="full", replicas=[Replica(Role.PRIMARY, "n1", pinned=True)]))
+    engine.update_partition(Partition("new/0", service="new"))
+    plan = engine.place()
+    assert plan.moves == ()
+    assert len(plan.unplaced) == 1
+    engine.balance()  # the sums are still such that a search may start
+
+
+def test_lower_target_takes_back_what_was_still_to_be_placed():
+    """Slots that wait are given up when the service wants fewer replicas; those that stand are left alone."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("m")]))
+    for index in range(4):
+        engine.update_node(Node(f"n{index}"))
+    engine.update_service(Service("db", target_replicas=4))
+    engine.update_partition(Partition("db/0", service="db", replicas=[Replica(Role.PRIMARY, "n0")]))
+    engine.update_service(Service("db", target_replicas=2))
+    assert len(engine.place().moves) == 1

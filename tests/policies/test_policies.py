@@ -1,0 +1,606 @@
+"""Placement policies: found by name, held to every rule, and asked for one replica at a time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import (
+    ConflictError,
+    InvalidValueError,
+    Metric,
+    Node,
+    Partition,
+    Phase,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+    UnknownNameError,
+)
+from plb.extensions.configuration import Configuration, Proposal
+from plb.extensions.policies import smallest_first
+from plb.model.outcome import Idle
+from plb.policies import BUILT_IN
+from plb.policies.first_fit import FirstFit
+from plb.policies.random import Random
+from plb.registry import extension_policy, register_constraint, register_policy
+from plb.risk import MonteCarloRisk
+from plb.testing import all_clusters, clusters, configuration_of, policy_test, walks
+from tests.engine.oracle import assert_rules_are_kept, placement_of, sums_from_scratch
+from tests.engine.strategies import examples
+
+
+class LastFit:
+    """The last node."""
+
+    name = "last_fit"
+
+    def choose(self, configuration, row, nodes):
+        """Return the last one."""
+        return nodes[-1]
+
+
+class Picky(LastFit):
+    """Wants the node that is named n1, and no other."""
+
+    name = "picky"
+
+    def choose(self, configuration, row, nodes):
+        """Return it if it is there."""
+        return next((node for node in nodes if configuration.node(node).name == "n1"), None)
+
+
+class Stray(LastFit):
+    """Always wants node 3, and lets row 0 leave whether it is there or not."""
+
+    name = "stray"
+
+    def choose(self, configuration, row, nodes):
+        """Return it."""
+        return 3
+
+    def leaving(self, configuration, node, rows):
+        """Return it."""
+        return [0]
+
+
+class LargestFirst(LastFit):
+    """Lets the replica leave that carries most."""
+
+    name = "largest_first"
+
+    def leaving(self, configuration, node, rows):
+        """Return the rows by load."""
+        return sorted(rows, key=lambda row: -configuration.load_of(row).sum())
+
+
+class Counting(LastFit):
+    """Takes the nodes in turn, from plan to plan."""
+
+    name = "counting"
+
+    def __init__(self):
+        self.placed = 0
+
+    def choose(self, configuration, row, nodes):
+        """Return the next one."""
+        self.placed += 1
+        return nodes[self.placed % len(nodes)]
+
+
+class Clearing(LastFit):
+    """Empties node 0 before it places a replica."""
+
+    name = "clearing"
+
+    def evict(self, configuration, row):
+        """Move what else stands on node 0 to the last node."""
+        return [Proposal(int(one), configuration.nodes - 1) for one in configuration.rows_on(0) if one != row]
+
+    def choose(self, configuration, row, nodes):
+        """Return the first node."""
+        return nodes[0]
+
+
+class Pushy(LastFit):
+    """Makes room by moves that are none."""
+
+    name = "pushy"
+
+    def __init__(self, *moves):
+        self.moves = moves
+
+    def evict(self, configuration, row):
+        """Return them."""
+        return self.moves
+
+
+class OffEvenNodes:
+    """Nothing may stand on n0 or n2."""
+
+    name = "off_even_nodes"
+
+    def refuses(self, configuration, proposal):
+        """Refuse to go there."""
+        return any(one.target in (0, 2) for one in configuration.relocations(proposal))
+
+    def broken(self, configuration):
+        """Return what stands there."""
+        return [row for row in configuration.rows if configuration.node_of(row) in (0, 2)]
+
+
+class ChildrenOffLowNodes:
+    """No child may stand on n0."""
+
+    name = "children_off_low_nodes"
+    nodes = (0,)
+
+    def refuses(self, configuration, proposal):
+        """Refuse to go there."""
+        relocations = configuration.relocations(proposal)
+        return any(one.target in self.nodes and self._is_child(configuration, one.row) for one in relocations)
+
+    def broken(self, configuration):
+        """Return the children that stand there."""
+        rows = [row for row in configuration.rows if self._is_child(configuration, row)]
+        return [row for row in rows if configuration.node_of(row) in self.nodes]
+
+    def _is_child(self, configuration, row):
+        return configuration.service_of(row).name == "tail"
+
+
+class ChildrenOffHighNodes(ChildrenOffLowNodes):
+    """No child may stand elsewhere."""
+
+    name = "children_off_high_nodes"
+    nodes = (1, 2, 3)
+
+
+class NowhereButOnOddNodes(OffEvenNodes):
+    """The same; replicas that wait for a place are taken for broken, too."""
+
+    name = "nowhere_but_on_odd_nodes"
+
+    def broken(self, configuration):
+        """Return what does not stand on another node."""
+        return [row for row in configuration.rows if configuration.node_of(row) in (0, 2, -1)]
+
+
+for one in (LastFit(), Picky(), Stray(), LargestFirst(), Counting(), Clearing(), Pushy()):
+    register_policy(one)
+for one in (OffEvenNodes(), ChildrenOffLowNodes(), ChildrenOffHighNodes(), NowhereButOnOddNodes()):
+    register_constraint(one)
+NAMES = (*(one.name for one in BUILT_IN), "last_fit", "picky", "largest_first", "counting", "clearing")
+VERBS = ("place", "repair", "refresh")
+
+
+def asked(engine, verb):
+    """Return the plan of a verb."""
+    return engine.refresh(0.0) if verb == "refresh" else getattr(engine, verb)()
+
+
+def engine_of(policy, places=(), load=3, nodes=4, **settings):
+    """Return nodes with room for six loads of 3 each, and partitions of one replica at these places."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy=policy, **settings), seed=3)
+    for index in range(nodes):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
+    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": load}}))
+    for index, place in enumerate(places):
+        replicas = [] if place is None else [Replica(Role.INSTANCE, place)]
+        engine.update_partition(Partition(f"web/{index}", service="web", replicas=replicas))
+    return engine
+
+
+def targets(plan):
+    """Return where the replicas of a plan go, by partition."""
+    return {move.partition: move.target for move in plan.moves}
+
+
+# every policy
+
+test_first_fit, test_random, test_clearing = (policy_test(one) for one in (FirstFit(), Random(), Clearing()))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@examples(60)
+@given(cluster=all_clusters(), policy=st.sampled_from(NAMES))
+def test_plans_of_a_policy_break_no_rule(verb, cluster, policy):
+    """Whatever a policy wants, a plain checker finds the plan within every hard constraint, and it repeats."""
+    engine = cluster.engine(policy=policy, checks="phase")
+    before = placement_of(engine, cluster)
+    plan = asked(engine, verb)
+    assert placement_of(engine, cluster) == before, "asking for a plan changes nothing"
+    assert_rules_are_kept(cluster, engine.config, before, plan)
+    assert plan == asked(cluster.engine(policy=policy), verb), "equal engines plan the same"
+
+
+@examples(80)
+@given(cluster=clusters(), policy=st.sampled_from(NAMES))
+def test_counts_of_a_plan_add_up(cluster, policy):
+    """Every node that was looked at was refused by a rule or scored, and every node of what waits is accounted for."""
+    plan = cluster.engine(policy=policy).place()
+    counts = plan.proposals
+    assert counts.drawn == counts.scored + sum(counts.refused_by_rule.values())
+    assert counts.accepted <= counts.scored
+    assert counts.accepted >= sum(move.source is None for move in plan.moves)
+    for one in plan.unplaced:
+        assert one.fitting == 0
+        assert sum(one.ruled_out.values()) == len(cluster.nodes)
+        assert not {built_in.name for built_in in BUILT_IN} & set(one.ruled_out), "they decline nothing"
+
+
+@examples(80)
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=8),
+    st.sampled_from(["first_fit", "random", "worst_fit_max", "largest_first"]),
+)
+def test_repair_relieves_a_node_where_there_is_room(loads, policy):
+    """No node is in violation afterwards, and nothing moves where none was."""
+    engine = engine_of(policy, ("n0",) * len(loads), nodes=7)
+    for index, load in enumerate(loads):
+        engine.report_load(f"web/{index}", "n0", {"cpu": load})
+    plan = engine.repair()
+    assert bool(plan.moves) == (sum(loads) > 18)
+    engine.apply(plan)
+    assert engine.violations() == ()
+
+
+@examples(80)
+@given(cluster=clusters(complete=True), policy=st.sampled_from(["first_fit", "random", "largest_first"]))
+def test_repair_moves_nothing_only_where_nothing_can_move(cluster, policy):
+    """A node is left too full only if none of the replicas that could help has a node to go to."""
+    engine = cluster.engine(policy=policy)
+    start = configuration_of(engine)
+    plan = engine.repair()
+    if plan.moves or plan.bound_by:
+        return
+    problem = start.problem
+    over = (start.solution.node_load > problem.limit) & problem.watched[:, None]
+    for node in np.flatnonzero(over.any(axis=1)):
+        for row in start.rows_on(node):
+            if problem.repairable[row] and (problem.load[row, over[node]] > 0).any():
+                assert not len(start.nodes_for(int(row)))
+
+
+@examples(60)
+@given(clusters(with_history=True), st.data())
+def test_configuration_tells_what_policies_read(cluster, data):
+    """Nodes for a replica, capacities and probabilities of a violation are those of asking node by node."""
+    configuration = configuration_of(cluster.engine(w_failovers=1.0))
+    for proposal in data.draw(walks(configuration)):
+        configuration.apply(proposal)
+    limits = [[node.capacities.get(metric.name, np.inf) for metric in cluster.metrics] for node in cluster.nodes]
+    assert configuration.capacities.tolist() == limits
+    bounded = np.isfinite(configuration.capacities) & (configuration.capacities > 0)
+    assert not configuration.shares[~bounded].any()
+    assert configuration.shares[bounded] == pytest.approx(
+        configuration.loads[bounded] / configuration.capacities[bounded]
+    )
+    assert len(configuration.held_out) <= cluster.config["held_out_nodes"]
+    present = sums_from_scratch(configuration.problem, configuration.solution.node)["violating"]
+    repetitions = configuration.problem.peak.shape[2]
+    assert configuration.violation_probabilities.tolist() == [count / repetitions for count in present]
+    for row in configuration.rows.tolist():
+        others = [node for node in range(configuration.nodes) if node != configuration.node_of(row)]
+        allowed = [node for node in others if configuration.refusal(Proposal(row, node)) is None]
+        assert configuration.nodes_for(row).tolist() == allowed
+        with_row = configuration.violation_probabilities_with(row)
+        for node in range(configuration.nodes):
+            places = configuration.solution.node.copy()
+            places[row] = node
+            right = sums_from_scratch(configuration.problem, places)["violating"][node]
+            assert with_row[node] == right / repetitions
+
+
+@examples(40)
+@given(clusters(with_history=True, down=False))
+def test_risk_models_can_be_asked_about_a_configuration(cluster):
+    """The Monte Carlo model of `plb.risk`, asked replica by replica, agrees with the engine's own sums."""
+    engine = cluster.engine(w_failovers=1.0, replay="as_recorded")
+    configuration = configuration_of(engine, now=5.0)
+    description = configuration.description
+    quanta = {metric.name: one for metric, one in zip(description.metrics, description.quanta, strict=True)}
+    model = MonteCarloRisk(
+        configuration.history, repetitions=engine.config.repetitions, seed=engine.seed, quanta=quanta
+    )
+    thresholds = configuration.problem.threshold * description.quanta
+    for node in range(configuration.nodes):
+        replica_forecasts = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
+        limits = dict(zip(quanta, thresholds[node].tolist(), strict=True))
+        risk = model.probability_of_violation(replica_forecasts, thresholds=limits, now=5.0)
+        assert risk == configuration.violation_probabilities[node]
+
+
+# what a policy decides
+
+
+def test_each_policy_places_where_it_says():
+    """New replicas go one after the other, each seeing where those before it went."""
+    waiting = (None,) * 7
+    assert list(targets(engine_of("first_fit", waiting).place()).values()) == ["n0"] * 6 + ["n1"]
+    assert list(targets(engine_of("last_fit", waiting).place()).values()) == ["n3"] * 6 + ["n2"]
+    plan = engine_of("picky", waiting, capacity_limit="capacity").place()
+    assert list(targets(plan).values()) == ["n1"] * 6
+    assert plan.end_reason == "the policy has decided"
+    assert str(plan.unplaced[0]) == (
+        "instance of web/6 fits on none of 4 nodes: ruled out 1 by capacity (3 cpu needed, at most 2 free, on "
+        "n1), 3 by picky (the policy would rather not place it there)"
+    )
+
+
+def test_random_policy_uses_all_nodes_and_the_seed_of_the_engine():
+    """Each node is as likely as the others; another seed brings another plan."""
+    plans = []
+    for seed in (1, 1, 2):
+        engine = engine_of("random", (None,) * 600, load=0)
+        engine.seed = seed
+        plans.append(targets(engine.place()))
+    assert plans[0] == plans[1] != plans[2]
+    shares = Counter(plans[0].values())
+    assert set(shares) == {"n0", "n1", "n2", "n3"}
+    assert max(abs(count - 150) for count in shares.values()) < 5 * np.sqrt(600 * 3 / 16)
+
+
+def test_smallest_replica_leaves_first_until_the_node_is_within_its_limit():
+    """[1] section 8.1; a policy may say otherwise. Load of another metric than the one that is short does not count."""
+    for policy, left in (("first_fit", ["web/1", "web/2"]), ("largest_first", ["web/0"])):
+        engine = engine_of(policy, ("n0",) * 4)
+        for index, load in enumerate((12, 1, 5, 6)):
+            engine.report_load(f"web/{index}", "n0", {"cpu": load})
+        plan = engine.repair()
+        assert [move.partition for move in plan.moves] == left
+        assert {move.reason.rule for move in plan.moves} == {"capacity"}
+        assert plan.phases == (Phase.REPAIR,)
+
+
+@examples(50)
+@given(clusters(complete=True))
+def test_smallest_first_adds_up_shares_of_the_capacity(cluster):
+    """The order is that of the sum over metrics of load by capacity, counted in user units."""
+    configuration = configuration_of(cluster.engine())
+    for node in range(configuration.nodes):
+        capacity = configuration.capacities[node]
+        counted = np.isfinite(capacity) & (capacity > 0)
+        rows = configuration.rows_on(node)
+        usage = {int(row): (configuration.load_of(row)[counted] / capacity[counted]).sum() for row in rows}
+        order = smallest_first(configuration, node, rows)
+        assert sorted(order) == rows.tolist()
+        assert all(usage[one] <= usage[other] + 1e-12 for one, other in pairwise(order))
+
+
+def test_policy_balances_nothing_and_says_so():
+    """Neither `balance` nor `refresh` evens out what the engine's own search would."""
+    places = ("n0",) * 5
+    assert engine_of("annealing", places, max_percentage_to_move=1.0, w_imbalance=1000.0).balance().moves
+    engine = engine_of("first_fit", places, max_percentage_to_move=1.0, w_imbalance=1000.0)
+    for plan in (engine.balance(), engine.refresh(0.0)):
+        assert plan.moves == ()
+        assert plan.outcomes[0].idle[Phase.BALANCING] is Idle.BY_POLICY
+
+
+def test_policy_lives_as_long_as_its_engine():
+    """It finds what it keeps on itself at the next plan; another engine has a copy of its own."""
+    first, second = engine_of("counting", (None,)), engine_of("counting", (None,))
+    assert [targets(first.place())["web/0"] for _ in range(3)] == ["n1", "n2", "n3"]
+    assert targets(second.place())["web/0"] == "n1"
+    first.configure(PlbConfig(metrics=[Metric("cpu")], policy="annealing"))
+    first.configure(PlbConfig(metrics=[Metric("cpu")], policy="counting"))
+    assert targets(first.place())["web/0"] == "n1", "chosen anew, it begins afresh"
+    assert extension_policy("annealing") is None
+
+
+def test_policy_that_makes_room_moves_others_first():
+    """All of its moves are made, or none; where placement must not move others, it is not asked."""
+    plan = engine_of("clearing", ("n0", "n0", None)).place()
+    assert targets(plan) == {"web/0": "n3", "web/1": "n3", "web/2": "n0"}
+    assert [str(move.reason) for move in plan.moves if move.partition == "web/0"] == ["makes room on node n0 for web/2"]
+    full = ("n0", "n0", *["n3"] * 6, None)
+    assert targets(engine_of("clearing", full).place()) == {"web/8": "n0"}
+    assert engine_of("clearing", full).place().proposals.refused_by_rule["capacity"] >= 1
+    kept = engine_of("clearing", ("n0", "n0", None), move_existing_replica_for_placement=False)
+    assert targets(kept.place()) == {"web/2": "n0"}
+    few = engine_of("clearing", ("n0", "n0", None), max_moves=1)
+    assert targets(few.place()) == {"web/2": "n0"}
+    assert few.place().bound_by == ("moves",)
+
+
+def test_nodes_that_a_constraint_refuses_are_not_offered():
+    """Placement keeps off them, repair clears them, and what finds no node says why."""
+    engine = engine_of("first_fit", ("n0", None, "n2"), extension_constraints=["off_even_nodes"])
+    plan = engine.refresh(0.0)
+    assert targets(plan) == {"web/1": "n1", "web/0": "n1", "web/2": "n1"}
+    assert plan.proposals.refused_by_rule["off_even_nodes"] >= 2
+    engine = engine_of("first_fit", (None,), load=18, nodes=1, extension_constraints=["off_even_nodes"])
+    assert [(one.rule, one.nodes) for one in engine.place().unplaced[0].diagnosis] == [("off_even_nodes", 1)]
+
+
+def test_children_follow_a_parent_that_a_policy_moves():
+    """The replica beside which another must stand takes it along."""
+    engine = engine_of("largest_first", ("n0", "n0"))
+    engine.update_service(Service("tail", stateful=False, affinity_to="web", default_load={Role.INSTANCE: {"cpu": 1}}))
+    engine.remove_partition("web/1")
+    engine.update_partition(Partition("tail/0", service="tail", replicas=[Replica(Role.INSTANCE, "n0")]))
+    engine.update_node(Node("n0", capacities={"cpu": 3}))
+    assert targets(engine.repair()) == {"web/0": "n3", "tail/0": "n3"}
+
+
+def test_partition_that_is_placed_wholly_is_placed_wholly():
+    """Where one of its replicas finds no place, or the policy wants none, the others wait, too."""
+    engine = engine_of("picky", partially_place_services=False)
+    engine.update_service(Service("pair", stateful=False, target_replicas=2))
+    engine.update_partition(Partition("pair/0", service="pair"))
+    plan = engine.place()
+    assert plan.moves == ()
+    assert [one.ruled_out for one in plan.unplaced] == [{}, {"picky": 4}]
+
+
+# bad answers and names
+
+
+def test_answer_that_was_not_offered_is_an_error_that_names_the_policy():
+    """A node that is full, a row that is not on the node; the engine is as it was."""
+    engine = engine_of("stray", ("n3",) * 6 + (None,))
+    with pytest.raises(InvalidValueError, match=r"policy stray: choose for row 6 = 3 is not allowed; expected None or"):
+        engine.place()
+    engine.report_load("web/1", "n3", {"cpu": 9})
+    engine.report_load("web/0", "n3", {"cpu": 0})
+    with pytest.raises(InvalidValueError, match="policy stray: leaving of node 3 = 0 is not allowed; expected some of"):
+        engine.repair()
+    assert engine.node_loads()["n3"] == {"cpu": 21.0}
+
+
+@pytest.mark.parametrize(
+    "move", [Proposal(6, 1), Proposal(0, 9), Proposal(0, -1), Proposal(99, 1), Proposal(-1, 1), Proposal(0, 1, 1)]
+)
+def test_move_that_makes_no_room_is_refused(move, monkeypatch):
+    """The replica itself, nodes and replicas that there are not, and an exchange with one that stands elsewhere."""
+    engine = engine_of("pushy", ("n3",) * 6 + (None,))
+    monkeypatch.setattr(Pushy, "evict", lambda *_: [move])
+    with pytest.raises(InvalidValueError, match="policy pushy: evict for row 6 = Proposal"):
+        engine.place()
+
+
+def test_room_is_made_by_exchanges_too():
+    """Two replicas that change nodes."""
+    register_policy(Pushy(Proposal(0, 2, 1)))
+    engine = engine_of("pushy", ("n0", "n2", None))
+    assert targets(engine.place()) == {"web/0": "n2", "web/1": "n0", "web/2": "n3"}
+
+
+@pytest.mark.parametrize("answer", [True, 1.0, "n1", -1, 99, [1]])
+def test_answer_of_another_kind_is_refused(answer, monkeypatch):
+    """Only a whole number that is one of the nodes will do."""
+    engine = engine_of("last_fit", (None,))
+    monkeypatch.setattr(LastFit, "choose", lambda *_: answer)
+    with pytest.raises(InvalidValueError, match="policy last_fit"):
+        engine.place()
+
+
+@pytest.mark.parametrize("answer", [None, 3, "all", [(0, 1)], [None]])
+def test_room_and_order_that_are_no_lists_of_their_kind_are_refused(answer, monkeypatch):
+    """The message names the policy and the verb."""
+    monkeypatch.setattr(Pushy, "evict", lambda *_: answer)
+    with pytest.raises(InvalidValueError, match="policy pushy: evict for row 1 = "):
+        engine_of("pushy", ("n0", None)).place()
+    monkeypatch.setattr(LargestFirst, "leaving", lambda *_: answer)
+    with pytest.raises(InvalidValueError, match="policy largest_first: leaving of node 0 = "):
+        engine_of("largest_first", ("n0",) * 7).repair()
+
+
+def test_policy_cannot_offer_itself_a_node(monkeypatch):
+    """What it writes into the nodes it is given is not taken for what was offered."""
+
+    def choose(_policy, _configuration, _row, nodes):
+        nodes[:] = 3
+        return 3
+
+    monkeypatch.setattr(LastFit, "choose", choose)
+    with pytest.raises(InvalidValueError, match=r"choose for row 6 = 3 is not allowed; expected None or one of"):
+        engine_of("last_fit", ("n3",) * 6 + (None,)).place()
+
+
+def test_children_that_follow_break_no_other_constraint():
+    """Also where they broke one already: each constraint counts by itself, and others leave the node all the same."""
+    engine = engine_of("last_fit", ("n0",), extension_constraints=["children_off_low_nodes", "children_off_high_nodes"])
+    for service, above, load in (("tail", "web", 1), ("lone", None, 2)):
+        default_load = {Role.INSTANCE: {"cpu": load}}
+        engine.update_service(Service(service, stateful=False, affinity_to=above, default_load=default_load))
+        replicas = [Replica(Role.INSTANCE, "n0")]
+        engine.update_partition(Partition(f"{service}/0", service=service, replicas=replicas))
+    engine.update_node(Node("n0", capacities={"cpu": 3}))
+    assert targets(engine.repair()) == {"lone/0": "n3"}
+
+
+def test_repair_places_nothing_that_waits():
+    """Also where a constraint lists what waits among what breaks it."""
+    engine = engine_of("first_fit", ("n0", None), extension_constraints=["nowhere_but_on_odd_nodes"])
+    assert targets(engine.repair()) == {"web/0": "n1"}
+
+
+def test_names_of_policies_are_checked(monkeypatch):
+    """Unknown ones, those of others and built-in ones; what is no policy."""
+
+    class Other(LastFit):
+        pass
+
+    class Annealing(LastFit):
+        name = "annealing"
+
+    class Random(LastFit):
+        name = "random"
+
+    with pytest.raises(UnknownNameError, match="unknown placement policy 'first_fot'; did you mean 'first_fit'"):
+        PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy="first_fot"))
+    with pytest.raises(InvalidValueError, match="policy = 3 is not allowed; expected the name of a placement policy"):
+        PlbConfig(metrics=[Metric("cpu")], policy=3)
+    with pytest.raises(ConflictError, match="LastFit has the name 'last_fit' already"):
+        register_policy(Other())
+    for one in (Annealing(), Random()):
+        with pytest.raises(ConflictError, match="built-in policy"):
+            register_policy(one)
+    for one in (OffEvenNodes(), LastFit):
+        with pytest.raises(InvalidValueError, match="`name` and a `choose"):
+            register_policy(one)
+    for name in (3, "", [], None):
+        monkeypatch.setattr(LastFit, "name", name)
+        with pytest.raises(InvalidValueError, match=r"register_policy: name = .* expected a string"):
+            register_policy(LastFit())
+
+
+# the verifier
+
+
+class Undecided(LastFit):
+    """Takes the first node in every other search."""
+
+    name = "undecided"
+    searches = 0
+
+    def begin(self, configuration, rng):
+        """Remember, for all engines, that there was a search."""
+        Undecided.searches += 1
+        self.first = Undecided.searches % 2
+
+    def choose(self, configuration, row, nodes):
+        """Return the first or the last one."""
+        return nodes[0] if self.first else nodes[-1]
+
+
+class Untidy(LastFit):
+    """Tries the node, and leaves it so."""
+
+    name = "untidy"
+
+    def choose(self, configuration, row, nodes):
+        """Return the last one."""
+        configuration.apply(Proposal(row, int(nodes[-1])))
+        return nodes[-1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "error", "words"),
+    [
+        (Stray(), InvalidValueError, "policy stray"),
+        (Undecided(), AssertionError, "undecided: the same seed brings"),
+        (Untidy(), AssertionError, "untidy: choose does not take back what it changes: .*node"),
+    ],
+)
+def test_verifier_catches_what_is_wrong_with_a_policy(policy, error, words):
+    """A node that was not offered, a mood that no seed explains, and a configuration that is not as before."""
+    with pytest.raises(error, match=words):
+        policy_test(policy)()
+
+
+def test_configuration_without_description_has_no_forecast():
+    """Nothing is known of replicas that are only numbers."""
+    known = configuration_of(engine_of("annealing", ("n0",)))
+    bare = Configuration(known.problem, known.solution)
+    with pytest.raises(ConflictError, match="no description"):
+        bare.forecast_of(0)

@@ -1,0 +1,410 @@
+"""Estimators that go by what replicas have shown: against a count from the reports, and from move to move."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from plb import (
+    ConflictError,
+    InvalidValueError,
+    Metric,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+    UnknownNameError,
+)
+from plb.extensions.admission import Admission
+from plb.extensions.built_in_terms import ExpectedFailovers
+from plb.extensions.configuration import Proposal
+from plb.registry import register_constraint
+from plb.risk import ObservedRisk
+from plb.testing import configuration_of
+
+pytestmark = pytest.mark.kernels
+
+NODES, LIMIT, HISTORY, WARMUP = 3, 40.0, 8, 3
+CAPACITIES = {"cpu": 100.0, "disk": 200.0}
+THRESHOLD = 0.95
+WINDOW = f"warmup={WARMUP},history={HISTORY}"
+SPECS = (
+    f"gaussian:{WINDOW}",
+    "borg-default:phi=0.8",
+    f"rc-like:percentile=75,{WINDOW}",
+    f"per-machine-percentile:percentile=60,{WINDOW}",
+    f"n-sigma:n=1,form=paper,cap=false,{WINDOW}",
+    f"n-sigma:n=2,{WINDOW}",
+    f"max(rc-like:percentile=50,{WINDOW};n-sigma:n=0.5,{WINDOW})",
+)
+
+
+def engine_with(spec, places, reports, *, limits=True):
+    """Return an engine whose replica i stands on ``places[i]`` and has reported the loads in ``reports[i]``, (S, 2)."""
+    metrics = [Metric(name, violation_threshold=THRESHOLD) for name in CAPACITIES]
+    config = PlbConfig(metrics=metrics, estimator=spec, w_failovers=1.0, chains=1, threads=1, checks="step")
+    engine = PlacementAndLoadBalancing(config, seed=3)
+    for node in range(NODES):
+        engine.update_node(Node(f"n{node}", capacities=CAPACITIES))
+    promised = dict.fromkeys(CAPACITIES, LIMIT) if limits else {}
+    for number, place in enumerate(places):
+        engine.update_service(Service(f"s{number}", stateful=False, limits=promised))
+        engine.update_partition(Partition(f"p{number}", service=f"s{number}", replicas=[Replica("instance", place)]))
+    for step in range(max(map(len, reports), default=0)):
+        for number, series in enumerate(reports):
+            late = step - (max(map(len, reports)) - len(series))
+            if late >= 0:
+                engine.report_load(
+                    f"p{number}", places[number], dict(zip(CAPACITIES, map(float, series[late]), strict=True))
+                )
+    return engine
+
+
+def shown(reports, *, cap):
+    """Return the newest samples of each replica, the newest first, and whether it is warm."""
+    newest = [np.array(series, float).reshape(-1, 2)[::-1][:HISTORY] for series in reports]
+    return [np.minimum(series, LIMIT) if cap else series for series in newest], [
+        len(series) >= WARMUP for series in newest
+    ]
+
+
+def predicted(spec, reports):
+    """Return what each of the two metrics of a machine with these replicas is predicted to peak at."""
+    if spec.startswith("max("):
+        parts = spec[4:-1].split(";")
+        return np.max([predicted(one, reports) for one in parts], axis=0)
+    limits = np.full(2, LIMIT * len(reports))
+    if spec.startswith("borg-default"):
+        return np.array([0.8 * LIMIT] * 2) * len(reports)
+    samples, warm = shown(reports, cap="cap=false" not in spec)
+    if spec.startswith("rc-like"):
+        percentile = float(spec.split("percentile=")[1].split(",")[0])
+        each = [
+            np.percentile(series, percentile, axis=0) if ok else [LIMIT] * 2
+            for series, ok in zip(samples, warm, strict=True)
+        ]
+        return np.sum(each, axis=0)
+    past = [
+        series[np.arange(HISTORY) % len(series)] if ok else np.full((HISTORY, 2), LIMIT)
+        for series, ok in zip(samples, warm, strict=True)
+    ]
+    total = np.sum(past, axis=0)
+    if spec.startswith("n-sigma"):
+        n = float(spec.split("n=")[1].split(",")[0])
+        peak = total.mean(axis=0) + n * total.std(axis=0, ddof=1)
+        return peak if "form=paper" in spec else np.minimum(peak, limits)
+    return np.minimum(np.percentile(total, 60, axis=0), limits)
+
+
+def expected(spec, reports):
+    """Return the probability that a machine with these replicas is in violation."""
+    bounds = THRESHOLD * np.array([*CAPACITIES.values()])
+    if not reports:
+        return 0.0
+    if not spec.startswith("gaussian"):
+        return float((predicted(spec, reports) >= bounds).any())
+    samples, warm = shown(reports, cap=False)
+    mean = np.sum(
+        [series.mean(axis=0) if ok else [LIMIT] * 2 for series, ok in zip(samples, warm, strict=True)],
+        axis=0,
+    )
+    variance = np.sum(
+        [series.var(axis=0) if ok else [0.0] * 2 for series, ok in zip(samples, warm, strict=True)],
+        axis=0,
+    )
+    with np.errstate(divide="ignore"):
+        excess = np.where(variance > 0, norm.sf((bounds - mean) / np.sqrt(variance)), mean >= bounds)
+    return 1.0 - float(np.prod(1.0 - excess))
+
+
+LOADS = st.tuples(st.integers(0, 60), st.integers(0, 100))
+REPLICAS = st.lists(st.tuples(st.integers(0, NODES - 1), st.lists(LOADS, max_size=HISTORY + 3)), min_size=1, max_size=6)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@settings(deadline=None, max_examples=20)
+@given(replicas=REPLICAS)
+def test_probability_is_that_of_the_reports(spec, replicas):
+    """Of every node, as it stands and with one more replica, by a count from the reports alone."""
+    engine = engine_with(spec, [f"n{place}" for place, _ in replicas], [series for _, series in replicas])
+    configuration = configuration_of(engine)
+    tolerance = 1e-4  # means and variances are rounded up
+    for node in range(NODES):
+        there = [series for place, series in replicas if place == node]
+        assert math.isclose(configuration.violation_probabilities[node], expected(spec, there), abs_tol=tolerance)
+        on_node = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
+        assert math.isclose(probability_by_model(spec, on_node), expected(spec, there), abs_tol=tolerance)
+    row = int(configuration.rows[0])
+    for node in set(range(NODES)) - {configuration.node_of(row)}:
+        there = [
+            *(series for place, series in replicas if place == node),
+            replicas[_number(configuration, row)][1],
+        ]
+        found = configuration.violation_probabilities_with(row)[node]
+        assert math.isclose(found, expected(spec, there), abs_tol=tolerance)
+
+
+def probability_by_model(spec, replica_forecasts):
+    """Return what the risk model says of replicas with these forecasts."""
+    thresholds = {name: THRESHOLD * capacity for name, capacity in CAPACITIES.items()}
+    model = ObservedRisk(spec, quanta=dict.fromkeys(CAPACITIES, 2.0**-13))
+    return model.probability_of_violation(replica_forecasts, thresholds=thresholds, now=0.0)
+
+
+def _number(configuration, row):
+    return int(configuration.partition_of(row).removeprefix("p"))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@settings(deadline=None, max_examples=20)
+@given(replicas=REPLICAS, data=st.data())
+def test_increments_agree_with_a_count_from_scratch(spec, replicas, data):
+    """Whatever moves and exchanges are made and taken back."""
+    engine = engine_with(spec, [f"n{place}" for place, _ in replicas], [series for _, series in replicas])
+    configuration, term = configuration_of(engine), ExpectedFailovers()
+    rows = configuration.rows.tolist()
+    for _ in range(4):
+        row, target = data.draw(st.sampled_from(rows)), data.draw(st.integers(0, NODES - 1))
+        if configuration.node_of(row) == target:
+            continue
+        partner = data.draw(st.sampled_from([-1, *(one for one in rows if configuration.node_of(one) == target)]))
+        proposal, before = Proposal(row, target, partner), term.total(configuration)
+        change = term.delta(configuration, proposal)
+        back = configuration.apply(proposal)
+        configuration.check()
+        assert math.isclose(term.total(configuration), before + change, abs_tol=1e-9)
+        if data.draw(st.booleans()):
+            configuration.apply(back)
+            configuration.check()
+            assert term.total(configuration) == before
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_search_lowers_what_is_expected(spec):
+    """With every step checked; the plan is the same for any number of threads."""
+    random = np.random.default_rng(5)
+    places = [f"n{number % 2}" for number in range(10)]
+    reports = random.integers((5, 10), (30, 50), size=(10, HISTORY, 2)).tolist()
+    plans = []
+    for threads in (1, 2):
+        engine = engine_with(spec, places, reports)
+        engine.configure(_with(engine.config, chains=2, threads=threads))
+        plans.append(engine.balance(now=1.0))
+    assert plans[0].moves == plans[1].moves
+    assert plans[0].energy_after.expected_failovers <= plans[0].energy_before.expected_failovers
+    assert plans[0].energy_after.total < plans[0].energy_before.total
+    assert plans[0].energy_after.expected_overload == 0.0
+
+
+def _with(config, **changes):
+    import attrs
+
+    return attrs.evolve(config, **changes)
+
+
+def test_replica_without_samples_or_limit_counts_at_the_most_it_has_demanded():
+    """Its load, where it has reported nothing; a larger demand of the past, where it has."""
+    engine = engine_with("rc-like:warmup=50", ["n0"], [[(10, 20), (96, 30), (12, 30)]], limits=False)
+    assert configuration_of(engine).violation_probabilities.tolist() == [1.0, 0.0, 0.0]
+    engine = engine_with("rc-like:warmup=50", ["n0"], [[(10, 20), (12, 30)]], limits=False)
+    assert configuration_of(engine).violation_probabilities.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_what_a_replica_has_shown_goes_with_it_and_ends_with_it():
+    """A move takes it along; a new replica of a row that was given back has shown nothing."""
+    low, high = [(5, 5)] * HISTORY, [(39, 39)] * HISTORY
+    spec = f"rc-like:percentile=100,{WINDOW}"
+    engine = engine_with(spec, ["n0", "n0", "n0"], [high, high, high])
+    assert configuration_of(engine).violation_probabilities.tolist() == [1.0, 0.0, 0.0]
+    engine.update_partition(Partition("p2", service="s2", replicas=[Replica(Role.INSTANCE, "n1")]))
+    assert configuration_of(engine).violation_probabilities.tolist() == [0.0, 0.0, 0.0]
+    engine = engine_with(spec, ["n0", "n0", "n0"], [low, low, low])
+    assert configuration_of(engine).violation_probabilities.tolist() == [0.0, 0.0, 0.0]
+    for number in range(3):
+        engine.remove_partition(f"p{number}")
+        new = Partition(f"q{number}", service=f"s{number}", replicas=[Replica(Role.INSTANCE, "n0")])
+        engine.update_partition(new)
+    assert configuration_of(engine).violation_probabilities.tolist() == [1.0, 0.0, 0.0], "three limits of 40"
+
+
+def test_samples_are_kept_when_only_other_settings_change_and_forgotten_with_another_history():
+    """A configuration that keeps as many samples loses none."""
+    engine = engine_with(f"rc-like:percentile=100,{WINDOW}", ["n0"] * 3, [[(39, 0)] * HISTORY] * 3)
+    engine.configure(_with(engine.config, w_failovers=2.0))
+    assert configuration_of(engine).violation_probabilities[0] == 1.0
+    engine.configure(_with(engine.config, estimator=f"n-sigma:n=0,{WINDOW}"))
+    assert configuration_of(engine).violation_probabilities[0] == 1.0
+    engine.configure(_with(engine.config, estimator="gaussian:history=50,warmup=2"))
+    assert configuration_of(engine).violation_probabilities[0] == 1.0, "three limits of 40"
+    for number in 2 * [*range(3)]:
+        engine.report_load(f"p{number}", "n0", {"cpu": 1.0})
+    assert configuration_of(engine).violation_probabilities[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "words"),
+    [
+        ("gausian", UnknownNameError, "gaussian"),
+        ("n-sigma:n=-1", InvalidValueError, "n"),
+        ("gaussian:history=1", InvalidValueError, "history"),
+        ("gaussian:history=999999999999999", InvalidValueError, "history = .* <= 1000000"),
+        ("oracle:horizon=3", InvalidValueError, "past alone"),
+        (7, InvalidValueError, "estimator"),
+    ],
+)
+def test_unknown_estimators_are_refused(text, error, words):
+    """With what is allowed instead."""
+    with pytest.raises(error, match=words):
+        PlbConfig(metrics=[Metric("cpu")], estimator=text)
+
+
+def test_limits_are_refused_outside_their_range():
+    """Like loads."""
+    with pytest.raises(InvalidValueError, match=r"service s: limits\[cpu\] = -1"):
+        Service("s", limits={"cpu": -1.0})
+
+
+def test_admission_asks_whether_a_replica_still_fits():
+    """A new replica goes where it fits, and nowhere once it fits nowhere; those that stand are left alone."""
+    register_constraint(Admission(0.05))
+    engine = engine_with(f"gaussian:{WINDOW}", ["n0", "n1"], [[(50, 20), (20, 20), (80, 20)] * 2] * 2)
+    engine.configure(_with(engine.config, extension_constraints=["admission"], policy="best_fit_max"))
+    engine.update_service(Service("new", stateful=False, target_replicas=1, limits={"cpu": 60.0, "disk": 60.0}))
+    engine.update_partition(Partition("new/0", service="new"))
+    chances = engine.violation_probabilities(partition="new/0")
+    assert chances["n0"] > 0.05 > chances["n2"] == 0.0
+    plan = engine.place("new/0", now=1.0)
+    assert [move.target for move in plan.moves] == ["n2"], "best fit would have taken a fuller one"
+    engine.apply(plan)
+    with pytest.raises(ConflictError, match="new/0: misses no replica"):
+        engine.violation_probabilities(partition="new/0")
+    engine.update_partition(Partition("new/1", service="new"))
+    plan = engine.place("new/1", now=2.0)
+    assert not plan.moves
+    assert plan.unplaced[0].partition == "new/1"
+    assert "admission" in plan.explain("new/1")
+    assert not engine.repair(now=3.0).moves
+
+
+def test_single_and_bulk_reports_show_the_same():
+    """A sample is what a replica carries after a report, whichever way it comes."""
+    loads = np.random.default_rng(1).integers(0, 50, size=(HISTORY, 3, 2)).astype(float)
+    single = engine_with(SPECS[0], ["n0"] * 3, loads.transpose(1, 0, 2).tolist())
+    bulk = engine_with(SPECS[0], ["n0"] * 3, [[], [], []])
+    index = [bulk.replicas(f"p{number}")[0].index for number in range(3)]
+    for step in loads:
+        bulk.report_loads(index, step)
+    assert bulk.violation_probabilities() == single.violation_probabilities()
+    assert 0.0 < bulk.violation_probabilities()["n0"] < 1.0
+
+
+@pytest.mark.parametrize("policy", ["annealing", "best_fit_max", "prv_worst_fit"])
+def test_admission_holds_whoever_looks_for_a_place(policy):
+    """Where a violation would be certain on every node, nothing is placed; primary and secondary are asked for each."""
+    register_constraint(Admission(0.5))
+    engine = engine_with("borg-default:phi=1", [], [])
+    engine.configure(_with(engine.config, extension_constraints=["admission"], policy=policy))
+    for name, limit in (("large", 99.0), ("small", 60.0)):
+        engine.update_service(Service(name, target_replicas=3, limits={"cpu": limit, "disk": 1.0}))
+        engine.update_partition(Partition(f"{name}/0", service=name))
+    assert not [move for move in engine.place("large/0").moves if move.partition == "large/0"]
+    plan = engine.place("small/0")
+    assert sorted(move.target for move in plan.moves) == ["n0", "n1", "n2"]
+    engine.apply(plan)
+    engine.update_partition(Partition("small/1", service="small"))
+    assert not engine.place("small/1").moves, "two limits of 60 on one node are too much"
+    assert max(engine.violation_probabilities().values()) == 0.0
+
+
+def test_limits_of_unknown_metrics_are_refused_and_leave_everything_as_it_was():
+    """Like loads; nothing of the service stays."""
+    engine = engine_with("rc-like", ["n0"], [[(5, 5)]])
+    with pytest.raises(UnknownNameError, match="service new: limits: unknown metric 'gpu'"):
+        engine.update_service(Service("new", limits={"gpu": 1.0}))
+    assert not engine.balance(now=1.0).moves
+    with pytest.raises(UnknownNameError):
+        engine.update_partition(Partition("new/0", service="new"))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_demand_beyond_the_largest_node_and_without_bound_is_counted(spec):
+    """A metric that no node bounds is in no violation, however large; more than a node has is one."""
+    engine = engine_with(spec, ["n0", "n1"], [[(90, 10), (0, 10)] * HISTORY] * 2, limits=False)
+    engine.update_service(Service("big", stateful=False, limits={"cpu": 1e5, "disk": 1.0}))
+    engine.update_partition(Partition("big/0", service="big", replicas=[Replica("instance", "n1")]))
+    assert engine.violation_probabilities()["n1"] > 0.8
+    for node in range(NODES):
+        engine.update_node(Node(f"n{node}", capacities={"disk": 200.0}))
+    assert set(engine.violation_probabilities().values()) == {0.0}
+
+
+def test_replica_is_known_after_its_warmup_also_where_less_is_kept():
+    """The history bounds what is looked at, not what was seen."""
+    for spec in ("gaussian:history=2,warmup=5", "n-sigma:history=2,warmup=5", "rc-like:history=1,warmup=5"):
+        engine = engine_with(spec, ["n0"] * 3, [[(1, 1)] * 4] * 3)
+        assert engine.violation_probabilities()["n0"] == 1.0, "three limits of 40"
+        for number in range(3):
+            engine.report_load(f"p{number}", "n0", {"cpu": 1.0, "disk": 1.0})
+        assert engine.violation_probabilities()["n0"] == 0.0
+
+
+def test_metrics_that_a_service_does_not_carry_do_not_count():
+    """Neither by a limit nor by what was shown before; nor do they once limits change."""
+    engine = engine_with(SPECS[2], ["n0"] * 3, [[(39, 1)] * HISTORY] * 3)
+    assert engine.violation_probabilities()["n0"] == 1.0
+    for number in range(3):
+        engine.update_service(
+            Service(f"s{number}", stateful=False, metrics={"disk": 1.0}, limits={"cpu": 90.0, "disk": LIMIT})
+        )
+    assert engine.violation_probabilities()["n0"] == 0.0
+    engine = engine_with("borg-default:phi=1", ["n0"] * 3, [[(1, 1)]] * 3)
+    assert engine.violation_probabilities()["n0"] == 1.0
+    for number in range(3):
+        engine.update_service(Service(f"s{number}", stateful=False, limits={"cpu": 20.0, "disk": LIMIT}))
+    assert engine.violation_probabilities()["n0"] == 0.0
+
+
+KEPT = "warmup=2,history=3"
+OF_PLACES = ("borg-default:phi=1", f"rc-like:{KEPT}", f"gaussian:{KEPT}", f"n-sigma:n=1,{KEPT}")
+
+
+@pytest.mark.parametrize("spec", OF_PLACES)
+@pytest.mark.parametrize("limits", [{"cpu": 150.0, "disk": 500.0}, {}], ids=["limits", "none"])
+@pytest.mark.parametrize("reports", [0, 1, 3])
+@pytest.mark.parametrize(
+    "kind", ["whole", "vacant", "standby", "dropped", "leaving", "without disk", "loses disk", "role load"]
+)
+def test_forecast_of_a_replica_is_what_the_engine_counts(spec, limits, reports, kind):
+    """Whatever it carries: the risk model says of the forecasts on a node what the engine says of the node."""
+    engine = engine_with(spec, [], [])
+    metrics = {"cpu": 1.0} if kind == "without disk" else None
+    engine.update_service(Service("s", target_replicas=2, limits=limits, metrics=metrics))
+    both = [Replica("primary", "n0"), Replica("secondary", "n1")]
+    engine.update_partition(Partition("p", service="s", replicas=both))
+    for number in range(reports):
+        engine.report_load("p", "n1", {"cpu": 60.0 + 10.0 * number, "disk": 150.0})
+    if kind == "role load":
+        engine.report_role_load("p", "secondary", {"cpu": 96.0})
+    if kind == "loses disk":
+        engine.update_service(Service("s", target_replicas=2, limits=limits, metrics={"cpu": 1.0}))
+    changed = {
+        "vacant": [both[0], Replica("secondary", "n1", state="dropped", upgrade="replica_returns")],
+        "standby": [both[0], Replica("secondary", "n1", state="standby")],
+        "dropped": [both[0], Replica("secondary", "n1", state="dropped")],
+        "leaving": [both[0], Replica("secondary", "n1", leaving=True), Replica("secondary", "n2")],
+    }
+    if kind in changed:
+        engine.update_partition(Partition("p", service="s", replicas=changed[kind]))
+    configuration = configuration_of(engine)
+    for node in range(NODES):
+        on_node = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
+        found = probability_by_model(spec, on_node)
+        assert math.isclose(configuration.violation_probabilities[node], found, abs_tol=1e-4)

@@ -1,0 +1,358 @@
+"""Budgets hold, and a plan says which of them bound and why its search ended."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import (
+    InvalidValueError,
+    Metric,
+    MoveKind,
+    Node,
+    Partition,
+    Phase,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+)
+from plb.model.rules import Rule
+from plb.search.budget import Budget
+from plb.testing import all_clusters, clusters
+from tests.engine.oracle import placement_of
+from tests.engine.stories import engine_with, stand
+from tests.engine.strategies import examples
+
+END_REASONS = {
+    "nothing to do",
+    "no replica may move",
+    "the budget of proposals is used up",
+    "the energy no longer changes",
+    "the time limit was reached",
+}
+
+limits = st.none() | st.integers(0, 3)
+
+
+@examples(150)
+@given(
+    clusters(), st.none() | st.integers(0, 3), st.none() | st.integers(0, 3), st.sampled_from(["balance", "refresh"])
+)
+def test_budgets_of_moves_hold(cluster, max_moves, max_moves_per_node, verb):
+    """In all, at each node and of each service; new replicas do not count, a swap of roles is one move."""
+    engine = cluster.engine(max_moves=max_moves, max_moves_per_node=max_moves_per_node)
+    plan = engine.balance(budget=240) if verb == "balance" else engine.refresh(0.0, budget=240)
+    moves = [move for move in plan.moves if move.kind is not MoveKind.ADD]
+    assert len(moves) <= (math.inf if max_moves is None else max_moves)
+    ends = Counter(node for move in moves for node in (move.source, move.target))
+    assert max(ends.values(), default=0) <= (math.inf if max_moves_per_node is None else max_moves_per_node)
+    for service in cluster.services:
+        of_service = sum(cluster.service_of(move.partition).name == service.name for move in moves)
+        assert of_service <= (math.inf if service.max_moves is None else service.max_moves), service.name
+    assert set(plan.bound_by) <= {"moves", "node_moves", "service_moves"}
+    refused = {name for name in plan.proposals.refused_by_rule if name.endswith("moves")}
+    assert set(plan.bound_by) == refused or (Phase.REPAIR in plan.phases and set(plan.bound_by) > refused)
+
+
+@examples(80)
+@given(all_clusters())
+def test_share_to_move_holds(cluster):
+    """A balancing plan moves at most the configured share of the movable replicas, rounded up."""
+    engine = cluster.engine()
+    movable = [r for r in placement_of(engine, cluster).values() if r.node and not (r.leaving or r.pinned)]
+    plan = engine.balance(budget=240)
+    assert len(plan.moves) <= math.ceil(engine.config.max_percentage_to_move * len(movable))
+
+
+@examples(100)
+@given(all_clusters(), st.integers(0, 500), st.sampled_from(["place", "repair", "balance"]))
+def test_counts_of_proposals_add_up(cluster, budget, verb):
+    """Drawn within the budget; scored, refused and fruitless draws share them out; accepted ones were scored."""
+    engine = cluster.engine(
+        initial_temperature_probe_count=0, upgrade_domain_constraint_priority=0, fault_domain_constraint_priority=0
+    )
+    plan = getattr(engine, verb)(budget=budget)
+    counts = plan.proposals
+    assert counts.drawn <= budget
+    assert counts.scored + sum(counts.refused_by_rule.values()) <= counts.drawn
+    assert counts.reached_monte_carlo <= counts.scored
+    assert counts.accepted + sum(counts.rejected_by_term.values()) <= counts.scored
+    assert set(counts.refused_by_rule) <= {rule.name.lower() for rule in Rule}
+    assert plan.end_reason in END_REASONS
+    assert plan.reproducible
+    total = counts + counts
+    assert total.drawn == 2 * counts.drawn
+    assert sum(total.refused_by_rule.values()) == 2 * sum(counts.refused_by_rule.values())
+
+
+def web(nodes: int = 4, replicas: int = 8, *, spread: int = 1, **config: object) -> PlacementAndLoadBalancing:
+    """Instances of growing load, all on the first `spread` nodes."""
+    config = {"w_imbalance": 100.0, **config}
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **config), seed=5)
+    for index in range(nodes):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 1000}))
+    engine.update_service(Service("web", stateful=False))
+    for index in range(replicas):
+        engine.update_partition(
+            Partition(f"web/{index}", service="web", replicas=[Replica(Role.INSTANCE, f"n{index % spread}")])
+        )
+        engine.report_load(f"web/{index}", f"n{index % spread}", {"cpu": index + 3})
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("config", "service", "bound"),
+    [
+        ({"max_moves": 1}, {}, "moves"),
+        ({"max_moves_per_node": 1}, {}, "node_moves"),
+        ({}, {"max_moves": 1}, "service_moves"),
+    ],
+    ids=["in all", "at one node", "of one service"],
+)
+def test_plan_names_the_budget_that_bound(config, service, bound):
+    """One move, and the budget that refused more of them."""
+    engine = web(max_percentage_to_move=1.0, **config)
+    engine.update_service(Service("web", stateful=False, **service))
+    plan = engine.balance()
+    assert len(plan.moves) == 1
+    assert plan.bound_by == (bound,)
+    assert plan.proposals.refused_by_rule[bound] > 0
+
+
+@pytest.mark.parametrize(
+    ("config", "service", "moves", "bound"),
+    [
+        ({}, {}, 2, ()),
+        ({"max_moves": 2}, {}, 2, ()),
+        ({"max_moves": 1}, {}, 1, ("moves",)),
+        ({"max_moves": 0}, {}, 0, ("moves",)),
+        ({"max_moves_per_node": 0}, {}, 0, ("node_moves",)),
+        ({}, {"max_moves": 1}, 1, ("service_moves",)),
+    ],
+    ids=["none", "enough in all", "too few in all", "none in all", "none at a node", "too few of the service"],
+)
+def test_repair_names_the_budget_that_held_it_up(config, service, moves, bound):
+    """Two of three replicas have to leave a node; what a budget keeps there is said, in words too."""
+    engine = engine_with({"n0": 10, "n1": 100}, {"a": ("n0", 6), "b": ("n0", 6), "c": ("n0", 6)}, **config)
+    engine.update_service(Service("web", stateful=False, **service))
+    plan = engine.repair()
+    assert (len(plan.moves), plan.bound_by) == (moves, bound)
+    if not moves:
+        why = f"repair ran and found nothing to change, bound by the budget of {bound[0].replace('_', ' ')}."
+        assert plan.explain("a").endswith(why)
+
+
+def test_repair_that_no_budget_holds_up_names_none():
+    """Where the other node has no room, more moves would not help; a swap of roles that a budget forbids would."""
+    full = engine_with({"n0": 10, "n1": 4}, {"a": ("n0", 6), "b": ("n0", 6)}, max_moves=0)
+    assert full.repair().bound_by == ()
+    pair = engine_with({"n0": 10, "n1": 100}, {}, max_moves=0)
+    pair.update_service(Service("db", target_replicas=2))
+    stand(pair, "db/0", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1"))
+    pair.report_load("db/0", "n0", {"cpu": 20})
+    assert pair.repair().bound_by == ("moves",)
+
+
+def test_budget_of_no_moves_moves_nothing():
+    """max_moves = 0 leaves nothing for a search to propose."""
+    plan = web(max_moves=0).balance()
+    assert plan.moves == ()
+    assert plan.end_reason == "no replica may move"
+
+
+def test_end_reasons_are_those_of_the_search():
+    """Nothing to do; the budget; convergence; the clock."""
+    assert web(spread=4, replicas=0).balance().end_reason == "nothing to do"
+    assert web().balance(budget=200).end_reason == "the budget of proposals is used up"
+    assert web(max_simulated_annealing_iterations=500).balance().end_reason == "the energy no longer changes"
+
+
+def test_time_limit_that_cut_marks_the_plan():
+    """A plan that the clock cut short says so and is not reproducible; one that converged first is."""
+    restless = web(nodes=8, replicas=60, fast_balancing_temperature_decay_rate=1.0, initial_temperature=50.0)
+    cut = restless.balance(budget=Budget(seconds=0.0))
+    assert cut.end_reason == "the time limit was reached"
+    assert not cut.reproducible
+    done = web().balance(budget=Budget(seconds=60.0))
+    assert done.end_reason == "the energy no longer changes"
+    assert done.reproducible
+
+
+def test_mark_of_a_cut_search_survives_later_phases():
+    """If the clock cuts the placement short, the plan is not reproducible even if repair then ends by itself."""
+    engine = web(nodes=8, replicas=60, spread=8, fast_balancing_temperature_decay_rate=1.0, initial_temperature=50.0)
+    engine.update_service(Service("new", stateful=False, default_load={Role.INSTANCE: {"cpu": 9}}))
+    for index in range(60):
+        engine.update_partition(Partition(f"new/{index}", service="new"))
+    engine.update_service(Service("pair", stateful=False, target_replicas=2))
+    assert not engine.place(budget=Budget(seconds=0.0)).reproducible
+    assert not engine.refresh(0.0, budget=Budget(seconds=0.0)).reproducible
+
+
+def test_budget_that_is_ample_in_seconds_but_short_in_proposals_is_reproducible():
+    """Both bounds may be given; the one on proposals alone ends this search."""
+    plan = web().balance(budget=Budget(proposals=200, seconds=60.0))
+    assert plan.end_reason == "the budget of proposals is used up"
+    assert plan.reproducible
+    assert plan == web().balance(budget=200)
+
+
+@pytest.mark.parametrize("budget", [-1, 1.5, "many", True])
+def test_budget_that_is_no_count_is_refused(budget):
+    """A number of proposals is a whole number from 0; the engine plans on as if it had not been asked."""
+    engine = web()
+    with pytest.raises(InvalidValueError, match=r"budget: proposals = .* is not allowed; expected a whole number >= 0"):
+        engine.balance(budget=budget)
+    assert engine.balance() == web().balance()
+
+
+@pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
+def test_budget_of_impossible_seconds_is_refused(seconds):
+    """Seconds are finite and not negative."""
+    with pytest.raises(InvalidValueError, match="budget: seconds"):
+        Budget(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("config", "budget"),
+    [
+        ({}, 0),
+        ({}, 1),
+        ({}, 3),
+        ({"max_simulated_annealing_iterations": 0}, None),
+        ({"chains": 1}, 7),
+        ({"chains": 9}, 8),
+    ],
+    ids=["no proposals", "fewer than chains", "just fewer", "no rounds", "one chain", "more chains than proposals"],
+)
+def test_smallest_budgets_end_at_once(config, budget):
+    """A search without proposals still places what is missing, by its random walk, and moves nothing else."""
+    engine = web(**config)
+    engine.update_partition(Partition("new", service="web"))
+    plan = engine.place(budget=budget)
+    assert [move.kind for move in plan.moves] == [MoveKind.ADD]
+    assert plan.proposals.drawn <= (budget or 0)
+    balanced = engine.balance(budget=budget)
+    assert balanced.proposals.drawn <= (budget or 0)
+    assert balanced.end_reason == "the budget of proposals is used up"
+
+
+@pytest.mark.parametrize("verb", ["place", "repair", "balance"])
+def test_cluster_whose_nodes_are_all_down_gets_an_empty_plan(verb):
+    """Nothing may be placed, nothing moves, and no search fails for want of nodes."""
+    engine = web()
+    for index in range(4):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 1000}, up=False))
+    engine.update_partition(Partition("new", service="web"))
+    plan = getattr(engine, verb)()
+    assert plan.moves == ()
+    assert plan.energy_after == plan.energy_before
+    assert plan.energy_before.imbalance == 0
+    assert [str(u) for u in plan.unplaced] == (
+        ["instance of new fits on none of 4 nodes: ruled out 4 by node (4 down)"] if verb == "place" else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("per_node", "of_first", "of_second", "moves", "bound"),
+    [
+        (None, None, None, 2, ()),
+        (2, 1, 1, 2, ()),
+        (1, None, None, 0, ("node_moves",)),
+        (None, 0, None, 0, ("service_moves",)),
+        (None, None, 0, 0, ("service_moves",)),
+    ],
+    ids=[
+        "an exchange is two moves",
+        "each node is touched twice, each service once",
+        "one move a node is too few",
+        "the first service may not move",
+        "nor may the second alone",
+    ],
+)
+def test_exchange_counts_both_of_its_moves(per_node, of_first, of_second, moves, bound):
+    """An exchange of replicas of two services counts twice at each node and once for each service."""
+    config = PlbConfig(
+        metrics=[Metric("cpu")],
+        w_imbalance=100.0,
+        max_moves=2,
+        max_moves_per_node=per_node,
+        swap_primary_probability=0.0,
+        exchange_probability=1.0,
+        max_percentage_to_move=1.0,
+    )
+    engine = PlacementAndLoadBalancing(config, seed=1)
+    for name in ("a", "b"):
+        engine.update_node(Node(name, capacities={"cpu": 100}))
+    engine.update_service(Service("first", stateful=False, max_moves=of_first))
+    engine.update_service(Service("second", stateful=False, max_moves=of_second))
+    for service, node, load in (("first", "a", 12), ("second", "b", 4)):
+        engine.update_partition(Partition(service, service=service, replicas=[Replica(Role.INSTANCE, node)]))
+        engine.report_load(service, node, {"cpu": load})
+    engine.update_service(Service("fixed", stateful=False))
+    fixed = Replica(Role.INSTANCE, "a", pinned=True)
+    engine.update_partition(Partition("fixed", service="fixed", replicas=[fixed]))
+    engine.report_load("fixed", "a", {"cpu": 6})
+    plan = engine.balance(budget=400)
+    assert len(plan.moves) == moves
+    assert set(bound) <= set(plan.bound_by)
+
+
+def test_exchange_within_one_service_counts_twice_for_it():
+    """A service that may move one replica cannot exchange two of its own."""
+    for most, moves in ((1, 0), (2, 2)):
+        engine = web(
+            nodes=2,
+            replicas=2,
+            spread=2,
+            swap_primary_probability=0.0,
+            exchange_probability=1.0,
+            max_percentage_to_move=1.0,
+        )
+        engine.update_service(Service("fixed", stateful=False))
+        fixed = Replica(Role.INSTANCE, "n1", pinned=True)
+        engine.update_partition(Partition("fixed", service="fixed", replicas=[fixed]))
+        engine.report_load("fixed", "n1", {"cpu": 9})
+        engine.report_load("web/1", "n1", {"cpu": 12})
+        engine.update_service(Service("web", stateful=False, max_moves=most))
+        plan = engine.balance(budget=400)
+        assert len(plan.moves) == moves
+        assert ("service_moves" in plan.bound_by) == (moves == 0)
+
+
+def test_exchange_that_would_displace_one_too_many_is_not_drawn():
+    """Two exchanges would balance both metrics, but make four moves where the share allows three."""
+    metrics = [Metric("cpu"), Metric("memory"), Metric("count")]
+    for share, most in ((0.75, 3), (1.0, 4)):
+        config = PlbConfig(
+            metrics=metrics,
+            w_imbalance=1000.0,
+            swap_primary_probability=0.0,
+            exchange_probability=1.0,
+            max_percentage_to_move=share,
+        )
+        engine = PlacementAndLoadBalancing(config, seed=0)
+        for name in ("a", "b"):
+            engine.update_node(Node(name))
+        engine.update_service(Service("web", stateful=False))
+        loads = {"a": [(20, 0), (0, 20), (20, 20)], "b": [(0, 0), (0, 0), (0, 0)]}
+        for node, index in ((node, index) for node in loads for index in range(3)):
+            replica = Replica(Role.INSTANCE, node, pinned=index == 2)
+            engine.update_partition(Partition(f"web/{node}{index}", service="web", replicas=[replica]))
+            cpu, memory = loads[node][index]
+            engine.report_load(f"web/{node}{index}", node, {"cpu": cpu, "memory": memory, "count": 1})
+        moves = len(engine.balance(budget=2000).moves)
+        assert moves == 4 if most == 4 else 0 < moves <= 3
+
+
+def test_budget_of_few_bits_is_a_number_like_any_other():
+    """NumPy's small integers would run over where they are multiplied."""
+    budget = Budget(proposals=np.int8(100))
+    assert (budget, type(budget.proposals)) == (Budget(proposals=100), int)

@@ -1,0 +1,137 @@
+"""The same seed, inputs and budget give the same plan, whatever runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import Node
+from plb.search.annealing import THREADED_PROPOSALS
+from plb.testing import all_clusters
+from tests.engine.strategies import examples
+
+
+@examples(80)
+@given(all_clusters(), st.integers(0, 400))
+def test_two_engines_that_were_told_the_same_plan_the_same(cluster, budget):
+    """Over several calls in a row, with what the plans changed in between."""
+    one, other = cluster.engine(), cluster.engine()
+    for verb in ("place", "repair", "balance", "balance"):
+        plan = getattr(one, verb)(budget=budget)
+        assert plan == getattr(other, verb)(budget=budget)
+        one.apply(plan)
+        other.apply(plan)
+
+
+@examples(60)
+@given(all_clusters(), st.randoms(use_true_random=False))
+def test_order_of_dictionary_keys_does_not_matter(cluster, random):
+    """Capacities, properties and loads may name their keys in any order."""
+
+    def shuffled(mapping):
+        keys = list(mapping)
+        random.shuffle(keys)
+        return {key: mapping[key] for key in keys}
+
+    nodes = tuple(
+        attrs.evolve(n, capacities=shuffled(n.capacities), properties=shuffled(n.properties)) for n in cluster.nodes
+    )
+    loads = {end: shuffled(load) for end, load in cluster.loads.items()}
+    other = attrs.evolve(cluster, nodes=nodes, loads=loads)
+    assert other.engine().refresh(0.0, budget=240) == cluster.engine().refresh(0.0, budget=240)
+
+
+@examples(60)
+@given(all_clusters())
+def test_unrelated_calls_in_between_do_not_matter(cluster):
+    """Reading replicas and violations, and repeating what the engine knows, shift no random number."""
+    quiet, asked = cluster.engine(), cluster.engine()
+    first = quiet.refresh(0.0, budget=240)
+    asked.violations()
+    for partition in cluster.partitions:
+        asked.replicas(partition.name)
+    for node in cluster.nodes:
+        asked.update_node(attrs.evolve(node))
+    assert asked.refresh(0.0, budget=240) == first
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+def test_number_of_threads_does_not_matter(threads, small_cluster):
+    """With budgets large enough that chains do run on threads, plans equal those of one thread."""
+    many = attrs.evolve(small_cluster, config={**small_cluster.config, "chains": 4})
+    for seed in range(3):
+        cluster = attrs.evolve(many, seed=seed)
+        budget = 4 * THREADED_PROPOSALS
+        alone, together = cluster.engine(threads=1), cluster.engine(threads=threads)
+        plan = alone.balance(budget=budget)
+        assert plan == together.balance(budget=budget)
+        assert plan.proposals.drawn > 0
+
+
+@examples(5)
+@given(all_clusters())
+def test_number_of_threads_does_not_matter_to_any_cluster(cluster):
+    """The same as a property, over all kinds of clusters."""
+    plans = [cluster.engine(threads=threads, chains=3).balance(budget=3 * THREADED_PROPOSALS) for threads in (1, 2, 4)]
+    assert plans[0] == plans[1] == plans[2]
+
+
+def test_seed_matters(small_cluster):
+    """Other seeds search elsewhere: their counts of proposals differ."""
+    plans = [attrs.evolve(small_cluster, seed=seed).engine().balance(budget=400).proposals for seed in range(5)]
+    assert len({repr(plan) for plan in plans}) > 1
+
+
+def test_inserted_metric_of_other_nodes_does_not_matter(small_cluster):
+    """A node's capacities may be completed in a later update; the plan is that of the final state."""
+    bare, whole = small_cluster.engine(), small_cluster.engine()
+    bare.update_node(Node("n2", capacities={"memory": 40}))
+    bare.update_node(Node("n2", capacities={"cpu": 20, "memory": 40}))
+    assert bare.refresh(0.0) == whole.refresh(0.0)
+
+
+PLAN_OF_A_CLUSTER = """
+import hashlib
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.risk import DemandHistory
+history = DemandHistory.from_columns(
+    ("cpu",), tenant_class=["gold", "silver"] * 5, role=[0, 1] * 5, lifetime=range(10),
+    level=[[i] for i in range(10)], initial=[[0]] * 10, growth=[[0]] * 10, maximum=[[i] for i in range(10)],
+)
+config = PlbConfig(metrics=[Metric("cpu")], repetitions=8, w_imbalance=100.0, w_failovers=5.0, held_out_nodes=1)
+engine = PlacementAndLoadBalancing(config, seed=11, history=history)
+for i in range(6):
+    engine.update_node(Node(f"n{i}", capacities={"cpu": 30}, fault_domain=f"fd:/{i % 3}", upgrade_domain=f"u{i % 2}",
+                            properties={"zone": f"z{i % 2}", "ssd": "true"}))
+engine.update_service(Service("db", target_replicas=3, tenant_class="gold", placement_constraint="ssd == true",
+                              default_load={Role.PRIMARY: {"cpu": 4}, Role.SECONDARY: {"cpu": 1}}))
+for i in range(8):
+    engine.update_partition(Partition(f"db/{i}", service="db", replicas=[Replica(Role.PRIMARY, f"n{i % 2}")]))
+for verb in ("place", "repair", "balance"):
+    plan = getattr(engine, verb)(budget=2000)
+    engine.apply(plan)
+    print(verb, len(plan.moves), hashlib.sha256(repr(plan).encode()).hexdigest())
+"""
+
+
+def test_fresh_processes_plan_the_same_whatever_their_hash_seed():
+    """Nothing depends on the order of sets, on addresses or on what a process did before."""
+    printed = []
+    for hash_seed in ("0", "1", "4242"):
+        done = subprocess.run(
+            [sys.executable, "-c", PLAN_OF_A_CLUSTER],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        printed.append(done.stdout)
+    assert printed[0] == printed[1] == printed[2]
+    moves = [int(line.split()[1]) for line in printed[0].splitlines()]
+    assert moves[0] == 16

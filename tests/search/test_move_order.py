@@ -1,0 +1,84 @@
+"""The order of a plan's moves: what leaves comes before what takes its place."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb.array_types import NOWHERE, Int
+from plb.search.move_order import Step, executable_order
+from plb.search.result import _swapped
+from plb.state.arrays import Problem, Solution
+from plb.testing import all_clusters, configuration_of, walks
+from tests.engine.strategies import examples
+
+
+@examples(200)
+@given(cluster=all_clusters(), chained=st.booleans(), capacity=st.floats(0.0, 2.0), data=st.data())
+def test_order_is_that_of_asking_every_step_each_time(cluster, chained, capacity, data):
+    """After any walk, with any room on the nodes, and whether or not replicas may follow siblings."""
+    configuration = configuration_of(cluster.engine())
+    for proposal in data.draw(walks(configuration)):
+        configuration.apply(proposal)
+    problem, solution = configuration.problem, configuration.solution
+    limit = (problem.limit * capacity).astype(np.int64) if problem.limit.max(initial=0) < 2**40 else problem.limit
+    problem = problem._replace(chains=chained, limit=limit)
+    steps = steps_of(problem, solution)
+    assert executable_order(problem, solution, steps) == asked_one_by_one(problem, solution, steps)
+
+
+def steps_of(problem: Problem, solution: Solution) -> list[Step]:
+    """Return the steps that lead to a solution."""
+    changed = np.flatnonzero((solution.node != problem.origin) & (solution.node != NOWHERE))
+    swaps = _swapped(problem, solution, changed)
+    return [(row, swaps.get(row, NOWHERE)) for row in changed.tolist() if row not in swaps.values()]
+
+
+def asked_one_by_one(problem: Problem, solution: Solution, steps: list[Step]) -> list[Step]:
+    """Return the order by the definition: of the steps left, the first that is free of siblings and fits, and so on."""
+    waiting = sorted(steps, key=lambda step: (problem.origin[step[0]] == NOWHERE, step[1] == NOWHERE, step[0]))
+    load = solution.node_load + problem.leaving_load
+    rows = [row for row, _ in steps]
+    if (problem.origin[rows] == NOWHERE).all() and (load <= problem.limit)[solution.node[rows]].all():
+        return sorted(steps)
+    for step in steps:
+        load -= change_of(problem, solution, step)
+    ordered = []
+    while waiting:
+        to_move = {row for step in waiting for row in step}
+        free = [step for step in waiting if not waits(problem, solution, step, to_move)] or waiting
+        changes = [change_of(problem, solution, step) for step in free]
+        fitting = [
+            step
+            for step, change in zip(free, changes, strict=True)
+            if ((change <= 0) | (load + change <= problem.limit)).all()
+        ]
+        step = (fitting or free)[0]
+        waiting.remove(step)
+        ordered.append(step)
+        load += change_of(problem, solution, step)
+    return ordered
+
+
+def change_of(problem: Problem, solution: Solution, step: Step) -> Int:
+    """Return by how much a step changes the load of every node, (N, R)."""
+    change = np.zeros_like(solution.node_load)
+    for row in step:
+        if row != NOWHERE:
+            change[solution.node[row]] += problem.load[row]
+            if problem.origin[row] != NOWHERE:
+                change[problem.origin[row]] -= problem.load[row]
+    return change
+
+
+def waits(problem: Problem, solution: Solution, step: Step, to_move: set[int]) -> bool:
+    """Tell whether a sibling that has yet to move stands on the target."""
+    row, partner = step
+    if not problem.chains or partner != NOWHERE:
+        return False
+    siblings, other = [], int(problem.sibling[row])
+    while other != row:
+        siblings.append(other)
+        other = int(problem.sibling[other])
+    return any(problem.origin[one] == solution.node[row] and one in to_move for one in siblings)

@@ -1,0 +1,286 @@
+"""Strategies of metrics: nodes kept empty, load packed on few nodes, and where new replicas go then."""
+
+from __future__ import annotations
+
+import itertools
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.model.metric import PlacementStrategy
+from plb.model.rules import ALL_RULES
+from plb.planning.rule_priorities import balancing_variants
+from plb.search.balancing import Variant, balance
+from plb.search.budget import Budget
+from plb.search.candidate_filter import filtered
+from plb.state.packing import emptiness_weights, packs, reserves, strategy_of, target_empty_nodes
+from plb.testing import all_clusters, configuration_of, walks
+from tests.engine.stories import add_instance, engine_with, search_of
+from tests.engine.strategies import examples
+
+PLAIN = Metric("cpu", quantum=1.0, violation_threshold=1.0)
+RESERVATION = attrs.evolve(PLAIN, placement_strategy=PlacementStrategy.RESERVATION, empty_nodes=1.0)
+
+STRATEGIES = [
+    ({}, PlacementStrategy.BALANCING, False, False),
+    ({"defragmentation": True}, PlacementStrategy.DEFRAGMENTATION, True, False),
+    ({"scoped_defragmentation": True}, PlacementStrategy.BALANCING, False, False),
+    (
+        {"defragmentation": True, "scoped_defragmentation": True},
+        PlacementStrategy.RESERVATION_AND_BALANCE,
+        False,
+        True,
+    ),
+    ({"placement_strategy": 3}, PlacementStrategy.RESERVATION_AND_PACK, True, True),
+    ({"placement_strategy": 2, "defragmentation": True}, PlacementStrategy.RESERVATION, False, True),
+    ({"placement_strategy": 0, "defragmentation": True}, PlacementStrategy.BALANCING, False, False),
+]
+
+
+@pytest.mark.parametrize(("settings", "strategy", "packing", "reserving"), STRATEGIES)
+def test_strategy_is_the_one_given_else_what_the_switches_say(settings, strategy, packing, reserving):
+    """A strategy given prevails over the switches of defragmentation."""
+    metric = Metric("cpu", **settings)
+    assert (strategy_of(metric), packs(metric), reserves(metric)) == (strategy, packing, reserving)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "settings", "weights"),
+    [
+        (2, {}, (1.0, 0.0)),
+        (1, {}, (0.999, pytest.approx(0.001))),
+        (3, {"empty_node_weight": 0.25}, (0.25, 0.75)),
+        (1, {"empty_node_weight": 0.25, "non_empty_node_weight": 0.5}, (0.25, 0.5)),
+        (2, {"empty_node_weight": 0.25}, (0.25, 0.0)),
+    ],
+)
+def test_weights_default_to_what_the_strategy_is_about(strategy, settings, weights):
+    """Reservation alone knows no balance; else the others weigh what the empty nodes leave."""
+    assert emptiness_weights(Metric("cpu", placement_strategy=strategy, **settings)) == weights
+
+
+@pytest.mark.parametrize(("requested", "nodes"), [(None, 0), (0.0, 0), (0.5, 3), (0.99, 6), (1.0, 1), (3.0, 3)])
+def test_empty_nodes_are_a_share_below_one_and_a_number_from_one(requested, nodes):
+    """Of seven nodes; a share is rounded down."""
+    assert target_empty_nodes(Metric("cpu", empty_nodes=requested), 7) == nodes
+
+
+def imbalance(metric: Metric, loads: list[float], *, capacity: float | None = 10, **settings) -> float:
+    """Return the imbalance of nodes with these loads, each in one replica."""
+    nodes = {f"n{index}": capacity for index in range(len(loads))}
+    replicas = {f"p{index}": (f"n{index}", load) for index, load in enumerate(loads)}
+    return float(configuration_of(engine_with(nodes, replicas, metric=metric, **settings)).solution.terms[0])
+
+
+LACKS = [
+    ([0, 5, 5], {}, 0.0),
+    ([5, 5, 5], {}, 2 - 0.25),
+    ([10, 10, 10], {}, 2.0),
+    ([10, 2, 10], {"empty_node_load": 2}, 0.0),
+    ([10, 3, 10], {"empty_node_load": 2}, 2 - 0.81),
+    ([10, 4, 10], {"reserved_load": 6}, 0.0),
+    ([10, 5, 10], {"reserved_load": 6}, 2 - 0.81),
+    ([10, 0, 10], {"reserved_load": 11}, 2 - 0.81),
+    ([0, 4, 6], {"empty_nodes": 2.0}, 2 - 0.36),
+    ([0, 4, 6], {"empty_nodes": 0.7, "empty_node_weight": 0.5}, (2 - 0.36) / 2),
+]
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize(("loads", "settings", "lack"), LACKS)
+def test_score_of_reservation_is_the_lack_of_empty_nodes(loads, settings, lack):
+    """Nothing for a node that is empty; 2 - (1 - p)² for one that is above its limit by p of its capacity."""
+    assert imbalance(attrs.evolve(RESERVATION, **settings), loads) == pytest.approx(lack)
+
+
+@pytest.mark.kernels
+def test_node_without_capacity_is_empty_or_not_at_all():
+    """No share of it can be told."""
+    assert imbalance(RESERVATION, [0, 1], capacity=None) == 0.0
+    assert imbalance(RESERVATION, [1, 1], capacity=None) == 2.0
+    assert imbalance(attrs.evolve(RESERVATION, reserved_load=5), [1, 1], capacity=None) == 0.0
+
+
+@pytest.mark.kernels
+def test_others_are_balanced_or_packed():
+    """Over the nodes that are not kept empty: 4 and 8 deviate by 1/3, also where an empty node carries a little."""
+    balanced = attrs.evolve(RESERVATION, placement_strategy=1, empty_node_weight=0.5)
+    assert imbalance(balanced, [0, 4, 8]) == pytest.approx(0.5 / 3)
+    assert imbalance(attrs.evolve(balanced, empty_node_load=3), [3, 4, 8]) == pytest.approx(0.5 / 3)
+    packed = attrs.evolve(RESERVATION, placement_strategy=3, empty_node_weight=0.5)
+    factors = {f"defragmentation_{of}_std_dev_factor": 0.0 for of in ("fds", "uds")}
+    assert imbalance(packed, [0, 4, 8], **factors) == pytest.approx(0.5 * 2 / 3)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize(("across", "lack"), [(False, 0.0), (True, 2 - 0.25)])
+def test_empty_nodes_are_spread_over_domains_where_asked_for(across, lack):
+    """Both empty nodes are in one fault domain; spread over domains, the second is to be in the other."""
+    metric = attrs.evolve(RESERVATION, empty_nodes=2.0, empty_nodes_across_domains=across)
+    nodes = [Node(f"n{i}", capacities={"cpu": 10}, fault_domain=f"fd:/{i // 2}") for i in range(4)]
+    engine = engine_with(nodes, {"a": ("n2", 5), "b": ("n3", 6)}, metric=metric)
+    assert configuration_of(engine).solution.terms[0] == pytest.approx(lack)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize(("overlap", "lack"), [(False, 0.0), (True, (0 + 2 - 0.25) / 2)])
+def test_empty_nodes_are_the_same_for_all_metrics_where_asked_for(overlap, lack):
+    """n0 is empty of cpu and n1 of memory; n2 is neither. The same node for both is at half for one of them."""
+    metrics = [attrs.evolve(RESERVATION, name=name) for name in ("cpu", "memory")]
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics, nodes_with_reserved_load_overlap=overlap))
+    engine.update_service(Service("web", stateful=False))
+    for index, loads in enumerate([(0, 5), (6, 0), (9, 9)]):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 10, "memory": 10}))
+        engine.update_partition(Partition(f"p{index}", service="web", replicas=[Replica(Role.INSTANCE, f"n{index}")]))
+        engine.report_load(f"p{index}", f"n{index}", dict(zip(("cpu", "memory"), loads, strict=True)))
+    assert configuration_of(engine).solution.terms[0] == pytest.approx(lack)
+
+
+@st.composite
+def reserving_clusters(draw):
+    """Draw a cluster in which metrics have strategies of every kind."""
+    cluster = draw(all_clusters())
+    metrics = tuple(
+        attrs.evolve(
+            metric,
+            placement_strategy=draw(st.sampled_from(PlacementStrategy)),
+            empty_nodes=draw(st.sampled_from([None, 0.4, 1.0, 2.0, 20.0])),
+            empty_nodes_across_domains=draw(st.booleans()),
+            reserved_load=draw(st.sampled_from([None, 1.0, 30.0])),
+            balancing_by_percentage=draw(st.booleans()),
+        )
+        for metric in cluster.metrics
+    )
+    return attrs.evolve(cluster, metrics=metrics)
+
+
+@pytest.mark.kernels
+@examples(80)
+@given(reserving_clusters(), st.booleans(), st.data())
+def test_score_does_not_depend_on_the_way_there(cluster, overlap, data):
+    """After any walk it is what it is from scratch, and on the way back what it was."""
+    engine = cluster.engine(local_domain_weight=0.25, nodes_with_reserved_load_overlap=overlap)
+    configuration = configuration_of(engine)
+    start, back = configuration.energy, []
+    for proposal in data.draw(walks(configuration)):
+        back.append(configuration.apply(proposal))
+        configuration.check()
+    for proposal in reversed(back):
+        configuration.apply(proposal)
+    assert configuration.energy == start
+
+
+@examples(40)
+@given(reserving_clusters())
+def test_searches_run_with_every_strategy(cluster):
+    """Each phase ends, with self-checks on, and none makes the energy worse that it is to lower."""
+    engine = cluster.engine(checks="phase")
+    for verb in ("place", "repair", "balance"):
+        plan = getattr(engine, verb)(budget=60)
+        if verb == "balance":
+            assert plan.energy_after.total <= plan.energy_before.total
+
+
+def test_balancing_empties_the_node_that_is_to_be_empty():
+    """Three nodes, one to be empty: its load moves to the others, and the plan's own result is left alone."""
+    replicas = {"a": ("n0", 4), "b": ("n1", 3), "c": ("n2", 1)}
+    engine = engine_with({f"n{index}": 10 for index in range(3)}, replicas, metric=RESERVATION)
+    engine.apply(engine.balance())
+    left = {engine.replicas(name)[0].node for name in replicas}
+    assert len(left) == 2
+    assert engine.balance().moves == ()
+
+
+@pytest.mark.parametrize(("loads", "wants"), [([0, 4, 4], False), ([0, 4, 8], True), ([1, 4, 4], True)])
+def test_reservation_with_balance_wants_both(loads, wants):
+    """Enough empty nodes, and the others even."""
+    metric = attrs.evolve(RESERVATION, placement_strategy=PlacementStrategy.RESERVATION_AND_BALANCE)
+    nodes = {f"n{index}": 10 for index in range(3)}
+    engine = engine_with(nodes, {f"p{i}": (f"n{i}", load) for i, load in enumerate(loads)}, metric=metric)
+    assert search_of(engine).is_unbalanced is wants
+
+
+PACKED = attrs.evolve(PLAIN, defragmentation=True)
+
+
+@pytest.mark.parametrize(
+    ("settings", "targets"),
+    [
+        ({"placement_heuristic_incoming_load_factor": 1.0}, {"n0", "n1"}),
+        ({"placement_heuristic_incoming_load_factor": 0.5}, {"n0"}),
+        ({"placement_heuristic_incoming_load_factor": 4.0}, {"n0", "n1", "n2"}),
+        ({"placement_heuristic_empty_space_percent": 0.1}, {"n0", "n1"}),
+        ({"placement_heuristic_empty_space_percent": 0.01}, {"n0"}),
+        ({"placement_heuristic_empty_space_percent": 0.9}, {"n0", "n1", "n2", "n3"}),
+        (
+            {"placement_heuristic_incoming_load_factor": 0.5, "placement_heuristic_empty_space_percent": 0.1},
+            {"n0", "n1"},
+        ),
+        ({}, {"n0", "n1", "n2", "n3"}),
+    ],
+)
+def test_new_replicas_go_to_the_fullest_nodes_with_room(settings, targets):
+    """Free: 2, 6, 8, 10. One of load 2 comes: nodes are taken, the fullest first, until more than the goal is free."""
+    metric = attrs.evolve(PACKED, **settings)
+    replicas = {"a": ("n0", 8), "b": ("n1", 4), "c": ("n2", 2)}
+    engine = engine_with({f"n{index}": 10 for index in range(4)}, replicas, metric=metric)
+    add_instance(engine, 2)
+    configuration = configuration_of(engine)
+    rows = [replica.index for replica in engine.replicas("new")]
+    few = filtered(configuration.problem, configuration.solution, engine.config, np.array(rows))
+    found = configuration.problem.targets if few is None else few.targets
+    assert {engine._state.nodes[node].name for node in found} == targets
+    assert engine.place().moves[0].target in targets
+
+
+def test_partition_has_as_many_nodes_to_choose_from_as_it_misses_replicas():
+    """Three instances of one partition need three nodes, however much is free on the first."""
+    metric = attrs.evolve(PACKED, placement_heuristic_incoming_load_factor=0.1)
+    engine = engine_with({f"n{index}": 100 for index in range(5)}, {"a": ("n4", 8)}, metric=metric)
+    add_instance(engine, 2, instances=3)
+    targets = {move.target for move in engine.place().moves}
+    assert targets == {"n4", "n0", "n1"}
+
+
+def test_what_does_not_fit_on_the_fullest_goes_elsewhere():
+    """Narrowing is a preference: a replica too large for the room there is placed on any other node."""
+    metric = attrs.evolve(PACKED, placement_heuristic_incoming_load_factor=0.01)
+    engine = engine_with({"n0": 10, "n1": 10}, {"a": ("n0", 8)}, metric=metric)
+    add_instance(engine, 5)
+    assert [move.target for move in engine.place().moves] == ["n1"]
+
+
+def test_restricted_search_only_empties_nodes():
+    """It moves load from nodes not above the mean to those above, which here is all that helps."""
+    engine = engine_with(
+        {f"n{index}": 20 for index in range(4)},
+        {f"p{node}{index}": (f"n{node}", 1) for node, index in itertools.product(range(4), range(1 + 2))},
+        metric=PACKED,
+    )
+    engine.report_load("p00", "n0", {"cpu": 8})
+    run = search_of(engine)
+    variants, seed = [Variant(ALL_RULES, 0.0, 0.0, only_empties=True)], np.random.SeedSequence(1)
+    result = balance(run.problem, run.solution, engine.config, variants, seed, Budget())
+    moved = (result.solution.node != run.solution.node).nonzero()[0]
+    assert len(moved)
+    assert set(result.solution.node[moved]) == {0}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_packing_moves_no_more_than_it_must(seed):
+    """Two join the two on n0, although the product form of the energy is negative then and more moves cost, too."""
+    replicas = {"a": ("n0", 2), "b": ("n0", 2), "c": ("n1", 2), "d": ("n2", 2)}
+    engine = engine_with({f"n{index}": 10 for index in range(3)}, replicas, metric=PACKED, combination="service_fabric")
+    engine.seed = seed
+    assert {(move.partition, move.target) for move in engine.balance().moves} == {("c", "n0"), ("d", "n0")}
+
+
+@pytest.mark.parametrize(("enabled", "metric", "searches"), [(True, PACKED, 2), (False, PACKED, 1), (True, PLAIN, 1)])
+def test_restricted_search_stands_beside_the_others_where_a_metric_is_packed(enabled, metric, searches):
+    """By default it does not run."""
+    engine = engine_with({"n0": 10}, {}, metric=metric, restricted_defragmentation_heuristic_enabled=enabled)
+    assert len(balancing_variants(engine.config, slow=False)) == searches

@@ -1,0 +1,262 @@
+"""Settings of the searches: time, temperature, cost, what repair and placement may do."""
+
+from __future__ import annotations
+
+import math
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.bench.clusters import bench_cluster
+from plb import MoveKind, Node, Partition, Replica, Role, Service
+from plb.extensions.configuration import Proposal
+from plb.model.rules import Rule
+from plb.search.budget import Budget
+from plb.search.cooling_schedule import Settings, first_temperature
+from plb.testing import all_clusters, busy_clusters, configuration_of, walks
+from tests.engine.oracle import sums_from_scratch
+from tests.engine.stories import add_instance, engine_with, search_of
+from tests.engine.strategies import examples
+
+ENDLESS = {"max_simulated_annealing_iterations": None, "simulated_annealing_iterations_per_round": 100_000}
+TIMEOUTS = {
+    "place": "placement_search_timeout",
+    "repair": "constraint_check_search_timeout",
+    "balance": "fast_balancing_search_timeout",
+}
+
+
+def busy(**settings):
+    """Return an engine with a node that is overloaded and a new instance to place."""
+    replicas = {f"p{index}": ("n0", 1 + index) for index in range(8)}
+    engine = engine_with({"n0": 20, "n1": 40, "n2": 40}, replicas, threads=1, **settings)
+    add_instance(engine, 3, instances=2)
+    return engine
+
+
+@pytest.mark.parametrize(("verb", "timeout"), TIMEOUTS.items())
+def test_search_ends_when_its_time_is_up_and_the_plan_says_so(verb, timeout):
+    """A search without other limits ends; one whose rounds end first is as reproducible as without a timeout."""
+    cut = getattr(busy(**ENDLESS, **{timeout: 0.0}), verb)()
+    assert not cut.reproducible
+    assert cut.end_reason == "the time limit was reached"
+    ample = getattr(busy(**{timeout: 1e6}), verb)()
+    assert ample.reproducible
+    assert ample == getattr(busy(), verb)()
+    other = next(name for name in TIMEOUTS.values() if name != timeout)
+    assert getattr(busy(**{other: 0.0}), verb)().reproducible
+
+
+def test_placement_without_time_still_places_what_fits():
+    """Annealing is cut short, the walk over the nodes is not."""
+    assert len(busy(placement_search_timeout=0.0, **ENDLESS).place().moves) == 2
+
+
+def test_budget_within_a_timeout_keeps_its_other_limits():
+    """Proposals still count; no timeout is no end."""
+    budget = Budget(100).within(60.0)
+    assert budget.proposals == 100
+    assert not budget.is_up
+    assert Budget().within(0.0).is_up
+    assert Budget().within(None) == Budget()
+
+
+@pytest.mark.parametrize(
+    ("slow", "timeout"), [(False, "fast_balancing_search_timeout"), (True, "slow_balancing_search_timeout")]
+)
+def test_quick_and_slow_balancing_have_timeouts_of_their_own(slow, timeout):
+    """Each is cut short by its own, and not by the other."""
+    for name in ("fast_balancing_search_timeout", "slow_balancing_search_timeout"):
+        settings = ENDLESS if name == timeout else {}
+        engine = busy(**settings, **{name: 0.0})
+        run = search_of(engine)
+        run.balance(slow=slow)
+        assert run.plan([], None).reproducible is (name != timeout)
+
+
+def test_searches_side_by_side_share_the_time():
+    """The first of three has a third of it, the last all that is left; chains share what their search has."""
+    budget = Budget().within(90.0)
+    first, last = budget.share(3), budget.share(1)
+    assert first.until - budget.until == pytest.approx(-60.0, abs=1.0)
+    assert last.until == pytest.approx(budget.until, abs=1e-3)
+    assert Budget(seconds=4.0).deadline(10.0, 0.5) == 12.0
+    assert attrs.evolve(budget, until=20.0, seconds=4.0).deadline(10.0, 0.5) == 12.0
+    assert attrs.evolve(budget, until=13.0, seconds=4.0).deadline(10.0, 1.0) == 13.0
+
+
+@examples(60)
+@given(st.floats(0, 100), st.integers(1, 10**6), st.floats(0, 10), st.floats(0, 60))
+def test_cluster_specific_temperature_is_bounded_by_the_usual_one(coefficient, slots, imbalance, usual):
+    """It falls with the replicas that may move and with their imbalance; a coefficient of 0 makes it 0."""
+    plain = Settings(10, 10, 10, usual, -1.0, 0.8)
+    specific = plain._replace(cluster_coefficient=coefficient)
+    assert first_temperature(plain, slots, imbalance) == usual
+    found = first_temperature(specific, slots, imbalance)
+    assert found == min(usual, coefficient / (slots * (imbalance + 0.0001)))
+    assert first_temperature(specific, 2 * slots, imbalance) <= found
+    assert first_temperature(specific, slots, imbalance + 1) <= found
+
+
+def test_cluster_specific_temperature_of_zero_takes_improvements_only():
+    """No accepted proposal is ever taken back by the best solution: the last is the best."""
+    settings = {"enable_cluster_specific_initial_temperature": True, "cluster_specific_temperature_coefficient": 0.0}
+    cold, warm = (busy(**extra).balance().proposals.accepted for extra in (settings, {}))
+    assert cold < warm
+
+
+@examples(80)
+@given(all_clusters(), st.data())
+def test_without_cost_the_energy_is_the_deviation_alone(cluster, data):
+    """In the product form; the additive one loses the moves and keeps its other terms."""
+    configuration = configuration_of(cluster.engine(ignore_cost_in_scoring=True))
+    for proposal in data.draw(walks(configuration)):
+        configuration.apply(proposal)
+    config, solution, problem = cluster.config, configuration.solution, configuration.problem
+    imbalance, fragmentation = solution.terms.tolist()
+    sums = sums_from_scratch(problem, solution.node)
+    failovers, overload = (
+        sum(sums["violating"]) / problem.weights[5],
+        sum(sums["overload"]) / problem.weights[5] / 2**20,
+    )
+    expected = imbalance + config["w_fragmentation"] * fragmentation
+    if config["combination"] == "additive":
+        expected = config["w_imbalance"] * imbalance + config["w_fragmentation"] * fragmentation
+        expected += config["w_failovers"] * failovers if cluster.history else 0.0
+        expected += config["w_overload"] * overload if cluster.history else 0.0
+    assert configuration.energy == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def test_dummy_takes_the_last_node_that_fits():
+    """Whatever the seed and the energy; a full node is passed over."""
+    engine = engine_with({"n0": 10, "n1": 10, "n2": 10, "n3": 2}, {}, dummy_plb_enabled=True)
+    add_instance(engine, 4, instances=2)
+    assert sorted(move.target for move in engine.place().moves) == ["n1", "n2"]
+
+
+def full_cluster(**settings):
+    """Return an engine in which a new instance of 9 fits only where three others make room."""
+    replicas = {f"p{index}": ("n0", 3) for index in range(3)}
+    engine = engine_with({"n0": 9, "n1": 3, "n2": 3, "n3": 3}, replicas, **settings)
+    add_instance(engine, 9)
+    return engine
+
+
+@pytest.mark.parametrize(("share", "moves"), [(1.0, 4), (0.67, 4), (0.66, 0), (0.0, 0)])
+def test_share_that_may_move_for_placement_is_rounded_up(share, moves):
+    """Three of three replicas must move: 0.67 of them are three, 0.66 are two."""
+    assert len(full_cluster(max_percentage_to_move_for_placement=share).place().moves) == moves
+
+
+@examples(40)
+@given(busy_clusters(), st.sampled_from([0.0, 0.1, 0.3]))
+def test_placement_moves_no_more_than_its_share(cluster, share):
+    """Of the replicas that may move."""
+    engine = cluster.engine(max_percentage_to_move_for_placement=share)
+    problem = configuration_of(engine).problem
+    movable = int((problem.movable & (problem.origin >= 0)).sum())
+    plan = engine.place(budget=120)
+    displaced = sum(2 if m.kind is MoveKind.SWAP else m.kind is MoveKind.MOVE for m in plan.moves)
+    assert displaced <= math.ceil(share * movable)
+
+
+def overloaded_pair(**settings):
+    """Return an engine in which only a swap of roles mends an overloaded node."""
+    engine = engine_with({"n0": 10, "n1": 10}, {}, **settings)
+    engine.update_service(Service("db", target_replicas=2))
+    replicas = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1")]
+    engine.update_partition(Partition("db/0", service="db", replicas=replicas))
+    engine.update_partition(Partition("fixed", service="web", replicas=[Replica(Role.INSTANCE, "n0", pinned=True)]))
+    for partition, node, load in (("db/0", "n0", 8), ("db/0", "n1", 2), ("fixed", "n0", 4)):
+        engine.report_load(partition, node, {"cpu": load})
+    return engine
+
+
+@pytest.mark.parametrize(("swaps", "kinds"), [(True, [MoveKind.SWAP]), (False, [])])
+def test_constraint_check_swaps_roles_only_where_it_may(swaps, kinds):
+    """A primary of 8 beside a pinned 4 on a node of 10; the secondary's node has room for it."""
+    plan = overloaded_pair(
+        enable_preferred_swap_solution_in_constraint_check=swaps, swap_primary_probability=0
+    ).repair()
+    assert [move.kind for move in plan.moves] == kinds
+
+
+def test_score_decides_between_repairs_only_where_it_may():
+    """Three nodes can take the replica that must leave; by score it is always the emptiest."""
+    found = {True: set(), False: set()}
+    for scores, targets in found.items():
+        for seed in range(12):
+            engine = engine_with(
+                {"n0": 10, "n1": 10, "n2": 10, "n3": 10},
+                {"a": ("n0", 6), "b": ("n0", 6), "c": ("n1", 4), "d": ("n2", 3)},
+                use_score_in_constraint_check=scores,
+                simulated_annealing_iterations_per_round=0,
+            )
+            engine.seed = seed
+            targets.add(engine.repair().moves[0].target)
+    assert found[True] == {"n3"}
+    assert len(found[False]) > 1
+
+
+@pytest.mark.parametrize("kind", ["fault", "upgrade"])
+@pytest.mark.parametrize(("enabled", "placed"), [(True, 1), (False, 2)])
+def test_domains_can_be_turned_off(kind, enabled, placed):
+    """Two instances may share a domain, the other being full, only where there are no domains."""
+    priorities = {f"{of}_domain_constraint_priority": 0 if of == kind else -1 for of in ("fault", "upgrade")}
+    nodes = [
+        Node(
+            f"n{index}",
+            capacities={"cpu": 10 * (index < 2)},
+            fault_domain=f"fd:/{index // 2}",
+            upgrade_domain=f"u{index // 2}",
+        )
+        for index in range(3)
+    ]
+    engine = engine_with(nodes, {}, **priorities, **{f"{kind}_domain_enabled": enabled})
+    add_instance(engine, 1, instances=2)
+    assert len(engine.place().moves) == placed
+
+
+@pytest.mark.parametrize(("prefers", "refused"), [(True, Rule.PREFERRED_LOCATION), (False, None)])
+def test_existing_locations_are_preferred_unless_set_otherwise(prefers, refused):
+    """A replica that stands may go to any node where they are not."""
+    settings = {"preferred_location_constraint_priority": 2, "prefer_existing_replica_locations": prefers}
+    configuration = configuration_of(engine_with({"n0": 10, "n1": 10}, {"a": ("n0", 4)}, **settings))
+    assert configuration.refusal(Proposal(0, 1)) is refused
+
+
+@pytest.mark.parametrize("prefers", [True, False])
+def test_standbys_are_preferred_in_any_case(prefers):
+    """Where a partition has a standby, its replicas go there or nowhere."""
+    settings = {"preferred_location_constraint_priority": 2, "prefer_existing_replica_locations": prefers}
+    engine = engine_with({"n0": 10, "n1": 10, "n2": 10}, {}, **settings)
+    engine.update_service(Service("db", target_replicas=1))
+    replicas = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1", state="standby")]
+    engine.update_partition(Partition("db/0", service="db", replicas=replicas))
+    configuration = configuration_of(engine)
+    assert configuration.refusal(Proposal(0, 1)) is None
+    assert configuration.refusal(Proposal(0, 2)) is Rule.PREFERRED_LOCATION
+
+
+@pytest.mark.parametrize(("priority", "moves"), [(0, 0), (1, 0), (2, 1), (-1, 1)])
+def test_balancing_also_searches_without_what_is_only_wished_for(priority, moves):
+    """An instance may leave the loaded node only for the domain that holds its sibling."""
+    nodes = [Node(f"n{index}", fault_domain=f"fd:/{index // 2}") for index in range(3)]
+    engine = engine_with(nodes, {"fixed": ("n2", 9)}, fault_domain_constraint_priority=priority)
+    replicas = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n2")]
+    engine.update_partition(Partition("pair", service="web", replicas=replicas))
+    for partition, node, load in (("pair", "n0", 4), ("pair", "n2", 4)):
+        engine.report_load(partition, node, {"cpu": load})
+    engine.update_partition(Partition("fixed", service="web", replicas=[Replica(Role.INSTANCE, "n2", pinned=True)]))
+    assert [(move.partition, move.target) for move in engine.balance().moves] == [("pair", "n1")] * moves
+
+
+def test_search_with_time_does_not_take_a_few_quiet_rounds_for_the_end():
+    """Ten short rounds change little where there are many replicas: each chain draws as many proposals first."""
+    engine = bench_cluster(40, seed=0)
+    engine.configure(attrs.evolve(engine.config, simulated_annealing_iterations_per_round=1, initial_temperature=50.0))
+    plan = engine.balance(budget=Budget(seconds=30.0))
+    assert plan.end_reason == "the energy no longer changes"
+    assert plan.proposals.drawn >= 4 * 1200

@@ -1,0 +1,425 @@
+"""Settings: Service Fabric's names, defaults and ranges; what stays as it was; the page that lists them all."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import (
+    CapacityLimit,
+    Combination,
+    InvalidValueError,
+    Metric,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlacementStrategy,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+    UnknownNameError,
+)
+from plb.model.metric import MetricSettings
+from plb.model.setting_fields import Setting, settings_of
+from plb.search.budget import EndReason
+from plb.settings.ignored import IGNORED, NOT_ACTED_ON
+from plb.settings.translation import by_original_name
+from tests.engine.strategies import examples
+
+SHARED = Path(os.environ.get("PLB_SERVICE_FABRIC", "/work/shared/service-fabric")) / "config_defaults.json"
+PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
+CPU = Metric("cpu")
+SCALARS = by_original_name(PlbConfig)
+MAPS = by_original_name(MetricSettings)
+
+NOT_NEUTRAL = {
+    "balancing_delay_after_new_node",
+    "balancing_delay_after_node_down",
+    "constraint_check_iterations_per_round",
+    "constraint_check_search_timeout",
+    "constraint_fix_partial_delay_after_new_node",
+    "constraint_fix_partial_delay_after_node_down",
+    "fast_balancing_search_timeout",
+    "global_movement_throttle_threshold",
+    "local_domain_weight",
+    "max_movement_execution_time",
+    "max_movement_holding_time",
+    "max_percentage_to_move_for_placement",
+    "max_simulated_annealing_iterations",
+    "min_constraint_check_interval",
+    "min_load_balancing_interval",
+    "min_placement_interval",
+    "movement_per_partition_throttle_threshold",
+    "placement_search_iterations_per_round",
+    "placement_search_timeout",
+    "plb_action_retry_times",
+    "preferred_location_constraint_priority",
+    "quorum_based_logic_auto_switch",
+    "simulated_annealing_iterations_per_round",
+    "slow_balancing_search_timeout",
+}
+"""Settings whose default here is not Service Fabric's."""
+
+
+def translated_default(setting: Setting) -> Any:
+    """Return Service Fabric's default as a value of ours."""
+    return setting.translate(setting.original)
+
+
+def default_of(field: attrs.Attribute[Any]) -> Any:
+    """Return the default of a field; an empty mapping for one that has a factory."""
+    return {} if isinstance(field.default, attrs.Factory) else field.default
+
+
+def snake_case(name: str) -> str:
+    """Return a Service Fabric name as Python writes it."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", "_", name).lower()
+
+
+@pytest.fixture(scope="module")
+def shared() -> dict[str, Any]:
+    """Return all of Service Fabric's defaults by name."""
+    if not SHARED.exists():
+        pytest.skip(f"{SHARED} is not here")
+    return json.loads(SHARED.read_text())["defaults"]
+
+
+def test_every_name_of_service_fabric_is_known(shared):
+    """Each is a field, a map by metric or passed over with a reason: exactly one of the three."""
+    names = [*SCALARS, *MAPS, *IGNORED]
+    assert len(names) == len(set(names))
+    assert set(names) == set(shared)
+
+
+def test_every_default_of_service_fabric_is_accepted(shared):
+    """All defaults given at once, and each alone, are the settings that one starts from."""
+    bare = PlbConfig.from_service_fabric({}, metrics=[CPU])
+    assert PlbConfig.from_service_fabric(shared, metrics=[CPU]) == bare
+    for name, value in shared.items():
+        assert PlbConfig.from_service_fabric({name: value}, metrics=[CPU]) == bare
+
+
+def test_every_default_in_the_code_is_that_of_service_fabric(shared):
+    """Value by value, and a switch is a switch, not a number."""
+    for name, (_, setting) in {**SCALARS, **MAPS}.items():
+        assert setting.original == shared[name], name
+        assert isinstance(setting.original, bool) == isinstance(shared[name], bool), name
+
+
+def test_reasons_share_no_name():
+    """A name that is not acted on has one reason."""
+    assert sum(map(len, NOT_ACTED_ON.values())) == len(IGNORED)
+
+
+def test_fields_are_the_original_names_in_snake_case():
+    """PLBActionRetryTimes is plb_action_retry_times."""
+    assert {name: field for name, (field, _) in SCALARS.items()} == {name: snake_case(name) for name in SCALARS}
+
+
+def test_defaults_that_differ_are_these():
+    """Whoever changes a default of either side has to say so here."""
+    fields = attrs.fields_dict(PlbConfig)
+    differing = {
+        field for field, setting in SCALARS.values() if default_of(fields[field]) != translated_default(setting)
+    }
+    assert differing == NOT_NEUTRAL
+
+
+def test_from_service_fabric_without_settings():
+    """Service Fabric's defaults, its form of the energy, nodes full to their capacity; the rest as ever."""
+    config = PlbConfig.from_service_fabric({}, metrics=[CPU])
+    plain = PlbConfig(metrics=[CPU])
+    assert config.combination is Combination.SERVICE_FABRIC
+    assert config.capacity_limit is CapacityLimit.CAPACITY
+    assert (config.exchange_probability, config.w_failovers, config.one_action_per_refresh) == (0.0, 0.0, True)
+    assert config.replay is plain.replay
+    assert config.metrics == plain.metrics
+    assert config.local_domain_weight == 0.25
+    assert config.preferred_location_constraint_priority == 2
+    assert config.max_simulated_annealing_iterations is None
+    for field, setting in SCALARS.values():
+        assert getattr(config, field) == translated_default(setting), field
+
+
+def test_settings_overlay_the_defaults_and_fields_prevail():
+    """The order is defaults, mapping, keywords."""
+    config = PlbConfig.from_service_fabric(
+        {"MaxPercentageToMove": 0.5, "SwapCost": 0.0, "MaxSimulatedAnnealingIterations": 10},
+        metrics=[CPU],
+        swap_cost=2.0,
+        chains=1,
+        combination="additive",
+    )
+    assert (config.max_percentage_to_move, config.swap_cost, config.chains) == (0.5, 2.0, 1)
+    assert config.max_simulated_annealing_iterations == 10
+    assert config.combination is Combination.ADDITIVE
+
+
+def test_max_is_never():
+    """Times may be without end; other settings may not."""
+    assert PlbConfig.from_service_fabric({"MinPlacementInterval": "max"}, metrics=[CPU]).min_placement_interval is None
+    with pytest.raises(InvalidValueError, match="PlbConfig: max_percentage_to_move = 'max' is not allowed"):
+        PlbConfig.from_service_fabric({"MaxPercentageToMove": "max"}, metrics=[CPU])
+
+
+MAPPED = [
+    ("MetricBalancingThresholds", 1.5, "balancing_threshold", 1.5),
+    ("MetricBalancingThresholds", 0, "balancing_threshold", 0.0),
+    ("MetricActivityThresholds", 300, "activity_threshold", 300.0),
+    ("GlobalMetricWeights", 0.0, "global_weight", 0.0),
+    ("BalancingByPercentage", True, "balancing_by_percentage", True),
+    ("NodeBufferPercentage", 0.2, "node_buffer_percentage", 0.2),
+    ("DefragmentationMetrics", True, "defragmentation", True),
+    ("DefragmentationMetricsPercentOrNumberOfEmptyNodesTriggeringThreshold", 6.0, "empty_nodes", 6.0),
+    ("DefragmentationEmptyNodeDistributionPolicy", 0, "empty_nodes_across_domains", True),
+    ("DefragmentationEmptyNodeDistributionPolicy", 1, "empty_nodes_across_domains", False),
+    ("DefragmentationScopedAlgorithmEnabled", True, "scoped_defragmentation", True),
+    ("DefragmentationEmptyNodeWeight", 0.5, "empty_node_weight", 0.5),
+    ("DefragmentationNonEmptyNodeWeight", 0.5, "non_empty_node_weight", 0.5),
+    ("PlacementStrategy", 2, "placement_strategy", PlacementStrategy.RESERVATION),
+    ("ReservedLoadPerNode", 10, "reserved_load", 10.0),
+    ("MetricEmptyNodeThresholds", 3, "empty_node_load", 3.0),
+    ("PlacementHeuristicIncomingLoadFactor", 1.5, "placement_heuristic_incoming_load_factor", 1.5),
+    ("PlacementHeuristicEmptySpacePercent", 0.3, "placement_heuristic_empty_space_percent", 0.3),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "field", "expected"), MAPPED)
+def test_entry_of_a_map_goes_to_its_metric(name, value, field, expected):
+    """The other metric, and what the user gave the metric beside it, stay as they are."""
+    config = PlbConfig.from_service_fabric({name: {"cpu": value}}, metrics=[Metric("cpu", weight=3), Metric("disk")])
+    assert getattr(config.metrics[0], field) == expected
+    assert config.metrics[0].weight == 3
+    assert config.metrics[1] == Metric("disk")
+
+
+def test_every_map_is_tried_above():
+    """No map by metric without an example."""
+    assert {row[0] for row in MAPPED} == set(MAPS)
+
+
+UNKNOWN = [
+    (
+        {"MaxPercentageToMov": 1},
+        "unknown Service Fabric setting 'MaxPercentageToMov'; did you mean 'MaxPercentageToMove'",
+    ),
+    ({"max_percentage_to_move": 1}, "unknown Service Fabric setting 'max_percentage_to_move'"),
+    ({"MetricBalancingThresholds": {"cp": 1}}, "MetricBalancingThresholds: unknown metric 'cp'; did you mean 'cpu'?"),
+]
+
+
+@pytest.mark.parametrize(("mapping", "message"), UNKNOWN)
+def test_unknown_name_is_refused_with_the_nearest(mapping, message):
+    """A typing error must not leave a default in force."""
+    with pytest.raises(UnknownNameError, match=re.escape(message)):
+        PlbConfig.from_service_fabric(mapping, metrics=[CPU])
+
+
+BAD_ORIGINALS = [
+    ({"MaxSimulatedAnnealingIterations": -2}, "max_simulated_annealing_iterations = -2 is not allowed"),
+    ({"LoadBalancingEnabled": "true"}, "load_balancing_enabled = 'true' is not allowed; expected True or False"),
+    ({"PLBActionRetryTimes": 0}, "plb_action_retry_times = 0 is not allowed; expected a whole number >= 1"),
+    ({"AffinityConstraintPriority": -2}, "expected -1 (off), 0 (hard), 1 (soft) or 2 (optimisation)"),
+    ({"PreferredLocationConstraintPriority": 3}, "expected -1 (off), 0 (hard), 1 (soft) or 2 (optimisation)"),
+    ({"MetricBalancingThresholds": 2.0}, "MetricBalancingThresholds = 2.0 is not allowed; expected a mapping"),
+    ({"MetricBalancingThresholds": {"cpu": -1}}, "metric cpu: balancing_threshold = -1 is not allowed"),
+    ({"PlacementStrategy": {"cpu": 5}}, "metric cpu: placement_strategy = 5 is not allowed; expected None or one of 0"),
+    ({"DefragmentationEmptyNodeDistributionPolicy": {"cpu": 2}}, "empty_nodes_across_domains = 2 is not allowed"),
+    ({"MaximumInBuildReplicasPerNode": {"t": -1}}, "maximum_in_build_replicas_per_node[t] = -1 is not allowed"),
+    ({"MaximumInBuildReplicasPerNode": 3}, "maximum_in_build_replicas_per_node = 3 is not allowed; expected a mapping"),
+]
+
+
+@pytest.mark.parametrize(("mapping", "message"), BAD_ORIGINALS)
+def test_bad_value_under_an_original_name_is_refused(mapping, message):
+    """The message has the name here and the range."""
+    with pytest.raises(InvalidValueError, match=re.escape(message)):
+        PlbConfig.from_service_fabric(mapping, metrics=[CPU])
+
+
+@pytest.mark.parametrize("field", ["extension_terms", "policy_options", "maximum_in_build_replicas_per_node"])
+def test_settings_by_name_cannot_be_changed_in_place(field):
+    """What was checked stays as it was checked."""
+    with pytest.raises(TypeError):
+        getattr(PlbConfig(metrics=[CPU]), field)["other"] = -1
+
+
+def test_metrics_must_be_metrics():
+    """A name in place of a metric is refused as in `PlbConfig` itself."""
+    with pytest.raises(InvalidValueError, match="PlbConfig: metrics = 'cpu' is not allowed; expected a Metric"):
+        PlbConfig.from_service_fabric({}, metrics=["cpu"])
+
+
+@pytest.mark.parametrize("field", sorted(settings_of(PlbConfig)))
+def test_value_out_of_range_is_refused_by_name(field):
+    """No setting takes a number below -1, one that is not finite, or something else; a policy is any known name."""
+    words = () if field == "policy" else ("much",)
+    for value in (-2, float("nan"), float("inf"), [1], *words):
+        with pytest.raises(InvalidValueError, match=f"PlbConfig: {field} = "):
+            PlbConfig(metrics=[CPU], **{field: value})
+
+
+@pytest.mark.parametrize("field", sorted(settings_of(MetricSettings)))
+def test_value_out_of_range_of_a_metric_is_refused_by_name(field):
+    """The message says which metric."""
+    with pytest.raises(InvalidValueError, match=f"metric cpu: {field} = -2 is not allowed"):
+        Metric("cpu", **{field: -2})
+
+
+@st.composite
+def original_settings(draw):
+    """Return some of Service Fabric's settings by original name, each with an allowed value."""
+    names = draw(st.lists(st.sampled_from(sorted(SCALARS)), unique=True))
+    kinds = {
+        "seconds": st.floats(0, 1e6) | st.just("max"),
+        "share": st.floats(0, 1),
+        "switch": st.booleans(),
+        "priority": st.integers(-1, 1),
+        "count by name": st.dictionaries(st.text(), st.integers(0, 100)),
+        "factor": st.floats(0, 1, exclude_min=True),
+    }
+    return {name: draw(kinds.get(SCALARS[name][1].unit, st.integers(1, 1000))) for name in names}
+
+
+@examples(100)
+@given(original_settings())
+def test_settings_given_arrive_and_the_others_stay(mapping):
+    """Whatever is set: those fields have these values, all others Service Fabric's defaults; the result can be sent."""
+    config = PlbConfig.from_service_fabric(mapping, metrics=[CPU])
+    for name, (field, setting) in SCALARS.items():
+        assert getattr(config, field) == setting.translate(mapping.get(name, setting.original)), name
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert hash(config) == hash(attrs.evolve(config))
+
+
+@examples(50)
+@given(st.dictionaries(st.sampled_from(sorted(IGNORED)), st.none() | st.integers() | st.text()))
+def test_names_that_are_passed_over_change_nothing(mapping):
+    """Whatever their values."""
+    assert PlbConfig.from_service_fabric(mapping, metrics=[CPU]) == PlbConfig.from_service_fabric({}, metrics=[CPU])
+
+
+def test_defaults_of_the_batch_interface_are_as_they_were():
+    """Those who set nothing keep the engine that they know."""
+    config = PlbConfig(metrics=[CPU])
+    assert (config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round) == (25, 60)
+    assert (config.placement_search_iterations_per_round, config.constraint_check_iterations_per_round) == (20, 20)
+    assert (config.initial_temperature_probe_count, config.initial_temperature) == (50, 1.0)
+    assert (config.swap_primary_probability, config.exchange_probability) == (0.3, 0.1)
+    assert (config.max_percentage_to_move, config.score_improvement_threshold) == (0.3, 0.0)
+    assert (config.fault_domain_constraint_priority, config.upgrade_domain_constraint_priority) == (0, 1)
+    assert (config.move_cost_offset, config.fast_balancing_temperature_decay_rate) == (1000.0, 0.8)
+    intervals = (config.min_placement_interval, config.min_constraint_check_interval)
+    assert (*intervals, config.min_load_balancing_interval) == (0.0, 0.0, 0.0)
+    assert config.combination is Combination.ADDITIVE
+    assert config.capacity_limit is CapacityLimit.THRESHOLD
+    assert config.move_existing_replica_for_placement
+
+
+def uneven(config: PlbConfig) -> PlacementAndLoadBalancing:
+    """Return an engine with eight loads of 10 on one of four nodes."""
+    engine = PlacementAndLoadBalancing(config, seed=4)
+    for node in range(4):
+        engine.update_node(Node(f"n{node}", capacities={"cpu": 100}))
+    engine.update_service(Service("s", stateful=False, default_load={Role.INSTANCE: {"cpu": 10}}))
+    for index in range(8):
+        engine.update_partition(Partition(f"p{index}", service="s", replicas=[Replica(Role.INSTANCE, "n0")]))
+    return engine
+
+
+def test_balancing_threshold_of_zero_never_triggers():
+    """0 turns the trigger off; 1 is any difference of two or more."""
+    for threshold, moves in ((0, False), (0.5, True), (1, True)):
+        config = PlbConfig(metrics=[Metric("cpu", balancing_threshold=threshold)], w_imbalance=100.0)
+        assert bool(uneven(config).balance().moves) is moves
+
+
+def test_annealing_without_limit_ends_when_nothing_improves():
+    """None rounds: the search converges and says so."""
+    config = PlbConfig(metrics=[CPU], w_imbalance=100.0, max_simulated_annealing_iterations=None)
+    plan = uneven(config).balance()
+    assert plan.moves
+    assert plan.end_reason == EndReason.CONVERGED.value
+
+
+@pytest.mark.parametrize("budget", [None, 100])
+def test_no_proposals_a_round_is_no_annealing(budget):
+    """0 proposals a round: no move, and an end."""
+    config = PlbConfig(metrics=[CPU], w_imbalance=100.0, simulated_annealing_iterations_per_round=0)
+    plan = uneven(config).balance(budget=budget)
+    assert plan.moves == ()
+
+
+def rows_of_page() -> dict[str, list[str]]:
+    """Return the cells of each row of the tables by the name in the first; an empty page where there is none."""
+    rows = [line.strip("|").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
+    return {row[0].strip(" `"): [cell.strip(" `|") for cell in row[1:]] for row in rows}
+
+
+def shown(value: Any) -> str:
+    """Return a default as the page and the docstrings show it."""
+    value = getattr(value, "value", value)
+    return value if isinstance(value, str) else repr(value)
+
+
+@pytest.mark.parametrize("kind", [PlbConfig, Metric])
+def test_page_lists_every_field_with_its_defaults(kind):
+    """Name, original name, both defaults and the unit; and no other names."""
+    rows = rows_of_page()
+    settings = settings_of(kind)
+    for field in attrs.fields(kind):
+        row = rows[field.name]
+        assert row[1] == ("" if field.default is attrs.NOTHING else shown(default_of(field))), field.name
+        assert row[4].endswith((".", ").")), field.name
+        if field.name in settings and (setting := settings[field.name]).name:
+            original = default_of(field) if kind is Metric else translated_default(setting)
+            assert (row[0], row[2], row[3]) == (setting.name, shown(original), setting.unit)
+        else:
+            assert row[0] == row[2] == ""
+
+
+def test_page_lists_no_field_that_is_gone_and_all_names_passed_over():
+    """The page is neither longer nor shorter than the code."""
+    fields = {*attrs.fields_dict(PlbConfig), *attrs.fields_dict(Metric)}
+    assert set(rows_of_page()) == fields
+    text = PAGE.read_text()
+    assert not [name for name in IGNORED if f"`{name}`" not in text]
+
+
+@pytest.mark.parametrize("kind", [*PlbConfig.__mro__[:9], MetricSettings], ids=lambda kind: kind.__name__)
+def test_docstring_says_unit_and_defaults(kind):
+    """Each field declared in a class has a line ``name : unit, default here[, Service Fabric its own]``."""
+    text = inspect.getdoc(kind)
+    inherited = {field.name for base in kind.__mro__[1:] if attrs.has(base) for field in attrs.fields(base)}
+    for name, setting in settings_of(kind).items():
+        if name in inherited:
+            continue
+        default = default_of(attrs.fields_dict(kind)[name])
+        line = f"{name} : {setting.unit}, default {shown(default)}"
+        if setting.original is not None and setting.original != {} and translated_default(setting) != default:
+            line += f", Service Fabric {translated_default(setting)!r}"
+        assert line in text.splitlines()
+
+
+def test_page_names_every_setting_without_effect():
+    """A setting that no module reads is listed as such, and none that is read."""
+    sources = [
+        path.read_text()
+        for path in (PAGE.parents[1] / "plb").rglob("*.py")
+        if "settings" not in path.parts and path.name != "config.py"
+    ]
+    fields = [field.name for kind in (PlbConfig, Metric) for field in attrs.fields(kind)]
+    unread = {name for name in fields if not any(re.search(rf'\.{name}\b|"{name}"', text) for text in sources)}
+    section = PAGE.read_text().split("## Checked, but without effect")[1].split("## ")[0]
+    assert set(re.findall(r"`(\w+)`", section)) == unread

@@ -1,0 +1,211 @@
+"""Moves that take time: both ends hold room, one end counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+
+from plb import (
+    ConflictError,
+    Metric,
+    MoveKind,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+)
+from plb.testing import all_clusters, configuration_of
+from tests.engine.oracle import placement_of
+from tests.engine.strategies import examples
+
+pytestmark = pytest.mark.kernels
+
+
+@examples(100)
+@given(all_clusters())
+def test_loads_are_conserved_from_replica_to_node_to_cluster(cluster):
+    """Node loads add up to the loads of standing replicas, metric by metric; room held by departing ends apart."""
+    engine = cluster.engine()
+    for verb in ("place", "balance"):
+        engine.apply(getattr(engine, verb)(budget=240), leaving=True)
+        configuration = configuration_of(engine)
+        problem, table = configuration.problem, engine._state.rows
+        placed = [i for i, r in placement_of(engine, cluster).items() if r.node is not None]
+        standing = [i for i in placed if not table.leaving[i]]
+        departing = [i for i in placed if table.leaving[i]]
+        expected = table.load[standing].sum(axis=0).tolist()
+        assert configuration.solution.node_load.sum(axis=0).tolist() == expected
+        assert problem.leaving_load.sum(axis=0).tolist() == table.load[departing].sum(axis=0).tolist()
+        counted = (configuration.solution.node_load * problem.counted_for).sum(axis=0)
+        assert counted.tolist() == configuration.solution.total.tolist()
+
+
+@examples(100)
+@given(all_clusters())
+def test_vacating_every_departing_end_gives_what_instant_moves_give(cluster):
+    """Begun and finished, or done at once: the same replicas on the same nodes, and the same state of the search."""
+    slow, instant = cluster.engine(), cluster.engine()
+    plan = slow.balance(budget=240)
+    slow.apply(plan, leaving=True)
+    instant.apply(plan)
+    ends = Counter((r.partition, r.node) for r in placement_of(slow, cluster).values() if r.leaving)
+    before = Counter((r.partition, r.node) for r in placement_of(instant, cluster).values() if r.leaving)
+    begun = [(m.partition, m.source) for m in plan.moves if m.kind is MoveKind.MOVE]
+    assert ends - before == Counter(begun)
+    for partition, node in begun:
+        slow.vacate(partition, node)
+    assert placement_of(slow, cluster) == placement_of(instant, cluster)
+    one, other = configuration_of(slow), configuration_of(instant)
+    assert one.solution.node_load.tolist() == other.solution.node_load.tolist()
+    assert one.problem.leaving_load.tolist() == other.problem.leaving_load.tolist()
+
+
+def moving() -> PlacementAndLoadBalancing:
+    """Two nodes of capacity 20, one instance of load 10 that must leave the first, which is down afterwards."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=100.0), seed=0)
+    engine.update_node(Node("a", capacities={"cpu": 20}))
+    engine.update_node(Node("b", capacities={"cpu": 20}))
+    engine.update_service(Service("web", stateful=False))
+    for index in range(2):
+        engine.update_partition(Partition(f"web/{index}", service="web", replicas=[Replica(Role.INSTANCE, "a")]))
+        engine.report_load(f"web/{index}", "a", {"cpu": 8})
+    return engine
+
+
+def test_both_ends_hold_room_until_the_source_is_vacated():
+    """A departing end keeps its load from others, and gives it back when it is gone."""
+    engine = moving()
+    plan = engine.balance()
+    (move,) = plan.moves
+    engine.apply(plan, leaving=True)
+    assert [(r.node, r.leaving) for r in engine.replicas(move.partition)] == [("b", False), ("a", True)]
+    engine.update_service(Service("new", stateful=False, default_load={Role.INSTANCE: {"cpu": 8}}))
+    engine.update_partition(Partition("new/0", service="new"))
+    assert [m.target for m in engine.place().moves] == ["b"]
+    engine.update_node(Node("b", capacities={"cpu": 10}))
+    assert dict(engine.place().unplaced[0].ruled_out) == {"capacity": 2}
+    engine.vacate(move.partition, "a")
+    assert [m.target for m in engine.place().moves] == ["a"]
+    assert [(r.node, r.leaving) for r in engine.replicas(move.partition)] == [("b", False)]
+
+
+def test_departing_end_is_left_out_of_statistics_and_violations():
+    """Its load is neither in the imbalance nor in a violation."""
+    engine = moving()
+    assert configuration_of(engine).solution.node_load.ravel().tolist() == [16 * 2**15, 0]
+    engine.apply(engine.balance(), leaving=True)
+    assert configuration_of(engine).solution.node_load.ravel().tolist() == [8 * 2**15] * 2
+    assert engine.balance().energy_before.imbalance == 0
+    engine.update_node(Node("a", capacities={"cpu": 16}))
+    assert engine.violations() == ()
+
+
+def test_departing_end_excludes_its_partition():
+    """No replica of the partition goes where one is leaving."""
+    engine = moving()
+    engine.apply(engine.balance(), leaving=True)
+    leaving = next(f"web/{i}" for i in range(2) if any(r.leaving for r in engine.replicas(f"web/{i}")))
+    engine.update_service(Service("web", stateful=False, target_replicas=2))
+    standing = [replica for replica in engine.replicas(leaving) if replica.node is not None]
+    ends = [Replica(r.role, r.node, leaving=r.leaving) for r in standing]
+    engine.update_partition(Partition(leaving, service="web", replicas=ends))
+    assert dict(engine.place(leaving).unplaced[0].ruled_out) == {"exclusion": 2}
+
+
+def test_departing_end_is_vacated_once():
+    """A second time there is none."""
+    engine = moving()
+    plan = engine.balance()
+    engine.apply(plan, leaving=True)
+    engine.vacate(plan.moves[0].partition, "a")
+    with pytest.raises(ConflictError, match="no replica is leaving node a"):
+        engine.vacate(plan.moves[0].partition, "a")
+
+
+def test_host_that_reports_the_move_itself_gets_the_same():
+    """An update with the new place and a departing end equals apply(leaving=True)."""
+    described, applied = moving(), moving()
+    plan = applied.balance()
+    name = plan.moves[0].partition
+    applied.apply(plan, leaving=True)
+    ends = [Replica(Role.INSTANCE, "b"), Replica(Role.INSTANCE, "a", leaving=True)]
+    described.update_partition(Partition(name, service="web", replicas=ends))
+    assert [(r.node, r.leaving) for r in described.replicas(name)] == [
+        (r.node, r.leaving) for r in applied.replicas(name)
+    ]
+    one, other = configuration_of(described), configuration_of(applied)
+    assert one.solution.node_load.tolist() == other.solution.node_load.tolist()
+    assert one.problem.leaving_load.tolist() == other.problem.leaving_load.tolist()
+
+
+def test_removed_partition_leaves_nothing_behind():
+    """Its rows are free again, as if never used, and the next partition may have them."""
+    engine = moving()
+    before = configuration_of(engine).solution.node_load.copy()
+    engine.update_partition(Partition("web/2", service="web", replicas=[Replica(Role.INSTANCE, "b")]))
+    engine.report_load("web/2", "b", {"cpu": 5})
+    index = engine.replicas("web/2")[0].index
+    engine.remove_partition("web/2")
+    assert configuration_of(engine).solution.node_load.tolist() == before.tolist()
+    engine.update_partition(Partition("web/3", service="web"))
+    assert engine.replicas("web/3")[0].index == index
+    assert engine._state.rows.load[index].tolist() == [0]
+    assert engine._state.rows.largest_demand[index].tolist() == [0.0]
+
+
+def test_hundreds_of_replicas_outgrow_the_first_rows():
+    """Arrays grow as replicas come; what stood before stands after, and sums stay right."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=0)
+    for index in range(4):
+        engine.update_node(Node(f"n{index}"))
+    engine.update_service(Service("web", stateful=False))
+    for index in range(300):
+        engine.update_partition(
+            Partition(f"web/{index}", service="web", replicas=[Replica(Role.INSTANCE, f"n{index % 4}")])
+        )
+    indices = [engine.replicas(f"web/{index}")[0].index for index in range(300)]
+    assert len(set(indices)) == 300
+    engine.report_loads(indices, [[float(index)] for index in range(300)])
+    steps = 1 / engine._state.quanta.quanta[0]
+    expected = [sum(range(node, 300, 4)) * steps for node in range(4)]
+    assert configuration_of(engine).solution.node_load.ravel().tolist() == expected
+
+
+def test_host_that_repeats_a_move_under_way_changes_nothing():
+    """The departing end keeps its own load, and the replica that moves is still not to be moved again."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
+    for index in range(6):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))
+    engine.update_service(Service("db", target_replicas=3))
+    engine.update_service(Service("other"))
+    ends = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1"), Replica(Role.SECONDARY, "n2")]
+    engine.update_partition(Partition("db/0", service="db", replicas=ends))
+    for node, load in (("n0", 5), ("n1", 50), ("n2", 5)):
+        engine.report_load("db/0", node, {"cpu": load})
+    engine.update_partition(Partition("x", service="other", replicas=[Replica(Role.PRIMARY, "n1", pinned=True)]))
+    engine.report_load("x", "n1", {"cpu": 60})
+    plan = engine.repair()
+    (move,) = plan.moves
+    assert (move.partition, move.source) == ("db/0", "n1")
+    engine.apply(plan, leaving=True)
+    before = engine.replicas("db/0")
+    load = configuration_of(engine).problem.leaving_load.copy()
+    ends = [
+        Replica(Role.PRIMARY, "n0"),
+        Replica(Role.SECONDARY, move.target),
+        Replica(Role.SECONDARY, "n2"),
+        Replica(Role.SECONDARY, "n1", leaving=True),
+    ]
+    engine.update_partition(Partition("db/0", service="db", replicas=ends))
+    assert engine.replicas("db/0") == before
+    assert configuration_of(engine).problem.leaving_load.tolist() == load.tolist()
+    engine.update_partition(Partition("y", service="other", replicas=[Replica(Role.PRIMARY, move.target, pinned=True)]))
+    engine.report_load("y", move.target, {"cpu": 60})
+    assert engine.repair().moves == ()
+    engine.vacate("db/0", "n1")
+    assert [step.source for step in engine.repair().moves] == [move.target]

@@ -1,0 +1,85 @@
+"""A node that is removed leaves nothing behind: the engine is as one that never knew it."""
+
+from __future__ import annotations
+
+import re
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import ConflictError, InvalidValueError, Node, Replica, Role, UnknownNameError
+from plb.testing import all_clusters
+from tests.engine.fingerprint import snapshot
+from tests.engine.stories import engine_on, four_nodes, stand
+from tests.engine.strategies import examples
+
+
+@examples(40)
+@given(all_clusters(), st.integers(0, 5))
+def test_engine_without_a_node_plans_as_one_that_never_had_it(cluster, place):
+    """Wherever among the others it stood."""
+    nodes = list(cluster.nodes)
+    nodes.insert(place, Node("passing"))
+    plain, other = cluster.engine(), attrs.evolve(cluster, nodes=tuple(nodes)).engine()
+    other.remove_node("passing")
+    assert other.node_loads() == plain.node_loads()
+    assert other.violations(soft=True) == plain.violations(soft=True)
+    assert other.refresh(1.0, budget=80) == plain.refresh(1.0, budget=80)
+
+
+@pytest.mark.parametrize(
+    "replica",
+    [
+        Replica(Role.INSTANCE, "n1"),
+        Replica(Role.INSTANCE, "n1", leaving=True),
+        Replica(Role.INSTANCE, "n1", state="standby"),
+    ],
+    ids=["one that stands", "a departing end", "a standby"],
+)
+def test_node_that_holds_a_replica_stays(replica):
+    """The message names the partition, and nothing is changed."""
+    engine = engine_on("n0", "n1")
+    engine.update_service(attrs.evolve(four_nodes()._state.services[0]))
+    stand(engine, "web/0", replica)
+    before = snapshot(engine)
+    with pytest.raises(ConflictError, match=re.escape("node n1: holds replicas of web/0; move or remove them first")):
+        engine.remove_node("n1")
+    assert snapshot(engine) == before
+    engine.remove_partition("web/0")
+    engine.remove_node("n1")
+    assert list(engine.node_loads()) == ["n0"]
+
+
+def test_last_node_may_go_and_others_come():
+    """Under its name, too."""
+    engine = engine_on("n0")
+    engine.remove_node("n0")
+    assert engine.node_loads() == {}
+    assert engine.violations() == ()
+    with pytest.raises(InvalidValueError, match="at least one node"):
+        engine.place()
+    with pytest.raises(UnknownNameError, match="unknown node 'n0'"):
+        engine.remove_node("n0")
+    engine.update_node(Node("n0", capacities={"cpu": 3}))
+    assert list(engine.node_loads()) == ["n0"]
+
+
+def test_replicas_keep_their_nodes_when_one_before_theirs_goes():
+    """Indices of nodes move up, names do not."""
+    engine = four_nodes((None, "n1", "n2", "n3", None))
+    engine.remove_node("n0")
+    assert [engine.replicas(f"web/{index}")[0].node for index in (1, 2, 3)] == ["n1", "n2", "n3"]
+    assert engine.node_loads() == {name: {"cpu": 3.0} for name in ("n1", "n2", "n3")}
+
+
+@pytest.mark.parametrize("up", [True, False])
+def test_balancing_waits_after_a_node_has_gone(up):
+    """As after one that goes down, where the settings say so; one that was down already is no news."""
+    engine = four_nodes(balancing_delay_after_node_down=100.0, w_imbalance=1000.0)
+    engine.update_node(Node("spare", up=up), now=0.0)
+    engine.refresh(1000.0, budget=0)
+    engine.remove_node("spare", now=1000.0)
+    noted = {event.value: at for (_, event), at in engine._planner.scheduler._node_events.items()}
+    assert noted.get("down") == (1000.0 if up else None)
