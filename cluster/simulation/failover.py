@@ -89,9 +89,16 @@ class FailoverManager:
             kept = [one for one in described if one.node != move.target]
             tenancies.report_replicas(tenancy, [as_leaving(one, move.source, leaving=False) for one in kept])
             return
-        tenancies.report_replicas(tenancy, [one for one in described if one.node != move.source])
-        if tenancies.stores_copies(tenancy) and move.target is not None:
-            tenancies.states.set(tenancy.partition, move.target, ReplicaState.IN_BUILD)
+        # a secondary that was promoted while its copy was under way may have been moved on
+        left, target = [move.source], move.target
+        while onward := self._movement.fail_from(tenancy.partition, target):
+            left.append(target)
+            target = onward.move.target
+        kept = [one for one in described if one.node not in left]
+        tenancies.report_replicas(tenancy, kept)
+        if tenancies.stores_copies(tenancy):
+            if target is not None and any(one.node == target and not one.leaving for one in kept):
+                tenancies.states.set(tenancy.partition, target, ReplicaState.IN_BUILD)
         elif tenancy.stateful:
             tenancies.interrupt(tenancy, loss.cause)
 

@@ -91,9 +91,15 @@ class ReplicaMovement:
             record for record in self._under_way.get(partition, ()) if node in (record.move.source, record.move.target)
         ]
         for record in failed:
-            self._under_way[partition].remove(record)
-            record.ended, record.outcome = int(self._env.now), "failed"
+            self._fail(record)
         return failed
+
+    def fail_from(self, partition: str, node: str | None) -> MoveRecord | None:
+        """End the copy of a partition from a node, and return its record; None if no copy is under way."""
+        record = next((one for one in self._under_way.get(partition, ()) if one.move.source == node), None)
+        if record is not None:
+            self._fail(record)
+        return record
 
     def copy_seconds(self, partition: str, node: str) -> int:
         """Return how long it takes to copy the present data of a partition's replica on a node."""
@@ -130,6 +136,10 @@ class ReplicaMovement:
         self._engine.vacate(partition, source)
         self._ledger.refresh(partition, self._tenant_of[partition])
         self._complete(record)
+
+    def _fail(self, record: MoveRecord) -> None:
+        self._under_way[record.move.partition].remove(record)
+        record.ended, record.outcome = int(self._env.now), "failed"
 
     def _complete(self, record: MoveRecord) -> None:
         record.ended, record.outcome = int(self._env.now), "completed"

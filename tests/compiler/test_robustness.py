@@ -78,7 +78,7 @@ def run_interrupted():
         raise KeyboardInterrupt
     signal.signal(signal.SIGALRM, interrupt)
     alone(1)  # loads Numba, which cannot be interrupted
-    seconds, interrupts, result = 0.005, 0, None
+    seconds, interrupts, result = 0.001, 0, None
     while result is None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
@@ -282,6 +282,7 @@ def test_an_interrupt_ends_a_compilation_and_the_next_call_begins_anew(tried, tm
 
 def test_a_reader_of_a_registry_that_an_interrupt_ended_is_renewed():
     """It goes on where the registry ends, since what was registered before is known."""
+    cpu_target.typing_context.refresh()  # makes the readers
     loader = next(iter(cpu_target.typing_context._registries.values()))
     with pytest.raises(KeyboardInterrupt):
         loader._registrations["functions"].throw(KeyboardInterrupt)

@@ -11,8 +11,8 @@ import pytest
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.simulation import Simulation
-from plb.model import Role
-from tests.cluster.tiny import small_region
+from plb.model import ReplicaState, Role
+from tests.cluster.tiny import Tenant, scenario_of, simulation_of, small_region
 
 
 def expected_demand(simulation: Simulation) -> np.ndarray:
@@ -81,6 +81,36 @@ def stepped(simulation: Simulation, also: Callable[[Simulation], None] = lambda 
         also(simulation)
         events += 1
     return events
+
+
+def test_a_copy_that_was_moved_on_is_built_when_the_node_with_the_data_is_lost() -> None:
+    """A secondary is promoted and moved while its copy is under way. Its source is lost: no copy is whole."""
+    sections = {
+        "faults": {"days_between_crashes": 0.05, "repair_hours": 0.1, "rebuild_after_minutes": 0.0},
+        "upgrades": {"starts_hours": [0.0], "minutes_per_node": 0.01, "safety_check_minutes": 0.0},
+        "engine": {
+            "chains": 1,
+            "max_simulated_annealing_iterations": 2,
+            "simulated_annealing_iterations_per_round": 20,
+        },
+    }
+    domains = {"upgrade_domains": 3, "fault_domains": 3}
+    scenario = scenario_of(6, 6, sections=sections, copy_gbit_per_second=0.05, interruption_seconds=0.0, **domains)
+    tenants = [
+        Tenant("t0", 300, [20.0] * 12, 2),
+        Tenant("t1", 4300, [80.0] * 12, 3),
+        Tenant("t2", 4300, [5.0] * 3),
+        Tenant("t3", 4300, [20.0] * 12),
+    ]
+    simulation = simulation_of(scenario, tenants, 5.0)
+    states: set[str] = set()
+    stepped(simulation, lambda one: states.update(map(str, one.tenancies.states.of("t1").items())))
+    failed = [one.move for one in simulation.recorder.moves if one.outcome == "failed" and one.move.partition == "t1"]
+    chains = [(one, other) for one in failed for other in failed if one.target == other.source]
+    assert chains, "the story has a copy that was moved on"
+    built = {str((other.target, ReplicaState.IN_BUILD)) for _, other in chains}
+    assert built & states
+    assert not {str((one.target, ReplicaState.IN_BUILD)) for one, _ in chains} & states
 
 
 FAULTS: dict[str, Any] = {
