@@ -17,7 +17,7 @@ from cluster.cli.provision import provision_command
 from cluster.cli.replan import replan_command
 from cluster.cli.report import report_command
 from cluster.cli.simulate import simulate_command
-from cluster.cli.studies import study_app
+from cluster.cli.study import study_app
 from cluster.cli.traces import traces_app
 from cluster.cli.warmup import warmup_command
 

@@ -8,15 +8,15 @@ from typing import Annotated, TypeAlias
 import typer
 
 Regions: TypeAlias = Annotated[
-    list[str] | None, typer.Option(help="Synthetic region; may be given again. Default: all four.")
+    list[str] | None, typer.Option(help="Synthetic region. Can be repeated. Default: all four.")
 ]
-Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Seed of the tenants and of all else.")]
+Seed: TypeAlias = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
 Jobs: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, help="Processes; results are the same for any number. Default: one a core.")
+    int | None, typer.Option(min=1, help="Processes. The results do not depend on it. Default: one for each core.")
 ]
 Scheduler: TypeAlias = Annotated[
-    str | None, typer.Option(help="Address of a Dask scheduler whose workers make the runs, tcp://HOST:PORT.")
+    str | None, typer.Option(help="Address of a Dask scheduler whose workers execute the runs: tcp://HOST:PORT.")
 ]
-Restart: TypeAlias = Annotated[bool, typer.Option("--restart", help="Make finished runs in the directory again.")]
+Restart: TypeAlias = Annotated[bool, typer.Option("--restart", help="Repeat the finished runs in the directory.")]
 Json: TypeAlias = Annotated[Path | None, typer.Option(help="Write the figures to this file.")]
-Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]

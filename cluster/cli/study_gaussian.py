@@ -1,4 +1,4 @@
-"""``plb study gaussian``: the experiments of paper 2 on traces that the user has."""
+"""``plb study gaussian``: the experiments of paper 2 on the traces of a user."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from cluster.cli.options import Jobs, Json, Quiet, Restart, Scheduler, Seed
+from cluster.cli.study_report import print_report
 from cluster.console.output import clear_errors
 
 
 @clear_errors
 def gaussian_command(
-    # long, as most of it are the options, each with its help
+    # long because of the options, each with its help
     traces: Annotated[
         Path,
         typer.Option(
@@ -23,17 +24,21 @@ def gaussian_command(
     ],
     resource: Annotated[
         list[str] | None,
-        typer.Option(help="Resource, such as cpu; with several, a task has to fit in all. Default: cpu, or the first."),
+        typer.Option(
+            help="Resource, such as cpu. Can be repeated; a task has to fit in all. Default: cpu, or the first."
+        ),
     ] = None,
     capacity: Annotated[
         list[float] | None,
         typer.Option(
-            help="Capacity 1 of each resource, in its unit. Default: the mean task uses 0.0274 of it, as in [2].",
+            help="Capacity of a machine for each resource, in its unit. Default: the mean task uses 0.0274 of it.",
             show_default=False,
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="4 instances and 200 samples; a minute.")] = False,
-    instances: Annotated[int | None, typer.Option(min=1, help="Default: 50.", show_default=False)] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run 4 instances and 200 samples, in a minute.")] = False,
+    instances: Annotated[
+        int | None, typer.Option(min=1, help="Number of instances. Default: 50.", show_default=False)
+    ] = None,
     tasks: Annotated[int, typer.Option(min=1, help="Tasks of an instance.")] = 1000,
     realisations: Annotated[int, typer.Option(min=2, help="Realisations of a task.")] = 10_000,
     samples: Annotated[
@@ -41,7 +46,7 @@ def gaussian_command(
         typer.Option(min=1, help="Samples of tasks for each size of table 1. Default: 10,000.", show_default=False),
     ] = None,
     averaged: Annotated[
-        int, typer.Option(min=1, help="Samples of the trace in a row whose mean is the coarser measurement.")
+        int, typer.Option(min=1, help="Consecutive samples of the trace whose mean is the coarser measurement.")
     ] = 12,
     seed: Seed = 0,
     out: Annotated[
@@ -53,36 +58,36 @@ def gaussian_command(
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Repeat the experiments of Janus and Rzadca, SoCC 2017: how well a Gaussian tells what a machine can take.
+    """Repeat the experiments of Janus and Rzadca, SoCC 2017: Gaussian percentiles of the load of a machine.
 
-    What is finished is kept: after Ctrl-C the same command goes on where it stood.
+    Finished runs are kept. After Ctrl-C the same command resumes the study.
     """
-    from cluster.cli.study import show
     from cluster.results.writing import check_outputs
     from cluster.studies.gaussian import design as of
-    from cluster.studies.gaussian.running import run_gaussian
+    from cluster.studies.gaussian.study import GaussianStudy
     from cluster.studies.runner import OutputDirectory
+    from cluster.studies.study import run_study
 
     check_outputs([traces], [], json)
     found = of.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
-    drawn = instances or (of.QUICK_INSTANCES if quick else of.INSTANCES)
+    count = instances or (of.QUICK_INSTANCES if quick else of.INSTANCES)
     design = of.GaussianDesign(
         traces=traces,
         resources=tuple(metric.name for metric in found.resources),
         capacity=of.capacities_of(found, capacity),
-        instances=drawn,
+        instances=count,
         tasks=tasks,
         realisations=realisations,
         samples=samples or (of.QUICK_SAMPLES if quick else of.SAMPLES),
-        periods=of.periods_of(found, drawn, seed),
+        periods=of.periods_of(found, count, seed),
         averaged=averaged,
         seed=seed,
     )
     output = OutputDirectory(out or Path("results") / "study-gaussian", jobs, scheduler, restart, quiet)
-    report = run_gaussian(design, output)
+    report = run_study(GaussianStudy(design), output)
     if not quiet:
         units = [
             f"{c:g} {metric.unit} of {metric.name}" for c, metric in zip(design.capacity, found.resources, strict=True)
         ]
-        typer.echo(f"{found.tasks:,} tasks in the trace, {found.left_out:,} left out; capacity 1: {', '.join(units)}")
-    show(report, output, json)
+        typer.echo(f"{found.tasks:,} tasks in the trace, {found.left_out:,} left out; capacity: {', '.join(units)}")
+    print_report(report, output, json)

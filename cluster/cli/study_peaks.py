@@ -1,4 +1,4 @@
-"""``plb study peaks``: the experiments of paper 5, on synthetic cells or on samples that the user has."""
+"""``plb study peaks``: the experiments of paper 5, on synthetic cells or on the samples of a user."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cluster.cli.options import Json, Quiet, Regions, Restart, Seed
+from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed
+from cluster.cli.study_report import print_report
 from cluster.console.output import clear_errors
 
 
@@ -15,30 +16,36 @@ from cluster.console.output import clear_errors
 def peaks_command(
     traces: Annotated[
         Path | None,
-        typer.Option(help="File of samples as `plb predict` reads it, or directory of the Google 2019 sample."),
+        typer.Option(help="File of samples, as for `plb predict`, or directory of the Google 2019 sample."),
     ] = None,
     region: Regions = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Few machines, a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run few machines, in a minute.")] = False,
     seed: Seed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Directory of the results. Default: results/study-peaks.", show_default=False)
     ] = None,
+    jobs: Jobs = None,
+    scheduler: Scheduler = None,
     restart: Restart = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Repeat the experiments of Bashir et al., EuroSys 2021: what machines save, and how often they run short."""
-    from cluster.cli.study import show
+    """Repeat the experiments of Bashir et al., EuroSys 2021: savings and violations with peak predictors.
+
+    Finished tasks are kept. After Ctrl-C the same command resumes the study.
+    """
     from cluster.results.writing import check_outputs
-    from cluster.studies.base import regions
-    from cluster.studies.peaks_report import cells_of, run_peaks
-    from cluster.studies.request import StudyReport
+    from cluster.studies.base import base_of_regions
+    from cluster.studies.peaks.study import PeakStudy
     from cluster.studies.runner import OutputDirectory
+    from cluster.studies.study import run_study
 
     if region and traces is not None:
-        raise typer.BadParameter("the traces say what the tasks are", param_hint="--region")
+        raise typer.BadParameter("the traces have the tasks", param_hint="--region")
     check_outputs([] if traces is None else [traces], [], json)
-    output = OutputDirectory(out or Path("results") / "study-peaks", restart=restart, quiet=quiet)
-    cells = cells_of(traces, regions(region or ()).workloads, quick=quick, seed=seed)
-    table, figures = run_peaks(cells, output, seed)
-    show(StudyReport((table,), figures, ()), output, json)
+    output = OutputDirectory(out or Path("results") / "study-peaks", jobs, scheduler, restart, quiet)
+    if traces is not None:
+        study = PeakStudy.of_traces(traces, seed)
+    else:
+        study = PeakStudy.of_regions(base_of_regions(region or ()).workloads, quick=quick, seed=seed)
+    print_report(run_study(study, output), output, json)

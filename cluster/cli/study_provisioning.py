@@ -1,4 +1,4 @@
-"""``plb study provisioning``: the experiments of paper 3 on instances generated from data that the user has."""
+"""``plb study provisioning``: the experiments of paper 3 on instances generated from the data of a user."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from cluster.cli.options import Jobs, Json, Quiet, Restart, Scheduler, Seed
+from cluster.cli.study_report import print_report
 from cluster.console.output import clear_errors
 
 
 @clear_errors
 def provisioning_command(
-    # long, as most of it are the options, each with its help
+    # long because of the options, each with its help
     base: Annotated[
         Path | None,
         typer.Option(help="CSV file of the paper's authors: constant demand, figures 3 to 5.", show_default=False),
@@ -29,36 +30,39 @@ def provisioning_command(
         Path | None,
         typer.Option(
             help="CSV file of the authors' means (set, group, algorithm, mean_deviation_percent, mean_seconds). "
-            "Default: what the paper's text states.",
+            "Default: the means in the text of the paper.",
             show_default=False,
         ),
     ] = None,
     figure: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="N", help="4 (with it 3), 5, 6 or 7; may be given again. Default: all.", show_default=False
+            metavar="N", help="Figure: 4 (includes 3), 5, 6 or 7. Can be repeated. Default: all.", show_default=False
         ),
     ] = None,
     graph: Annotated[
         list[str] | None,
-        typer.Option(help="arbitrary, normal or threshold; may be given again. Default: all.", show_default=False),
+        typer.Option(help="Graph: arbitrary, normal or threshold. Can be repeated. Default: all.", show_default=False),
     ] = None,
     density: Annotated[
         list[float] | None,
-        typer.Option(help="Of limits, in figures 4 and 6; may be given again. Default: 0.01, 0.05 and 0.1."),
+        typer.Option(help="Density of limits in figures 4 and 6. Can be repeated. Default: 0.01, 0.05 and 0.1."),
     ] = None,
     applications: Annotated[
         list[int] | None,
-        typer.Option(min=1, help="In figures 5 and 7; may be given again; [3]: up to 100000. Default: 10000."),
+        typer.Option(
+            min=1,
+            help="Number of applications in figures 5 and 7; up to 100000 in [3]. Can be repeated. Default: 10000.",
+        ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="1 instance of arbitrary graphs, 1 % in figures 4 and 6; a minute.")
+        bool, typer.Option("--quick", help="Run 1 instance of arbitrary graphs, 1 % in figures 4 and 6, in a minute.")
     ] = False,
     instances: Annotated[
-        int | None, typer.Option(min=1, help="Of a group. Default: 3; 10 in the paper.", show_default=False)
+        int | None, typer.Option(min=1, help="Instances of a group. Default: 3; 10 in [3].", show_default=False)
     ] = None,
     auto_seconds: Annotated[
-        float | None, typer.Option(help="Time limit of auto. Default: 10.", show_default=False)
+        float | None, typer.Option(help="Time limit of the algorithm auto in seconds. Default: 10.", show_default=False)
     ] = None,
     seed: Seed = 0,
     out: Annotated[
@@ -73,16 +77,16 @@ def provisioning_command(
 ) -> None:
     """Repeat the experiments of Mommessin et al., 2022: nodes for applications with replicas and limits between them.
 
-    What is finished is kept: after Ctrl-C the same command goes on where it stood. Times are of one thread; with
-    several --jobs they share the machine.
+    Finished runs are kept. After Ctrl-C the same command resumes the study. Times are those of one thread; with
+    several --jobs the threads share the machine.
     """
-    from cluster.cli.study import show
     from cluster.results.writing import check_outputs
     from cluster.studies.provisioning import design as of
     from cluster.studies.provisioning.planning import base_of
     from cluster.studies.provisioning.published import PublishedMeans
-    from cluster.studies.provisioning.running import run_provisioning
+    from cluster.studies.provisioning.study import ProvisioningStudy
     from cluster.studies.runner import OutputDirectory
+    from cluster.studies.study import run_study
     from plb.validation import check_member
     from workloads.provisioning import GraphKind
 
@@ -106,4 +110,4 @@ def provisioning_command(
         if source is not None:
             base_of(str(source.resolve()))
     output = OutputDirectory(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet)
-    show(run_provisioning(design, output, means), output, json)
+    print_report(run_study(ProvisioningStudy(design, means), output), output, json)

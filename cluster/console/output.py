@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,3 +80,11 @@ def messages(*, quiet: bool = False) -> Console:
     from cluster.console.tables import FittingConsole
 
     return FittingConsole(stderr=True, quiet=quiet)
+
+
+def progress(*columns: ProgressColumn, quiet: bool = False, **options: Any) -> Progress:
+    """Return a progress bar on standard error: description, bar, then `columns`; `options` as of `Progress`."""
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    first = TextColumn("{task.description}", markup=False), BarColumn()
+    return Progress(*first, *columns, console=messages(), disable=quiet, **options)

@@ -1,1 +1,4 @@
-"""The experiments of the papers: sweeps over settings, which end in tables and plots beside the published figures."""
+"""The studies: the experiments of the papers, run as tasks that can be resumed.
+
+Begin reading in `cluster.studies.study`, which has the protocol of all studies.
+"""

@@ -1,4 +1,4 @@
-"""[1] figure 8: the annealing engine with its original and its modified energy, and what else might help it."""
+"""[1] figure 8: the annealing engine with the original and the modified energy, with an oracle and initial demands."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from cluster.studies.arms import (
 from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.configurations import TUNED_ON
 from cluster.studies.figures import Violations
+from cluster.studies.pilots import ANNEALING_PILOT
+from cluster.studies.policy_study import PolicyStudy
+from cluster.studies.request import StudyRequest
 
 DAYS, REPEATS = 10.0, 3
 """[1] section 8.2."""
@@ -20,28 +23,51 @@ ORACLE = with_oracle(ORIGINAL)
 PERCENTILES = tuple(with_initial_demand(ORIGINAL, one) for one in INITIAL_DEMAND_PERCENTILES if one != 50)
 """The original assumes the 50th percentile by itself."""
 ARMS = (ORIGINAL, *PERCENTILES, ORACLE, MODIFIED, OVERLOAD)
-COMPARED = MODIFIED.name
 QUICK_ARMS = (ORIGINAL, ORACLE, MODIFIED, OVERLOAD)
 
 
-def claims(found: Violations) -> list[Claim]:
-    """Return what [1] section 8.2 reports beside what was found."""
-    original, modified, oracle = ORIGINAL.name, MODIFIED.name, ORACLE.name
-    settings = len(found.settings)
-    better = int((found.means(modified) < found.means(original)).sum())
-    tied = found.at_least_as_good(modified, [original]) - better
-    improved = int((found.means(oracle) < found.means(original)).sum())
-    percentiles = [arm.name for arm in PERCENTILES if arm.name in found.counts]
-    best = [Claim("best initial demand / modified", "1.5", found.ratio(_percentiles(found), modified))]
-    return [
-        Claim("original / modified", "2.6", found.ratio([original], modified)),
-        *(best if percentiles else []),
-        *(Claim(f"{name} / modified", "", found.ratio([name], modified)) for name in percentiles),
-        Claim("original with oracle / modified", "2.5", found.ratio([oracle], modified)),
-        *_of_default(found),
-        Claim("modified better (tied) against original", "15 (1) of 16", f"{better} ({tied}) of {settings}"),
-        Claim("oracle better than original", "7 of 16", f"{improved} of {settings}"),
-    ]
+class AnnealingStudy(PolicyStudy):
+    """[1] figure 8."""
+
+    name = "annealing"
+    compared = MODIFIED.name
+    plot = "figure8.png"
+
+    @classmethod
+    def of(cls, request: StudyRequest) -> AnnealingStudy:
+        """Return the study that a user requests."""
+        arms = QUICK_ARMS if request.quick else ARMS
+        return cls(request.design((ANNEALING_PILOT,), arms, repeats=REPEATS, days=DAYS))
+
+    def claims(self, found: Violations) -> list[Claim]:
+        """Return what [1] section 8.2 reports beside what was found."""
+        original, modified, oracle = ORIGINAL.name, MODIFIED.name, ORACLE.name
+        settings = len(found.settings)
+        better = int((found.means(modified) < found.means(original)).sum())
+        tied = found.at_least_as_good(modified, [original]) - better
+        improved = int((found.means(oracle) < found.means(original)).sum())
+        percentiles = [arm.name for arm in PERCENTILES if arm.name in found.counts]
+        best = [Claim("best initial demand / modified", "1.5", found.ratio(_percentiles(found), modified))]
+        return [
+            Claim("original / modified", "2.6", found.ratio([original], modified)),
+            *(best if percentiles else []),
+            *(Claim(f"{name} / modified", "", found.ratio([name], modified)) for name in percentiles),
+            Claim("original with oracle / modified", "2.5", found.ratio([oracle], modified)),
+            *_of_default(found),
+            Claim("modified better (tied) against original", "15 (1) of 16", f"{better} ({tied}) of {settings}"),
+            Claim("oracle better than original", "7 of 16", f"{improved} of {settings}"),
+        ]
+
+    def table(self, found: Violations) -> ClaimTable:
+        """Return the mean violations by setting."""
+        columns = {ORIGINAL.name: found.means(ORIGINAL.name)}
+        remarks = {}
+        demands = _percentiles(found)
+        if len(demands) > 1:
+            columns["best initial demand"] = found.least(demands)
+            remarks["best initial demand"] = [name.partition("@")[2] or "p50" for name in found.best(demands)]
+        columns |= {arm.name: found.means(arm.name) for arm in (ORACLE, MODIFIED, OVERLOAD)}
+        return ClaimTable(found.settings, columns, remarks, ORIGINAL.name, MODIFIED.name)
 
 
 def _of_default(found: Violations) -> list[Claim]:
@@ -59,18 +85,6 @@ def _of_default(found: Violations) -> list[Claim]:
         Claim(f"original / {default}", "", found.ratio([ORIGINAL.name], default)),
         Claim(f"{default} at least as good as {modified}", "", as_good),
     ]
-
-
-def table(found: Violations) -> ClaimTable:
-    """Return the mean violations by setting."""
-    columns = {ORIGINAL.name: found.means(ORIGINAL.name)}
-    remarks = {}
-    demands = _percentiles(found)
-    if len(demands) > 1:
-        columns["best initial demand"] = found.least(demands)
-        remarks["best initial demand"] = [name.partition("@")[2] or "p50" for name in found.best(demands)]
-    columns |= {arm.name: found.means(arm.name) for arm in (ORACLE, MODIFIED, OVERLOAD)}
-    return ClaimTable(found.settings, columns, remarks, ORIGINAL.name, MODIFIED.name)
 
 
 def _percentiles(found: Violations) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a study compares: policies under settings of their own, all on the same tenants."""
+"""The arms that studies compare: policies with settings of their own, on the same tenants."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ WITH_PROBABILITIES = ("prv_best_fit", "prv_worst_fit")
 
 @attrs.frozen
 class Arm:
-    """One of the things compared.
+    """A policy with settings of its own.
 
     Parameters
     ----------
     name
-        Names it in tables.
+        Name in tables.
     policy
         Name of a built-in policy of scenarios.
     workload
-        Fields of ``[workload]`` in which it differs; none of them changes the tenants.
+        Fields of ``[workload]`` in which the arm differs. None of them changes the tenants.
     engine
-        Fields of `plb.PlbConfig` in which it differs from that policy.
+        Fields of `plb.PlbConfig` in which the arm differs from its policy.
     """
 
     name: str
@@ -55,18 +55,18 @@ OVERLOAD = Arm("expected_overload", "expected_overload")
 
 
 def with_oracle(arm: Arm) -> Arm:
-    """Return an arm whose engine is told what demand becomes."""
+    """Return an arm that reports the largest future demand of the next hours instead of the present demand."""
     return attrs.evolve(arm, name=f"{arm.name}+oracle", workload={**arm.workload, "oracle_hours": ORACLE_HOURS})
 
 
 def with_initial_demand(arm: Arm, percentile: int) -> Arm:
-    """Return an arm that assumes this percentile of the initial demand of a new replica."""
+    """Return an arm that assumes this percentile of the initial demand for a new replica."""
     workload = {**arm.workload, "initial_demand_percentile": float(percentile)}
     return attrs.evolve(arm, name=f"{arm.name}@p{percentile}", workload=workload)
 
 
 def at_departures(arm: Arm) -> Arm:
-    """Return an arm whose repetitions are tested at every departure, as in [1] section 5.3, and not by their peaks."""
+    """Return an arm that evaluates repetitions at every departure ([1] section 5.3), instead of by their peaks."""
     return attrs.evolve(arm, name=f"{arm.name}, timeline", engine={**arm.engine, "evaluation": "timeline"})
 
 
@@ -76,6 +76,6 @@ def placement_arms(names: tuple[str, ...]) -> tuple[Arm, ...]:
 
 
 BY_PEAKS = placement_arms(WITH_PROBABILITIES)
-"""The policies that ask for probabilities, as section 7 of [1] tests configurations."""
+"""The policies with probabilities, evaluated by peaks as in [1] section 7."""
 AT_DEPARTURES = tuple(at_departures(arm) for arm in BY_PEAKS)
-"""The same, as section 6 of [1] has them."""
+"""The same policies, evaluated at departures as in [1] section 6."""

@@ -1,4 +1,4 @@
-"""Whose tenants a study is about: the synthetic regions, or those of a scenario file."""
+"""The cluster and the tenants of a study: the synthetic regions, or a scenario file."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from plb import UnknownNameError
 from workloads.regions import REGIONS
 
 HISTORY_TENANTS, QUICK_HISTORY_TENANTS = 80_000, 20_000
-"""Past tenants of a region; 80,000 of region1 have 100,000 traces ([1] section 8.1: 115,000)."""
+"""Past tenants of a region. 80,000 tenants of region1 have 100,000 traces; [1] section 8.1 has 115,000."""
 OF_STUDIES = ("density_end", *OF_REPORTS)
-"""Fields of ``[workload]`` that a study sets by itself."""
-SET_BY_STUDIES = "a study sets this by itself; take it out"
+"""Fields of ``[workload]`` that studies set."""
+SET_BY_STUDIES = "studies set this; remove it"
 
 
 @attrs.frozen
@@ -34,17 +34,17 @@ class Base:
     Parameters
     ----------
     workloads
-        Names of the regions, or of the one scenario.
+        Names of the regions, or the name of the scenario.
     density
-        A usual density there.
+        A usual density.
     tables
-        The sections of a scenario, as far as they are the same for all runs.
+        The sections of a scenario that are the same for all runs.
     variants
-        By workload, fields of ``[workload]`` that make it.
+        The fields of ``[workload]`` that define a workload, by its name.
     vcores
-        Capacity of a node of the scenario for the metric of the density; None: that of [1], which a study varies.
+        Capacity of a node of the scenario for the metric of the density. None: that of [1], which studies vary.
     digests
-        Of all that the runs depend on and the tables do not hold: regions, and files that are read.
+        Digests of the regions and of the files that the runs read.
     """
 
     workloads: tuple[str, ...]
@@ -56,7 +56,7 @@ class Base:
 
     @property
     def is_of_regions(self) -> bool:
-        """Whether the cluster is that of [1], with tenants of the synthetic regions."""
+        """Whether this is the cluster of [1] with tenants of the synthetic regions."""
         return self.vcores is None
 
     def design(
@@ -69,14 +69,14 @@ class Base:
         seed: int,
         engine: Mapping[str, Any],
     ) -> Design:
-        """Return a study of these arms; `engine`: further settings of all.
+        """Return the runs of these arms in these settings; `engine` has further settings of all arms.
 
         Raises
         ------
         ScenarioError
-            No run of it could begin, as its days are too few for the tenants to arrive, for instance.
+            The scenario is not valid, for example because the days are too few for the tenants to arrive.
         """
-        found = Design(
+        design = Design(
             settings=tuple(dict.fromkeys(settings)),
             arms=tuple(arms),
             repeats=repeats,
@@ -87,20 +87,20 @@ class Base:
             varies_hardware=self.is_of_regions,
             digests=self.digests,
         )
-        if found.settings:
-            scenario_from(found.scenario(found.settings[0], found.arms[0]), source="study")
-        return found
+        if design.settings:
+            scenario_from(design.scenario(design.settings[0], design.arms[0]), source="study")
+        return design
 
 
 def base_of(region: Sequence[str] | None, scenario: Path | None, traces: Path | None, *, quick: bool) -> Base:
-    """Return what a user names: a scenario file, or regions; `quick`: with fewer past tenants."""
+    """Return the base of a scenario file, or of regions; with `quick`, regions have fewer past tenants."""
     if scenario is not None:
-        return of_scenario(scenario, traces)
-    return regions(region or (), QUICK_HISTORY_TENANTS if quick else HISTORY_TENANTS)
+        return base_of_scenario(scenario, traces)
+    return base_of_regions(region or (), QUICK_HISTORY_TENANTS if quick else HISTORY_TENANTS)
 
 
-def regions(names: Sequence[str] = (), history_tenants: int = HISTORY_TENANTS) -> Base:
-    """Return synthetic regions by name; none: all."""
+def base_of_regions(names: Sequence[str] = (), history_tenants: int = HISTORY_TENANTS) -> Base:
+    """Return the base of synthetic regions; without names, of all of them."""
     for name in names:
         if name not in REGIONS:
             raise UnknownNameError("region", name, REGIONS)
@@ -110,8 +110,8 @@ def regions(names: Sequence[str] = (), history_tenants: int = HISTORY_TENANTS) -
     return Base(chosen, 2.0, tables, variants, digests={name: REGIONS[name].digest() for name in chosen})
 
 
-def of_scenario(path: Path, traces: Path | None = None) -> Base:
-    """Return the cluster and the tenants of a scenario file; its policies, days, seed and repeats do not count.
+def base_of_scenario(path: Path, traces: Path | None = None) -> Base:
+    """Return the base of a scenario file. Its policies, days, seed and repeats are not used.
 
     Parameters
     ----------
@@ -121,14 +121,16 @@ def of_scenario(path: Path, traces: Path | None = None) -> Base:
     Raises
     ------
     ScenarioError
-        If it says what a study sets by itself.
+        The scenario sets a field that studies set.
     """
     scenario = override(read_scenario(path), traces=traces)
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
     workload = {**tables.get("workload", {}), "kind": scenario.workload.kind}
     problems = [ScenarioProblem(f"workload.{name}", SET_BY_STUDIES) for name in OF_STUDIES if name in workload]
     if scenario.workload.kind == "plan":
-        problems.append(ScenarioProblem("workload.kind", "studies pack tenants ever more densely; a plan's stand"))
+        problems.append(
+            ScenarioProblem("workload.kind", "studies vary the density of the tenants; a plan has fixed tenants")
+        )
     if "policy" in tables.get("engine", {}):
         problems.append(ScenarioProblem("engine.policy", SET_BY_STUDIES))
     if problems:
@@ -136,7 +138,7 @@ def of_scenario(path: Path, traces: Path | None = None) -> Base:
     if scenario.workload.kind != "region":
         workload["path"] = str(Path(scenario.workload.path or "").resolve())
         scenario = attrs.evolve(scenario, workload=attrs.evolve(scenario.workload, path=workload["path"]))
-        read_traces_of(scenario.workload)  # refuses what is not there
+        read_traces_of(scenario.workload)  # raises an error if the traces cannot be read
     name = scenario.workload.region if scenario.workload.kind == "region" else scenario.name
     workload.pop("density", None)
     kept = {key: value for key, value in tables.items() if key not in ("name", "run", "policies")}
@@ -152,11 +154,11 @@ def of_scenario(path: Path, traces: Path | None = None) -> Base:
 
 
 def digests_of_inputs(scenario: Scenario) -> dict[str, str]:
-    """Return the SHA-256 of every file that a scenario without a plan reads, by its name, and of its region."""
+    """Return the SHA-256 of every file that a scenario without a plan reads, by file name, and that of its region."""
     workload = scenario.workload
     region = {"region": workload.parameters_of_region().digest()} if workload.kind == "region" else {}
-    read: list[Path] = []
+    traces: list[Path] = []
     if workload.kind != "region" and workload.path is not None:
-        read = [file for file in sorted(Path(workload.path).rglob("*")) if file.is_file()]
-    files = {str(file): sha256(file.read_bytes()).hexdigest() for file in (*map(Path, scenario.imports), *read)}
+        traces = [file for file in sorted(Path(workload.path).rglob("*")) if file.is_file()]
+    files = {str(file): sha256(file.read_bytes()).hexdigest() for file in (*map(Path, scenario.imports), *traces)}
     return files | region

@@ -1,66 +1,83 @@
-"""Calibration: how likely estimators say that a violation is, beside how often one comes.
+"""Calibration of estimators: predicted probabilities of a violation, and observed violations.
 
-The cluster is run by a policy that asks no estimator, so that all of them see the same nodes. Now and then each says
-how likely a violation of each node is. What comes follows from the traces of the replicas that stand there at that
-moment: whether their demand reaches a threshold at one of the next meterings, as if nobody came or was moved.
+A policy that uses no estimator runs the cluster, so that all estimators see the same nodes. At regular times each
+predicts the probability of a violation of every node. The outcome follows from the traces of the replicas on the node
+at that time: whether their demand reaches a threshold at one of the next meterings, without arrivals and moves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
 import numpy.typing as npt
+from rich.table import Table
 
+from cluster.plots.base import COLOURS
+from cluster.runs.sweep import Task
+from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.ledger import NOWHERE, Ledger
 from cluster.simulation.simulation import Process, Simulation
 from cluster.simulation.tenants import TenantSequence
+from cluster.studies.arms import Arm
+from cluster.studies.design import Design, StudySetting
+from cluster.studies.pilots import ANNEALING_PILOT
+from cluster.studies.request import StudyRequest
+from cluster.studies.runner import Finished, Row
 from cluster.studies.simulated import prepared, whole
+from cluster.studies.study import Study, StudyResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 POLICY = "worst_fit_max"
-"""Runs the cluster; it does not ask how likely violations are."""
+"""The policy that runs the cluster. It uses no probabilities."""
 DAYS = 10.0
 FIRST_HOURS, EVERY_HOURS, HORIZON_HOURS = 24, 6, 24
 EDGES = (0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95)
-"""Between these probabilities lie the bins; the first begins at 0, the last ends with 1."""
+"""Probabilities between the bins. The first bin begins at 0, the last ends at 1."""
 OUTCOMES = ("next", "ahead")
 """A violation at the next metering, and within the horizon."""
+PLOT = "calibration.png"
 
 
-class Watched(Simulation):
-    """A run in which, now and then, probabilities are asked for.
+class CalibrationRun(Simulation):
+    """A run with predictions at regular times.
 
     Attributes
     ----------
-    looks
-        Probability, and whether a violation comes at the next metering and within the horizon, (3, H) each.
+    samples
+        For each time, the probability of every node, and whether a violation follows at the next metering and within
+        the horizon, (3, H).
     """
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.looks: list[Floats] = []
+        self.samples: list[Floats] = []
 
     def processes(self) -> tuple[Process, ...]:
-        """Return what goes on from the start, and the looks."""
-        return (*super().processes(), self._watch())
+        """Return the processes of the simulation and that of the predictions."""
+        return (*super().processes(), self._predict())
 
-    def _watch(self) -> Process:
+    def _predict(self) -> Process:
         for when in range(FIRST_HOURS * 3600, self._end + 1, EVERY_HOURS * 3600):
             yield At(self.env, when, Kind.LOOK)
             probability = [*self.engine.violation_probabilities(when).values()]
-            comes = what_comes(self.ledger, self._sequence, when, self._interval, self._threshold)
-            self.looks.append(np.array([probability, *comes], np.float64))
+            outcomes = outcomes_of(self.ledger, self._sequence, when, self._interval, self._threshold)
+            self.samples.append(np.array([probability, *outcomes], np.float64))
 
 
-def what_comes(
+def outcomes_of(
     ledger: Ledger, sequence: TenantSequence, now: int, interval: int, threshold: Floats
 ) -> tuple[Bools, Bools]:
-    """Return on which nodes the replicas that stand there now reach a threshold, at the next metering and ever, (H,).
+    """Return on which nodes the present replicas reach a threshold: at the next metering, and within the horizon, (H,).
 
     Parameters
     ----------
@@ -82,62 +99,177 @@ def what_comes(
     return at_next, ahead
 
 
-def run_calibration(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Do a task as `cluster.studies.simulated.run_simulation` does; the totals are sums by bin of the probability."""
-    scenario, source, tenants, repeat = prepared(arguments)
-    watched = Watched(scenario, source, tenants, POLICY, repeat)
-    result = whole(watched.run())
-    looks = np.concatenate([np.zeros((1 + len(OUTCOMES), 0)), *watched.looks], axis=1)
-    return {"totals": binned(looks), "timings": result.timings}
+def binned(samples: Floats) -> dict[str, Any]:
+    """Return sums by bin of the probability: samples, probabilities and violations; and the sums of squared errors.
 
-
-def binned(looks: Floats) -> dict[str, Any]:
-    """Return by bin the number of looks, the sum of their probabilities and of what came, and the squared errors."""
-    probability, outcomes = looks[0], dict(zip(OUTCOMES, looks[1:], strict=True))
-    place = np.searchsorted(EDGES, probability, side="right")
-    sums = {name: np.bincount(place, of, len(EDGES) + 1).tolist() for name, of in outcomes.items()}
+    Parameters
+    ----------
+    samples
+        (3, S), as in `CalibrationRun`.
+    """
+    probability, outcomes = samples[0], dict(zip(OUTCOMES, samples[1:], strict=True))
+    bins = np.searchsorted(EDGES, probability, side="right")
+    sums = {name: np.bincount(bins, of, len(EDGES) + 1).tolist() for name, of in outcomes.items()}
     errors = {f"squared_error_{name}": float(np.square(probability - of).sum()) for name, of in outcomes.items()}
-    counts = np.bincount(place, minlength=len(EDGES) + 1).tolist()
-    return {"looks": counts, "predicted": np.bincount(place, probability, len(EDGES) + 1).tolist(), **sums, **errors}
+    counts = np.bincount(bins, minlength=len(EDGES) + 1).tolist()
+    return {"samples": counts, "predicted": np.bincount(bins, probability, len(EDGES) + 1).tolist(), **sums, **errors}
 
 
 @attrs.frozen(eq=False)
 class Calibration:
-    """What an estimator said, and what came.
+    """The calibration of an estimator.
 
     Parameters
     ----------
     label
-        Of the estimator.
-    looks
+        Name of the estimator.
+    samples
         (B,) by bin of the probability.
-    predicted, came
-        (B,) mean probability, and share of violations within the horizon; not a number where there is no look.
+    predicted, observed
+        (B,) mean probability, and share of violations within the horizon; NaN in a bin without samples.
     brier, brier_next
-        Mean squared difference between probability and what came: within the horizon, and at the next metering.
+        Brier score, the mean squared difference between probability and outcome: within the horizon, and at the next
+        metering.
     base_rate, base_rate_next
-        Share of the looks after which a violation came.
+        Share of the samples with a violation.
     """
 
     label: str
-    looks: Floats
+    samples: Floats
     predicted: Floats
-    came: Floats
+    observed: Floats
     brier: float
     brier_next: float
     base_rate: float
     base_rate_next: float
 
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values; null in a bin without samples."""
+
+        def listed(values: Floats) -> list[float | None]:
+            return [None if np.isnan(value) else float(value) for value in values]
+
+        values = attrs.asdict(self, recurse=False)
+        lists = {"predicted": listed(self.predicted), "observed": listed(self.observed)}
+        return {**values, **lists, "samples": self.samples.tolist()}
+
 
 def calibration_of(label: str, rows: Sequence[Mapping[str, Any]]) -> Calibration:
     """Return the calibration over the runs of one estimator."""
-    looks, predicted, ahead, at_next = (
-        np.sum([row[name] for row in rows], axis=0) for name in ("looks", "predicted", "ahead", "next")
+    samples, predicted, ahead, at_next = (
+        np.sum([row[name] for row in rows], axis=0) for name in ("samples", "predicted", "ahead", "next")
     )
-    total = float(looks.sum())
+    total = float(samples.sum())
     errors = [sum(row[f"squared_error_{name}"] for row in rows) / total for name in ("ahead", "next")]
     with np.errstate(invalid="ignore"):
-        means, shares = predicted / looks, ahead / looks
+        means, shares = predicted / samples, ahead / samples
     return Calibration(
-        label, looks, means, shares, errors[0], errors[1], float(ahead.sum() / total), float(at_next.sum() / total)
+        label, samples, means, shares, errors[0], errors[1], float(ahead.sum() / total), float(at_next.sum() / total)
     )
+
+
+def table_of_calibrations(found: Sequence[Calibration]) -> Table:
+    """Return the observed share of violations by the probability of each estimator."""
+    first = found[0]
+    caption = (
+        f"share of the nodes in violation within {HORIZON_HOURS} hours (number of samples), by predicted probability; "
+        f"of all nodes {first.base_rate:.3f}, at the next metering {first.base_rate_next:.4f}"
+    )
+    shown = Table(title="risk: violations by predicted probability", caption=caption)
+    shown.add_column("", no_wrap=True)
+    for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True):
+        shown.add_column(f"{low:g} to {high:g}", justify="right")
+    for heading in ("Brier score", "... next"):
+        shown.add_column(heading, justify="right")
+    for one in found:
+        cells = [
+            f"{observed:.3f} ({int(samples)})" if samples else "-"
+            for observed, samples in zip(one.observed, one.samples, strict=True)
+        ]
+        shown.add_row(one.label, *cells, f"{one.brier:.4f}", f"{one.brier_next:.4f}")
+    return shown
+
+
+def plot_calibrations(ax: Axes, found: Sequence[Calibration]) -> None:
+    """Draw the share of violations over the mean probability; larger points have more samples."""
+    for number, one in enumerate(found):
+        some = one.samples > 0
+        colour = COLOURS[number % len(COLOURS)]
+        ax.plot(one.predicted[some], one.observed[some], color=colour, linewidth=1.0, alpha=0.7)
+        sizes = 12.0 + 60.0 * np.sqrt(one.samples[some] / one.samples.max())
+        ax.scatter(one.predicted[some], one.observed[some], s=sizes, color=colour, label=one.label, alpha=0.8)
+    ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8)
+    ax.set(xlabel="predicted probability of a violation", ylabel="observed share of violations")
+    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
+    ax.grid(alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def figure_of_calibrations(found: Sequence[Calibration]) -> Figure:
+    """Return a plot of all estimators."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.6, 6.0), layout="constrained")
+    ax = figure.subplots()
+    plot_calibrations(ax, found)
+    figure.suptitle(f"violations within {HORIZON_HOURS} hours by predicted probability")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+@attrs.frozen(eq=False)
+class CalibrationStudy(Study):
+    """The calibration of estimators at the middle density of each workload.
+
+    Parameters
+    ----------
+    design
+        An arm for each estimator.
+    """
+
+    name = "calibration"
+
+    design: Design
+
+    @classmethod
+    def of(
+        cls, request: StudyRequest, settings: Sequence[StudySetting], estimators: Mapping[str, str]
+    ) -> CalibrationStudy:
+        """Return the study of estimators, by label, at the middle one of the settings of each workload."""
+        by_workload: dict[tuple[str, float], list[StudySetting]] = {}
+        for one in settings:
+            by_workload.setdefault((one.workload, one.vcores), []).append(one)
+        ordered = (sorted(of_workload, key=lambda one: one.density) for of_workload in by_workload.values())
+        middle = [of_workload[len(of_workload) // 2] for of_workload in ordered]
+        arms = [Arm(label, POLICY, engine={"estimator": spec, **AS_IN_PAPER}) for label, spec in estimators.items()]
+        return cls(request.design_at(middle, arms, repeats=1, days=DAYS, engine=ANNEALING_PILOT.engine))
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the design as plain JSON values."""
+        return self.design.described()
+
+    def tasks(self) -> Sequence[Task]:
+        """Return a run for each estimator and workload."""
+        return [attrs.evolve(task, key=f"calibration: {task.key}") for task in self.design.tasks()]
+
+    @staticmethod
+    def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Execute a run; its totals are sums by bin of the probability."""
+        scenario, source, tenants, repeat = prepared(arguments)
+        run = CalibrationRun(scenario, source, tenants, POLICY, repeat)
+        result = whole(run.run())
+        samples = np.concatenate([np.zeros((1 + len(OUTCOMES), 0)), *run.samples], axis=1)
+        return {"totals": binned(samples), "timings": result.timings}
+
+    def result(self, finished: Finished) -> StudyResult:
+        """Return the calibrations of the estimators with samples."""
+        by_label: dict[str, list[Row]] = {}
+        for row in finished.rows:
+            by_label.setdefault(row["arm"], []).append(row)
+        found = [
+            calibration_of(label, rows) for label, rows in by_label.items() if any(sum(row["samples"]) for row in rows)
+        ]
+        figures = {"calibration": [one.as_json() for one in found]}
+        if not found:
+            return StudyResult(figures, plots={PLOT: None})
+        return StudyResult(figures, (table_of_calibrations(found),), {PLOT: partial(figure_of_calibrations, found)})

@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
 
 import attrs
+from rich.table import Table
 
+from cluster.plots.base import COLOURS
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario_file import scenario_from
 from cluster.scenario.workload_section import Workload
 from cluster.simulation.pools import read_traces_of
 from cluster.studies.base import Base
 from cluster.studies.design import digest, digests_of
-from cluster.studies.runner import Row
+from cluster.studies.figures import figures_of
+from cluster.studies.request import StudyRequest
+from cluster.studies.runner import Finished, Row
+from cluster.studies.study import Study, StudyResult
 from workloads.compression import compression_effect
 from workloads.regions import generate
 from workloads.trace import TraceSet
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 TENANTS = tuple(range(10, 201, 10))
 """Tenants on the node ([1] section 5.3: 10 to 200)."""
 SAMPLES, QUICK_SAMPLES = 10_000, 200
-"""Draws for each number of tenants ([1] section 5.3: 10,000)."""
+"""Samples for each number of tenants ([1] section 5.3: 10,000)."""
 POPULATION = 4000
-"""Tenants of a region that are drawn from."""
+"""Tenants of a region from which samples are taken."""
 SAMPLES_A_TASK = 200
 STAGGER_SECONDS = 600.0
 """Between two arrivals ([1] section 5.3: 10 minutes)."""
+PLOT = "figure7.png"
 
 
 @attrs.frozen
@@ -38,13 +48,13 @@ class Effect:
     Parameters
     ----------
     workload
-        Of which the tenants are.
+        The workload of the tenants.
     tenants
-        How many are on the node.
+        Number of tenants on the node.
     full, compressed
-        By the full traces and by their demand models.
+        Probabilities with the full traces and with their demand models.
     samples
-        Draws behind both.
+        Number of samples.
     """
 
     workload: str
@@ -55,50 +65,12 @@ class Effect:
 
     @property
     def difference(self) -> float:
-        """By how much the models overestimate."""
+        """Overestimation by the models."""
         return self.compressed - self.full
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain JSON values, the probabilities also as the mean violations of a sample."""
         return {**attrs.asdict(self), "violations": {"full": self.full, "compressed": self.compressed}}
-
-
-def tasks(base: Base, samples: int, seed: int) -> list[Task]:
-    """Return the tasks of a study, some samples of all numbers of tenants each."""
-    found = []
-    for workload in base.workloads:
-        tables = {**base.tables, "name": "study"}
-        tables["workload"] = {**base.tables["workload"], **base.variants.get(workload, {})}
-        for part, first in enumerate(range(0, samples, SAMPLES_A_TASK)):
-            drawn = min(SAMPLES_A_TASK, samples - first)
-            arguments = {"workload": workload, "part": part, "samples": drawn, "seed": seed, "scenario": tables}
-            key = digest(
-                arguments,
-                digests_of(workload, base.variants, base.digests),
-                {"tenants": TENANTS, "of": POPULATION, "stagger": STAGGER_SECONDS},
-            )
-            found.append(Task(f"{workload}, {drawn} samples, part {part}, {key}", arguments))
-    return found
-
-
-def run_compression(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw the samples of a task; return how many of them are in violation by each number of tenants."""
-    scenario = scenario_from(arguments["scenario"])
-    traces = _traces(json.dumps(attrs.asdict(scenario.workload), sort_keys=True))
-    stagger = max(1, round(STAGGER_SECONDS / traces.step_seconds))
-    rows = compression_effect(
-        traces,
-        TENANTS,
-        samples=arguments["samples"],
-        seed=(arguments["seed"], arguments["part"]),
-        capacities=scenario.cluster.capacity,
-        threshold=scenario.cluster.violation_threshold,
-        stagger_steps=stagger,
-    )
-    hits = {
-        str(row.tenants): [round(share * arguments["samples"]) for share in (row.full, row.compressed)] for row in rows
-    }
-    return {"totals": {"hits": hits}, "timings": {}}
 
 
 def effects(rows: Sequence[Row]) -> list[Effect]:
@@ -111,6 +83,124 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
             full, compressed = (sum(row["hits"][str(tenants)][kind] for row in of_workload) for kind in (0, 1))
             found.append(Effect(workload, tenants, full / samples, compressed / samples, samples))
     return found
+
+
+def table_of_effects(effects: Sequence[Effect]) -> Table:
+    """Return the probabilities of figure 7, and where models and traces differ most."""
+    shown = Table(title="probability of a violation by full traces and by demand models, [1] figure 7")
+    workloads = list(dict.fromkeys(one.workload for one in effects))
+    shown.add_column("tenants", justify="right")
+    for name in workloads:
+        shown.add_column(f"{name}: full", justify="right")
+        shown.add_column("models", justify="right")
+    for tenants in dict.fromkeys(one.tenants for one in effects):
+        of_count = [one for one in effects if one.tenants == tenants]
+        shown.add_row(str(tenants), *(f"{share:.4f}" for one in of_count for share in (one.full, one.compressed)))
+    most = max(effects, key=lambda one: abs(one.difference))
+    shown.caption = (
+        f"largest difference: {most.difference:+.4f} ({most.workload}, {most.tenants} tenants); "
+        f"{effects[0].samples:,} samples each"
+    )
+    return shown
+
+
+def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
+    """Draw the probability by demand models over that by full traces, a point for each number of tenants."""
+    for number, workload in enumerate(dict.fromkeys(one.workload for one in effects)):
+        points = [(one.full, one.compressed) for one in effects if one.workload == workload]
+        colour = COLOURS[number % len(COLOURS)]
+        ax.plot(*zip(*points, strict=True), "o", markersize=4, alpha=0.8, color=colour, label=workload)
+    ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8)
+    ax.set(xlabel="probability by full traces", ylabel="probability by demand models")
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    ax.legend(frameon=False, loc="upper left")
+    ax.grid(alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def figure_of_effects(effects: Sequence[Effect]) -> Figure:
+    """Return the plot of figure 7."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.0, 5.0), layout="constrained")
+    plot_effects(figure.subplots(), effects)
+    figure.suptitle("probability of a violation, full and compressed traces")
+    return figure
+
+
+@attrs.frozen(eq=False)
+class CompressionStudy(Study):
+    """[1] figure 7.
+
+    Parameters
+    ----------
+    base
+        Tenants and nodes.
+    samples
+        Samples for each number of tenants.
+    seed
+        Seed of the samples.
+    """
+
+    name = "compression"
+
+    base: Base
+    samples: int
+    seed: int
+
+    @classmethod
+    def of(cls, request: StudyRequest) -> CompressionStudy:
+        """Return the study that a user requests."""
+        return cls(request.base, request.samples or (QUICK_SAMPLES if request.quick else SAMPLES), request.seed)
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the seed."""
+        return {"seed": self.seed}
+
+    def tasks(self) -> Sequence[Task]:
+        """Return tasks with some samples of all numbers of tenants each."""
+        found = []
+        for workload in self.base.workloads:
+            tables = {**self.base.tables, "name": "study"}
+            tables["workload"] = {**self.base.tables["workload"], **self.base.variants.get(workload, {})}
+            for part, first in enumerate(range(0, self.samples, SAMPLES_A_TASK)):
+                samples = min(SAMPLES_A_TASK, self.samples - first)
+                common = {"workload": workload, "part": part, "samples": samples, "seed": self.seed}
+                arguments = {**common, "scenario": tables}
+                key = digest(
+                    arguments,
+                    digests_of(workload, self.base.variants, self.base.digests),
+                    {"tenants": TENANTS, "of": POPULATION, "stagger": STAGGER_SECONDS},
+                )
+                found.append(Task(f"{workload}, {samples} samples, part {part}, {key}", arguments))
+        return found
+
+    @staticmethod
+    def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Evaluate the samples of a task; return how many of them are in violation by each number of tenants."""
+        scenario = scenario_from(arguments["scenario"])
+        traces = _traces(json.dumps(attrs.asdict(scenario.workload), sort_keys=True))
+        stagger = max(1, round(STAGGER_SECONDS / traces.step_seconds))
+        samples = arguments["samples"]
+        rows = compression_effect(
+            traces,
+            TENANTS,
+            samples=samples,
+            seed=(arguments["seed"], arguments["part"]),
+            capacities=scenario.cluster.capacity,
+            threshold=scenario.cluster.violation_threshold,
+            stagger_steps=stagger,
+        )
+        hits = {str(row.tenants): [round(share * samples) for share in (row.full, row.compressed)] for row in rows}
+        return {"totals": {"hits": hits}, "timings": {}}
+
+    def result(self, finished: Finished) -> StudyResult:
+        """Return the probabilities of figure 7."""
+        found = effects(finished.rows)
+        figures = figures_of(self.name, [one.as_json() for one in found])
+        if not found:
+            return StudyResult(figures, plots={PLOT: None})
+        return StudyResult(figures, (table_of_effects(found),), {PLOT: partial(figure_of_effects, found)})
 
 
 @lru_cache(maxsize=1)

@@ -14,9 +14,11 @@ import attrs
 from cluster.studies.arms import MODIFIED, Arm
 from cluster.studies.base import Base
 from cluster.studies.claims import Claim, ClaimTable
-from cluster.studies.densities import CHOSEN
 from cluster.studies.design import BUDGET, StudySetting
 from cluster.studies.figures import Violations
+from cluster.studies.pilots import DENSITIES
+from cluster.studies.policy_study import PolicyStudy
+from cluster.studies.request import StudyRequest
 from plb import PlbConfig, PlbError
 
 DAYS, REPEATS = 10.0, 2
@@ -24,7 +26,6 @@ FIRST_SEED = 1001
 """Added to the seed that is asked for: other studies begin at 0, and their pilot has one of its own."""
 TUNED_ON = ("region1", "region3")
 """The regions on which candidates are compared."""
-COMPARED = MODIFIED.name
 VCORES = 80.0
 ROUNDS = "max_simulated_annealing_iterations"
 REPETITIONS: Any = attrs.fields(PlbConfig).repetitions.default
@@ -60,7 +61,7 @@ def arms(base: Base) -> tuple[Arm, ...]:
     longer = {
         f"{often}, {times} times the proposals": {**candidates[often], ROUNDS: times * rounds} for times in LONGER
     }
-    return (MODIFIED, *(Arm(name, COMPARED, engine=fields) for name, fields in {**candidates, **longer}.items()))
+    return (MODIFIED, *(Arm(name, MODIFIED.policy, engine=fields) for name, fields in {**candidates, **longer}.items()))
 
 
 def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting]:
@@ -72,7 +73,7 @@ def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting
         assert base.vcores is not None
         _check_free(base)
         return [StudySetting(name, base.vcores, one) for name in base.workloads for one in densities or (base.density,)]
-    known = CHOSEN["annealing", VCORES]
+    known = DENSITIES["annealing", VCORES]
     return [StudySetting(name, VCORES, one) for name in TUNED_ON for one in densities or known[name][1:3]]
 
 
@@ -83,13 +84,32 @@ def _check_free(base: Base) -> None:
         raise PlbError(f"the study of configurations sets engine.{given[0]} by itself; take it out of the scenario")
 
 
-def claims(found: Violations) -> list[Claim]:
-    """Return the violations of each candidate by those of the modified energy."""
-    names = (name for name in found.counts if name != COMPARED)
-    return [Claim(f"{name} / {COMPARED}", "", found.ratio([name], COMPARED)) for name in names]
+class ConfigurationStudy(PolicyStudy):
+    """Violations of the candidates."""
 
+    name = "configurations"
+    compared = MODIFIED.name
+    plot = "configurations.png"
 
-def table(found: Violations) -> ClaimTable:
-    """Return the mean violations by setting of the modified energy and of the engine's default."""
-    columns = {name: found.means(name) for name in (COMPARED, DEFAULT)}
-    return ClaimTable(found.settings, columns, {}, COMPARED, DEFAULT)
+    @classmethod
+    def of(cls, request: StudyRequest) -> ConfigurationStudy:
+        """Return the study that a user requests, on regions and tenants that no other study uses."""
+        chosen = settings(request.base, request.densities)
+        design = request.design_at(
+            chosen[:1] if request.quick else chosen,
+            arms(request.base),
+            repeats=REPEATS,
+            days=DAYS,
+            first_seed=FIRST_SEED,
+        )
+        return cls(design)
+
+    def claims(self, found: Violations) -> list[Claim]:
+        """Return the violations of each candidate by those of the modified energy."""
+        names = (name for name in found.counts if name != self.compared)
+        return [Claim(f"{name} / {self.compared}", "", found.ratio([name], self.compared)) for name in names]
+
+    def table(self, found: Violations) -> ClaimTable:
+        """Return the mean violations by setting of the modified energy and of the engine's default."""
+        columns = {name: found.means(name) for name in (self.compared, DEFAULT)}
+        return ClaimTable(found.settings, columns, {}, self.compared, DEFAULT)

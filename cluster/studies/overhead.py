@@ -1,4 +1,4 @@
-"""[1] section 8.5: what violation probabilities cost in memory and time."""
+"""[1] section 8.5: memory and time of violation probabilities."""
 
 from __future__ import annotations
 
@@ -12,41 +12,39 @@ import numpy as np
 
 from cluster.bench.clusters import bench_cluster
 from cluster.bench.engine import SizeBench
+from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER, WITHOUT_RISK
 from cluster.studies.arms import AT_DEPARTURES, BY_PEAKS
 from cluster.studies.claims import Claim
-from cluster.studies.figures import placement_times
-from cluster.studies.runner import Row
+from cluster.studies.design import Design
+from cluster.studies.figures import figures_of, placement_times, violations_of
+from cluster.studies.pilots import POLICIES_PILOTS
+from cluster.studies.report import counts_as_json, table_of_claims
+from cluster.studies.request import StudyRequest
+from cluster.studies.runner import Finished, Row
 from cluster.studies.simulated import run_simulation
+from cluster.studies.study import Study, StudyResult
 from workloads.regions import REGIONS, generate_history
 
 DAYS, QUICK_DAYS = 3.0, 0.5
 WARM_UP_DAYS, WARM_UP_DENSITY = 0.02, 1.0
 CONFIGURATIONS = 1000
 ACCEPTANCE = 0.05
-"""Share of the proposals that an annealing search accepts, about, while it is measured."""
+"""Approximate share of the proposals that an annealing search accepts while it is measured."""
 HISTORY_TENANTS = 20_000
-"""Past tenants whose models are measured."""
+"""Past tenants of the measured demand models."""
 PUBLISHED_PLACEMENT = {"prv_best_fit": "9.66 to 76.7 ms", "prv_worst_fit": "8.58 to 65.4 ms"}
 ARMS = (*BY_PEAKS, *AT_DEPARTURES)
 
 
-def run_measured(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Make a run as `cluster.studies.simulated.run_simulation` does, once its kernels are loaded."""
-    scenario = arguments["scenario"]
-    run, workload = {**scenario["run"], "days": WARM_UP_DAYS}, {**scenario["workload"], "density": WARM_UP_DENSITY}
-    _load_kernels(json.dumps({"repeat": 0, "scenario": {**scenario, "run": run, "workload": workload}}, sort_keys=True))
-    return run_simulation(arguments)
-
-
 @cache
 def _load_kernels(arguments: str) -> None:
-    """Make a short run, the same at every density: it loads machine code, which is not to be measured."""
+    """Execute a short run, which loads machine code; it is the same at every density."""
     run_simulation(json.loads(arguments))
 
 
 def memory_claims(nodes: int = 40) -> list[Claim]:
-    """Return the bytes of a demand model, and of the sums that a search keeps."""
+    """Return the bytes of a demand model, and of the aggregates of a search."""
     history = generate_history(next(iter(REGIONS.values())), HISTORY_TENANTS, 0)
     fields = attrs.asdict(history, recurse=False).values()
     columns = [value for value in fields if isinstance(value, np.ndarray) and len(value) == len(history)]
@@ -85,3 +83,49 @@ def placement_claims(rows: Sequence[Row], timings: Sequence[Mapping[str, Any]]) 
             ours = f"{min(means):.2f} to {max(means):.2f} ms"
             found.append(Claim(f"placement of a tenant, {arm.name}", PUBLISHED_PLACEMENT[arm.policy], ours))
     return found
+
+
+@attrs.frozen(eq=False)
+class OverheadStudy(Study):
+    """[1] section 8.5.
+
+    Parameters
+    ----------
+    design
+        The policies with probabilities at the densities of the study of policies.
+    """
+
+    name = "overhead"
+    jobs = 1
+
+    design: Design
+
+    @classmethod
+    def of(cls, request: StudyRequest) -> OverheadStudy:
+        """Return the study that a user requests, of one region."""
+        one = attrs.evolve(request, base=attrs.evolve(request.base, workloads=request.base.workloads[:1]))
+        return cls(one.design(POLICIES_PILOTS[:1], ARMS, repeats=1, days=DAYS, quick_days=QUICK_DAYS))
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the design as plain JSON values."""
+        return self.design.described()
+
+    def tasks(self) -> Sequence[Task]:
+        """Return the runs."""
+        return self.design.tasks()
+
+    @staticmethod
+    def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Execute a run as `cluster.studies.simulated.run_simulation` does, after its kernels are loaded."""
+        scenario = arguments["scenario"]
+        run, workload = {**scenario["run"], "days": WARM_UP_DAYS}, {**scenario["workload"], "density": WARM_UP_DENSITY}
+        short = {"repeat": 0, "scenario": {**scenario, "run": run, "workload": workload}}
+        _load_kernels(json.dumps(short, sort_keys=True))
+        return run_simulation(arguments)
+
+    def result(self, finished: Finished) -> StudyResult:
+        """Return times and bytes; those without a cluster are measured now."""
+        claims = [*memory_claims(), *scoring_claims(), *placement_claims(finished.rows, finished.timings)]
+        found = violations_of(self.design.settings, finished.rows)
+        figures = figures_of(self.name, found.as_json(), counts=counts_as_json(claims))
+        return StudyResult(figures, (table_of_claims(claims, "overheads", ""),))

@@ -1,19 +1,18 @@
-"""The plots of the studies: those that correspond to figures 7, 8 and 9 of [1], and one of ratios."""
+"""Plots of the studies of policies: violations by setting (figures 8 and 9 of [1]), and ratios of violations."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cluster.plots.base import COLOURS, save_figure
+from cluster.plots.base import COLOURS
 from cluster.studies.claims import ClaimTable
-from cluster.studies.compression import Effect
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PANELS_A_ROW = 2
 LABEL_INCHES = 2.2
@@ -41,8 +40,8 @@ def plot_settings(ax: Axes, table: ClaimTable, chosen: Sequence[int]) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def save_settings(path: Path, table: ClaimTable, title: str) -> None:
-    """Draw all settings, a panel for each workload and hardware."""
+def figure_of_settings(table: ClaimTable, title: str) -> Figure:
+    """Return a plot of all settings, with a panel for each workload and hardware."""
     from matplotlib.figure import Figure
 
     panels: dict[tuple[str, float], list[int]] = {}
@@ -62,11 +61,11 @@ def save_settings(path: Path, table: ClaimTable, title: str) -> None:
     handles, labels = axes[0].get_legend_handles_labels()
     ncols = min(len(labels), int(size[0] // LABEL_INCHES))
     figure.legend(handles, labels, loc="outside lower center", ncols=ncols, frameon=False)
-    save_figure(figure, path)
+    return figure
 
 
 def plot_ratios(ax: Axes, table: ClaimTable) -> None:
-    """Draw the violations in every setting by those of the column `below`, a row each; without any there, no point."""
+    """Draw the ratios of violations to those of the column `below`, a row a setting; none where these are 0."""
     below = table.columns[table.below]
     rows = np.arange(len(table.settings))[::-1]
     others = [heading for heading in table.columns if heading != table.below]
@@ -82,8 +81,8 @@ def plot_ratios(ax: Axes, table: ClaimTable) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def save_ratios(path: Path, table: ClaimTable, title: str) -> None:
-    """Draw the ratios of all settings below one another."""
+def figure_of_ratios(table: ClaimTable, title: str) -> Figure:
+    """Return a plot of the ratios of all settings, with a row for each setting."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.0, 0.22 * len(table.settings) + 1.6), layout="constrained")
@@ -91,28 +90,4 @@ def save_ratios(path: Path, table: ClaimTable, title: str) -> None:
     plot_ratios(ax, table)
     figure.suptitle(title)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    save_figure(figure, path)
-
-
-def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
-    """Draw the probability by demand models over that by full traces, a point for each number of tenants."""
-    for number, workload in enumerate(dict.fromkeys(one.workload for one in effects)):
-        points = [(one.full, one.compressed) for one in effects if one.workload == workload]
-        colour = COLOURS[number % len(COLOURS)]
-        ax.plot(*zip(*points, strict=True), "o", markersize=4, alpha=0.8, color=colour, label=workload)
-    ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8)
-    ax.set(xlabel="probability by full traces", ylabel="probability by demand models")
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    ax.legend(frameon=False, loc="upper left")
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
-
-
-def save_effects(path: Path, effects: Sequence[Effect]) -> None:
-    """Draw figure 7."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.0, 5.0), layout="constrained")
-    plot_effects(figure.subplots(), effects)
-    figure.suptitle("probability of a violation, full and compressed traces")
-    save_figure(figure, path)
+    return figure

@@ -16,6 +16,9 @@ from cluster.studies.arms import (
 )
 from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.figures import Violations
+from cluster.studies.pilots import POLICIES_PILOTS
+from cluster.studies.policy_study import PolicyStudy
+from cluster.studies.request import StudyRequest
 
 DAYS, REPEATS, CORE_REPEATS = 12.5, 20, 5
 """[1] section 8.3: 300 hours, 20 times."""
@@ -23,7 +26,6 @@ FIRST_HARDWARE, SECOND_HARDWARE = 80.0, 128.0
 """vCores of a node ([1] sections 8.1 and 8.3)."""
 BEST_FIT, WORST_FIT = (arm.name for arm in AT_DEPARTURES)
 """The figure is of policies that are tested at departures."""
-COMPARED = WORST_FIT
 CORE = (*placement_arms(WITHOUT_PROBABILITIES), *BY_PEAKS, *AT_DEPARTURES)
 ORACLES = tuple(with_oracle(arm) for arm in placement_arms(WITHOUT_PROBABILITIES))
 PERCENTILES = tuple(one for one in INITIAL_DEMAND_PERCENTILES if one != 50)
@@ -43,22 +45,35 @@ def arms(*, oracle: bool, initial_demand: bool) -> tuple[Arm, ...]:
     return (*CORE, *(ORACLES if oracle else ()), *demands)
 
 
-def claims(found: Violations) -> list[Claim]:
-    """Return what [1] section 8.3 reports beside what was found, by hardware."""
-    vcores = dict.fromkeys(setting.vcores for setting in found.settings)
-    return [claim for one in vcores for claim in _of_hardware(found, one)]
+class PlacementPolicyStudy(PolicyStudy):
+    """[1] figure 9."""
 
+    name = "policies"
+    compared = WORST_FIT
+    plot = "figure9.png"
 
-def table(found: Violations) -> ClaimTable:
-    """Return the mean violations by setting; of the policies without probabilities, only the best."""
-    columns = {"best without": found.least(WITHOUT_PROBABILITIES)}
-    remarks = {"best without": found.best(WITHOUT_PROBABILITIES)}
-    oracles = [arm.name for arm in ORACLES if arm.name in found.counts]
-    if oracles:
-        columns["best with oracle"] = found.least(oracles)
-        remarks["best with oracle"] = [name.removesuffix("+oracle") for name in found.best(oracles)]
-    columns |= {arm.name: found.means(arm.name) for arm in AT_DEPARTURES}
-    return ClaimTable(found.settings, columns, remarks, "best without", WORST_FIT)
+    @classmethod
+    def of(cls, request: StudyRequest) -> PlacementPolicyStudy:
+        """Return the study that a user requests; the cluster of a scenario has one kind of hardware."""
+        pilots = POLICIES_PILOTS if request.base.is_of_regions else POLICIES_PILOTS[:1]
+        found = arms(oracle=request.oracle or request.full, initial_demand=request.initial_demand or request.full)
+        return cls(request.design(pilots, found, repeats=REPEATS if request.full else CORE_REPEATS, days=DAYS))
+
+    def claims(self, found: Violations) -> list[Claim]:
+        """Return what [1] section 8.3 reports beside what was found, by hardware."""
+        vcores = dict.fromkeys(setting.vcores for setting in found.settings)
+        return [claim for one in vcores for claim in _of_hardware(found, one)]
+
+    def table(self, found: Violations) -> ClaimTable:
+        """Return the mean violations by setting; of the policies without probabilities, only the best."""
+        columns = {"best without": found.least(WITHOUT_PROBABILITIES)}
+        remarks = {"best without": found.best(WITHOUT_PROBABILITIES)}
+        oracles = [arm.name for arm in ORACLES if arm.name in found.counts]
+        if oracles:
+            columns["best with oracle"] = found.least(oracles)
+            remarks["best with oracle"] = [name.removesuffix("+oracle") for name in found.best(oracles)]
+        columns |= {arm.name: found.means(arm.name) for arm in AT_DEPARTURES}
+        return ClaimTable(found.settings, columns, remarks, "best without", WORST_FIT)
 
 
 def _varied() -> tuple[Arm, ...]:

@@ -1,4 +1,4 @@
-"""The tables in which a study ends, and its figures as JSON."""
+"""Tables and JSON figures of the studies of policies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import attrs
 from rich.table import Table as RichTable
 
 from cluster.studies.claims import Claim, ClaimTable
-from cluster.studies.compression import Effect
 from cluster.studies.figures import Ratio, Violations, figures_of
 
 OF_RATIOS = "ratios of violations, averaged over settings"
@@ -94,41 +93,6 @@ def ratios_as_json(claims: Sequence[Claim]) -> dict[str, Any]:
 def counts_as_json(claims: Sequence[Claim]) -> dict[str, str]:
     """Return the figures that are no ratios."""
     return {claim.label: claim.ours for claim in claims if isinstance(claim.ours, str)}
-
-
-def table_of_effects(effects: Sequence[Effect]) -> RichTable:
-    """Return the probabilities of figure 7, and where models and traces differ most."""
-    shown = RichTable(title="probability of a violation by full traces and by demand models, [1] figure 7")
-    workloads = list(dict.fromkeys(one.workload for one in effects))
-    shown.add_column("tenants", justify="right")
-    for name in workloads:
-        shown.add_column(f"{name}: full", justify="right")
-        shown.add_column("models", justify="right")
-    for tenants in dict.fromkeys(one.tenants for one in effects):
-        of_count = [one for one in effects if one.tenants == tenants]
-        shown.add_row(str(tenants), *(f"{share:.4f}" for one in of_count for share in (one.full, one.compressed)))
-    most = max(effects, key=lambda one: abs(one.difference))
-    shown.caption = (
-        f"largest difference: {most.difference:+.4f} ({most.workload}, {most.tenants} tenants); "
-        f"{effects[0].samples:,} samples each"
-    )
-    return shown
-
-
-def effects_as_json(effects: Sequence[Effect]) -> dict[str, Any]:
-    """Return the probabilities of figure 7."""
-    return figures_of("compression", [one.as_json() for one in effects])
-
-
-def table_of_densities(found: Mapping[str, Mapping[str, Sequence[float]]]) -> RichTable:
-    """Return the densities that pilots chose, by study and workload."""
-    shown = RichTable(title="densities of the studies")
-    for heading in ("study", "workload", "densities"):
-        shown.add_column(heading)
-    for study, of_workloads in found.items():
-        for workload, densities in of_workloads.items():
-            shown.add_row(study, workload, ", ".join(f"{one:g}" for one in densities))
-    return shown
 
 
 def as_json(study: str, found: Violations, claims: Sequence[Claim], arms: Mapping[str, ArmFigures]) -> dict[str, Any]:

@@ -1,62 +1,44 @@
-"""What is wanted of a study, and what studies of policies have in common on the way to their reports."""
+"""The options of a study of paper 1, and the runs that follow from them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import attrs
-from rich.table import Table as RichTable
 
-from cluster.errors import DensityError
-from cluster.runs.sweep import Task, TaskOutcome
 from cluster.scenario.scenario import MOST_REPEATS
 from cluster.scenario.workload_section import MOST_DENSITY
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
-from cluster.studies.claims import Claim, ClaimTable
-from cluster.studies.densities import Ladder, chosen
 from cluster.studies.design import MOST_SAMPLES, Design, StudySetting
-from cluster.studies.figures import Violations, violations_of
-from cluster.studies.plots import save_settings
-from cluster.studies.report import (
-    ArmFigures,
-    as_json,
-    means_of,
-    table_of_arms,
-    table_of_claims,
-    table_of_settings,
-)
-from cluster.studies.runner import Finished, OutputDirectory, Row, run_tasks
-from cluster.studies.simulated import run_simulation
-from plb import PlbError
+from cluster.studies.pilots import Pilot
+from cluster.studies.runner import OutputDirectory
 from plb.validation import check_count, check_number
 
 QUICK_DAYS = 2.0
-Save = Callable[[Path, ClaimTable, str], None]
 
 
 @attrs.frozen(kw_only=True)
 class StudyRequest:
-    """What a user asks of a study; None: as the paper has it.
+    """The options of a study. None: as in the paper.
 
     Parameters
     ----------
     base
-        Whose tenants it is about.
+        Cluster and tenants.
     output
-        Where it is carried out.
+        Directory of the results.
     quick
-        A small part of it.
+        True: a small part of the study.
     full, oracle, initial_demand
-        Further arms, and more repeats, of the study of policies.
+        True: further arms of the study of policies; `full` also increases the repeats.
     samples
-        Of the study of compression.
+        Samples of the study of compression.
     densities, repeats, days
-        Of each setting.
+        Tenant densities; repeats and simulated days of each run.
     seed
-        Of everything.
+        Seed of all random numbers.
     """
 
     base: Base
@@ -81,37 +63,37 @@ class StudyRequest:
         for density in self.densities or ():
             check_number("study", "density", density, low_open=True, high=MOST_DENSITY)
 
-    def settings(self, ladders: Sequence[Ladder]) -> list[StudySetting]:
-        """Return the settings: at the densities that are given, or chosen before, or found by a pilot now."""
+    def settings(self, pilots: Sequence[Pilot]) -> list[StudySetting]:
+        """Return the settings: at the given densities, else at the known ones, else at those that a pilot finds now."""
         found = []
-        for ladder in ladders:
-            known: Mapping[str, Sequence[float]] | None = chosen(ladder, self.base)
+        for pilot in pilots:
+            densities = pilot.known_densities(self.base)
             if self.densities:
-                known = dict.fromkeys(self.base.workloads, self.densities)
-            elif known is None and self.quick:
-                known = dict.fromkeys(self.base.workloads, (self.base.density,))
-            elif known is None:
-                known = pilot(self.base, ladder, self.output)
+                densities = dict.fromkeys(self.base.workloads, self.densities)
+            elif densities is None and self.quick:
+                densities = dict.fromkeys(self.base.workloads, (self.base.density,))
+            elif densities is None:
+                densities = pilot.run_in(self.output, self.base)
             elif self.quick:
-                known = {name: densities[len(densities) // 2 :][:1] for name, densities in known.items()}
-            found += ladder.settings(self.base, known)
+                densities = {name: known[len(known) // 2 :][:1] for name, known in densities.items()}
+            found += pilot.settings(self.base, densities)
         return found
 
     def design(
         self,
-        ladders: Sequence[Ladder],
+        pilots: Sequence[Pilot],
         arms: Sequence[Arm],
         *,
         repeats: int,
         days: float,
         quick_days: float = QUICK_DAYS,
     ) -> Design:
-        """Return the runs of a study of policies, which by itself has so many repeats and days."""
+        """Return the runs of these arms at the densities of pilots; `repeats` and `days` are those of the paper."""
         of_runs: dict[str, Any] = {"repeats": repeats, "days": days, "quick_days": quick_days}
-        of_runs["engine"] = ladders[0].engine
-        usual = ladders[0].settings(self.base, dict.fromkeys(self.base.workloads, (self.base.density,)))
-        self.design_at(usual, arms, **of_runs)  # refuses what no density changes, before a pilot takes its time
-        return self.design_at(self.settings(ladders), arms, **of_runs)
+        of_runs["engine"] = pilots[0].engine
+        usual = pilots[0].settings(self.base, dict.fromkeys(self.base.workloads, (self.base.density,)))
+        self.design_at(usual, arms, **of_runs)  # raises errors that do not depend on the density before a pilot runs
+        return self.design_at(self.settings(pilots), arms, **of_runs)
 
     def design_at(
         self,
@@ -124,7 +106,7 @@ class StudyRequest:
         engine: Mapping[str, Any] = NOTHING,
         first_seed: int = 0,
     ) -> Design:
-        """Return the runs at these settings; `first_seed` is added to the seed."""
+        """Return the runs of these arms in these settings; `first_seed` is added to the seed."""
         return self.base.design(
             settings,
             arms,
@@ -133,90 +115,3 @@ class StudyRequest:
             seed=first_seed + self.seed,
             engine=engine,
         )
-
-
-@attrs.frozen(eq=False)
-class StudyReport:
-    """In what a study ends.
-
-    Parameters
-    ----------
-    tables
-        To be printed.
-    figures
-        The same as JSON.
-    failed
-        Tasks that failed, with their outcomes.
-    """
-
-    tables: Sequence[RichTable]
-    figures: Mapping[str, Any]
-    failed: Sequence[tuple[Task, TaskOutcome]]
-
-
-class OfPolicies(Protocol):
-    """What a study of policies says of itself: a module such as `annealing`."""
-
-    COMPARED: str
-    """The arm that failovers are compared with."""
-
-    def claims(self, found: Violations) -> list[Claim]:
-        """Return what a paper reports beside what was found."""
-        ...
-
-    def table(self, found: Violations) -> ClaimTable:
-        """Return mean violations by setting."""
-        ...
-
-
-def pilot(base: Base, ladder: Ladder, output: OutputDirectory) -> dict[str, list[float]]:
-    """Return the densities of each workload that a pilot finds."""
-    name = f"densities of {ladder.study}, {ladder.vcores:g} vCores"
-    folder = output.folder / f"densities-{ladder.study}-{ladder.vcores:g}"
-
-    def rows_of(design: Design) -> Sequence[Row]:
-        density = f"{design.settings[0].density:g}"
-        finished = run_simulations(f"{name}: {density}", design, attrs.evolve(output, folder=folder / density))
-        for task, outcome in finished.failed:
-            if outcome.kind != DensityError.__name__:
-                raise PlbError(f"the pilot failed: {task.key}: {outcome.last_line}")
-        return finished.rows
-
-    return ladder.climb(base, rows_of)
-
-
-def of_policies(
-    name: str, design: Design, output: OutputDirectory, study: OfPolicies, plot: str, save: Save = save_settings
-) -> StudyReport:
-    """Make the runs of a study of policies, and draw its plot."""
-    finished = run_simulations(name, design, output)
-    found = violations_of(design.settings, finished.rows)
-    if not all(arm.name in found.counts for arm in design.arms):
-        (output.folder / plot).unlink(missing_ok=True)
-        return StudyReport((), as_json(name, found, (), {}), finished.failed)
-    claims, table = study.claims(found), study.table(found)
-    save(output.folder / plot, table, f"{name}: violations, {means_of(found.repeats)}")
-    arms = _costs(design, finished.rows, study.COMPARED)
-    tables = (
-        table_of_settings(table, name, found.repeats),
-        table_of_claims(claims, f"{name}: ratios"),
-        table_of_arms(arms, study.COMPARED, name),
-    )
-    return StudyReport(tables, as_json(name, found, claims, arms), finished.failed)
-
-
-def _costs(design: Design, rows: Sequence[Row], compared: str) -> dict[str, ArmFigures]:
-    """Return what each arm did beside having violations."""
-    totals = [violations_of(design.settings, rows, one) for one in ("failovers", "moves", "downtime_seconds")]
-    costs = {}
-    for arm in design.arms:
-        of_arm = [row for row in rows if row["arm"] == arm.name]
-        tenants, refused = (sum(row[total] for row in of_arm) for total in ("tenants", "placement_failures"))
-        failovers, moves, downtime = (one.ratio([arm.name], compared) for one in totals)
-        costs[arm.name] = ArmFigures(failovers, moves, downtime, refused / tenants)
-    return costs
-
-
-def run_simulations(name: str, design: Design, output: OutputDirectory) -> Finished:
-    """Make the runs of a design."""
-    return run_tasks(name, run_simulation, design.tasks(), output, design.described())

@@ -1,7 +1,7 @@
-"""Estimators of risk beside one another: Monte Carlo [1], Gaussian [2] and peak predictors [5] in the same cluster.
+"""Estimators of risk compared: Monte Carlo [1], Gaussian [2] and peak predictors [5] in the same cluster.
 
-Each drives the violation probabilities that PrV-WorstFit asks for, and the expected failovers of the annealing engine.
-Their parameters are those of the papers, in samples of ten minutes: nothing was tuned here.
+Each provides the violation probabilities of PrV-WorstFit and the expected failovers of the annealing engine. Their
+parameters are those of the papers, in samples of ten minutes. They are not tuned.
 """
 
 from __future__ import annotations
@@ -13,12 +13,20 @@ import attrs
 import numpy as np
 
 from cluster.studies.arms import MODIFIED, Arm
+from cluster.studies.calibration import CalibrationStudy
 from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.figures import Violations, placement_times
+from cluster.studies.pilots import ANNEALING_PILOT
+from cluster.studies.policy_study import PolicyStudy
+from cluster.studies.report import counts_as_json, table_of_claims
+from cluster.studies.request import StudyRequest
+from cluster.studies.runner import Finished
+from cluster.studies.study import Study, StudyResult
+from plb.validation import check_number
 
 DAYS, REPEATS = 10.0, 2
 FILL_HOURS = 24.0
-"""The first tenants arrive over a day: estimators that go by reports know nothing of those who come all at once."""
+"""Hours over which the first tenants arrive. Estimators from reports have no data on tenants that arrive at once."""
 MONTE_CARLO = "monte-carlo"
 ESTIMATORS: Mapping[str, str] = {
     MONTE_CARLO: "monte-carlo",
@@ -28,37 +36,19 @@ ESTIMATORS: Mapping[str, str] = {
     "borg-default": "borg-default:phi=0.9",
     "max": "max(n-sigma:n=5,warmup=12,history=60;rc-like:percentile=99,warmup=12,history=60)",
 }
-"""By label. Two hours of warm-up and ten of history ([5] section 5.3); the Gaussian looks at a day."""
+"""By label. Two hours of warm-up and ten of history ([5] section 5.3); a day of history for the Gaussian."""
 PLACEMENT = "prv_worst_fit"
 ANNEALING = MODIFIED.name
-DRIVEN = (PLACEMENT, ANNEALING)
-"""Policies that each estimator drives."""
-COMPARED = f"{PLACEMENT}, {MONTE_CARLO}"
+POLICIES = (PLACEMENT, ANNEALING)
+"""Policies that use each estimator."""
 
 
-def driven_by(policy: str, label: str, **engine: Any) -> Arm:
-    """Return a policy that an estimator drives."""
+def with_estimator(policy: str, label: str, **engine: Any) -> Arm:
+    """Return a policy with an estimator."""
     return Arm(f"{policy}, {label}", policy, engine={"estimator": ESTIMATORS[label], **engine})
 
 
-ARMS = tuple(driven_by(policy, label) for policy in DRIVEN for label in ESTIMATORS)
-
-
-def claims(found: Violations) -> list[Claim]:
-    """Return the violations under each estimator by those under Monte Carlo, and the densities reached."""
-    ratios = [
-        Claim(f"{policy}: {label} / {MONTE_CARLO}", "", found.ratio([f"{policy}, {label}"], f"{policy}, {MONTE_CARLO}"))
-        for policy in DRIVEN
-        for label in ESTIMATORS
-        if label != MONTE_CARLO
-    ]
-    return [*ratios, *_density_claims(found)]
-
-
-def table(found: Violations) -> ClaimTable:
-    """Return the mean violations by setting under PrV-WorstFit."""
-    columns = {label: found.means(f"{PLACEMENT}, {label}") for label in ESTIMATORS}
-    return ClaimTable(found.settings, columns, {}, "gaussian", MONTE_CARLO)
+ARMS = tuple(with_estimator(policy, label) for policy in POLICIES for label in ESTIMATORS)
 
 
 def decision_claims(rows: Sequence[Mapping[str, Any]], timings: Sequence[Mapping[str, Any]]) -> list[Claim]:
@@ -69,6 +59,70 @@ def decision_claims(rows: Sequence[Mapping[str, Any]], timings: Sequence[Mapping
         if times:
             found.append(Claim(f"placement of a tenant, {arm.name}", "", f"{np.mean(times):.2f} ms"))
     return found
+
+
+@attrs.frozen(eq=False)
+class RiskStudy(PolicyStudy):
+    """Violations under each estimator.
+
+    Parameters
+    ----------
+    design
+        As in `cluster.studies.policy_study.PolicyStudy`.
+    calibration
+        The calibration of the estimators.
+    """
+
+    name = "risk"
+    compared = f"{PLACEMENT}, {MONTE_CARLO}"
+    plot = "risk.png"
+
+    calibration: CalibrationStudy
+
+    @classmethod
+    def of(cls, request: StudyRequest) -> RiskStudy:
+        """Return the study that a user requests."""
+        if request.base.is_of_regions:
+            if request.days is not None:
+                check_number("study", "days", request.days, low=FILL_HOURS / 24.0)
+            tables = {**request.base.tables, "run": {"fill_hours": FILL_HOURS}}
+            request = attrs.evolve(request, base=attrs.evolve(request.base, tables=tables))
+        design = request.design((ANNEALING_PILOT,), ARMS, repeats=REPEATS, days=DAYS)
+        return cls(design, CalibrationStudy.of(request, design.settings, ESTIMATORS))
+
+    def parts(self) -> Sequence[Study]:
+        """Return the calibration."""
+        return (self.calibration,)
+
+    def claims(self, found: Violations) -> list[Claim]:
+        """Return the violations under each estimator by those under Monte Carlo, and the densities reached."""
+        ratios = [
+            Claim(
+                f"{policy}: {label} / {MONTE_CARLO}",
+                "",
+                found.ratio([f"{policy}, {label}"], f"{policy}, {MONTE_CARLO}"),
+            )
+            for policy in POLICIES
+            for label in ESTIMATORS
+            if label != MONTE_CARLO
+        ]
+        return [*ratios, *_density_claims(found)]
+
+    def table(self, found: Violations) -> ClaimTable:
+        """Return the mean violations by setting under PrV-WorstFit."""
+        columns = {label: found.means(f"{PLACEMENT}, {label}") for label in ESTIMATORS}
+        return ClaimTable(found.settings, columns, {}, "gaussian", MONTE_CARLO)
+
+    def result(self, finished: Finished) -> StudyResult:
+        """Return violations, ratios and costs, and the times of decisions."""
+        result = super().result(finished)
+        if not result.tables:
+            return result
+        decisions = decision_claims(finished.rows, finished.timings)
+        caption = "means over runs, which other processes on the machine slow down"
+        counts = {**result.figures["counts"], **counts_as_json(decisions)}
+        times = table_of_claims(decisions, "risk: time per decision", caption)
+        return attrs.evolve(result, figures={**result.figures, "counts": counts}, tables=(*result.tables, times))
 
 
 @attrs.frozen
@@ -82,7 +136,7 @@ class _Reached:
 def _density_claims(found: Violations) -> list[Claim]:
     """Return which density each estimator reaches at the violations that Monte Carlo has in the middle."""
     claims = []
-    for policy in DRIVEN:
+    for policy in POLICIES:
         for label in ESTIMATORS:
             reached = _reached(found, f"{policy}, {label}", f"{policy}, {MONTE_CARLO}")
             if label == MONTE_CARLO or not reached.workloads:

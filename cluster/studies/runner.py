@@ -1,9 +1,9 @@
-"""Carrying out the sweep of a study: with progress, into a directory that keeps what is finished.
+"""Runs the tasks of a study, with progress, in a directory that keeps what is finished.
 
 ::
 
-    OUT/journal.jsonl     the finished runs, as they came; a sweep goes on from here
-    OUT/study.json        what was run: settings, arms, versions; and whether all runs are there
+    OUT/journal.jsonl     the finished runs in the order in which they ended; a study resumes from here
+    OUT/study.json        settings, arms, versions, and whether all runs are finished
     OUT/runs.parquet      a row a run; the same bytes for any number of processes
     OUT/timings.parquet   seconds of every run
     OUT/failures.json     runs that failed, with their parameters and tracebacks
@@ -16,11 +16,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 
-from cluster.console.output import messages
+from cluster.console.output import messages, progress
 from cluster.results.writing import check_free, json_object, stamped, versions, write_json
 from cluster.runs.sweep import Journal, Run, Task, TaskOutcome, sweep
 from cluster.scenario.digests import digest_of
@@ -37,12 +37,15 @@ JOURNAL, STUDY, RUNS, TIMINGS, FAILURES = (
     "timings.parquet",
     "failures.json",
 )
-Row = dict[str, Any]
+SPEED_PERIOD = 600.0
+"""Seconds over which the progress bar averages the speed of the runs."""
+Row: TypeAlias = dict[str, Any]
+Failures: TypeAlias = Sequence[tuple[Task, TaskOutcome]]
 
 
 @attrs.frozen
 class OutputDirectory:
-    """Where a study is carried out.
+    """The directory of a study, and how its tasks are run.
 
     Parameters
     ----------
@@ -51,7 +54,7 @@ class OutputDirectory:
     jobs, scheduler
         As in `cluster.runs.sweep.sweep`.
     restart
-        True: runs that are finished are made again.
+        True: finished runs are repeated.
     quiet
         True: no progress.
     """
@@ -62,85 +65,110 @@ class OutputDirectory:
     restart: bool = False
     quiet: bool = False
 
+    def below(self, name: str) -> OutputDirectory:
+        """Return a directory below this one, with the same options."""
+        return attrs.evolve(self, folder=self.folder / name)
+
+    def with_jobs(self, jobs: int | None) -> OutputDirectory:
+        """Return the same directory with a number of processes; None: the number it has."""
+        return self if jobs is None else attrs.evolve(self, jobs=jobs)
+
 
 @attrs.frozen(eq=False)
 class Finished:
-    """What came of a sweep.
+    """The outcomes of the tasks of a study.
 
     Parameters
     ----------
     rows
-        Arguments and values of every run that did not fail, in the order of the tasks.
+        Arguments and totals of every run that did not fail, in the order of the tasks.
+    timings
+        Arguments and timings of the same runs.
     failed
         Tasks that failed, with their outcomes.
     """
 
     rows: Sequence[Row]
-    failed: Sequence[tuple[Task, TaskOutcome]]
+    timings: Sequence[Row] = ()
+    failed: Failures = ()
 
 
 def run_tasks(
     name: str, run: Run, tasks: Sequence[Task], output: OutputDirectory, described: Mapping[str, Any]
 ) -> Finished:
-    """Do the tasks of a study and write their tables.
+    """Run the tasks of a study and write their tables.
 
     Parameters
     ----------
     name
-        Of the study, for the progress bar.
+        Name of the study.
     run
-        Does a task. It returns ``totals``, which are the same for each run of the task, and ``timings``.
+        Executes a task. It returns ``totals``, which are the same for each run of the task, and ``timings``.
     tasks
-        All runs. Their arguments that are no tables become columns.
+        All runs. Their arguments that are not tables become columns.
     described
-        What is said of the study in ``study.json``.
+        Further contents of ``study.json``.
 
     Raises
     ------
     KeyboardInterrupt
-        After Ctrl-C; it says where the tables of the finished runs are.
+        After Ctrl-C. Its message names the directory with the tables of the finished runs.
     """
     check_study(output.folder / STUDY, name)
     if output.restart:
         (output.folder / JOURNAL).unlink(missing_ok=True)
     head = head_of(name, described)
+    if not tasks:
+        write_json(output.folder / STUDY, {**head, "complete": True})
+        return Finished(())
     with Journal(output.folder / JOURNAL) as journal:
         write_json(output.folder / STUDY, {**head, "complete": False})
-        known = sum(task.key in journal.finished for task in tasks)
+        finished_before = sum(task.key in journal.finished for task in tasks)
         try:
-            with progress_bar(name, len(tasks), known, output.quiet) as report:
+            with progress_bar(name, len(tasks), finished_before, output.quiet) as report:
                 outcomes = sweep(run, tasks, journal, jobs=output.jobs, scheduler=output.scheduler, progress=report)
         except KeyboardInterrupt:
-            _finish(
+            _write_tables(
                 output.folder, [(task, journal.finished[task.key]) for task in tasks if task.key in journal.finished]
             )
-            message = f"what is finished is in {output.folder}, and the same command goes on from there"
+            message = f"finished runs are kept in {output.folder}; the same command continues from there"
             raise KeyboardInterrupt(message) from None
-    finished = _finish(output.folder, list(zip(tasks, outcomes, strict=True)))
+    finished = _write_tables(output.folder, list(zip(tasks, outcomes, strict=True)))
     write_json(output.folder / STUDY, {**head, "complete": not finished.failed})
     return finished
 
 
-def _finish(folder: Path, pairs: Sequence[tuple[Task, TaskOutcome]]) -> Finished:
-    """Write the tables of tasks and their outcomes, and return what came of them."""
+def _write_tables(folder: Path, outcomes: Failures) -> Finished:
+    """Write the tables of tasks with their outcomes, and return their rows."""
+    done = [(task, outcome, outcome.values) for task, outcome in outcomes if outcome.values is not None]
     finished = Finished(
-        [_row(task, outcome.values["totals"]) for task, outcome in pairs if outcome.values is not None],
-        [(task, outcome) for task, outcome in pairs if outcome.values is None],
+        rows=[_row(task, values["totals"]) for task, _, values in done],
+        timings=[_row(task, {"cpu_seconds": one.seconds, **values["timings"]}) for task, one, values in done],
+        failed=[(task, outcome) for task, outcome in outcomes if outcome.values is None],
     )
-    _write_tables(folder, pairs, finished)
+    write_parquet(frame_of(finished.rows), folder / RUNS)
+    write_parquet(frame_of(finished.timings), folder / TIMINGS)
+    failures = [{"arguments": dict(task.arguments), "error": outcome.error} for task, outcome in finished.failed]
+    (folder / FAILURES).unlink(missing_ok=True)
+    if failures:
+        write_json(folder / FAILURES, {"failures": failures})
     return finished
 
 
+def _row(task: Task, values: Mapping[str, Any]) -> Row:
+    return {**{name: value for name, value in task.arguments.items() if not isinstance(value, dict)}, **values}
+
+
 def head_of(name: str, described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what stands in the ``study.json`` of a study beside whether it is complete."""
+    """Return the contents of the ``study.json`` of a study, except whether it is complete."""
     configuration = {"study": name, **described}
     return {**configuration, "configuration_sha256": digest_of(configuration), "versions": versions()}
 
 
 def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return figures of a study with the stamp of its directory; some studies consist of several others.
+    """Return the figures of a study with the stamp of its directory.
 
-    The seed is that of the study itself, and of one that only consists of others, theirs.
+    The seed is that of the study itself, or, if it consists of other studies alone, that of the first of them.
     """
     paths = sorted(folder.rglob(STUDY))
     heads = {path.parent.relative_to(folder): json_object(path) or {} for path in paths}
@@ -150,24 +178,24 @@ def stamped_as(figures: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def check_study(path: Path, name: str) -> None:
-    """Refuse a directory with the results of another study, or of something else, or that cannot be written to."""
+    """Raise an error if a directory has results of another study or other files, or cannot be written to."""
     folder = path.parent
     check_free(folder, force=True)
     if not path.exists():
         files = [one for one in folder.iterdir() if one.is_file() and one.name[0] != "."] if folder.exists() else []
         if files and not (folder / JOURNAL).exists():
-            raise PlbError(f"{folder}: holds files of something else, such as {files[0].name}; give another directory")
+            raise PlbError(f"{folder}: has files of something else, such as {files[0].name}; give another directory")
         return
     described = json_object(path)
     if described is None:
         raise PlbError(f"{path}: is damaged; remove it, or give another directory")
-    there = described.get("study")
-    if there != name:
-        raise PlbError(f"{path.parent}: has the results of the study {there!r}; give another directory")
+    present = described.get("study")
+    if present != name:
+        raise PlbError(f"{path.parent}: has the results of the study {present!r}; give another directory")
 
 
 def frame_of(rows: Sequence[Row]) -> pl.DataFrame:
-    """Return rows as a table; what is no single value becomes JSON."""
+    """Return rows as a table; lists and objects become JSON."""
     import polars as pl
 
     plain = [{name: _cell(value) for name, value in row.items()} for row in rows]
@@ -178,50 +206,17 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
 
 
-def _write_tables(folder: Path, pairs: Sequence[tuple[Task, TaskOutcome]], finished: Finished) -> None:
-    timings = [
-        _row(task, {"cpu_seconds": outcome.seconds, **outcome.values["timings"]})
-        for task, outcome in pairs
-        if outcome.values is not None
-    ]
-    write_parquet(frame_of(finished.rows), folder / RUNS)
-    write_parquet(frame_of(timings), folder / TIMINGS)
-    failures = [{"arguments": dict(task.arguments), "error": outcome.error} for task, outcome in finished.failed]
-    (folder / FAILURES).unlink(missing_ok=True)
-    if failures:
-        write_json(folder / FAILURES, {"failures": failures})
-
-
-def _row(task: Task, values: Mapping[str, Any]) -> Row:
-    return {**{name: value for name, value in task.arguments.items() if not isinstance(value, dict)}, **values}
-
-
 @contextmanager
-def progress_bar(name: str, runs: int, known: int, quiet: bool) -> Iterator[Any]:
-    """Show how many runs are done, how many failed, and the time that is left."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def progress_bar(name: str, runs: int, finished_before: int, quiet: bool) -> Iterator[Any]:
+    """Show how many runs are finished, how many failed, and the remaining time; yield what takes an outcome."""
+    from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
-    )
-    console = messages()
+    columns = MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()
     failures = 0
-    if known and not quiet:
-        console.print(f"{name}: {known} of {runs} runs are finished already")
-    with Progress(*columns, console=console, disable=quiet, speed_estimate_period=600.0) as bar:
-        shown = bar.add_task(name, total=runs - known)
+    if finished_before:
+        messages(quiet=quiet).print(f"{name}: {finished_before} of {runs} runs are finished already")
+    with progress(*columns, quiet=quiet, speed_estimate_period=SPEED_PERIOD) as bar:
+        shown = bar.add_task(name, total=runs - finished_before)
 
         def report(outcome: TaskOutcome) -> None:
             nonlocal failures

@@ -1,15 +1,14 @@
-"""How the results depend on what is not published of the tenants: each free parameter of a region is changed alone.
+"""Sensitivity of the results to the parameters of the tenants that [1] does not publish: each is changed alone.
 
-With another parameter the same density is another load. So a pilot of the original energy finds the density, for each
-change, at which it has about as many violations as without; where it reaches so many nowhere, the
-nearest.
+With another parameter the same density is another load. A pilot of the original energy finds for each change
+the density at which it has about as many violations as without the change, or the nearest density.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -18,20 +17,25 @@ from cluster.runs.sweep import Task
 from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
 from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
 from cluster.studies.claims import Claim, ClaimTable
-from cluster.studies.densities import Ladder
 from cluster.studies.design import Design, digest, digests_of
 from cluster.studies.figures import Floats, Violations
-from cluster.studies.runner import Row
+from cluster.studies.pilots import PILOT_SEED, Pilot
+from cluster.studies.plots import figure_of_ratios
+from cluster.studies.policy_study import PolicyStudy
+from cluster.studies.request import StudyRequest
+from cluster.studies.runner import Failures, Row, run_tasks
 from cluster.studies.simulated import run_simulation
 from workloads.parameters import RegionParameters, Usage, highest
 from workloads.regions import REGIONS
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 REPEATS = 2
 FACTOR = 1.5
 """Every free parameter is divided and multiplied by this, within its range."""
-LADDER = Ladder("sensitivity", 80.0, 10.0, {}, (30.0,), repeats=1)
-"""The pilot: the density at which the original has 30 violations in a run."""
-COMPARED = MODIFIED.name
+PILOT = Pilot("sensitivity", 80.0, 10.0, {}, (30.0,), repeats=1)
+"""Finds the density at which the original has 30 violations in a run."""
 ARMS = (ORIGINAL, MODIFIED, OVERLOAD)
 FREE = (
     "local_share",
@@ -66,14 +70,14 @@ FREE = (
     "secondary_cpu_high",
     "secondary_memory_low",
 )
-"""The free parameters of `workloads.parameters`, but for those that go with another one of these."""
+"""The free parameters of `workloads.parameters`, without those that depend on another one of these."""
 QUICK = ("size_bias", "memory.median")
 
 
 def with_variants(base: Base, names: Sequence[str] = FREE) -> Base:
-    """Return a base whose workloads are the regions of another one, as they are and with each parameter changed.
+    """Return a base with the regions of another one as workloads, unchanged and with each parameter changed.
 
-    The history of each is shorter, as there are many.
+    There are many workloads, so the history of each is shorter.
     """
     variants: dict[str, Mapping[str, Any]] = {}
     for region in base.workloads:
@@ -88,7 +92,7 @@ def with_variants(base: Base, names: Sequence[str] = FREE) -> Base:
 
 
 def values_of(region: RegionParameters, name: str) -> Iterator[float]:
-    """Yield the values that a parameter is changed to: by the factor, within its range."""
+    """Yield the changed values of a parameter: by the factor, within its range."""
     field, _, part = name.partition(".")
     present = getattr(region, field)
     value = getattr(present, part) if isinstance(present, Usage) else present
@@ -104,38 +108,82 @@ def pilot_tasks(base: Base) -> list[Task]:
     for name in base.workloads:
         digests = digests_of(name, base.variants, base.digests)
         of_one = attrs.evolve(base, workloads=(name,), variants={name: base.variants[name]}, digests=digests)
-        arguments = {"workload": name, "base": attrs.asdict(of_one), "ladder": attrs.asdict(LADDER)}
+        arguments = {"workload": name, "base": attrs.asdict(of_one), "pilot": attrs.asdict(PILOT)}
         plain = json.loads(json.dumps(arguments))
         found.append(Task(f"{name}, {digest(plain)}", plain))
     return found
 
 
 def run_pilot(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Climb the densities of one workload; return the one at which the study looks."""
+    """Execute the pilot of one workload; return the density that it finds."""
     given = arguments["base"]
     base = Base(**{**given, "workloads": tuple(given["workloads"])})
-    (density,) = LADDER.climb(base, _rows_of)[arguments["workload"]]
+    (density,) = PILOT.densities(base, _rows_of)[arguments["workload"]]
     return {"totals": {"density": density}, "timings": {}}
 
 
 def _rows_of(design: Design) -> Sequence[Row]:
-    """Make the runs of a design here, one after the other; none at a density that the cluster cannot hold."""
+    """Execute the runs of a design in this process; return none at a density that the cluster cannot hold."""
     try:
         return [{**task.arguments, **run_simulation(task.arguments)["totals"]} for task in design.tasks()]
     except DensityError:
         return ()
 
 
-def claims(found: Violations) -> list[Claim]:
-    """Return the ratios over all changes, and the changes under which they are least and largest."""
-    pairs = ((ORIGINAL.name, COMPARED), (OVERLOAD.name, COMPARED))
-    means = [Claim(f"{above} / {below}", "", found.ratio([above], below)) for above, below in pairs]
-    return [*means, *(claim for above, below in pairs for claim in _extremes(found, above, below))]
+@attrs.frozen(eq=False)
+class SensitivityStudy(PolicyStudy):
+    """Violations with each parameter changed.
 
+    Parameters
+    ----------
+    design
+        As in `cluster.studies.policy_study.PolicyStudy`.
+    failed
+        Tasks of the pilot that failed. The study has no setting for their workloads.
+    """
 
-def table(found: Violations) -> ClaimTable:
-    """Return the mean violations under each change."""
-    return ClaimTable(found.settings, {arm.name: found.means(arm.name) for arm in ARMS}, {}, ORIGINAL.name, COMPARED)
+    name = "sensitivity"
+    compared = MODIFIED.name
+    plot = "sensitivity.png"
+
+    failed: Failures = ()
+
+    @classmethod
+    def of(cls, request: StudyRequest) -> SensitivityStudy:
+        """Return the study that a user requests; unless it is quick, a pilot finds the densities now."""
+        base = with_variants(request.base, QUICK if request.quick else FREE)
+
+        def design_at(densities: Mapping[str, Sequence[float]]) -> Design:
+            changed = attrs.evolve(request, base=base)
+            return changed.design_at(
+                PILOT.settings(base, densities), ARMS, repeats=REPEATS, days=PILOT.days, engine=PILOT.engine
+            )
+
+        design = design_at(dict.fromkeys(base.workloads, (base.density,)))  # raises errors before the pilot runs
+        if request.quick:
+            return cls(design)
+        found = run_tasks("pilot", run_pilot, pilot_tasks(base), request.output.below("pilot"), {"seed": PILOT_SEED})
+        return cls(design_at({row["workload"]: (row["density"],) for row in found.rows}), found.failed)
+
+    def figure(self, table: ClaimTable, title: str) -> Figure:
+        """Return the plot of the ratios by setting."""
+        return figure_of_ratios(table, title)
+
+    def failed_before(self) -> Failures:
+        """Return the tasks of the pilot that failed."""
+        return self.failed
+
+    def claims(self, found: Violations) -> list[Claim]:
+        """Return the ratios over all changes, and the changes under which they are least and largest."""
+        pairs = ((ORIGINAL.name, self.compared), (OVERLOAD.name, self.compared))
+        means = [Claim(f"{above} / {below}", "", found.ratio([above], below)) for above, below in pairs]
+        return [*means, *(claim for above, below in pairs for claim in _extremes(found, above, below))]
+
+    def table(self, found: Violations) -> ClaimTable:
+        """Return the mean violations under each change."""
+        return ClaimTable(
+            found.settings, {arm.name: found.means(arm.name) for arm in ARMS}, {}, ORIGINAL.name, self.compared
+        )
 
 
 def _extremes(found: Violations, above: str, below: str) -> Iterator[Claim]:

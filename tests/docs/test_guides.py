@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from cluster.cli.app import app
-from cluster.cli.studies import study_app
+from cluster.cli.study import study_app
 from cluster.scenario.scenario import BUILT_IN_POLICIES
 from plb.policies import KNOWN
 from plb.risk.estimators import Gaussian, MonteCarlo

@@ -98,7 +98,6 @@ def test_simulations_leave_what_was_simulated(
         ("traces describe", "workloads.describe:describe"),
         ("traces generate", "workloads.regions:generate"),
         ("learn train", "cluster.learning.game:JobPlacementGame.step"),
-        ("study peaks", "cluster.studies.peaks_report:panels"),
     ],
 )
 def test_commands_that_write_at_their_end_leave_nothing_half_done(
@@ -129,13 +128,13 @@ def test_evaluation_and_timing_leave_nothing(inputs: Path, tmp_path: Path, monke
 
 
 def test_studies_leave_the_tables_of_what_is_finished(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """They say that they are not complete, and the same command goes on from there."""
+    """They say that they are not complete, and the same command continues from there."""
     study = BY_NAME["study"]
     with monkeypatch.context() as patched:
         interrupt(patched, "cluster.simulation.simulation:Simulation._meter", 9)
         run = study.run(inputs, tmp_path / "out")
     assert_in_a_sentence(run)
-    assert "the same command goes on from there" in run.stderr
+    assert "the same command continues from there" in run.stderr
     finished = pl.read_parquet(tmp_path / "out" / "runs.parquet")
     assert len(finished) == 1
     assert json.loads((tmp_path / "out" / "study.json").read_text())["complete"] is False

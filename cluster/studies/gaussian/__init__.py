@@ -1,1 +1,4 @@
-"""The experiments of [2] on traces that the user has: table 1 and figures 6 to 13."""
+"""The study of [2]: Gaussian percentile approximation on the traces of a user.
+
+Begin reading in `cluster.studies.gaussian.study`.
+"""

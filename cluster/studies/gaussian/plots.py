@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from cluster.plots.base import COLOURS, save_figure
+from cluster.plots.base import COLOURS
 from cluster.studies.gaussian.design import BY_CAPACITY, CANTELLI, GPAS, MEANS
 from cluster.studies.gaussian.figures import (
     REQUESTED,
@@ -29,18 +29,15 @@ MOST_IN_FIGURE_6 = 50
 BY_CLAIRVOYANCE = ("av 1.25", "GPA 0.1", "GPA 0.01", "GPA 0.001")
 
 
-def save_plots(folder: Path, packings: pl.DataFrame, totals: pl.DataFrame) -> None:
-    """Write ``figure6.png`` to ``figure13.png``; those whose runs are not finished are left out."""
+def plots(packings: pl.DataFrame, totals: pl.DataFrame) -> dict[str, Callable[[], Figure]]:
+    """Return the plots of the finished runs by file name."""
+    of_packings = (figure_7, figure_8, figure_9, figure_10, figure_11, figure_12, figure_13)
+    found: dict[str, Callable[[], Figure]] = {}
     if len(totals):
-        _save(folder, 6, figure_6(totals))
+        found["figure6.png"] = partial(figure_6, totals)
     if len(packings):
-        of_packings = (figure_7, figure_8, figure_9, figure_10, figure_11, figure_12, figure_13)
-        for number, draw in enumerate(of_packings, 7):
-            _save(folder, number, draw(packings))
-
-
-def _save(folder: Path, number: int, figure: Figure) -> None:
-    save_figure(figure, folder / f"figure{number}.png")
+        found |= {f"figure{number}.png": partial(one, packings) for number, one in enumerate(of_packings, 7)}
+    return found
 
 
 def boxes(ax: Axes, groups: Groups, *, colour: str = COLOURS[1], offset: float = 0.0) -> None:

@@ -1,1 +1,4 @@
-"""The experiments of [3] on instances that are generated from data that the user has: figures 3 to 7."""
+"""The study of [3]: the number of nodes that provisioning algorithms need.
+
+Begin reading in `cluster.studies.provisioning.study`.
+"""

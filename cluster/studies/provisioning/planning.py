@@ -17,7 +17,7 @@ from plb.provisioning import AUTO, Instance, lower_bound, provision
 from workloads.provisioning import PAPER_NODES, GraphKind, larger_instance, read_authors, read_contest, with_graph
 
 
-def run(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def run_planning(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Draw an instance and plan it; return its lower bound, and by arm nodes and seconds.
 
     What `auto` finds in its time depends on the machine, and is thus among the timings.

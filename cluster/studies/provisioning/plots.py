@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from cluster.plots.base import COLOURS, save_figure
+from cluster.plots.base import COLOURS
 from cluster.studies.provisioning.design import OF_CURVES, OF_DENSITIES, AlgorithmArm, PublishedFigure, arms, rules_of
 from cluster.studies.provisioning.figures import GroupMeans, Mean, average
 from cluster.studies.provisioning.published import PublishedMeans
@@ -21,14 +21,16 @@ MEASURES = (("% above the lower bound", "linear", "deviation"), ("seconds", "log
 """Label and scale of the vertical axis, and which of the means it has."""
 
 
-def save_plots(folder: Path, groups: Sequence[GroupMeans], published: PublishedMeans) -> None:
-    """Write ``figure3.png`` to ``figure7.png``; those whose runs are not finished are left out."""
+def plots(groups: Sequence[GroupMeans], published: PublishedMeans) -> dict[str, Callable[[], Figure]]:
+    """Return the plots of the figures with finished runs by file name."""
+    found: dict[str, Callable[[], Figure]] = {}
     for figure in PublishedFigure:
         of_figure = [one for one in groups if one.group.figure is figure]
         if of_figure:
-            _save(folder, figure.value, by_axis(figure, of_figure))
+            found[f"figure{figure.value}.png"] = partial(by_axis, figure, of_figure)
         if of_figure and figure is PublishedFigure.DENSITIES:
-            _save(folder, "3", trade_off(of_figure, published))
+            found["figure3.png"] = partial(trade_off, of_figure, published)
+    return found
 
 
 def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure:
@@ -108,7 +110,3 @@ def _new_figure(width: float, height: float, title: str) -> Figure:
     plot = Figure(figsize=(width, height), layout="constrained")
     plot.suptitle(title)
     return plot
-
-
-def _save(folder: Path, number: str, plot: Figure) -> None:
-    save_figure(plot, folder / f"figure{number}.png")

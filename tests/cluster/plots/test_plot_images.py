@@ -29,15 +29,14 @@ from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.moves import plot_causes, plot_domain_moves, plot_failovers
 from cluster.plots.tenants import availability_by_class, plot_availability
 from cluster.plots.traces import plot_classes, plot_days, plot_growth, plot_lifetimes, plot_tenants, plot_usage
-from cluster.studies.calibration import Calibration
+from cluster.studies.calibration import Calibration, plot_calibrations
 from cluster.studies.claims import ClaimTable
-from cluster.studies.compression import Effect
+from cluster.studies.compression import Effect, plot_effects
 from cluster.studies.design import StudySetting
 from cluster.studies.gaussian.plots import boxes
-from cluster.studies.peaks import QUANTILES, Panel
-from cluster.studies.peaks_report import plot_panel
-from cluster.studies.plots import plot_effects, plot_ratios, plot_settings
-from cluster.studies.risk_running import plot_calibrations
+from cluster.studies.peaks.panels import QUANTILES, Panel
+from cluster.studies.peaks.study import plot_panel
+from cluster.studies.plots import plot_ratios, plot_settings
 from plb.learning.checkpoints import CurveRow
 from tests.cluster.capacity.made_up import point, question_of
 from workloads.describe import MetricFigures, TraceDescription
@@ -297,10 +296,10 @@ def test_study_boxes() -> Figure:
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_study_calibrations() -> Figure:
-    """Larger points for more looks; bins without a look are left out."""
-    looks = np.array([100.0, 25.0, 0.0, 4.0])
-    predicted, came = np.array([0.05, 0.3, np.nan, 0.9]), np.array([0.02, 0.4, np.nan, 0.75])
-    return drawn(plot_calibrations, [Calibration("Monte Carlo", looks, predicted, came, 0.1, 0.1, 0.2, 0.2)])
+    """Larger points for more samples; bins without samples are left out."""
+    samples = np.array([100.0, 25.0, 0.0, 4.0])
+    predicted, observed = np.array([0.05, 0.3, np.nan, 0.9]), np.array([0.02, 0.4, np.nan, 0.75])
+    return drawn(plot_calibrations, [Calibration("Monte Carlo", samples, predicted, observed, 0.1, 0.1, 0.2, 0.2)])
 
 
 @pytest.mark.mpl_image_compare(**STYLE)

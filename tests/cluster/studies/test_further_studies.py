@@ -11,9 +11,10 @@ from typer.testing import CliRunner
 
 from cluster.cli.app import app
 from cluster.studies import configurations, overhead, sensitivity
-from cluster.studies.base import of_scenario, regions
-from cluster.studies.densities import PILOT_SEED
+from cluster.studies.base import base_of_regions, base_of_scenario
 from cluster.studies.design import StudySetting
+from cluster.studies.overhead import OverheadStudy
+from cluster.studies.pilots import PILOT_SEED
 from plb.testing import configuration_of
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
 from workloads.parameters import RegionParameters
@@ -23,7 +24,7 @@ from workloads.regions import REGIONS
 def test_configurations_are_compared_on_a_cluster_of_ones_own(tmp_path):
     """Each candidate differs from the modified energy, and has its violations, failovers and moves beside it."""
     figures = study(tmp_path / "c", "configurations", *ONE_SETTING[:-1], "1", "--jobs", "1")
-    names = [arm.name for arm in configurations.arms(of_scenario(tmp_path / "small.toml"))]
+    names = [arm.name for arm in configurations.arms(base_of_scenario(tmp_path / "small.toml"))]
     assert len({*names}) == len(names)
     assert "K = 40" in names, "four times those of the scenario"
     assert list(figures["settings"][0]["violations"]) == names
@@ -65,7 +66,7 @@ def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
     days = []
     monkeypatch.setattr(overhead, "run_simulation", lambda arguments: days.append(arguments["scenario"]["run"]["days"]))
     for density in (1.0, 1.5):
-        design = regions(["region1"]).design(
+        design = base_of_regions(["region1"]).design(
             [StudySetting("region1", 80.0, density)],
             overhead.ARMS[:1],
             days=3.0,
@@ -73,20 +74,20 @@ def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
             seed=0,
             engine={"chains": 3},
         )
-        overhead.run_measured(design.tasks()[0].arguments)
+        OverheadStudy.run(design.tasks()[0].arguments)
     assert days == [overhead.WARM_UP_DAYS, 3.0, 3.0]
 
 
 def test_candidates_are_chosen_on_tenants_that_no_other_study_has():
     """Neither regions nor seeds are those on which the chosen one is reported alone."""
-    chosen = configurations.settings(regions(), None)
+    chosen = configurations.settings(base_of_regions(), None)
     assert {setting.workload for setting in chosen} == {"region1", "region3"}
     assert configurations.FIRST_SEED not in (0, PILOT_SEED)
 
 
 def test_sensitivity_changes_each_free_parameter_alone():
     """Within its range; every other parameter is published, or goes with another one."""
-    base = sensitivity.with_variants(regions(["region1"]))
+    base = sensitivity.with_variants(base_of_regions(["region1"]))
     assert base.workloads[0] == "region1"
     for name, fields in base.variants.items():
         changed = REGIONS["region1"].changed(fields.get("region_parameters", {}))
@@ -102,12 +103,12 @@ def test_sensitivity_changes_each_free_parameter_alone():
 
 
 @pytest.mark.slow
-def test_sensitivity_climbs_to_a_density_of_its_own_for_each_change(tmp_path, monkeypatch):
-    """The pilot finds one for the region as it is, and for each change; the arms meet there."""
+def test_pilot_of_sensitivity_finds_a_density_for_each_change(tmp_path, monkeypatch):
+    """The pilot finds one for the unchanged region, and for each change; all arms run there."""
     monkeypatch.setattr(sensitivity, "FREE", ("size_bias",))
     monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
-    small = attrs.evolve(sensitivity.LADDER, days=0.05, marks=(0.0,))
-    monkeypatch.setattr(sensitivity, "LADDER", small)
+    small = attrs.evolve(sensitivity.PILOT, days=0.05, marks=(0.0,))
+    monkeypatch.setattr(sensitivity, "PILOT", small)
     figures = tmp_path / "figures.json"
     command = ["study", "sensitivity", "--region", "region1", "--out", str(tmp_path / "out"), "--json", str(figures)]
     few = ["--jobs", "1", "--repeats", "1", "--days", "1", "--quiet"]
@@ -135,7 +136,7 @@ def test_failures_of_a_pilot_are_found(tmp_path, monkeypatch):
     """The message names the file, which is in the directory of the pilot."""
     monkeypatch.setattr(sensitivity, "FREE", ())
     monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
-    monkeypatch.setattr(sensitivity, "LADDER", attrs.evolve(sensitivity.LADDER, vcores=0.01, days=0.05))
+    monkeypatch.setattr(sensitivity, "PILOT", attrs.evolve(sensitivity.PILOT, vcores=0.01, days=0.05))
     command = ["study", "sensitivity", "--region", "region1", "--out", str(tmp_path / "out"), "--jobs", "1", "--quiet"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 1, result.output

@@ -26,8 +26,8 @@ from cluster.studies.gaussian.design import (
 )
 from cluster.studies.gaussian.figures import findings, rebalancing
 from cluster.studies.gaussian.packings import PackingInstance, packings_frame
-from cluster.studies.gaussian.running import run as run_task
 from cluster.studies.gaussian.simultaneous import run_simultaneous, simultaneous_frame
+from cluster.studies.gaussian.study import GaussianStudy
 from cluster.studies.gaussian.totals import CRITICAL, anderson_darling, is_gaussian
 from plb import PlbError
 from plb.risk.gaussian import GPA, PAPER_TESTS, MeanTimes
@@ -165,8 +165,10 @@ def test_runs_depend_on_nothing_but_their_arguments(traces: Path) -> None:
         periods=(1,),
     )
     tasks = design.sweep_tasks()
-    first = [run_task(task.arguments)["totals"] for task in tasks if task.arguments.get("samples") != 100]
-    again = [run_task(task.arguments)["totals"] for task in reversed(tasks) if task.arguments.get("samples") != 100]
+    first = [GaussianStudy.run(task.arguments)["totals"] for task in tasks if task.arguments.get("samples") != 100]
+    again = [
+        GaussianStudy.run(task.arguments)["totals"] for task in reversed(tasks) if task.arguments.get("samples") != 100
+    ]
     assert first == again[::-1]
     assert first[0]["q"] != first[1]["q"]
 
@@ -281,5 +283,5 @@ def test_each_study_is_a_command_with_its_options() -> None:
     listed = CliRunner().invoke(app, ["study", "--help"]).stdout
     assert all(name in listed for name in names)
     of_one = CliRunner().invoke(app, ["study", "annealing", "--help"]).stdout
-    assert "A small part, in minutes" in of_one
+    assert "Run a small part of the study" in of_one
     assert "--no-quick" not in of_one

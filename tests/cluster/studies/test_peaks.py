@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cluster.studies.peak_traces import peak_differences, run_times, task_level_peaks, week, weeks_of
-from cluster.studies.peaks import HORIZON, Family, panels
+from cluster.studies.peaks.panels import HORIZON, Family, cell_panels, merged, predictor_panels, week_panels
+from cluster.studies.peaks.samples import peak_differences, run_times, task_level_peaks, week, weeks_of
 from plb.risk.peaks import TaskSamples
 from tests.command_line import plb
 from workloads.cells import Cell, cell_of_region
@@ -73,7 +73,7 @@ def test_weeks_are_whole_and_have_samples():
     assert (week(many, 2).time / HOUR / day).tolist() == [16.0, 20.5, 21 - 0.5 / day]
 
 
-def test_hours_become_samples_by_the_step():
+def test_hours_are_converted_to_samples_by_the_step():
     """Of the synthetic cells an hour has six."""
     family = Family(600 * MICROSECONDS)
     assert (family.sigma().warmup, family.sigma().history, family.oracle(HORIZON).horizon) == (12, 60, 144)
@@ -81,7 +81,13 @@ def test_hours_become_samples_by_the_step():
 
 def test_every_figure_has_its_panels(small: Cell):
     """With what must hold of their distributions."""
-    found = {f"{panel.figure}{panel.letter}": panel.curves for panel in panels([small])}
+    samples = week(small.samples, 0)
+    parts = [
+        *predictor_panels(samples),
+        *week_panels(samples, "week 1"),
+        *cell_panels(samples, small.name),
+    ]
+    found = {f"{panel.figure}{panel.letter}": panel.curves for panel in merged(parts)}
     assert list(found) == [
         *("1", "6", "7a", "7b", "7c", "8a", "8b", "8c", "8d", "9a", "9b", "9c", "9d"),
         *("10a", "10b", "10c", "10d", "11a", "11b", "11c", "12a", "12b", "12c"),
@@ -124,7 +130,7 @@ def test_a_cell_without_any_usage_has_figures(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--traces", "t.csv", "--region", "region1"], "the traces say what the tasks are"),
+        (["--traces", "t.csv", "--region", "region1"], "the traces have the tasks"),
         (["--days", "3"], "No such option"),
         (["--traces", "missing.csv"], "no such file"),
     ],

@@ -21,10 +21,11 @@ from cluster.studies.provisioning.design import (
     arms,
 )
 from cluster.studies.provisioning.figures import agreement, group_means, nodes_by_first_fit, plans_frame
-from cluster.studies.provisioning.planning import base_of, draw
-from cluster.studies.provisioning.planning import run as run_task
+from cluster.studies.provisioning.planning import base_of, draw, run_planning
 from cluster.studies.provisioning.published import Published, PublishedMeans
-from cluster.studies.runner import OutputDirectory, run_tasks
+from cluster.studies.provisioning.study import ProvisioningStudy
+from cluster.studies.runner import OutputDirectory
+from cluster.studies.study import run_study
 from plb import PlbError
 from plb.provisioning import AUTO, Rules, algorithm_names, lower_bound, provision
 from tests.cluster.small_provisioning import APPLICATIONS, write_base, write_curves
@@ -117,14 +118,14 @@ def test_a_run_plans_its_instance_by_every_algorithm(base: Path) -> None:
         base=base, figures=(PublishedFigure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.2
     )
     task = design.sweep_tasks()[0]
-    values = run_task(task.arguments)
+    values = run_planning(task.arguments)
     instance = draw(base_of(str(base)), design.groups()[0], 0, 0)
     assert values["totals"]["lower_bound"] == lower_bound(instance)
     assert values["totals"]["limits"] == len(instance.affinity) == int(0.1 * APPLICATIONS * (APPLICATIONS - 1))
     for arm in arms(PublishedFigure.DENSITIES)[:-1]:
         assert values["totals"]["nodes"][arm.name] == provision(instance, arm.algorithm, rules=arm.rules).nodes
     assert set(values["timings"]["seconds"]) == {*values["totals"]["nodes"], AUTO}
-    assert values["totals"] == run_task(task.arguments)["totals"]
+    assert values["totals"] == run_planning(task.arguments)["totals"]
 
 
 def test_means_come_from_the_runs() -> None:
@@ -152,19 +153,17 @@ def test_means_come_from_the_runs() -> None:
 
 def test_text_of_the_paper_states_some_means() -> None:
     """Averages of arbitrary graphs, times that are not exceeded, and what spreading comes to on threshold graphs."""
-    cause_text = PublishedMeans()
-    first = cause_text.of(ARBITRARY, "FF")
+    published = PublishedMeans()
+    first = published.of(ARBITRARY, "FF")
     assert (str(first.deviation), str(first.seconds)) == ("12.1", "<5")
-    assert cause_text.of(ARBITRARY, "SpreadWFD-Avg-BinSearch").seconds == Published(225.0)
-    assert cause_text.of(attrs.evolve(ARBITRARY, graph=GraphKind.NORMAL), "FF").deviation is None
+    assert published.of(ARBITRARY, "SpreadWFD-Avg-BinSearch").seconds == Published(225.0)
+    assert published.of(attrs.evolve(ARBITRARY, graph=GraphKind.NORMAL), "FF").deviation is None
     threshold = attrs.evolve(ARBITRARY, graph=GraphKind.THRESHOLD, density=0.1)
-    assert cause_text.of(threshold, "SpreadWFD-Avg-Decr2").deviation == Published(10.5)
+    assert published.of(threshold, "SpreadWFD-Avg-Decr2").deviation == Published(10.5)
     largest = InstanceGroup(PublishedFigure.SIZES, GraphKind.ARBITRARY, 0.005, 100_000)
-    assert cause_text.of(largest, "SpreadWFD-Avg-BinSearch").seconds == Published(7 * 3600.0)
-    assert cause_text.of(attrs.evolve(largest, figure=PublishedFigure.CURVE_SIZES), "FF").seconds == Published(
-        14 * 60.0
-    )
-    assert cause_text.of(attrs.evolve(largest, applications=10_000), "FF").seconds is None
+    assert published.of(largest, "SpreadWFD-Avg-BinSearch").seconds == Published(7 * 3600.0)
+    assert published.of(attrs.evolve(largest, figure=PublishedFigure.CURVE_SIZES), "FF").seconds == Published(14 * 60.0)
+    assert published.of(attrs.evolve(largest, applications=10_000), "FF").seconds is None
 
 
 def test_a_file_of_published_means_is_read_by_the_authors_names(tmp_path: Path, base: Path) -> None:
@@ -176,13 +175,13 @@ def test_a_file_of_published_means_is_read_by_the_authors_names(tmp_path: Path, 
         "density2D_64_128,arbitrary_d10,FF,88.25,4.5,10\n"
         "large2D_64_128,large_scale_40_arbitrary_d005,SpreadWFD-Avg,1.87,86.25,10\n"
     )
-    cause_text = PublishedMeans(path)
+    published = PublishedMeans(path)
     tenth = attrs.evolve(ARBITRARY, density=0.1)
-    assert cause_text.of(tenth, "Medea-TagPopularity").deviation == Published(12.34)
-    assert cause_text.of(
+    assert published.of(tenth, "Medea-TagPopularity").deviation == Published(12.34)
+    assert published.of(
         InstanceGroup(PublishedFigure.SIZES, GraphKind.ARBITRARY, 0.005, 40), "SpreadWFD-Avg-BinSearch"
     ).seconds == Published(86.25)
-    assert cause_text.of(tenth, "WFD-AvgExp").deviation is None
+    assert published.of(tenth, "WFD-AvgExp").deviation is None
     result, figures = run(tmp_path / "out", "--base", base, "--published", path, "--figure", 4, "--graph", "arbitrary")
     assert "88.25" in result.stdout
     assert "86.25" not in result.stdout
@@ -196,7 +195,7 @@ def test_a_file_of_published_means_is_read_by_the_authors_names(tmp_path: Path, 
     far = attrs.evolve(
         found[0], means={AlgorithmArm("FF", Rules.RELEASED): attrs.evolve(_any(found[0].means), deviation=87.9)}
     )
-    assert agreement([near, far], cause_text) == (1, 2)
+    assert agreement([near, far], published) == (1, 2)
 
 
 def _any(means: Any) -> Any:
@@ -261,7 +260,7 @@ def test_plans_are_the_same_whatever_the_number_of_processes(base: Path, tmp_pat
     tables = []
     for jobs in (1, 2):
         output = OutputDirectory(tmp_path / str(jobs), jobs, quiet=True)
-        assert not run_tasks("provisioning", run_task, design.sweep_tasks(), output, design.described()).failed
+        assert not run_study(ProvisioningStudy(design, PublishedMeans()), output).failed
         tables.append((output.folder / "runs.parquet").read_bytes())
     assert tables[0] == tables[1]
 

@@ -17,12 +17,16 @@ from typer.testing import CliRunner
 
 from cluster.cli.app import app
 from cluster.errors import ScenarioError
-from cluster.studies import annealing, compression, policies, request, running
+from cluster.studies import annealing, compression, densities, policies
+from cluster.studies.annealing import AnnealingStudy
 from cluster.studies.arms import MODIFIED, ORIGINAL, with_initial_demand, with_oracle
-from cluster.studies.base import Base, of_scenario, regions
-from cluster.studies.densities import ANNEALING_MARKS, LADDERS, PILOT_SEED
+from cluster.studies.base import Base, base_of_regions, base_of_scenario
+from cluster.studies.compression import CompressionStudy
 from cluster.studies.design import StudySetting
+from cluster.studies.pilots import ANNEALING_MARKS, ANNEALING_PILOT, PILOT_SEED, PILOTS, Pilot
+from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, OutputDirectory, stamped_as
+from cluster.studies.study import run_study
 from plb import UnknownNameError
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
 
@@ -46,7 +50,7 @@ register_constraint(Nothing())
 
 def test_tasks_of_one_arm_differ_only_in_what_their_keys_say():
     """Two arms on the same tenants differ in key and digest; so do two seeds, and nothing else does."""
-    base = regions(["region1"])
+    base = base_of_regions(["region1"])
     arms = (ORIGINAL, with_oracle(ORIGINAL), with_initial_demand(ORIGINAL, 90), MODIFIED)
     described = {"days": 1.0, "repeats": 2, "engine": {}}
     tasks = base.design([StudySetting("region1", 80.0, 2.0)], arms, seed=1, **described).tasks()
@@ -61,32 +65,32 @@ def test_tasks_of_one_arm_differ_only_in_what_their_keys_say():
 def test_runs_of_a_region_are_known_beside_other_regions():
     """A study that takes in another region makes only the runs of that one."""
     described = {"days": 1.0, "repeats": 1, "seed": 0, "engine": {}}
-    alone, both = regions(["region1"]), regions(["region1", "region2"])
+    alone, both = base_of_regions(["region1"]), base_of_regions(["region1", "region2"])
     first, *others = (
         base.design([StudySetting(name, 80.0, 2.0) for name in base.workloads], [ORIGINAL], **described).tasks()
         for base in (alone, both)
     )
     assert [task.key for task in first] == [task.key for task in others[0]][:1]
-    samples = [[task.key for task in compression.tasks(base, 200, 0)] for base in (alone, both)]
+    samples = [[task.key for task in CompressionStudy(base, 200, 0).tasks()] for base in (alone, both)]
     assert samples[0] == samples[1][:1]
 
 
-def test_pilot_climbs_until_the_last_mark_and_chooses_where_the_original_reaches_the_marks():
-    """Violations double from rung to rung in one workload and stay away in the other, which is full at density 2."""
-    asked = []
+def test_pilot_increases_the_density_to_the_last_mark_and_interpolates_the_marks():
+    """Violations double from density to density in one workload. The other has none, and is full at density 2."""
+    densities = []
 
     def run_tasks(design):
         density = design.settings[0].density
-        asked.append((density, [one.workload for one in design.settings]))
+        densities.append((density, [one.workload for one in design.settings]))
         assert design.seed == PILOT_SEED
         assert [arm.name for arm in design.arms] == ["original"]
         counts = {"grows": 2.0 ** (4 * density - 3), "full": 0.0}
         names = [one.workload for one in design.settings if one.workload == "grows" or density <= 2.0]
         return [{"workload": name, "density": density, "violations": counts[name]} for name in names]
 
-    chosen = LADDERS[0].climb(Base(("grows", "full"), 2.0, {"workload": {}}), run_tasks)
-    assert asked[0] == (0.75, ["grows", "full"])
-    assert asked[-1] == (2.5, ["grows"])
+    chosen = ANNEALING_PILOT.densities(Base(("grows", "full"), 2.0, {"workload": {}}), run_tasks)
+    assert densities[0] == (0.75, ["grows", "full"])
+    assert densities[-1] == (2.5, ["grows"])
     assert chosen["grows"] == pytest.approx([(math.log2(mark) + 3) / 4 for mark in ANNEALING_MARKS], abs=0.06)
     assert chosen["full"] == [2.0]
 
@@ -98,14 +102,14 @@ def test_pilot_of_a_thin_cluster_chooses_densities_that_differ():
         setting = design.settings[0]
         return [{"workload": "thin", "density": setting.density, "violations": 1e4 * setting.density}]
 
-    chosen = LADDERS[0].climb(Base(("thin",), 0.01, {"workload": {}}), run_tasks)
+    chosen = ANNEALING_PILOT.densities(Base(("thin",), 0.01, {"workload": {}}), run_tasks)
     assert chosen["thin"] == [0.0038, 0.005, 0.012]
 
 
 def test_unknown_region_is_refused():
     """The message names it."""
     with pytest.raises(UnknownNameError, match="region9"):
-        regions(["region9"])
+        base_of_regions(["region9"])
 
 
 def test_scenario_gives_its_cluster_and_tenants(tmp_path):
@@ -113,7 +117,7 @@ def test_scenario_gives_its_cluster_and_tenants(tmp_path):
     path = tmp_path / "small.toml"
     more = "[run]\nfill_hours = 3.0\nseed = 5\n[metrics.cpu]\nweight = 2.0\n"
     path.write_text(SMALL.replace("nodes = 8", "nodes = 8\nvcores = 48.0") + more)
-    base = of_scenario(path)
+    base = base_of_scenario(path)
     assert (base.workloads, base.density, base.vcores) == (("region1",), 1.5, 48.0)
     assert base.tables["run"] == {"fill_hours": 3.0}
     assert base.tables["workload"] == {"kind": "region", "history_tenants": 300}
@@ -138,8 +142,8 @@ def test_scenario_that_says_what_a_study_sets_is_refused(tmp_path, section, plac
     """Otherwise arms would not be what their names say."""
     path = tmp_path / "scenario.toml"
     path.write_text(section + "\n")
-    with pytest.raises(ScenarioError, match=rf"{place}.*a study sets this by itself"):
-        of_scenario(path)
+    with pytest.raises(ScenarioError, match=rf"{place}.*studies set this"):
+        base_of_scenario(path)
 
 
 @pytest.mark.parametrize(
@@ -160,9 +164,9 @@ def test_scenario_that_says_what_a_study_sets_is_refused(tmp_path, section, plac
         (["annealing", "--region", "region9"], "unknown region 'region9'"),
         (["annealing", "--samples", "3"], "No such option"),
         (["compression", "--oracle"], "No such option"),
-        (["policies", "--traces", "somewhere"], "needs --scenario"),
+        (["policies", "--traces", "somewhere"], "requires --scenario"),
         (["annealing", "--scenario", "nowhere.toml"], "nowhere.toml"),
-        (["annealing", "--scenario", "nowhere.toml", "--region", "region1"], "the scenario file says"),
+        (["annealing", "--scenario", "nowhere.toml", "--region", "region1"], "the scenario file has"),
         (["overhead", "--region", "region1", "--region", "region2"], "overhead measures one region"),
         (["densities", "--quick"], "No such option"),
         (["configurations", "--region", "region1"], "No such option"),
@@ -265,14 +269,14 @@ def test_policies_study_compares_every_variant(tmp_path):
     assert (tmp_path / "all/figure9.png").stat().st_size > 10_000
 
 
-def test_run_that_fails_is_told_with_its_parameters_and_loses_no_other(tmp_path):
-    """A density that the cluster cannot hold fails; the other setting is there all the same."""
+def test_failed_run_is_reported_with_its_parameters_and_the_others_finish(tmp_path):
+    """A density that the cluster cannot hold fails; the runs of the other setting finish."""
     (tmp_path / "small.toml").write_text(SMALL)
     command = ["study", "annealing", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
     more = ["--density", "1.5", "--density", "500", "--days", "0.05", "--repeats", "1", "--jobs", "1"]
     result = CliRunner().invoke(app, [*command, *more])
     assert result.exit_code == 1
-    assert "8 runs failed, the first: region1, 80 vCores, density 500, original, repeat 0" in result.stderr
+    assert "8 runs failed. The first: region1, 80 vCores, density 500, original, repeat 0" in result.stderr
     failures = json.loads((tmp_path / "out/failures.json").read_text())["failures"]
     assert {one["arguments"]["density"] for one in failures} == {500.0}
     assert "DensityError" in failures[0]["error"]
@@ -289,30 +293,39 @@ def test_figures_are_stamped_with_the_seed_of_the_study_and_not_with_that_of_its
     assert stamped_as({}, tmp_path)["stamp"]["seed"] == 1000003
 
 
-def test_arms_without_a_common_repeat_are_no_comparison(tmp_path, monkeypatch):
+def test_arms_without_a_common_repeat_are_not_compared():
     """One arm failed in one setting, another in the other: there is neither a table nor a plot, but figures."""
     settings = [StudySetting("region1", 80.0, density) for density in (1.0, 2.0)]
-    design = regions(["region1"]).design(settings, (ORIGINAL, MODIFIED), days=1.0, repeats=1, seed=0, engine={})
+    design = base_of_regions(["region1"]).design(settings, (ORIGINAL, MODIFIED), days=1.0, repeats=1, seed=0, engine={})
     finished = {("original", 1.0), ("modified", 2.0)}
     found = [
         {**task.arguments, "violations": 3.0}
         for task in design.tasks()
         if (task.arguments["arm"], task.arguments["density"]) in finished
     ]
-    monkeypatch.setattr(request, "run_simulations", lambda *_: Finished(found, ()))
-    report = request.of_policies("annealing", design, OutputDirectory(tmp_path), annealing, "figure8.png")
-    assert report.tables == ()
-    assert report.figures == {"study": "annealing", "settings": [], "ratios": {}, "arms": {}, "counts": {}}
-    assert not (tmp_path / "figure8.png").exists()
+    found = AnnealingStudy(design).result(Finished(found))
+    assert found.tables == ()
+    assert found.figures == {"study": "annealing", "settings": [], "ratios": {}, "arms": {}, "counts": {}}
+    assert found.plots == {"figure8.png": None}
 
 
-def test_every_study_has_the_same_keys(tmp_path, monkeypatch):
-    """Also those without settings of their own."""
-    monkeypatch.setattr(running, "pilot", lambda *_: {"region1": [1.0]})
-    asked = request.StudyRequest(base=regions(["region1"]), output=OutputDirectory(tmp_path))
-    figures = running.RUN["densities"](asked).figures
+def test_densities_are_those_of_all_pilots(tmp_path, monkeypatch):
+    """The study has the keys of every study, and no runs besides those of the pilots."""
+    monkeypatch.setattr(Pilot, "run_in", lambda *_: {"region1": [1.0]})
+    output = OutputDirectory(tmp_path)
+    request = StudyRequest(base=base_of_regions(["region1"]), output=output)
+    figures = run_study(densities.DensityStudy.of(request), output).figures
     assert (figures["study"], figures["settings"], figures["ratios"]) == ("densities", [], {})
-    assert set(figures["densities"]) == {f"{ladder.study}, {ladder.vcores:g} vCores" for ladder in LADDERS}
+    assert set(figures["densities"]) == {pilot.name for pilot in PILOTS}
+    assert json.loads((tmp_path / "study.json").read_text())["complete"] is True
+
+
+def test_a_plot_without_data_is_removed(tmp_path):
+    """An older plot would not belong to the present runs."""
+    (tmp_path / "figure7.png").write_text("older")
+    (tmp_path / "journal.jsonl").write_text("")
+    assert run_study(CompressionStudy(Base((), 2.0, {}), 1, 0), OutputDirectory(tmp_path)).tables == []
+    assert not (tmp_path / "figure7.png").exists()
 
 
 def test_compression_study_agrees_with_the_experiment_in_one_go(tmp_path):

@@ -1,4 +1,4 @@
-"""What the study of peaks reads off the samples of a cell, without any prediction."""
+"""Properties of the samples of a cell, without predictions."""
 
 from __future__ import annotations
 

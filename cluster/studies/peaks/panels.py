@@ -1,24 +1,18 @@
-"""[5] figures 1 and 6 to 12: how well peaks are predicted, and how that depends on the predictors' parameters.
-
-Every panel holds distributions, one a label, as their quantiles. The first cell and its first week stand for cell a of
-[5]; the other cells for its other cells.
-"""
+"""The panels of [5] figures 1 and 6 to 12: accuracy of peak predictors, and its dependence on their parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
-from cluster.studies.peak_traces import (
+from cluster.studies.peaks.samples import (
     peak_differences,
     run_times,
     task_level_peaks,
     usage_by_limit,
-    week,
-    weeks_of,
 )
 from plb.risk.peaks import (
     BorgDefault,
@@ -36,7 +30,6 @@ from plb.risk.peaks import (
     predict,
     spec,
 )
-from workloads.cells import Cell
 from workloads.task_samples import MICROSECONDS
 
 Floats = npt.NDArray[np.float64]
@@ -44,7 +37,7 @@ Whole = npt.NDArray[np.int64]
 
 QUANTILES = np.linspace(0.0, 1.0, 201)
 HORIZON = 24.0
-"""Hours, of the oracle that others are compared with ([5] section 5.2)."""
+"""Hours of the oracle with which predictors are compared ([5] section 5.2)."""
 HORIZONS, LONGEST_HORIZON = (3.0, 6.0, 12.0, 24.0, 48.0), 72.0
 WARMUP, HISTORY = 2.0, 10.0
 """Hours ([5] section 5.3)."""
@@ -56,14 +49,14 @@ CELL_SAVINGS = "savings of the cell"
 
 @attrs.frozen(eq=False)
 class Panel:
-    """A part of a figure: distributions.
+    """The distributions of a part of a figure.
 
     Parameters
     ----------
     figure, letter
-        Its place in [5]; no letter where the figure has one panel.
+        Number of the figure in [5], and letter of the panel; "" if the figure has one panel.
     axis
-        What is distributed.
+        The quantity.
     curves
         Quantiles at `QUANTILES` by label.
     """
@@ -75,14 +68,14 @@ class Panel:
 
 
 class PeakEstimates:
-    """What predictors and oracles say about a cell, each computed once.
+    """The peaks of predictors and oracles for a cell, each computed once.
 
     Parameters
     ----------
     samples
         The cell.
     predictors
-        All that will be asked for.
+        All predictors and oracles.
     """
 
     def __init__(self, samples: TaskSamples, predictors: Sequence[PredictorOrOracle]) -> None:
@@ -91,20 +84,20 @@ class PeakEstimates:
         self._row = {name: row for row, name in enumerate(unique)}
 
     def peak(self, predictor: PredictorOrOracle) -> Floats:
-        """Return its peaks."""
+        """Return the peaks of a predictor."""
         return np.asarray(self.found.peak[self._row[spec(predictor)]])
 
     def machines(self, predictor: PredictorOrOracle, oracle: PredictorOrOracle) -> MachineMetrics:
-        """Return its metrics by machine."""
+        """Return the metrics of a predictor by machine."""
         return machine_metrics(self.found.machine, self.found.limit, self.peak(predictor), self.peak(oracle))
 
     def cell(self, predictor: PredictorOrOracle, oracle: PredictorOrOracle) -> CellMetrics:
-        """Return its metrics over all machines, by time."""
+        """Return the metrics of a predictor over all machines, by time."""
         return cell_metrics(self.found.time, self.found.limit, self.peak(predictor), self.peak(oracle))
 
 
 class Family:
-    """The predictors of the study, whose parameters are hours, on samples of some step.
+    """The predictors of the study, with parameters in hours, for samples of a given step.
 
     Parameters
     ----------
@@ -144,32 +137,16 @@ class Family:
         return Maximum((self.sigma(), self.rc_like()))
 
 
-def panels(cells: Sequence[Cell], report: Callable[[str], None] = lambda _stage: None) -> Iterator[Panel]:
-    """Yield the panels of all figures.
-
-    Parameters
-    ----------
-    cells
-        At least one; a machine's samples need not all be of the same times.
-    report
-        Called with what is done next.
-    """
-    first = week(cells[0].samples, 0)
-    family = Family(first.step)
+def predictor_panels(samples: TaskSamples) -> Iterator[Panel]:
+    """Yield figures 1 and 6, panel 7 b, and figures 8 to 10: predictors and oracles on one week of a cell."""
+    family = Family(samples.step)
     varied = {8: _varied(family.sigma, "n", DEVIATIONS), 9: _varied(family.rc_like, "percentile", PERCENTILES)}
-    report(f"{cells[0].name}: predictions")
     further = [predictor for groups in varied.values() for group in groups.values() for predictor in group.values()]
     horizons = [family.oracle(hours) for hours in (*HORIZONS, LONGEST_HORIZON)]
-    estimates = PeakEstimates(first, [family.oracle(), *horizons, *further, *family.compared().values()])
-    yield _pooling(first, estimates, family.oracle())
-    report(f"{cells[0].name}: peaks within an hour")
-    yield Panel(6, "", "approximate less actual peak of an hour, by the actual", _quantiles(peak_differences(first)))
-    yield Panel(
-        7, "a", "run time of a task (hours)", _quantiles({c.name: run_times(week(c.samples, 0)) for c in cells})
-    )
+    estimates = PeakEstimates(samples, [family.oracle(), *horizons, *further, *family.compared().values()])
+    yield _pooling(samples, estimates, family.oracle())
+    yield Panel(6, "", "approximate minus actual peak of an hour, by the actual", _quantiles(peak_differences(samples)))
     yield _horizons(estimates, family)
-    usage = {cell.name: usage_by_limit(week(cell.samples, 0)) for cell in cells}
-    yield Panel(7, "c", "usage by limit", _quantiles(usage))
     for figure, groups in varied.items():
         yield from _of_parameters(figure, groups, estimates, family.oracle())
     yield from _of_machines(
@@ -177,9 +154,28 @@ def panels(cells: Sequence[Cell], report: Callable[[str], None] = lambda _stage:
     )
     savings = {name: estimates.cell(one, family.oracle()).savings for name, one in family.compared().items()}
     yield Panel(10, "d", CELL_SAVINGS, _quantiles(savings))
-    report("all cells: predictions")
-    yield from _of_machines(11, {cell.name: _best(week(cell.samples, 0)) for cell in cells})
-    yield from _of_machines(12, {f"week {one + 1}": _best(week(cells[0].samples, one)) for one in weeks_of(cells[0])})
+
+
+def cell_panels(samples: TaskSamples, label: str) -> Iterator[Panel]:
+    """Yield panels 7 a and 7 c and figure 11, with the curve of one cell."""
+    yield Panel(7, "a", "run time of a task (hours)", _quantiles({label: run_times(samples)}))
+    yield Panel(7, "c", "usage by limit", _quantiles({label: usage_by_limit(samples)}))
+    yield from _of_machines(11, {label: _best(samples)})
+
+
+def week_panels(samples: TaskSamples, label: str) -> Iterator[Panel]:
+    """Yield figure 12, with the curve of one week."""
+    yield from _of_machines(12, {label: _best(samples)})
+
+
+def merged(panels: Iterable[Panel]) -> list[Panel]:
+    """Return the panels in the order of the figures, each once with all its curves."""
+    found: dict[tuple[int, str], Panel] = {}
+    for panel in panels:
+        key = panel.figure, panel.letter
+        curves = {**found[key].curves, **panel.curves} if key in found else panel.curves
+        found[key] = attrs.evolve(panel, curves=curves)
+    return [found[key] for key in sorted(found)]
 
 
 def _varied(
@@ -240,7 +236,7 @@ def _horizons(estimates: PeakEstimates, family: Family) -> Panel:
         shorter = estimates.peak(family.oracle(hours))
         both = ~(np.isnan(longest) | np.isnan(shorter))
         lower[f"{hours:g} h"] = _ratio(longest[both] - shorter[both], longest[both])
-    return Panel(7, "b", f"oracle less than that of {LONGEST_HORIZON:g} h, by it", _quantiles(lower))
+    return Panel(7, "b", f"difference to the oracle of {LONGEST_HORIZON:g} h, relative", _quantiles(lower))
 
 
 def _sums(group: Whole, values: Floats) -> Floats:

@@ -1,0 +1,28 @@
+"""The studies of paper 1 and those with the same options, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from cluster.studies.annealing import AnnealingStudy
+from cluster.studies.compression import CompressionStudy
+from cluster.studies.configurations import ConfigurationStudy
+from cluster.studies.densities import DensityStudy
+from cluster.studies.overhead import OverheadStudy
+from cluster.studies.policies import PlacementPolicyStudy
+from cluster.studies.request import StudyRequest
+from cluster.studies.risk import RiskStudy
+from cluster.studies.sensitivity import SensitivityStudy
+from cluster.studies.study import Study
+
+STUDIES: Mapping[str, Callable[[StudyRequest], Study]] = {
+    AnnealingStudy.name: AnnealingStudy.of,
+    PlacementPolicyStudy.name: PlacementPolicyStudy.of,
+    CompressionStudy.name: CompressionStudy.of,
+    OverheadStudy.name: OverheadStudy.of,
+    ConfigurationStudy.name: ConfigurationStudy.of,
+    SensitivityStudy.name: SensitivityStudy.of,
+    RiskStudy.name: RiskStudy.of,
+    DensityStudy.name: DensityStudy.of,
+}
+"""What makes each study from the options of a user. Pilots run at once."""

@@ -1,0 +1,244 @@
+"""The study of [5].
+
+It writes a further table (see `cluster.studies.runner` for the others)::
+
+    OUT/curves.parquet    the distributions: figure, panel, label, quantile, value
+    OUT/figure*.png       plots
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+import polars as pl
+from rich.table import Table
+
+from cluster.plots.base import COLOURS
+from cluster.runs.sweep import Task
+from cluster.scenario.digests import digest_of_files
+from cluster.studies.design import digest
+from cluster.studies.figures import figures_of
+from cluster.studies.peaks.panels import QUANTILES, Panel, cell_panels, merged, predictor_panels, week_panels
+from cluster.studies.peaks.samples import week, weeks_of
+from cluster.studies.runner import Finished, Row
+from cluster.studies.study import Study, StudyResult
+from plb.compiler import working_time
+from workloads.cells import Cell, cell_of_region, read_cell
+from workloads.regions import REGIONS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+CURVES = "curves.parquet"
+MACHINES, WEEKS = 100, 4
+"""Machines of a cell, and weeks of the first cell. The others have one week."""
+QUICK_MACHINES, QUICK_DAYS = 10, 4.0
+TABLE_FIGURE = 10
+"""The figure of the printed table."""
+
+
+@attrs.frozen
+class CellSource:
+    """The origin of a cell.
+
+    Parameters
+    ----------
+    traces
+        File or directory of samples; None: the region.
+    region
+        Name of a region; None: the traces.
+    machines, days
+        Size of the cell of a region.
+    seed
+        Seed of the cell.
+    """
+
+    traces: str | None = None
+    region: str | None = None
+    machines: int = MACHINES
+    days: float = 7.0
+    seed: int = 0
+
+    def digest(self) -> str:
+        """Return a digest of the traces or of the region."""
+        return digest_of_files(Path(self.traces)) if self.traces else REGIONS[str(self.region)].digest()
+
+    def cell(self) -> Cell:
+        """Return the cell; the last one is kept."""
+        return _cell(json.dumps(attrs.asdict(self)))
+
+
+@lru_cache(maxsize=1)
+def _cell(source: str) -> Cell:
+    given = CellSource(**json.loads(source))
+    if given.traces is not None:
+        return read_cell(given.traces, seed=given.seed)
+    return cell_of_region(REGIONS[str(given.region)], machines=given.machines, days=given.days, seed=given.seed)
+
+
+@attrs.frozen(eq=False)
+class PeakStudy(Study):
+    """[5] figures 1 and 6 to 12. The first week of the first cell corresponds to cell a of [5].
+
+    Parameters
+    ----------
+    cells
+        The origins of the cells, at least one.
+    """
+
+    name = "peaks"
+
+    cells: Sequence[CellSource]
+
+    @classmethod
+    def of_traces(cls, traces: Path, seed: int) -> PeakStudy:
+        """Return the study of a file or directory of samples."""
+        return cls([CellSource(traces=str(traces.resolve()), seed=seed)])
+
+    @classmethod
+    def of_regions(cls, regions: Sequence[str], *, quick: bool, seed: int) -> PeakStudy:
+        """Return the study of a cell for each region."""
+        machines = QUICK_MACHINES if quick else MACHINES
+        days = [QUICK_DAYS if quick else 7.0 * (WEEKS if name == regions[0] else 1) for name in regions]
+        return cls(
+            [
+                CellSource(region=name, machines=machines, days=lasts, seed=seed)
+                for name, lasts in zip(regions, days, strict=True)
+            ]
+        )
+
+    def described(self) -> Mapping[str, Any]:
+        """Return seed and cells."""
+        return {"seed": self.cells[0].seed, "cells": [attrs.asdict(one) for one in self.cells]}
+
+    def tasks(self) -> Sequence[Task]:
+        """Return the tasks: predictors on the first cell, every cell, and every week of the first cell."""
+        first = self.cells[0]
+        runs = [("predictors", first, 0), *(("week", first, number) for number in weeks_of(first.cell()))]
+        runs += [("cell", source, 0) for source in self.cells]
+        digests = {source: source.digest() for source in self.cells}
+        found = []
+        for kind, source, number in runs:
+            arguments = {"kind": kind, "week": number, "cell": attrs.asdict(source)}
+            known = digest(arguments, {"source": digests[source]})
+            found.append(Task(f"{kind}, {source.region or source.traces}, week {number + 1}, {known}", arguments))
+        return found
+
+    @staticmethod
+    def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Compute the panels of a task."""
+        began = working_time()
+        cell = CellSource(**arguments["cell"]).cell()
+        samples = week(cell.samples, arguments["week"])
+        if arguments["kind"] == "predictors":
+            panels = predictor_panels(samples)
+        elif arguments["kind"] == "cell":
+            panels = cell_panels(samples, cell.name)
+        else:
+            panels = week_panels(samples, f"week {arguments['week'] + 1}")
+        totals = {
+            "name": cell.name,
+            "machines": len(cell.samples.machine),
+            "samples": len(cell.samples),
+            "panels": [_plain(panel) for panel in panels],
+        }
+        return {"totals": totals, "timings": {"seconds": working_time() - began}}
+
+    def result(self, finished: Finished) -> StudyResult:
+        """Return the panels with finished tasks."""
+        panels = merged(_panel(one) for row in finished.rows for one in row["panels"])
+        cells = [_setting(row) for row in finished.rows if row["kind"] == "cell"]
+        summaries = {f"{panel.figure}{panel.letter}": _summary(panel) for panel in panels}
+        plots = {}
+        for figure in dict.fromkeys(panel.figure for panel in panels):
+            of_figure = [panel for panel in panels if panel.figure == figure]
+            plots[f"figure{figure}.png"] = partial(figure_of_panels, of_figure)
+        of_table = [panel for panel in panels if panel.figure == TABLE_FIGURE]
+        names = [row["name"] for row in finished.rows if row["kind"] == "predictors"]
+        return StudyResult(
+            figures_of(self.name, cells, figures=summaries),
+            [table_of_panels(of_table, name) for name in names],
+            plots,
+            {CURVES: curves_frame(panels)},
+        )
+
+
+def _setting(row: Row) -> dict[str, Any]:
+    return {"cell": row["name"], "machines": row["machines"], "samples": row["samples"]}
+
+
+def _plain(panel: Panel) -> dict[str, Any]:
+    curves = {label: values.tolist() for label, values in panel.curves.items()}
+    return {**attrs.asdict(panel, recurse=False), "curves": curves}
+
+
+def _panel(plain: Mapping[str, Any]) -> Panel:
+    return Panel(**{**plain, "curves": {label: np.array(values) for label, values in plain["curves"].items()}})
+
+
+def figure_of_panels(of_figure: Sequence[Panel]) -> Figure:
+    """Return a plot of the panels of a figure, side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * len(of_figure), 3.6), layout="constrained")
+    for ax, panel in zip(figure.subplots(1, len(of_figure), squeeze=False)[0], of_figure, strict=True):
+        plot_panel(ax, panel)
+    figure.suptitle(f"figure {of_figure[0].figure} of Bashir et al., EuroSys 2021, on other traces")
+    return figure
+
+
+def plot_panel(ax: Axes, panel: Panel) -> None:
+    """Draw the cumulative distributions of a panel."""
+    for number, (label, values) in enumerate(panel.curves.items()):
+        ax.plot(values, QUANTILES, color=COLOURS[number % len(COLOURS)], linewidth=1.6, label=label)
+    ax.set(xlabel=panel.axis, ylabel="cumulative share", title=f"({panel.letter})" if panel.letter else "")
+    ax.set_ylim(0.0, 1.02)
+    if panel.curves:
+        ax.legend(frameon=False, loc="best", fontsize="small")
+    ax.grid(alpha=0.25)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def curves_frame(panels: Sequence[Panel]) -> pl.DataFrame:
+    """Return a row for each quantile of each curve."""
+    schema = {
+        "figure": pl.Int32,
+        "panel": pl.String,
+        "label": pl.String,
+        "quantile": pl.Float64,
+        "value": pl.Float64,
+    }
+    rows = [
+        (panel.figure, panel.letter, label, quantile, value)
+        for panel in panels
+        for label, values in panel.curves.items()
+        for quantile, value in zip(QUANTILES.tolist(), values.tolist(), strict=True)
+    ]
+    return pl.DataFrame(rows, schema, orient="row")
+
+
+def _summary(panel: Panel) -> dict[str, Any]:
+    middle, tenth = len(QUANTILES) // 2, len(QUANTILES) // 10
+    return {
+        label: {"p10": float(values[tenth]), "median": float(values[middle]), "p90": float(values[-1 - tenth])}
+        for label, values in panel.curves.items()
+    }
+
+
+def table_of_panels(panels: Sequence[Panel], cell: str) -> Table:
+    """Return median and 90th percentile of the panels of a figure, a row for each predictor."""
+    table = Table(title=f"{cell}: figure {panels[0].figure}, median and 90th percentile")
+    table.add_column("predictor")
+    summaries = [_summary(panel) for panel in panels]
+    for panel in panels:
+        table.add_column(panel.axis.replace(" of ", "\nof "), justify="right")
+    for name in summaries[0]:
+        table.add_row(name, *(f"{one[name]['median']:.2%}, {one[name]['p90']:.2%}" for one in summaries))
+    return table

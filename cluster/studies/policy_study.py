@@ -1,0 +1,91 @@
+"""Studies of policies: the arms of a study run on the same tenants, and their violations are compared."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import attrs
+
+from cluster.runs.sweep import Task
+from cluster.studies.claims import Claim, ClaimTable
+from cluster.studies.design import Design
+from cluster.studies.figures import Violations, violations_of
+from cluster.studies.plots import figure_of_settings
+from cluster.studies.report import ArmFigures, as_json, means_of, table_of_arms, table_of_claims, table_of_settings
+from cluster.studies.runner import Finished, Row
+from cluster.studies.simulated import run_simulation
+from cluster.studies.study import Study, StudyResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@attrs.frozen(eq=False)
+class PolicyStudy(Study):
+    """A study that compares the violations of arms.
+
+    Parameters
+    ----------
+    design
+        Settings, arms and repeats.
+    """
+
+    compared: ClassVar[str]
+    """The arm to whose failovers, moves and downtime those of the others are compared."""
+    plot: ClassVar[str]
+    """File name of the plot."""
+    run = staticmethod(run_simulation)
+
+    design: Design
+
+    @abstractmethod
+    def claims(self, found: Violations) -> list[Claim]:
+        """Return the figures of a paper with ours."""
+
+    @abstractmethod
+    def table(self, found: Violations) -> ClaimTable:
+        """Return mean violations by setting."""
+
+    def figure(self, table: ClaimTable, title: str) -> Figure:
+        """Return the plot of the violations by setting."""
+        return figure_of_settings(table, title)
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the design as plain JSON values."""
+        return self.design.described()
+
+    def tasks(self) -> Sequence[Task]:
+        """Return the runs of every arm in every setting and repeat."""
+        return self.design.tasks()
+
+    def result(self, finished: Finished) -> StudyResult:
+        """Return violations, ratios and costs; without a setting that all arms share, there is no table and no plot."""
+        found = violations_of(self.design.settings, finished.rows)
+        if not all(arm.name in found.counts for arm in self.design.arms):
+            return StudyResult(as_json(self.name, found, (), {}), plots={self.plot: None})
+        claims, table = self.claims(found), self.table(found)
+        arms = self._costs(finished.rows)
+        title = f"{self.name}: violations, {means_of(found.repeats)}"
+        return StudyResult(
+            as_json(self.name, found, claims, arms),
+            (
+                table_of_settings(table, self.name, found.repeats),
+                table_of_claims(claims, f"{self.name}: ratios"),
+                table_of_arms(arms, self.compared, self.name),
+            ),
+            {self.plot: partial(self.figure, table, title)},
+        )
+
+    def _costs(self, rows: Sequence[Row]) -> dict[str, ArmFigures]:
+        """Return failovers, moves, downtime and tenants not placed of each arm."""
+        totals = [violations_of(self.design.settings, rows, one) for one in ("failovers", "moves", "downtime_seconds")]
+        costs = {}
+        for arm in self.design.arms:
+            of_arm = [row for row in rows if row["arm"] == arm.name]
+            tenants, refused = (sum(row[total] for row in of_arm) for total in ("tenants", "placement_failures"))
+            failovers, moves, downtime = (one.ratio([arm.name], self.compared) for one in totals)
+            costs[arm.name] = ArmFigures(failovers, moves, downtime, refused / tenants)
+        return costs
