@@ -21,7 +21,7 @@ DAYS, REPEATS = 10.0, 3
 """[1] section 8.2."""
 ORACLE = with_oracle(ORIGINAL)
 PERCENTILES = tuple(with_initial_demand(ORIGINAL, one) for one in INITIAL_DEMAND_PERCENTILES if one != 50)
-"""The original assumes the 50th percentile by itself."""
+"""Without the 50th percentile, which the original assumes."""
 ARMS = (ORIGINAL, *PERCENTILES, ORACLE, MODIFIED, OVERLOAD)
 QUICK_ARMS = (ORIGINAL, ORACLE, MODIFIED, OVERLOAD)
 
@@ -40,7 +40,7 @@ class AnnealingStudy(PolicyStudy):
         return cls(request.design((ANNEALING_PILOT,), arms, repeats=REPEATS, days=DAYS))
 
     def claims(self, found: Violations) -> list[Claim]:
-        """Return what [1] section 8.2 reports beside what was found."""
+        """Return the figures of [1] section 8.2 with ours."""
         original, modified, oracle = ORIGINAL.name, MODIFIED.name, ORACLE.name
         settings = len(found.settings)
         better = int((found.means(modified) < found.means(original)).sum())
@@ -71,7 +71,7 @@ class AnnealingStudy(PolicyStudy):
 
 
 def _of_default(found: Violations) -> list[Claim]:
-    """Return how the engine's default does, also in the regions that had no part in its choice."""
+    """Return the figures of the default energy, also in the regions on which it was not tuned."""
     default, modified = OVERLOAD.name, MODIFIED.name
     others = found.where(lambda setting: setting.workload not in TUNED_ON)
     as_good = f"{found.at_least_as_good(default, [modified])} of {len(found.settings)}"
@@ -88,5 +88,5 @@ def _of_default(found: Violations) -> list[Claim]:
 
 
 def _percentiles(found: Violations) -> list[str]:
-    """Return the arms that differ in the initial demand alone, as far as they were run."""
+    """Return the arms with runs that differ in the initial demand alone."""
     return [name for name in (ORIGINAL.name, *(arm.name for arm in PERCENTILES)) if name in found.counts]

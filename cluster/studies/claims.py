@@ -1,4 +1,4 @@
-"""What a paper reports beside what a study found, and the table of a study's settings."""
+"""Figures of a paper with ours, and mean violations by setting."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Claim:
     Parameters
     ----------
     label
-        What it is about.
+        Name of the figure.
     paper
-        What the paper reports; empty where it does not.
+        The figure in the paper; "" if it has none.
     ours
-        What was found.
+        Our figure.
     """
 
     label: str
@@ -36,13 +36,13 @@ class ClaimTable:
     Parameters
     ----------
     settings
-        A row each.
+        The rows.
     columns
         Means by heading, (S,) each.
     remarks
-        A word on each cell of some columns.
+        Remarks on the cells of some columns, by heading.
     above, below
-        Columns whose ratio is shown, too.
+        Columns whose ratio is a further column.
     """
 
     settings: Sequence[StudySetting]

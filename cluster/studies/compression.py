@@ -1,4 +1,4 @@
-"""[1] figure 7: what compressing traces to demand models does to the probability of a violation."""
+"""[1] figure 7: effect of the compression of traces to demand models on the probability of a violation."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class Effect:
         return self.compressed - self.full
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values, the probabilities also as the mean violations of a sample."""
+        """Return plain JSON values; the probabilities are also the mean violations of a sample."""
         return {**attrs.asdict(self), "violations": {"full": self.full, "compressed": self.compressed}}
 
 
 def effects(rows: Sequence[Row]) -> list[Effect]:
-    """Return the probabilities from the hits of all tasks."""
+    """Return the probabilities from the counts of all tasks."""
     found = []
     for workload in dict.fromkeys(row["workload"] for row in rows):
         of_workload = [row for row in rows if row["workload"] == workload]
@@ -86,7 +86,7 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
 
 
 def table_of_effects(effects: Sequence[Effect]) -> Table:
-    """Return the probabilities of figure 7, and where models and traces differ most."""
+    """Return the probabilities of figure 7, and the largest difference."""
     shown = Table(title="probability of a violation by full traces and by demand models, [1] figure 7")
     workloads = list(dict.fromkeys(one.workload for one in effects))
     shown.add_column("tenants", justify="right")
@@ -105,7 +105,7 @@ def table_of_effects(effects: Sequence[Effect]) -> Table:
 
 
 def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
-    """Draw the probability by demand models over that by full traces, a point for each number of tenants."""
+    """Draw the probability with demand models over that with full traces, a point for each number of tenants."""
     for number, workload in enumerate(dict.fromkeys(one.workload for one in effects)):
         points = [(one.full, one.compressed) for one in effects if one.workload == workload]
         colour = COLOURS[number % len(COLOURS)]

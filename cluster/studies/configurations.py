@@ -1,4 +1,4 @@
-"""Beyond [1]: which settings of the annealing engine leave the fewest violations.
+"""Violations with different settings of the annealing engine, beyond [1].
 
 The candidates are compared on some regions, with tenants that no other study uses. How the chosen one does on all
 regions, the other ones among them, is part of the study of annealing.
@@ -23,27 +23,27 @@ from plb import PlbConfig, PlbError
 
 DAYS, REPEATS = 10.0, 2
 FIRST_SEED = 1001
-"""Added to the seed that is asked for: other studies begin at 0, and their pilot has one of its own."""
+"""Added to the seed of the user. Other studies begin at 0, and their pilots have another seed."""
 TUNED_ON = ("region1", "region3")
 """The regions on which candidates are compared."""
 VCORES = 80.0
 ROUNDS = "max_simulated_annealing_iterations"
 REPETITIONS: Any = attrs.fields(PlbConfig).repetitions.default
-"""K, where a scenario does not say otherwise."""
+"""The default of K."""
 INTERVALS = {"hour": 3600.0, "10 minutes": 600.0}
-"""How often the engine may move replicas that are in no violation, seconds."""
+"""Seconds between two searches for balance."""
 OVERLOAD_ALONE, OVERLOAD_AHEAD = (10, 30, 100, 300), (30, 100, 300)
 LONGER = (10, 1000)
-"""How many times the proposals are tried."""
+"""Factors of the proposal budget."""
 DEFAULT = "w_overload = 100"
-"""The default of `plb.PlbConfig`: of the candidates with neither more failovers, nor moves, nor downtime than the
-modified energy, the one with the fewest violations."""
+"""The default of `plb.PlbConfig`: the candidate with the fewest violations among those that do not have more failovers,
+moves or downtime than the modified energy."""
 SET_HERE = ("evaluation", "min_load_balancing_interval", "w_failovers", "w_overload")
-"""Settings that a scenario must leave to this study."""
+"""Settings that a scenario must not have."""
 
 
 def arms(base: Base) -> tuple[Arm, ...]:
-    """Return the modified energy of [1], and candidates that differ from it as their names say."""
+    """Return the modified energy of [1], and candidates that are named after their difference to it."""
     engine = base.tables.get("engine", {})
     repetitions = 4 * engine.get("repetitions", REPETITIONS)
     rounds = engine.get(ROUNDS, BUDGET[ROUNDS])
@@ -65,9 +65,9 @@ def arms(base: Base) -> tuple[Arm, ...]:
 
 
 def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting]:
-    """Return the settings at some densities; by itself two middle ones of the study of annealing in each region.
+    """Return the settings at the given densities.
 
-    On a cluster of a user's own it is the density of the scenario.
+    The default is two middle densities of the study of annealing in each region, or the density of the scenario.
     """
     if not base.is_of_regions:
         assert base.vcores is not None
@@ -78,10 +78,10 @@ def settings(base: Base, densities: Sequence[float] | None) -> list[StudySetting
 
 
 def _check_free(base: Base) -> None:
-    """Refuse a scenario that sets what the candidates differ in: they would not be what their names say."""
+    """Raise an error if a scenario sets one of the settings in which the candidates differ."""
     given = [field for field in SET_HERE if field in base.tables.get("engine", {})]
     if given:
-        raise PlbError(f"the study of configurations sets engine.{given[0]} by itself; take it out of the scenario")
+        raise PlbError(f"the study of configurations sets engine.{given[0]}; remove it from the scenario")
 
 
 class ConfigurationStudy(PolicyStudy):
@@ -105,7 +105,7 @@ class ConfigurationStudy(PolicyStudy):
         return cls(design)
 
     def claims(self, found: Violations) -> list[Claim]:
-        """Return the violations of each candidate by those of the modified energy."""
+        """Return the ratio of the violations of each candidate to those of the modified energy."""
         names = (name for name in found.counts if name != self.compared)
         return [Claim(f"{name} / {self.compared}", "", found.ratio([name], self.compared)) for name in names]
 

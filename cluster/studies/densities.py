@@ -19,7 +19,7 @@ from cluster.studies.study import Study, StudyResult
 
 @attrs.frozen(eq=False)
 class DensityStudy(Study):
-    """The densities that pilots find. It has no tasks besides those of the pilots.
+    """The densities that pilots find. The study has no tasks except those of the pilots.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a study runs: every arm in every setting, several times; and the task of each such run."""
+"""The runs of a study of policies: every arm in every setting and repeat, and the task of each run."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ BUDGET: Mapping[str, Any] = {
 }
 """The proposal budget of ``examples/quickstart.toml``."""
 WITHOUT_DOMAINS: Mapping[str, Any] = {"fault_domain_constraint_priority": -1, "upgrade_domain_constraint_priority": -1}
-"""[1] section 8.3: that simulator does not enforce fault and upgrade domains."""
+"""[1] section 8.3: its simulator does not enforce fault and upgrade domains."""
 SCENARIO = "study"
 MOST_SAMPLES = 10_000_000
-"""Of compression, and of sums of tasks: a thousand times as many as [1] and [2] draw."""
+"""Limit of the samples of tenants and of tasks: a thousand times those of [1] and [2]."""
 
 
 @attrs.frozen
 class StudySetting:
-    """Where all arms meet.
+    """Tenants, hardware and density of a comparison of arms.
 
     Parameters
     ----------
     workload
         Name of the synthetic region, or of the traces.
     vcores
-        Of each node.
+        VCores of each node.
     density
         Tenant density.
     """
@@ -52,26 +52,26 @@ class StudySetting:
 
 @attrs.frozen
 class Design:
-    """A study of policies.
+    """The runs of a study of policies.
 
     Parameters
     ----------
     settings, arms
-        What is combined.
+        Every arm runs in every setting.
     repeats
-        Runs of each arm in each setting; repeat i has the same tenants for all arms.
+        Runs of each arm in each setting. All arms have the same tenants in a repeat.
     days
         Simulated days of each run.
     seed
-        Of the tenants and of everything else.
+        Seed of all random numbers.
     tables
-        The sections of a scenario, as far as they are the same for all.
+        The sections of a scenario that are the same for all runs.
     variants
-        By workload, fields of ``[workload]`` that make it.
+        The fields of ``[workload]`` that define a workload, by its name.
     varies_hardware
-        Whether the vCores of a setting are those of its nodes.
+        True: the nodes have the vCores of the setting.
     digests
-        Of all that the runs depend on and the tables do not hold.
+        Digests of the regions and of the files that the runs read.
     """
 
     settings: tuple[StudySetting, ...]
@@ -85,7 +85,7 @@ class Design:
     digests: Mapping[str, str] = NOTHING
 
     def tasks(self) -> list[Task]:
-        """Return all runs; those with the same tenants follow one another."""
+        """Return all runs. Runs with the same tenants are consecutive."""
         return [
             self._task(setting, arm, repeat)
             for setting in self.settings
@@ -94,7 +94,7 @@ class Design:
         ]
 
     def scenario(self, setting: StudySetting, arm: Arm) -> dict[str, Any]:
-        """Return the scenario of an arm in a setting, as a scenario file would say it."""
+        """Return the scenario of an arm in a setting, as the contents of a scenario file."""
         cluster, workload = ({**self.tables.get(name, {})} for name in ("cluster", "workload"))
         if self.varies_hardware:
             cluster["vcores"] = setting.vcores
@@ -128,13 +128,13 @@ class Design:
 def digests_of(
     workload: str, variants: Mapping[str, Mapping[str, Any]], digests: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return what of the digests the runs of a workload depend on: of the regions, its own."""
+    """Return the digests on which the runs of a workload depend: without those of other regions."""
     regions = {fields.get("region") for fields in variants.values()}
     region = variants.get(workload, {}).get("region")
     return {name: value for name, value in digests.items() if name == region or name not in regions}
 
 
 def digest(*values: Mapping[str, Any]) -> str:
-    """Return a short name of plain JSON values and of the version of this package."""
+    """Return a short digest of plain JSON values and of the version of this package."""
     text = json.dumps([version("plb"), *map(dict, values)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""From runs to figures: mean violations by setting and arm, and ratios averaged over settings ([1] section 8.2)."""
+"""Mean violations by setting and arm, and ratios averaged over settings ([1] section 8.2)."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from cluster.studies.design import StudySetting
 
 Floats = npt.NDArray[np.float64]
 RESAMPLES = 2000
-"""Resamples behind an interval."""
+"""Resamples of an interval."""
 INTERVAL = (2.5, 97.5)
-"""Percentiles of the resamples that bound it."""
+"""Percentiles of the resamples that bound an interval."""
 ROUNDING = 1e-12
-"""The same repeats in another order may have another mean, by this share."""
+"""Relative difference between means of the same repeats in another order."""
 
 
 @attrs.frozen
 class Ratio:
-    """How many times as many violations one thing has as another, averaged over settings.
+    """The ratio of the violations of two arms, averaged over settings.
 
     Parameters
     ----------
     mean
-        Mean of the settings' ratios; None where no setting has one.
+        Mean of the ratios of the settings; None if no setting has one.
     low, high
-        Its 95 % interval, from resampled repeats; None with a single repeat, and where few repeats with few violations
-        resample so badly that the mean itself lies outside.
+        Its 95 % interval, from resampled repeats; None with a single repeat, and if the interval does not contain the
+        mean, which happens with few repeats and few violations.
     settings
-        Settings in the mean.
+        Number of settings in the mean.
     without
-        Settings left out, as the second has no violation there.
+        Number of settings without a ratio, because the second arm has no violations.
     """
 
     mean: float | None
@@ -47,7 +47,7 @@ class Ratio:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Ratio:
-        """Return the mean of a value a setting, with the interval of the mean (Student's t)."""
+        """Return the mean of one value for each setting, with its interval (Student's t)."""
         if not values:
             return cls(None, None, None, 0, 0)
         mean, half = float(np.mean(values)), half_width(values)
@@ -64,7 +64,7 @@ class Violations:
     settings
         The settings, in order.
     counts
-        By arm, the violations by setting and repeat, (S, Q); every arm has the same repeats.
+        The violations by setting and repeat, (S, Q), of each arm; every arm has the same repeats.
     """
 
     settings: tuple[StudySetting, ...]
@@ -76,7 +76,7 @@ class Violations:
         return int(next(iter(self.counts.values())).shape[1])
 
     def where(self, holds: Callable[[StudySetting], bool]) -> Violations:
-        """Return those of some of the settings."""
+        """Return the violations in some of the settings."""
         chosen = [index for index, setting in enumerate(self.settings) if holds(setting)]
         settings = tuple(self.settings[index] for index in chosen)
         return Violations(settings, {arm: counts[chosen] for arm, counts in self.counts.items()})
@@ -90,18 +90,18 @@ class Violations:
         return np.asarray(np.min([self.means(arm) for arm in arms], axis=0))
 
     def best(self, arms: Sequence[str]) -> list[str]:
-        """Return which of some arms is best in each setting; the first of equal ones."""
+        """Return the best of some arms in each setting; the first of equal ones."""
         means = np.array([self.means(arm) for arm in arms])
         return [arms[index] for index in means.argmin(axis=0)]
 
     def at_least_as_good(self, arm: str, others: Sequence[str]) -> int:
-        """Return in how many settings an arm has at most the mean violations of the best of the others."""
+        """Return the number of settings in which an arm has at most the mean violations of the best of the others."""
         return int((self.means(arm) <= self.least(others)).sum())
 
     def ratio(self, arms: Sequence[str], to: str) -> Ratio:
-        """Return the violations of the best of some arms in each setting by those of another, averaged over settings.
+        """Return the ratio of the violations of the best of some arms to those of another arm, averaged over settings.
 
-        The best is chosen by the means over the same repeats that are compared, also in each resample.
+        The best arm of a setting is that with the least mean over the compared repeats, also in each resample.
         """
         found = _ratios(self.least(arms), self.means(to))
         without = len(self.settings) - len(found)
@@ -117,9 +117,9 @@ class Violations:
         rng = np.random.default_rng(0)
         means = []
         for _ in range(RESAMPLES):
-            drawn = rng.integers(self.repeats, size=(len(self.settings), self.repeats))
-            above = np.min([_mean_of(self.counts[arm], drawn) for arm in arms], axis=0)
-            of_resample = _ratios(above, _mean_of(self.counts[to], drawn))
+            sampled = rng.integers(self.repeats, size=(len(self.settings), self.repeats))
+            above = np.min([_mean_of(self.counts[arm], sampled) for arm in arms], axis=0)
+            of_resample = _ratios(above, _mean_of(self.counts[to], sampled))
             if len(of_resample):
                 means.append(of_resample.mean())
         low, high = np.percentile(means, INTERVAL)
@@ -137,7 +137,7 @@ class Violations:
 def figures_of(
     study: str, settings: Sequence[Mapping[str, Any]] = (), ratios: Mapping[str, Any] = NOTHING, **further: Any
 ) -> dict[str, Any]:
-    """Return what a study found under the keys that all have, which are stable, and its own."""
+    """Return the figures of a study under the keys of all studies, which are stable, and further keys."""
     return {"study": study, "settings": list(settings), "ratios": dict(ratios), **further}
 
 
@@ -157,32 +157,32 @@ def placement_times(rows: Sequence[Mapping[str, Any]], timings: Sequence[Mapping
 
 
 def _ratios(above: Floats, below: Floats) -> Floats:
-    """Return the ratios of the settings in which the second is above 0."""
+    """Return the ratios of the settings with a denominator above 0."""
     some = below > 0
     return np.asarray(above[some] / below[some])
 
 
-def _mean_of(counts: Floats, drawn: npt.NDArray[np.int64]) -> Floats:
-    """Return the means over the drawn repeats, (S,)."""
-    return np.asarray(np.take_along_axis(counts, drawn, axis=1).mean(axis=1))
+def _mean_of(counts: Floats, sampled: npt.NDArray[np.int64]) -> Floats:
+    """Return the means over the sampled repeats, (S,)."""
+    return np.asarray(np.take_along_axis(counts, sampled, axis=1).mean(axis=1))
 
 
 def violations_of(
     settings: Sequence[StudySetting], runs: Sequence[Mapping[str, Any]], total: str = "violations"
 ) -> Violations:
-    """Return the violations of runs; a repeat that an arm lacks in a setting, as its run failed, is left out there.
+    """Return the violations of runs, without the repeats of a setting in which a run failed.
 
     Parameters
     ----------
     runs
         Rows with ``workload``, ``vcores``, ``density``, ``arm``, ``repeat`` and the totals of the run.
     total
-        The total that is compared: ``"failovers"`` are compared in the same way.
+        The compared total, for example ``"failovers"``.
 
     Notes
     -----
-    Settings may be left with fewer repeats than others: all are cut to the fewest. A setting without a common repeat is
-    left out; without any setting there is no arm either.
+    All settings have as many repeats as the setting with the fewest. A setting without a repeat that all arms share is
+    left out. If no setting is left, the result has no arm.
     """
     found: dict[StudySetting, dict[str, dict[int, float]]] = {setting: {} for setting in settings}
     for run in runs:

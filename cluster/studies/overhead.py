@@ -57,7 +57,7 @@ def memory_claims(nodes: int = 40) -> list[Claim]:
 
 
 def scoring_claims(nodes: int = 40, proposals: int = 100_000) -> list[Claim]:
-    """Return how long a thousand configurations take with the original and with the modified energy."""
+    """Return the time of a thousand configurations with the original and with the modified energy."""
     found = []
     for label, paper, weights in (("original", "432 ms", WITHOUT_RISK), ("modified", "890 ms", AS_IN_PAPER)):
         engine = bench_cluster(nodes, 0)
@@ -69,7 +69,7 @@ def scoring_claims(nodes: int = 40, proposals: int = 100_000) -> list[Claim]:
 
 
 def placement_claims(rows: Sequence[Row], timings: Sequence[Mapping[str, Any]]) -> list[Claim]:
-    """Return how long the placement of a tenant takes: the least and the largest mean over the densities.
+    """Return the time of the placement of a tenant: the least and the largest mean over the densities.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ class Pilot:
         Parameters
         ----------
         rows_of
-            Makes the runs of a design, and returns those that did not fail.
+            Executes the runs of a design, and returns those that did not fail.
         """
         digits = max(0, math.ceil(-math.log10(10.0 * base.density / PILOT_USUAL_DENSITY)))
         violations: dict[str, dict[float, list[float]]] = {name: {} for name in base.workloads}

@@ -60,7 +60,7 @@ class PlacementPolicyStudy(PolicyStudy):
         return cls(request.design(pilots, found, repeats=REPEATS if request.full else CORE_REPEATS, days=DAYS))
 
     def claims(self, found: Violations) -> list[Claim]:
-        """Return what [1] section 8.3 reports beside what was found, by hardware."""
+        """Return the figures of [1] section 8.3 with ours, by hardware."""
         vcores = dict.fromkeys(setting.vcores for setting in found.settings)
         return [claim for one in vcores for claim in _of_hardware(found, one)]
 

@@ -17,18 +17,18 @@ INTERVALS = ", with 95 % intervals"
 
 @attrs.frozen
 class ArmFigures:
-    """What few violations may have cost.
+    """Failovers, moves, downtime and placements of an arm.
 
     Parameters
     ----------
     failovers
-        All moves but those for balance, by those of the arm that others are compared with.
+        All moves except those for balance, relative to the arm for comparison.
     moves
-        All moves of replicas that stood, for balance too, by those of that arm.
+        All moves of placed replicas, also for balance, relative to that arm.
     downtime
-        Seconds in which tenants could not be used, by those of that arm.
+        Seconds in which tenants were unavailable, relative to that arm.
     not_placed
-        Share of the tenants who found no place when they arrived.
+        Share of the tenants that were not placed when they arrived.
     """
 
     failovers: Ratio
@@ -38,7 +38,7 @@ class ArmFigures:
 
 
 def means_of(repeats: int) -> str:
-    """Say over how many repeats means are taken."""
+    """Return the number of repeats behind the means, in words."""
     return f"means of {repeats} repeats" if repeats > 1 else "one repeat"
 
 
@@ -57,11 +57,11 @@ def table_of_settings(table: ClaimTable, title: str, repeats: int) -> RichTable:
 
 
 def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIOS) -> RichTable:
-    """Return what was found, beside what the paper reports if that is about any of it."""
+    """Return our figures, with those of the paper if it has any of them."""
     is_of_paper = any(claim.paper for claim in claims)
     if any(isinstance(claim.ours, Ratio) and claim.ours.low is not None for claim in claims):
         caption += INTERVALS
-    shown = RichTable(title=f"{title}, beside [1]" if is_of_paper else title, caption=caption)
+    shown = RichTable(title=f"{title}, compared with [1]" if is_of_paper else title, caption=caption)
     for heading in ("", *(("paper",) if is_of_paper else ()), "here", "95 % interval", "settings"):
         shown.add_column(heading, justify="left" if not heading else "right")
     for claim in claims:
@@ -71,11 +71,11 @@ def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIO
 
 
 def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> RichTable:
-    """Return what each arm did beside having violations."""
+    """Return failovers, moves, downtime and placements of each arm."""
     ratios = [one for figures in arms.values() for one in (figures.failovers, figures.moves, figures.downtime)]
     intervals = INTERVALS if any(one.low is not None for one in ratios) else ""
-    caption = f"by those of {compared}{intervals}; failovers: all moves but those for balance"
-    shown = RichTable(title=f"{name}: at what cost", caption=caption)
+    caption = f"relative to {compared}{intervals}; failovers: all moves except those for balance"
+    shown = RichTable(title=f"{name}: failovers, moves and downtime", caption=caption)
     shown.add_column("")
     for heading in ("failovers", "moves", "downtime", "tenants not placed at once"):
         shown.add_column(heading, justify="right")
@@ -91,7 +91,7 @@ def ratios_as_json(claims: Sequence[Claim]) -> dict[str, Any]:
 
 
 def counts_as_json(claims: Sequence[Claim]) -> dict[str, str]:
-    """Return the figures that are no ratios."""
+    """Return the figures that are not ratios under stable keys."""
     return {claim.label: claim.ours for claim in claims if isinstance(claim.ours, str)}
 
 

@@ -52,7 +52,7 @@ ARMS = tuple(with_estimator(policy, label) for policy in POLICIES for label in E
 
 
 def decision_claims(rows: Sequence[Mapping[str, Any]], timings: Sequence[Mapping[str, Any]]) -> list[Claim]:
-    """Return how long the placement of a tenant takes under each estimator; rows and timings are of the same runs."""
+    """Return the time of a placement with each estimator; rows and timings are those of the same runs."""
     found = []
     for arm in ARMS:
         times = placement_times(rows, timings, arm.name)
@@ -95,7 +95,7 @@ class RiskStudy(PolicyStudy):
         return (self.calibration,)
 
     def claims(self, found: Violations) -> list[Claim]:
-        """Return the violations under each estimator by those under Monte Carlo, and the densities reached."""
+        """Return the ratios of violations to those with Monte Carlo, and of densities at equal violations."""
         ratios = [
             Claim(
                 f"{policy}: {label} / {MONTE_CARLO}",
@@ -109,7 +109,7 @@ class RiskStudy(PolicyStudy):
         return [*ratios, *_density_claims(found)]
 
     def table(self, found: Violations) -> ClaimTable:
-        """Return the mean violations by setting under PrV-WorstFit."""
+        """Return the mean violations by setting with PrV-WorstFit."""
         columns = {label: found.means(f"{PLACEMENT}, {label}") for label in ESTIMATORS}
         return ClaimTable(found.settings, columns, {}, "gaussian", MONTE_CARLO)
 
@@ -127,14 +127,14 @@ class RiskStudy(PolicyStudy):
 
 @attrs.frozen
 class _Reached:
-    """Densities at which an arm has as many violations as Monte Carlo has at one, in some of the workloads."""
+    """Ratios of the densities at which an arm and Monte Carlo have equal violations, of the workloads that have one."""
 
     ratios: list[float]
     workloads: int
 
 
 def _density_claims(found: Violations) -> list[Claim]:
-    """Return which density each estimator reaches at the violations that Monte Carlo has in the middle."""
+    """Return the density of each estimator at the median violations of Monte Carlo, relative to Monte Carlo."""
     claims = []
     for policy in POLICIES:
         for label in ESTIMATORS:

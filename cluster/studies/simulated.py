@@ -1,4 +1,4 @@
-"""One run of a study: a scenario under one arm, in whatever process it is asked for."""
+"""One run of a study of policies, in any process."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from cluster.simulation.record import RunResult
 
 NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
-"""Fields of ``[workload]`` that change who arrives, but not where tenants and history come from."""
+"""Fields of ``[workload]`` that change the arrivals, but not the source of tenants and history."""
 
 
 def run_simulation(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Simulate what a task of `cluster.studies.design.Design` describes; return the totals, and the timings apart."""
+    """Simulate a task of `cluster.studies.design.Design`; return totals and timings."""
     from cluster.simulation.simulation import simulate
 
     scenario, source, tenants, repeat = prepared(arguments)
@@ -32,32 +32,32 @@ def run_simulation(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def whole(result: RunResult) -> RunResult:
-    """Return the result of a run; one that was cut short would count as one of fewer violations, so it is none."""
+    """Return the result of a complete run. An interrupted run would count too few violations, so it has no result."""
     if not result.complete:
         raise KeyboardInterrupt
     return result
 
 
 def prepared(arguments: Mapping[str, Any]) -> tuple[Scenario, Source, TenantSequence, int]:
-    """Return the scenario of a task, where its tenants come from, the tenants themselves, and the number of the repeat.
+    """Return the scenario of a task, the source of its tenants, the tenants, and the number of the repeat.
 
-    What several runs have in common is kept for the next one: the demand history, and the tenants.
+    Demand history and tenants are kept for the next run, which often has the same.
     """
     tables, repeat = arguments["scenario"], int(arguments["repeat"])
     scenario = scenario_from(tables)
-    # one search at a time, as there is a process a core
+    # one thread, because there is a process for each core
     scenario = attrs.evolve(scenario, engine={"threads": 1, **scenario.engine})
     return scenario, _source(_origin(tables)), _tenants(_common(tables), repeat), repeat
 
 
 def _common(tables: Mapping[str, Any]) -> str:
-    """Return what the tenants depend on."""
+    """Return a key of everything on which the tenants depend."""
     run, workload = _without(tables["run"], ("policies",)), _without(tables["workload"], OF_REPORTS)
     return json.dumps({**tables, "run": run, "workload": workload, "engine": {}, "policies": {}}, sort_keys=True)
 
 
 def _origin(tables: Mapping[str, Any]) -> str:
-    """Return what a source of tenants depends on."""
+    """Return a key of everything on which a source of tenants depends."""
     workload = _without(tables["workload"], (*OF_REPORTS, *NOT_OF_TENANTS))
     return json.dumps({"name": tables["name"], "workload": workload, "cluster": tables["cluster"]}, sort_keys=True)
 
@@ -71,12 +71,12 @@ def _source(origin: str) -> Source:
     return read_source(_scenario(json.loads(origin)))
 
 
-@lru_cache(maxsize=1)  # runs with the same tenants follow one another, and traces are large
+@lru_cache(maxsize=1)  # runs with the same tenants are consecutive, and traces are large
 def _tenants(common: str, repeat: int) -> TenantSequence:
     tables = json.loads(common)
     return make_tenants(_scenario(tables), _source(_origin(tables)), repeat)
 
 
 def _scenario(tables: Mapping[str, Any]) -> Scenario:
-    """Return a scenario whose policy does not matter."""
+    """Return a scenario with any policy."""
     return scenario_from({**tables, "run": {**tables.get("run", {}), "policies": ["original"]}})

@@ -1,4 +1,4 @@
-"""What the study of [2] packs: every test under every assumption that sections 5.2 to 5.6 look at."""
+"""The instances and packings of the study of [2]: every test under the assumptions of sections 5.2 to 5.6."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from workloads.realisation_files import read_samples
 from workloads.realisations import UNKNOWN, UsageSamples
 
 MEAN_TASK = 13.69 / 500
-"""[2] table 1: 500 tasks use 13.69 machines on average. Capacity 1 is what makes this so of the user's tasks."""
+"""[2] table 1: 500 tasks use 13.69 machines on average. The default capacity is such that this holds."""
 INSTANCES, QUICK_INSTANCES = 50, 4
 """[2] section 5.1."""
 TASKS, REALISATIONS = 1000, 10_000
-"""[2] section 5.1: of an instance, and of a task."""
+"""[2] section 5.1: tasks of an instance, and realisations of a task."""
 SAMPLES, QUICK_SAMPLES = 10_000, 200
 """[2] section 3.6: samples of tasks for each size."""
 SIZES = (10, 20, 30, 50, 100, 250, 500)
 """[2] table 1: tasks in a sample."""
 SAMPLES_A_RUN = 100
 AVERAGED = 12
-"""Samples in a row whose mean is the coarser measurement: an hour of 5 minutes."""
+"""Consecutive samples whose mean is the coarser measurement: an hour of 5-minute samples."""
 CAPACITIES = (0.5, 0.8, 1.0, 2.0, 5.0)
 """[2] section 5.4."""
 CLAIRVOYANCE = (0.001, 0.01, 0.1, 0.3, 0.5, 0.8, 1.0)
 """[2] section 5.5."""
 INSTANCE, TOTALS, PERIODS, SIMULTANEOUS = range(4)
-"""Tell the random streams of a seed apart."""
+"""Random streams of a seed."""
 LEAST_OBSERVED = 2
-"""Of fewer realisations there is no standard deviation."""
+"""With fewer realisations there is no standard deviation."""
 MEANS: tuple[FitTest, ...] = tuple(MeanTimes(factor) for factor in (1.0, 1.25, 2.0))
 GPAS: tuple[FitTest, ...] = tuple(GPA(overload) for overload in OVERLOADS)
 MEANS_AND_GPAS = (*MEANS, *GPAS)
@@ -51,20 +51,20 @@ BY_CAPACITY: tuple[FitTest, ...] = (MeanTimes(2.0), MeanTimes(1.25), GPA(0.001),
 
 @attrs.frozen
 class Case:
-    """One way to pack an instance.
+    """A way to pack an instance.
 
     Parameters
     ----------
     test, fit
-        How tasks are packed.
+        Packing test and heuristic.
     capacity
-        Of the machines, by that which is capacity 1.
+        Capacity of the machines, relative to the capacity of the study.
     clairvoyance
-        Share of the realisations that are observed.
+        Share of the realisations that the test observes.
     averaged
-        Whether means of several samples are observed, instead of samples.
+        True: the test observes means of several samples.
     rebalanced
-        Whether tasks are moved to the last machine at the end.
+        True: tasks are moved to the last machine at the end.
     """
 
     test: FitTest
@@ -80,7 +80,7 @@ class Case:
 
 
 def cases(realisations: int) -> tuple[Case, ...]:
-    """Return all cases, each once; `realisations` tells at which levels of clairvoyance something is observed."""
+    """Return all cases, each once; `realisations` limits the levels of clairvoyance."""
     levels = [share for share in CLAIRVOYANCE if round(share * realisations) >= LEAST_OBSERVED]
     found = [
         *(Case(test) for test in PAPER_TESTS),
@@ -95,26 +95,26 @@ def cases(realisations: int) -> tuple[Case, ...]:
 
 @attrs.frozen(kw_only=True)
 class GaussianDesign:
-    """A study of [2] on one trace.
+    """The study of [2] on one trace.
 
     Parameters
     ----------
     traces
         File or directory; see `workloads.realisation_files.read_samples`.
     resources
-        Names of the resources; with several, a task has to fit in all.
+        Names of the resources. A task has to fit in all.
     capacity
-        What capacity 1 is, a number for each resource in its unit.
+        Capacity of a machine for each resource, in its unit.
     instances, tasks, realisations
-        Instances, tasks of each, realisations of each task.
+        Number of instances, tasks of each instance, realisations of each task.
     samples
         Samples of tasks for each size of table 1 and figure 6.
     periods
-        Periods of the trace whose tasks are also packed as they ran at the same times.
+        Periods of the trace whose tasks are also packed with their usage at the same times.
     averaged
-        Samples in a row whose mean is the coarser measurement of figure 10.
+        Consecutive samples whose mean is the coarser measurement of figure 10.
     seed
-        Of everything.
+        Seed of all random numbers.
     """
 
     traces: Path
@@ -139,7 +139,7 @@ class GaussianDesign:
             check_number("study", f"capacity[{name}]", capacity, low_open=True)
 
     def sweep_tasks(self) -> list[Task]:
-        """Return the runs: one an instance, some samples of all sizes each, and one a period."""
+        """Return a task for each instance, for some samples of all sizes, and for each period."""
         parts = range(0, self.samples, SAMPLES_A_RUN)
         runs = [{"kind": "packing", "part": part} for part in range(self.instances)]
         runs += [
@@ -153,7 +153,7 @@ class GaussianDesign:
         ]
 
     def described(self) -> dict[str, Any]:
-        """Return what every run depends on, as plain JSON values."""
+        """Return everything on which all runs depend, as plain JSON values."""
         return {**self._common(), "cases": [case.described() for case in cases(self.realisations)]}
 
     def _common(self) -> dict[str, Any]:
@@ -164,17 +164,17 @@ class GaussianDesign:
 
 @lru_cache(maxsize=2)
 def samples_of(traces: str, resources: tuple[str, ...] | None) -> UsageSamples:
-    """Return the samples of a trace, read once in each process."""
+    """Return the samples of a trace, which are read once in each process."""
     return read_samples(traces, resources)
 
 
 def capacities_of(samples: UsageSamples, given: Sequence[float] | None) -> tuple[float, ...]:
-    """Return what capacity 1 is in each resource: as given, or such that the mean task uses `MEAN_TASK` of it.
+    """Return the capacity for each resource. Default: the mean task uses `MEAN_TASK` of it.
 
     Raises
     ------
     PlbError
-        There are not as many as resources, or no task uses a resource.
+        The number of capacities differs from that of the resources, or no task uses a resource.
     """
     names = [metric.name for metric in samples.resources]
     if given:
@@ -189,7 +189,7 @@ def capacities_of(samples: UsageSamples, given: Sequence[float] | None) -> tuple
 
 
 def periods_of(samples: UsageSamples, most: int, seed: int) -> tuple[int, ...]:
-    """Return periods of a trace, ascending, random ones where there are more than `most`; none where none is known."""
+    """Return the known periods of a trace, ascending; at most `most`, chosen at random."""
     periods = np.unique(samples.period[samples.period != UNKNOWN])
     chosen = np.random.default_rng([seed, PERIODS]).permutation(periods)[:most]
     return tuple(sorted(chosen.tolist()))

@@ -1,4 +1,4 @@
-"""From packings and totals to the figures of [2], beside those that it prints."""
+"""The figures of [2] from packings and totals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cluster.studies.gaussian.design import BY_CAPACITY, CANTELLI, GPAS, MEANS, 
 from plb.risk.gaussian import OVERLOADS
 
 CASE = ("test", "fit", "capacity", "clairvoyance", "averaged", "rebalanced")
-"""Columns that tell cases apart."""
+"""Columns that identify a case."""
 PAPER_Q: Mapping[str, str] = {
     "GPA 0.001": "0.0016",
     "Cantelli 1": "3e-4",
@@ -32,7 +32,7 @@ PAPER_COARSE: Mapping[str, str] = {
     **{test.name: "10" for test in CANTELLI[:2]},
     **{test.name: "1" for test in MEANS},
 }
-"""[2] section 5.3: how many times more often machines are overloaded if 5-minute averages are observed."""
+"""[2] section 5.3: ratio of the overload with averages observed to that with samples observed."""
 PAPER_REJECTED: Mapping[int, str] = {
     10: "0.991",
     20: "0.965",
@@ -58,16 +58,16 @@ REQUESTED: Mapping[str, float] = {test.name: overload for test, overload in zip(
 
 @attrs.frozen
 class Finding:
-    """One figure of [2] and what was found.
+    """A figure of [2] with ours.
 
     Parameters
     ----------
     label
-        What it is about.
+        Name of the figure.
     paper
-        What the paper reports.
+        The figure in the paper.
     ours
-        Mean over the instances; of what is the most of all, no interval.
+        Mean over the instances; a maximum has no interval.
     """
 
     label: str
@@ -76,12 +76,12 @@ class Finding:
 
 
 def base_cases(packings: pl.DataFrame) -> pl.DataFrame:
-    """Return those of the base case: Best Fit, capacity 1, clairvoyance, samples observed, rebalanced ([2] 5.1)."""
+    """Return the base case: Best Fit, capacity 1, full clairvoyance, samples observed, rebalanced ([2] section 5.1)."""
     return by_clairvoyance(packings).filter(pl.col("clairvoyance") == 1.0)
 
 
 def by_capacity(packings: pl.DataFrame) -> pl.DataFrame:
-    """Return those of the base case but for the capacity, with and without rebalancing (figure 11)."""
+    """Return the base case with all capacities, with and without rebalancing (figure 11)."""
     return packings.filter(
         pl.col("test").is_in([test.name for test in BY_CAPACITY]),
         pl.col("fit") == "best",
@@ -91,7 +91,7 @@ def by_capacity(packings: pl.DataFrame) -> pl.DataFrame:
 
 
 def by_clairvoyance(packings: pl.DataFrame) -> pl.DataFrame:
-    """Return those of the base case but for the share of the realisations that is observed (figure 12)."""
+    """Return the base case with all shares of observed realisations (figure 12)."""
     return packings.filter(pl.col("fit") == "best", pl.col("capacity") == 1.0, ~pl.col("averaged"), "rebalanced")
 
 
@@ -101,7 +101,7 @@ def means(packings: pl.DataFrame) -> pl.DataFrame:
 
 
 def mean_totals(totals: pl.DataFrame) -> pl.DataFrame:
-    """Return by resource and size: the share that is rejected, the mean total, and the median differences."""
+    """Return the rejected share, the mean total and the median differences by resource and size."""
     differences = pl.median("p95", "p99", "p99.9")
     return (
         totals.group_by("resource", "size", maintain_order=True)
@@ -111,13 +111,13 @@ def mean_totals(totals: pl.DataFrame) -> pl.DataFrame:
 
 
 def averaged_beside_samples(packings: pl.DataFrame) -> pl.DataFrame:
-    """Return test, instance, q by samples and ``q_averaged`` where averages were observed (figure 10)."""
+    """Return test, instance, q with samples observed, and ``q_averaged`` with averages observed (figure 10)."""
     coarse = packings.filter("averaged").select("instance", "test", q_averaged="q")
     return base_cases(packings).select("instance", "test", "q").join(coarse, on=("instance", "test"))
 
 
 def rebalancing(packings: pl.DataFrame) -> pl.DataFrame:
-    """Return test, instance and the relative decrease of q by rebalancing; nothing where q is 0 (figure 13)."""
+    """Return test, instance and the relative decrease of q by rebalancing; no row if q is 0 (figure 13)."""
     without = packings.filter(
         pl.col("capacity") == 1.0, pl.col("clairvoyance") == 1.0, ~pl.col("rebalanced"), pl.col("q") > 0
     )
@@ -128,7 +128,7 @@ def rebalancing(packings: pl.DataFrame) -> pl.DataFrame:
 
 
 def findings(packings: pl.DataFrame) -> list[Finding]:
-    """Return what [2] says in figures of the tests, and what was found."""
+    """Return the figures of [2] on the tests, with ours."""
     base = base_cases(packings)
     gpa = base.filter(pl.col("test") == "GPA 0.05").select("instance", below="machines")
     found = []
@@ -154,7 +154,7 @@ def mean_simultaneous(simultaneous: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_fits(packings: pl.DataFrame) -> list[Finding]:
-    """Return by how much First Fit and Best Fit differ at the most, in machines and in mean overload by GPA."""
+    """Return the largest difference between First Fit and Best Fit, in machines and in mean overload by GPA."""
     first = packings.filter(pl.col("fit") == "first").select("instance", "test", first="machines", q_first="q")
     both = base_cases(packings).join(first, on=("instance", "test"))
     machines = (both["machines"] - both["first"]).abs().max()
@@ -168,7 +168,7 @@ def _of_fits(packings: pl.DataFrame) -> list[Finding]:
 
 
 def as_json(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFrame) -> dict[str, Any]:
-    """Return the figures of the study; a setting is a case, so the frequency of overload stands there as `q` alone."""
+    """Return the figures of the study. A setting is a case; its frequency of overload is `q`."""
     ratios = {finding.label: attrs.asdict(finding.ours) for finding in findings(packings)}
     further = {
         "totals": mean_totals(totals).to_dicts(),
@@ -178,7 +178,7 @@ def as_json(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataF
 
 
 def _largest(value: object) -> Ratio:
-    """Return the largest value, without an interval; nothing where there is none."""
+    """Return the largest value, without an interval; empty if there is no value."""
     return Ratio.of([float(value)] if isinstance(value, int | float) else [])
 
 

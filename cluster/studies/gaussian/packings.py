@@ -1,4 +1,4 @@
-"""Packing one instance in every case ([2] section 5): machines, and frequency of overload."""
+"""Packs an instance in every case ([2] section 5): machines, and frequency of overload."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ COLUMNS: Mapping[str, Any] = {
     "q": pl.Float64,
     "oversized": pl.Int64,
 }
-"""Of the table of packings."""
+"""Columns of the table of packings."""
 
 
 def choose_tasks(samples: UsageSamples, tasks: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Return random tasks, each once; where there are too few, each may be taken several times."""
+    """Return random tasks; without replacement if there are enough."""
     return rng.choice(samples.tasks, tasks, replace=tasks > samples.tasks)
 
 
 def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw an instance and pack it in every case; return machines, m, q and oversized tasks by case."""
+    """Sample an instance and pack it in every case; return machines, m, q and oversized tasks by case."""
     began = working_time()
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], INSTANCE, arguments["part"]])
@@ -66,18 +66,18 @@ def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class PackingInstance:
-    """Tasks that are packed in many ways.
+    """Tasks that are packed in several ways.
 
     Parameters
     ----------
     realisations
         Usage of the tasks, (N, K, R).
     averages
-        The same by the coarser measurement.
+        Usage by the coarser measurement, (N, K, R).
     capacity
-        What capacity 1 is, (R,).
+        Capacity of a machine, (R,).
     split_seed
-        Of the splits into observed and evaluated realisations.
+        Seed of the splits into observed and evaluated realisations.
     """
 
     def __init__(self, realisations: Samples, averages: Samples, capacity: Sequence[float], split_seed: int) -> None:
@@ -121,7 +121,7 @@ class PackingInstance:
 
 
 def packings_frame(rows: Sequence[Row]) -> pl.DataFrame:
-    """Return a row for each instance and case, from the runs of the sweep."""
+    """Return a row for each instance and case."""
     found = []
     for row in rows:
         described = [case.described() for case in cases(row["realisations"])]

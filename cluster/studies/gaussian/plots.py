@@ -41,7 +41,7 @@ def plots(packings: pl.DataFrame, totals: pl.DataFrame) -> dict[str, Callable[[]
 
 
 def boxes(ax: Axes, groups: Groups, *, colour: str = COLOURS[1], offset: float = 0.0) -> None:
-    """Draw a box for each group, if there is any: quartiles, median, whiskers of 1.5 interquartile ranges."""
+    """Draw a box for each group: quartiles, median, whiskers of 1.5 interquartile ranges."""
     places = np.arange(len(groups)) + offset
     style: dict[str, Any] = {"patch_artist": True, "medianprops": {"color": "black"}, "flierprops": {"markersize": 2}}
     if groups:
@@ -54,7 +54,7 @@ def boxes(ax: Axes, groups: Groups, *, colour: str = COLOURS[1], offset: float =
 
 
 def figure_6(totals: pl.DataFrame) -> Figure:
-    """Draw how far percentiles of Gaussians are from those of the totals, by number of tasks."""
+    """Draw the differences between percentiles of Gaussians and of totals, by number of tasks."""
     few = totals.filter(pl.col("size") <= MOST_IN_FIGURE_6)
     resources = few["resource"].unique(maintain_order=True).to_list()
     figure = _figure(3.6 * 3, 3.0 * len(resources) + 0.5, "Gaussian by empirical percentile of totals, less 1")
@@ -84,7 +84,7 @@ def figure_7(packings: pl.DataFrame) -> Figure:
 
 
 def figure_8(packings: pl.DataFrame) -> Figure:
-    """Draw overload over machines, a dot an instance."""
+    """Draw overload over machines, a dot for each instance."""
     figure = _figure(8.5, 5.0, "frequency of overload and machines; clairvoyance, capacity 1")
     ax = figure.subplots()
     for family, marker in (("GPA", "o"), ("av", "s"), ("perc", "^")):
@@ -114,7 +114,7 @@ def figure_9(packings: pl.DataFrame) -> Figure:
 
 
 def figure_10(packings: pl.DataFrame) -> Figure:
-    """Draw overload where samples and where averages are observed."""
+    """Draw overload with samples and with averages observed."""
     both = averaged_beside_samples(packings)
     families = {"GPA": GPAS, "Cantelli": CANTELLI[:2], "av": MEANS}
     figure = _figure(11.0, 4.0, "overload by observed samples (left of each pair) and averages (right)")

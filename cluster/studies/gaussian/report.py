@@ -1,4 +1,4 @@
-"""The tables in which the study of [2] ends."""
+"""The tables of the study of [2]."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cluster.studies.gaussian.figures import (
 )
 
 PAPER_GAIN = "about 7 %"
-"""[2] section 5.6, of av and GPA."""
+"""[2] section 5.6, for av and GPA."""
 
 
 def tables(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFrame) -> list[Table]:
@@ -47,9 +47,9 @@ def tables(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFr
 def table_of_totals(totals: pl.DataFrame) -> Table:
     """Return table 1, with the medians of figure 6."""
     shown = _table(
-        "are totals of random tasks Gaussian? beside [2] table 1, and medians of figure 6",
+        "are totals of random tasks Gaussian? [2] table 1 and medians of figure 6",
         f"{mean_totals(totals)['samples'][0]:,} samples of each size; rejected: Anderson-Darling test at 5 %; mean "
-        "in machines; P95 to P99.9: Gaussian by empirical percentile, less 1",
+        "in machines; P95 to P99.9: Gaussian divided by empirical percentile, minus 1",
         ("resource", "tasks", "rejected, paper", "here", "mean, paper", "here", "P95", "P99", "P99.9"),
     )
     for row in mean_totals(totals).to_dicts():
@@ -64,7 +64,7 @@ def table_of_tests(packings: pl.DataFrame) -> Table:
     """Return machines and overload by test (figures 7 to 9)."""
     base = means(base_cases(packings))
     shown = _table(
-        "machines and frequency of overload q, beside [2] section 5.2 (figures 7 to 9)",
+        "machines and frequency of overload q, [2] section 5.2 (figures 7 to 9)",
         f"means of {packings['instance'].n_unique()} instances; Best Fit, clairvoyance, capacity 1; m: machines by the "
         "lower bound",
         ("test", "machines, paper", "here", "m", "q, paper", "here", "(q - ρ)/ρ", "oversized tasks"),
@@ -79,12 +79,12 @@ def table_of_tests(packings: pl.DataFrame) -> Table:
 
 
 def table_of_changes(packings: pl.DataFrame) -> Table:
-    """Return what coarser observation and rebalancing change (figures 10 and 13)."""
+    """Return the effects of coarser observation and of rebalancing (figures 10 and 13)."""
     both = averaged_beside_samples(packings).group_by("test", maintain_order=True).agg(pl.mean("q", "q_averaged"))
     gains = dict(rebalancing(packings).group_by("test").agg(pl.mean("gain")).rows())
     shown = _table(
-        "what averages and rebalancing change, beside [2] sections 5.3 and 5.6 (figures 10 and 13)",
-        "ratio: overload where averages are observed by that where samples are; decrease: of overload by rebalancing",
+        "effects of averages and of rebalancing, [2] sections 5.3 and 5.6 (figures 10 and 13)",
+        "ratio: overload with averages observed to that with samples observed; decrease: of overload by rebalancing",
         ("test", "q", "q, averages", "ratio, paper", "here", "decrease, paper", "here"),
     )
     of_gain = {test.name for test in MEANS_AND_GPAS}
@@ -113,7 +113,7 @@ def table_by_capacity(packings: pl.DataFrame) -> Table:
 
 
 def table_by_clairvoyance(packings: pl.DataFrame) -> Table:
-    """Return q by share of the realisations that is observed (figure 12)."""
+    """Return q by share of the observed realisations (figure 12)."""
     chosen = means(by_clairvoyance(packings))
     levels = sorted(chosen["clairvoyance"].unique())
     shown = _table(
@@ -128,12 +128,12 @@ def table_by_clairvoyance(packings: pl.DataFrame) -> Table:
 
 
 def table_of_simultaneous(simultaneous: pl.DataFrame) -> Table:
-    """Return q of tasks that are taken as independent, as in [2], and as they ran at the same times."""
+    """Return q with independent tasks, as in [2], and with usage at the same times."""
     ratio = mean_simultaneous(simultaneous)["variance_ratio"][0]
     shown = _table(
-        "are tasks independent? q of the same packings, tasks drawn independently and as they ran at the same times",
+        "are tasks independent? q of the same packings, with independent samples and with usage at the same times",
         f"means of {simultaneous['period'].n_unique()} periods; the variance of all tasks together is {ratio:.1f} "
-        "times the sum of theirs, which it would be if they were independent; [2] leaves this to future work",
+        "times the sum of their variances; it would be 1.0 times if they were independent",
         ("test", "machines", "q, independent", "q, same times"),
     )
     for row in mean_simultaneous(simultaneous).to_dicts():
@@ -142,9 +142,9 @@ def table_of_simultaneous(simultaneous: pl.DataFrame) -> Table:
 
 
 def table_of_findings(found: Sequence[Finding]) -> Table:
-    """Return what [2] says in figures."""
+    """Return the figures of [2] with ours."""
     shown = _table(
-        "beside [2]",
+        "compared with [2]",
         "means over instances, with 95 % intervals",
         ("", "paper", "here", "95 % interval"),
     )

@@ -1,8 +1,7 @@
-"""What independence costs: the tasks of one period, packed by their own statistics and judged as they ran together.
+"""The effect of independence: the tasks of one period, packed by their statistics, with their usage at the same times.
 
-[2] section 2 takes tasks as independent and leaves their correlation to future work; so does its evaluation, where the
-realisations of each task are drawn by themselves. Here the same packing is also judged on what tasks used at the same
-times.
+[2] section 2 assumes that tasks are independent, and its evaluation samples the realisations of each task
+independently. Here the same packing is also evaluated on the usage of the tasks at the same times.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ FIGURES: Mapping[str, Any] = {
 
 
 def run_simultaneous(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Pack all tasks of a period; return by test the overload at the same times, and that of independent draws."""
+    """Pack all tasks of a period; return by test the overload at the same times, and with independent samples."""
     began = working_time()
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], SIMULTANEOUS, arguments["part"]])
@@ -42,15 +41,15 @@ def run_simultaneous(arguments: Mapping[str, Any]) -> dict[str, Any]:
     found = []
     for test in TESTS:
         packing = pack(known, capacity=capacity, test=test)
-        same, drawn = (
+        simultaneous, sampled = (
             float(overload_by_machine(packing, usage, capacity=capacity).mean()) for usage in (together, independent)
         )
-        found.append([packing.machines, same, drawn, float(ratio.mean())])
+        found.append([packing.machines, simultaneous, sampled, float(ratio.mean())])
     return {"totals": {"found": found}, "timings": {"seconds": working_time() - began}}
 
 
 def simultaneous_frame(rows: Sequence[Row]) -> pl.DataFrame:
-    """Return a row for each period and test, from the runs of the sweep."""
+    """Return a row for each period and test."""
     found = [
         {"period": row["part"], "test": test.name, **dict(zip(FIGURES, values, strict=True))}
         for row in rows

@@ -1,4 +1,4 @@
-"""How near to a Gaussian the total usage of random tasks is ([2] section 3.6, table 1 and figure 6)."""
+"""Distance of the total usage of random tasks from a Gaussian ([2] section 3.6, table 1 and figure 6)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from plb.risk.gaussian import Total, observe
 PERCENTS = (95.0, 99.0, 99.9)
 """[2] figure 6."""
 CRITICAL = 0.752
-"""Of the Anderson-Darling statistic, corrected for the number of values, at a significance of 5 %: D'Agostino and
+"""Critical value of the Anderson-Darling statistic, corrected for the number of values, at 5 %: D'Agostino and
 Stephens, *Goodness-of-Fit Techniques*, 1986, table 4.7, mean and variance unknown."""
 
 Floats = npt.NDArray[np.float64]
 
 
 def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw samples of tasks of every size; return how their totals and the Gaussians differ."""
+    """Sample tasks for every size; return the differences between their totals and Gaussians."""
     began = working_time()
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], TOTALS, arguments["part"]])
@@ -48,7 +48,7 @@ def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differences(totals: Floats, fitted: Total, resource: int) -> list[float | None]:
-    """Return the relative difference of each percentile, Gaussian from empirical; None where that is 0."""
+    """Return the relative difference of the Gaussian percentiles from the empirical ones; None where these are 0."""
     empirical = np.percentile(totals, PERCENTS)
     gaussian = [float(fitted.percentile(percent / 100.0)[resource]) for percent in PERCENTS]
     return [
@@ -76,7 +76,7 @@ def anderson_darling(values: Floats) -> float:
 
 
 def totals_frame(rows: Sequence[Row]) -> pl.DataFrame:
-    """Return a row for each sample and resource, from the runs of the sweep."""
+    """Return a row for each sample and resource."""
     names = ["size", "resource", "rejected", "mean", *(f"p{percent:g}" for percent in PERCENTS)]
     types = [pl.Int64, pl.Int64, pl.Boolean, *[pl.Float64] * (len(names) - 3)]
     found = [

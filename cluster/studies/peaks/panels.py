@@ -229,7 +229,7 @@ def _pooling(samples: TaskSamples, estimates: PeakEstimates, oracle: PeakOracle)
 
 
 def _horizons(estimates: PeakEstimates, family: Family) -> Panel:
-    """Return figure 7 b: how much lower the oracles of shorter horizons are."""
+    """Return figure 7 b: relative difference between the oracles of shorter horizons and that of the longest."""
     longest = estimates.peak(family.oracle(LONGEST_HORIZON))
     lower = {}
     for hours in HORIZONS:

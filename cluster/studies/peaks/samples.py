@@ -15,11 +15,11 @@ Whole = npt.NDArray[np.int64]
 
 WEEK, HOUR = 7 * 86400 * MICROSECONDS, 3600 * MICROSECONDS
 PERCENTILES = (50.0, 80.0, 90.0, 95.0, 99.0, 100.0)
-"""Of a task's usage within an hour; their sums approximate the peak of the machine."""
+"""Percentiles of the usage of a task within an hour; their sums approximate the peak of the machine."""
 
 
 def weeks_of(cell: Cell) -> list[int]:
-    """Return the whole weeks of a cell that have samples, from 0; the first counts even if it is not whole."""
+    """Return the whole weeks of a cell with samples, from 0. The first week counts even if it is not whole."""
     since = cell.samples.time - cell.samples.time.min()
     whole = (int(since.max()) + cell.samples.step) // WEEK
     return [number for number in np.unique(since // WEEK).tolist() if number < max(1, whole)]
@@ -45,23 +45,23 @@ def machine_of_row(samples: TaskSamples) -> Whole:
 
 
 def usage_by_limit(samples: TaskSamples) -> Floats:
-    """Return the ratio of every sample with a limit."""
+    """Return the ratio of usage to limit of every sample with a limit."""
     limited = samples.limit > 0.0
     return np.asarray(samples.usage[limited] / samples.limit[limited])
 
 
 def run_times(samples: TaskSamples) -> Floats:
-    """Return how long every task was on a machine, hours."""
+    """Return the hours of every task on a machine."""
     start = _starts(machine_of_row(samples), samples.task)
     last = np.append(start[1:], len(samples)) - 1
     return np.asarray((samples.time[last] - samples.time[start] + samples.step) / HOUR)
 
 
 def task_level_peaks(samples: TaskSamples, horizon: int) -> Floats:
-    """Return the sum of the largest usage to come of each task by itself, a value for each machine and step.
+    """Return the sum of the largest future usage of each task, a value for each machine and step.
 
-    In the order of `plb.risk.peaks.Predictions`. As of the oracle, now does not count and usage is capped at the limit
-    of now. The horizon is counted in samples of the task.
+    The order is that of `plb.risk.peaks.Predictions`. As for the oracle, the present usage does not count, and usage is
+    capped at the present limit. The horizon is a number of samples of the task.
     """
     sums = []
     for machine in samples.machines():
@@ -75,9 +75,9 @@ def task_level_peaks(samples: TaskSamples, horizon: int) -> Floats:
 
 
 def peak_differences(samples: TaskSamples) -> dict[str, Floats]:
-    """Return by how much sums of the tasks' percentiles within an hour miss the machine's peak in it, by that peak.
+    """Return sums of the tasks' percentiles within an hour minus the peak of the machine in it, relative to that peak.
 
-    [5] has the usage within five minutes; samples do not say it, so an hour of samples stands for it here.
+    [5] has the usage within five minutes. Samples do not, so the percentiles are those of an hour of samples.
     """
     machine, hour = machine_of_row(samples), samples.time // HOUR
     step, step_of_row = _groups(machine, samples.time)
@@ -103,13 +103,13 @@ def _groups(machine: Whole, time: Whole) -> tuple[Whole, Whole]:
 
 
 def _percentiles(usage: Floats, start: Whole, percentile: float) -> Floats:
-    """Return the percentile of every run of ascending values, on a straight line between two."""
+    """Return the percentile of each group of ascending values, with linear interpolation."""
     place = (np.diff(np.append(start, len(usage))) - 1) * (percentile / 100.0)
     lower, upper = usage[start + np.floor(place).astype(np.int64)], usage[start + np.ceil(place).astype(np.int64)]
     return lower + (upper - lower) * (place % 1.0)
 
 
 def _starts(*columns: Whole) -> Whole:
-    """Return the rows that differ from the one above in any column, the first included."""
+    """Return the rows that differ from the previous row in any column, and the first row."""
     new = np.logical_or.reduce([np.diff(column, prepend=column[0] - 1) != 0 for column in columns])
     return np.flatnonzero(new)

@@ -1,4 +1,4 @@
-"""What the study of [3] plans: groups of generated instances, and the algorithms of each figure."""
+"""The instances and algorithms of the study of [3]."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from workloads.provisioning import GraphKind
 
 
 class PublishedFigure(StrEnum):
-    """Sets of instances ([3] table 5); figure 3 sums up figure 4."""
+    """Sets of instances ([3] table 5). Figure 3 has the means of figure 4."""
 
     DENSITIES = "4"
-    """Constant demand, the density of limits varies."""
+    """Constant demand by density of limits."""
     SIZES = "5"
-    """Constant demand, the number of applications varies."""
+    """Constant demand by number of applications."""
     CURVE_DENSITIES = "6"
-    """As `DENSITIES`, of demand that varies."""
+    """Demand that varies, by density of limits."""
     CURVE_SIZES = "7"
-    """As `SIZES`, of demand that varies."""
+    """Demand that varies, by number of applications."""
 
 
 OF_CURVES = (PublishedFigure.CURVE_DENSITIES, PublishedFigure.CURVE_SIZES)
 OF_DENSITIES = (PublishedFigure.DENSITIES, PublishedFigure.CURVE_DENSITIES)
 DENSITIES = (0.01, 0.05, 0.1)
-"""[3] table 5, where the density varies."""
+"""[3] table 5, for sets by density."""
 SIZES_DENSITY = 0.005
-"""[3] table 5, where the number of applications varies."""
+"""[3] table 5, for sets by number of applications."""
 SIZES = (10_000, 50_000, 100_000)
 """[3] table 5."""
 INSTANCES, QUICK_INSTANCES = 3, 1
-"""Of a group; 10 in [3]."""
+"""Instances of a group; 10 in [3]."""
 QUICK_GRAPHS, QUICK_DENSITIES = (GraphKind.ARBITRARY,), DENSITIES[:1]
 AUTO_SECONDS, QUICK_AUTO_SECONDS = 10.0, 3.0
 FAST = ("FF", "BFD-Avg", "WFD-AvgExp", "Medea-TagPopularity")
@@ -53,17 +53,17 @@ ALGORITHMS: Mapping[PublishedFigure, tuple[str, ...]] = {
     PublishedFigure.CURVE_DENSITIES: (*FAST, *SPREADING),
     PublishedFigure.CURVE_SIZES: (*FAST, *SPREADING),
 }
-"""Those that the figures of [3] show."""
+"""The algorithms of the figures of [3]."""
 
 
 @attrs.frozen
 class AlgorithmArm:
-    """An algorithm, and whose rules it follows.
+    """An algorithm with its rules.
 
     Parameters
     ----------
     algorithm
-        Its name.
+        Name of the algorithm.
     rules
         As in `plb.provisioning.provision`.
     """
@@ -73,14 +73,14 @@ class AlgorithmArm:
 
     @property
     def name(self) -> str:
-        """The arm in words."""
+        """Name of the arm."""
         return AUTO if self.algorithm == AUTO else f"{self.algorithm}, {self.rules.value}"
 
 
 def rules_of(figure: PublishedFigure) -> tuple[Rules, ...]:
-    """Return whose rules a figure is about, first those by which it is compared with what is published.
+    """Return the rules of a figure; the first are those of the published means.
 
-    The rules of the authors' programs are for constant demand.
+    The rules of the authors' programs exist for constant demand only.
     """
     return (Rules.PAPER,) if figure in OF_CURVES else (Rules.RELEASED, Rules.PAPER)
 
@@ -94,18 +94,18 @@ def arms(figure: PublishedFigure) -> tuple[AlgorithmArm, ...]:
 
 @attrs.frozen
 class InstanceGroup:
-    """Instances that are alike.
+    """Instances with the same properties.
 
     Parameters
     ----------
     figure
-        Where [3] shows them.
+        Figure of [3].
     graph
-        How limits are drawn.
+        Kind of the graph of limits.
     density
-        Of the limits.
+        Density of the limits.
     applications
-        How many there are; None: those of the base, which are kept as they are.
+        Number of applications. None: the applications of the base, unchanged.
     """
 
     figure: PublishedFigure
@@ -115,31 +115,31 @@ class InstanceGroup:
 
     @property
     def name(self) -> str:
-        """The group in words."""
+        """Name of the group."""
         size = "" if self.applications is None else f", {self.applications:,} applications"
         return f"{self.graph.value}, {100.0 * self.density:g} %{size}"
 
 
 @attrs.frozen(kw_only=True)
 class ProvisioningDesign:
-    """A study of [3].
+    """The study of [3].
 
     Parameters
     ----------
     base
-        File of the authors, for constant demand (figures 3 to 5); None: without these.
+        File of the authors, for constant demand (figures 3 to 5). None: without these figures.
     curves
-        Directory of the contest, for demand that varies (figures 6 and 7); None: without these.
+        Directory of the contest, for demand that varies (figures 6 and 7). None: without these figures.
     figures
-        Which; None: all for which there are data.
+        Figures. None: all with data.
     graphs, densities, sizes
         Groups: each graph with each density, and with each number of applications.
     instances
-        Of a group.
+        Instances of a group.
     auto_seconds
         Time limit of `auto`.
     seed
-        Of everything.
+        Seed of all random numbers.
     """
 
     base: Path | None = None
@@ -168,7 +168,7 @@ class ProvisioningDesign:
                 raise PlbError(f"study: figure {figure.value} needs {option}")
 
     def groups(self) -> list[InstanceGroup]:
-        """Return all groups, figure after figure, each once."""
+        """Return all groups by figure, each once."""
         found = []
         for figure in sorted(self.figures or [figure for figure in PublishedFigure if self._source(figure)]):
             for graph in self.graphs:
@@ -179,7 +179,7 @@ class ProvisioningDesign:
         return list(dict.fromkeys(found))
 
     def sweep_tasks(self) -> list[Task]:
-        """Return the runs, one an instance with all its algorithms."""
+        """Return a task for each instance, with all algorithms."""
         known = {path: digest_of_files(path) for path in (self.base, self.curves) if path is not None}
         tasks = []
         for group in self.groups():

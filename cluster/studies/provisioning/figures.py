@@ -1,4 +1,4 @@
-"""From plans to means by group, beside those that [3] reports."""
+"""Means of plans by group, with those of [3]."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plb.provisioning import AUTO, Rules
 from workloads.provisioning import GraphKind
 
 CLOSE = 0.3
-"""Points of a percent within which means are taken for the same."""
+"""Difference in percentage points up to which means are equal."""
 SCHEMA: Mapping[str, Any] = {
     "figure": pl.String,
     "graph": pl.String,
@@ -32,11 +32,11 @@ SCHEMA: Mapping[str, Any] = {
     "deviation_percent": pl.Float64,
     "seconds": pl.Float64,
 }
-"""Of the table of plans; ``part`` is the number of the instance in its group."""
+"""Columns of the table of plans; ``part`` is the number of the instance in its group."""
 
 
 def plans_frame(rows: Sequence[Row], timings: Sequence[Row]) -> pl.DataFrame:
-    """Return a row for each instance and arm; `rows` and `timings` are of the same runs."""
+    """Return a row for each instance and arm; `rows` and `timings` are those of the same runs."""
     found: list[Row] = []
     for row, timing in zip(rows, timings, strict=True):
         nodes = {**row["nodes"], AUTO: timing["auto_nodes"]}
@@ -68,9 +68,9 @@ class Mean:
     Parameters
     ----------
     deviation
-        From the lower bound in percent.
+        Mean deviation from the lower bound in percent.
     seconds
-        Of computation.
+        Mean seconds of computation.
     half_width
         Half the width of the 95 % interval of the deviation; None for a single instance.
     """
@@ -87,11 +87,11 @@ class GroupMeans:
     Parameters
     ----------
     group
-        Which.
+        The group.
     instances
-        How many were planned.
+        Number of planned instances.
     means
-        By arm.
+        Means by arm.
     """
 
     group: InstanceGroup
@@ -100,7 +100,7 @@ class GroupMeans:
 
 
 def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
-    """Return the means of all groups with instances, figure after figure."""
+    """Return the means of all groups with instances, by figure."""
     found = []
     by = ("figure", "graph", "density", "applications")
     for (figure, graph, density, applications), of_group in plans.group_by(by, maintain_order=True):
@@ -116,9 +116,9 @@ def group_means(plans: pl.DataFrame) -> list[GroupMeans]:
 
 
 def agreement(groups: Sequence[GroupMeans], published: PublishedMeans) -> tuple[int, int]:
-    """Return how many mean deviations are within `CLOSE` points of those of a file, and of how many.
+    """Return the number of mean deviations within `CLOSE` points of those of a file, and the number compared.
 
-    By the rules of the authors' programs where there are such, since the published means are theirs.
+    Arms with the rules of the authors' programs are compared where they exist: the means are those of the programs.
     """
     differences = [
         abs(mean.deviation - of_paper.value)
@@ -132,12 +132,12 @@ def agreement(groups: Sequence[GroupMeans], published: PublishedMeans) -> tuple[
 
 
 def average(means: Sequence[Mean]) -> Mean:
-    """Return the mean of several groups' means, which has no interval."""
+    """Return the mean of the means of several groups, without an interval."""
     return Mean(float(np.mean([mean.deviation for mean in means])), float(np.mean([mean.seconds for mean in means])))
 
 
 def nodes_by_first_fit(plans: pl.DataFrame) -> dict[str, Ratio]:
-    """Return nodes by those of First Fit on the same instance, by figure and arm."""
+    """Return the ratio of nodes to those of First Fit on the same instance, by figure and arm."""
     instance = ["figure", "graph", "density", "applications", "part"]
     first = plans.filter(pl.col("algorithm") == "FF").unique(instance).select(*instance, of_first="nodes")
     both = plans.join(first, on=instance, nulls_equal=True, maintain_order="left")
@@ -151,7 +151,7 @@ def nodes_by_first_fit(plans: pl.DataFrame) -> dict[str, Ratio]:
 
 
 def as_json(plans: pl.DataFrame, published: PublishedMeans) -> dict[str, Any]:
-    """Return the figures of the study; plans have no violations, so settings tell deviations by arm instead."""
+    """Return the figures of the study. Plans have no violations; settings have deviations by arm."""
     settings = [_setting(one, published) for one in group_means(plans)]
     ratios = {name: attrs.asdict(ratio) for name, ratio in nodes_by_first_fit(plans).items()}
     return figures_of("provisioning", settings, ratios)

@@ -1,4 +1,4 @@
-"""One run of the study of [3]: an instance, planned by all algorithms of its figure."""
+"""A run of the study of [3]: all algorithms of a figure plan one instance."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from workloads.provisioning import PAPER_NODES, GraphKind, larger_instance, read
 
 
 def run_planning(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw an instance and plan it; return its lower bound, and by arm nodes and seconds.
+    """Generate an instance and plan it; return its lower bound, and nodes and seconds by arm.
 
-    What `auto` finds in its time depends on the machine, and is thus among the timings.
+    The result of `auto` depends on the speed of the machine, so it is among the timings.
     """
     began = working_time()
     group = InstanceGroup(
@@ -43,14 +43,14 @@ def run_planning(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def base_of(source: str) -> Instance:
-    """Return what instances are generated from, read once in each process; curves as [3] section 5.1 has them."""
+    """Return the base of generated instances, read once in each process; curves are those of [3] section 5.1."""
     if Path(source).is_dir():
         return read_contest(source, nodes=PAPER_NODES, self_limits=False)
     return read_authors(source)
 
 
 def draw(base: Instance, group: InstanceGroup, part: int, seed: int) -> Instance:
-    """Return an instance of a group; constant and varying demand have the same graphs."""
+    """Return an instance of a group. Constant and varying demand have the same graphs."""
     words = [seed, part, group.applications or 0, round(1e6 * group.density)]
     own = int(np.random.SeedSequence(words).generate_state(1)[0])
     if group.applications is None:
@@ -60,12 +60,12 @@ def draw(base: Instance, group: InstanceGroup, part: int, seed: int) -> Instance
 
 @lru_cache(maxsize=1)
 def _compiled() -> None:
-    """Compile all kernels, once in each process: the time that `auto` has goes on while they are compiled."""
+    """Compile all kernels once in each process, so that compilation does not use the time of `auto`."""
     warm_up_provisioning()
 
 
 def _planned(instance: Instance, arm: AlgorithmArm, auto_seconds: float) -> tuple[int, float]:
-    """Return nodes and seconds of a plan that has no faults."""
+    """Return nodes and seconds of a plan without faults."""
     limit = auto_seconds if arm.algorithm == AUTO else None
     began = working_time()
     plan = provision(instance, arm.algorithm, rules=arm.rules, time_limit=limit)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MARKERS = "osD^vP*XhH"
 MEASURES = (("% above the lower bound", "linear", "deviation"), ("seconds", "log", "seconds"))
-"""Label and scale of the vertical axis, and which of the means it has."""
+"""Label and scale of the vertical axis, and its mean."""
 
 
 def plots(groups: Sequence[GroupMeans], published: PublishedMeans) -> dict[str, Callable[[], Figure]]:
@@ -34,7 +34,7 @@ def plots(groups: Sequence[GroupMeans], published: PublishedMeans) -> dict[str, 
 
 
 def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure:
-    """Draw deviation against seconds, means over all groups; filled: here, hollow: [3]."""
+    """Draw mean deviation over mean seconds of all groups. Filled markers are ours, hollow ones those of [3]."""
     plot = _new_figure(8.5, 5.0, "deviation and time, constant demand, all densities (hollow: the paper's)")
     ax = plot.subplots()
     algorithms = list(dict.fromkeys(arm.algorithm for arm in groups[0].means))

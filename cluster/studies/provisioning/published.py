@@ -1,7 +1,7 @@
-"""What [3] reports: means that its text states, and finer ones from a file of its authors' results.
+"""The means of [3]: those of its text, or those of a file of its authors.
 
 The file is CSV with the columns ``set``, ``group``, ``algorithm``, ``mean_deviation_percent`` and ``mean_seconds``,
-under the names of the authors' programs. It is read where the user has it and is no part of this project.
+with the names of the authors' programs. It is a file of the user and not part of this project.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Published:
     Parameters
     ----------
     value
-        In percent or seconds.
+        Percent or seconds.
     at_most
-        Whether the paper states no more than that it is not exceeded.
+        True: the paper states an upper bound.
     """
 
     value: float
@@ -39,14 +39,14 @@ class Published:
 
 @attrs.frozen
 class Means:
-    """What [3] reports of an algorithm on a group; None: nothing.
+    """The means of [3] for an algorithm on a group; None: not published.
 
     Parameters
     ----------
     deviation
-        From the lower bound in percent.
+        Deviation from the lower bound in percent.
     seconds
-        Of computation.
+        Seconds of computation.
     """
 
     deviation: Published | None = None
@@ -68,10 +68,10 @@ NAMES: Mapping[str, str] = {
     "SpreadWFD-Avg-BinSearch": "SpreadWFD-Avg",
     "SpreadWFD-Avg-Decr2": "RefineWFD-Avg-2",
 }
-"""The authors' programs' names, where they are others."""
+"""Names in the authors' programs, where they differ."""
 
 Values = Mapping[str, float | str]
-"""By algorithm; a text: that it is at most this."""
+"""By algorithm. A text is an upper bound."""
 EASY = ("FF", "BFD-Avg", "Medea-TagPopularity")
 OF_FIGURE_4: Values = {
     "FF": 12.1,
@@ -91,7 +91,7 @@ OF_THRESHOLD: Mapping[tuple[PublishedFigure, float], float] = {
     (PublishedFigure.CURVE_DENSITIES, 0.01): 2.2,
     (PublishedFigure.CURVE_DENSITIES, 0.1): 10.1,
 }
-"""[3] sections 5.3 and 5.4: both algorithms of spreading, from the first to the last."""
+"""[3] sections 5.3 and 5.4: first and last algorithm of spreading."""
 SECONDS_OF_FIGURE_4: Mapping[str, Mapping[float, float | str]] = {
     **{name: {0.01: "5", 0.05: "18", 0.1: "33"} for name in EASY},
     "WFD-AvgExp": {0.01: 26.0, 0.05: 41.0, 0.1: 61.0},
@@ -135,7 +135,7 @@ LARGEST = 100_000
 
 
 def stated(group: InstanceGroup, algorithm: str) -> Means:
-    """Return what the text of [3] states; unless it says otherwise, of arbitrary graphs."""
+    """Return the means in the text of [3]; most are of arbitrary graphs."""
     if group.graph is GraphKind.THRESHOLD and algorithm in SPREADING:
         return Means(_published(OF_THRESHOLD.get((group.figure, group.density))))
     if group.graph is not GraphKind.ARBITRARY:
@@ -169,7 +169,7 @@ def _published(value: float | str | None) -> Published | None:
 
 
 class PublishedMeans:
-    """What [3] reports, of a file or of its text.
+    """The means of [3], from a file or from its text.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class PublishedMeans:
     Raises
     ------
     TraceError
-        The file lacks columns, or values are no numbers; each is named with its row.
+        The file lacks columns, or values are not numbers. Each is named with its row.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -187,7 +187,7 @@ class PublishedMeans:
         self._read = {} if path is None else _read(path)
 
     def of(self, group: InstanceGroup, algorithm: str) -> Means:
-        """Return what is reported of an algorithm on a group."""
+        """Return the published means of an algorithm on a group."""
         if not self.from_file:
             return stated(group, algorithm)
         return self._read.get((SETS[group.figure], _name_of(group), NAMES.get(algorithm, algorithm)), Means())
@@ -220,7 +220,7 @@ def _read(path: Path) -> dict[tuple[str, str, str], Means]:
 
 
 def _number(check: Checker, number: int, row: Mapping[str, str], column: str) -> float:
-    """Return the number in a field; note where there is none."""
+    """Return the number in a field; add a problem if there is none."""
     try:
         value = float(row[column])
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The tables in which the study of [3] ends."""
+"""The tables of the study of [3]."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def table_of_figure(figure: PublishedFigure, groups: Sequence[GroupMeans], publi
 
 
 def table_of_summary(groups: Sequence[GroupMeans], published: PublishedMeans) -> Table:
-    """Return means over all groups of figure 4, which is figure 3."""
+    """Return means over all groups of figure 4, which are those of figure 3."""
     figure = PublishedFigure.DENSITIES
     shown = _table(
         "[3] figure 3: constant demand, all densities",
-        f"means of {sum(one.instances for one in groups)} instances in {len(groups)} groups; [3]: of the same groups, "
-        "as far as it reports them",
+        f"means of {sum(one.instances for one in groups)} instances in {len(groups)} groups; [3]: of those of "
+        "the same groups that it reports",
         figure,
         ("algorithm",),
     )
@@ -76,7 +76,7 @@ def _cells(
     deviation: Published | None,
     seconds: Published | None,
 ) -> list[str]:
-    """Return what is published and ours: deviations, then seconds."""
+    """Return the cells of an algorithm: published and our deviations, then published and our seconds."""
     ours = [means.get(AlgorithmArm(algorithm, rules)) for rules in rules_of(figure)]
     deviations = ["" if mean is None else f"{mean.deviation:.2f}" for mean in ours]
     times = ["" if mean is None else f"{mean.seconds:.2f}" for mean in ours]
@@ -84,7 +84,7 @@ def _cells(
 
 
 def _mean(values: Sequence[Published | None]) -> Published | None:
-    """Return the mean of what is published, where that is something."""
+    """Return the mean of the published values; None without any."""
     known = [value for value in values if value is not None]
     if not known:
         return None

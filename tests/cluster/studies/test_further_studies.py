@@ -38,7 +38,7 @@ def test_scenario_that_sets_what_candidates_differ_in_is_refused(tmp_path):
     command = ["study", "configurations", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
-    assert "sets engine.w_failovers by itself" in re.sub(r"\s+", " ", result.stderr)
+    assert "sets engine.w_failovers; remove it" in re.sub(r"\s+", " ", result.stderr)
 
 
 def test_overheads_are_those_of_the_energies_of_the_paper(monkeypatch):

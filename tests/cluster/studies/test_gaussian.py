@@ -197,7 +197,7 @@ def test_study_from_end_to_end(traces: Path, tmp_path: Path) -> None:
     """Tables, plots, Parquet and JSON; more instances make only the new runs."""
     result, figures = run(traces, tmp_path / "out")
     for words in (
-        "beside [2] table 1",
+        "[2] table 1 and medians of figure 6",
         "are tasks independent?",
         "q by clairvoyance level",
         "60 tasks in the trace, 0 left out",
