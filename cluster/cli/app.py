@@ -1,4 +1,4 @@
-"""The command line, ``plb``. Commands import what they need when they run: ``plb --help`` answers at once."""
+"""The command line, ``plb``. Commands import their modules when they run, so that ``plb --help`` is fast."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cluster.cli.warmup import warmup_command
 app = typer.Typer(
     name="plb",
     help="Placement and load balancing for over-subscribed clusters: simulate, report, explain, compare, plan nodes, "
-    "predict peaks, learn to place, check traces, repeat studies, time it.",
+    "predict peaks, learn to place, check traces, repeat studies, measure speed.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -63,6 +63,6 @@ def _root(
 
 
 def main() -> None:
-    """Run the command line. SIGTERM, with which systems end programs, does what Ctrl-C does."""
+    """Run the command line. SIGTERM has the effect of Ctrl-C."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     app()

@@ -1,4 +1,4 @@
-"""``plb bench``: how fast the engine is on this machine."""
+"""``plb bench``: the speed of the engine on this machine."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def _group() -> None:
 def engine_command(
     nodes: Annotated[
         list[int] | None,
-        typer.Option(help="Number of nodes, may be repeated; 40, 400, 4000 and 10000 by default.", min=12),
+        typer.Option(help="Number of nodes. Can be repeated. Default: 40, 400, 4000 and 10000.", min=12),
     ] = None,
     quick: Annotated[
-        bool, typer.Option(help="Forty nodes only, no search of ten seconds, and nothing compiled.")
+        bool, typer.Option(help="40 nodes only, without the search of ten seconds and without compilation.")
     ] = False,
     json: Json = None,
 ) -> None:
-    """Print scored configurations a second by size, beside a loop that does only the arithmetic.
+    """Print evaluated configurations per second by size, and the speed of the arithmetic alone.
 
-    All sizes take some minutes and 2 GB.
+    All sizes take some minutes and 2 GB of memory.
     """
     from cluster.bench.engine import QUALITY_SECONDS, SIZES, bench_engine
     from cluster.bench.tables import table_of
@@ -51,9 +51,9 @@ def engine_command(
 @bench_app.command("start")
 @clear_errors
 def start_command(json: Json = None) -> None:
-    """Print how long new processes take: to import plb, to a first plan with and without compiled kernels, to warm up.
+    """Print the time of new processes: import of plb, first plan with and without compiled kernels, and warm-up.
 
-    Takes a minute or two, as everything is compiled twice, into directories of its own.
+    It takes one or two minutes, because everything is compiled twice, in separate directories.
     """
     from cluster.bench.start import bench_start
     from cluster.bench.tables import start_table

@@ -1,4 +1,4 @@
-"""``plb capacity``: how many nodes a scenario needs, or how dense it can be, for at most so many violations a day."""
+"""``plb capacity``: the number of nodes that a scenario needs for some violations a day, or its highest density."""
 
 from __future__ import annotations
 
@@ -16,39 +16,49 @@ if TYPE_CHECKING:
 
 @clear_errors
 def capacity_command(
-    # long, as most of it are the options, each with its help
+    # long because of the options, each with its help
     scenario: Annotated[Path, typer.Argument(help="The scenario, a TOML file.", show_default=False)],
     violations: Annotated[
-        float | None, typer.Option(help="Most violations a day of the whole cluster. Default: 1.", show_default=False)
+        float | None,
+        typer.Option(help="Largest number of violations a day of the cluster. Default: 1.", show_default=False),
     ] = None,
     nodes: Annotated[
-        bool, typer.Option("--nodes/--density", help="Search the fewest nodes for its tenants, or the highest density.")
+        bool,
+        typer.Option(
+            "--nodes/--density", help="Search for the fewest nodes for the tenants, or for the highest density."
+        ),
     ] = True,
     refused: Annotated[
         float | None,
-        typer.Option(help="Largest share of tenants without a place on arrival. Default: 0.", show_default=False),
+        typer.Option(help="Largest share of tenants that are not placed on arrival. Default: 0.", show_default=False),
     ] = None,
     lowest: Annotated[
-        float | None, typer.Option(help="Fewest nodes, or lowest density. Default: one step.", show_default=False)
+        float | None,
+        typer.Option(help="Smallest number of nodes, or lowest density. Default: one step.", show_default=False),
     ] = None,
     highest: Annotated[
         float | None,
-        typer.Option(help="Most nodes, or highest density. Default: 4 times the scenario's.", show_default=False),
+        typer.Option(
+            help="Largest number of nodes, or highest density. Default: 4 times that of the scenario.",
+            show_default=False,
+        ),
     ] = None,
     step: Annotated[
-        float | None, typer.Option(help="Grain of the answer. Default: 1 node; density 0.05.", show_default=False)
+        float | None, typer.Option(help="Resolution of the answer. Default: 1 node; density 0.05.", show_default=False)
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="Policy, may be given again; each has its answer. Default: those of the scenario."),
+        typer.Option(help="Policy. Can be repeated; each has an answer. Default: those of the scenario."),
     ] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(min=1, help="Runs of each policy at each value. Default: those of the scenario, 3 at least."),
+        typer.Option(min=1, help="Runs of each policy at each value. Default: those of the scenario, at least 3."),
     ] = None,
-    days: Annotated[float | None, typer.Option(help="Simulated days, instead of the scenario's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, instead of the scenario's.")] = None,
-    traces: Annotated[Path | None, typer.Option(help="Directory of the traces, instead of the scenario's.")] = None,
+    days: Annotated[float | None, typer.Option(help="Simulated days, instead of those of the scenario.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, instead of that of the scenario.")] = None,
+    traces: Annotated[
+        Path | None, typer.Option(help="Directory of the traces, instead of that of the scenario.")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -56,16 +66,16 @@ def capacity_command(
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Ask another question in this directory; runs that fit are used again.")
+        bool, typer.Option("--force", help="Answer another question in this directory. Runs that fit are reused.")
     ] = False,
     jobs: Jobs = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Find how many nodes are needed for at most so many violations a day, or how dense the cluster can be.
+    """Find the number of nodes for a number of violations a day, or the highest density.
 
-    The answer is searched by simulation, for every policy: first in steps that double, then by bisection. With other
-    nodes the tenants stay the same. What is finished is kept: after Ctrl-C the same command goes on where it stood.
+    Simulations search the answer for every policy, first in steps that double, then by bisection. The tenants do not
+    depend on the number of nodes. Finished runs are kept. After Ctrl-C the same command resumes the search.
     """
     from cluster.capacity.evaluation import Subject
     from cluster.capacity.question import LEAST_REPEATS, Searched, ask
@@ -87,12 +97,12 @@ def capacity_command(
         search.run()
     except KeyboardInterrupt:
         _show(search, None, quiet=quiet)
-        raise KeyboardInterrupt(f"the same command goes on from {folder}") from None
+        raise KeyboardInterrupt(f"the same command continues from {folder}") from None
     _show(search, json, quiet=quiet)
 
 
 def _show(search: CapacitySearch, json: Path | None, *, quiet: bool) -> None:
-    """Print what was tried, and the answers; write them as JSON."""
+    """Print the runs and the answers; write them as JSON."""
     from cluster.capacity.report import sentence, table_of_points
     from cluster.results.writing import stamped, write_json
 

@@ -1,4 +1,4 @@
-"""``plb compare``: results directories of `plb simulate` beside one another."""
+"""``plb compare``: results directories of `plb simulate`, compared."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def compare_command(
         list[str] | None,
         typer.Option(
             help="Figure to show: violations, failovers, moves, placement_failures, downtime_seconds or wall_seconds; "
-            "may be given again. Ratios are of the first. Default: all.",
+            "can be repeated. Ratios are of the first. Default: all.",
             show_default=False,
         ),
     ] = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Put results of several scenarios or policies beside one another.
+    """Compare the results of several scenarios or policies.
 
-    All are compared with the first policy of the first directory; where they faced the same tenants, repeat by repeat,
-    too. What differs between the scenarios is listed.
+    All are compared with the first policy of the first directory, and repeat by repeat if the tenants are the same. The
+    differences between the scenarios are listed.
     """
     from cluster.results.comparison_report import lines, table_of_differences, table_of_rows
     from cluster.results.directory_comparison import compare_results

@@ -1,4 +1,4 @@
-"""``plb explain``: why a tenant stood where it stood in a simulated run, or why it was not placed."""
+"""``plb explain``: the reasons for the placement of a tenant in a simulated run."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ def explain_command(
     time: Annotated[
         str,
         typer.Option(
-            help="The time since the start: seconds, or such as 3d, 2d4h30m, 36h. All that happens at it has happened.",
+            help="Time since the start: seconds, 3d, 2d4h30m or 36h. Includes all events at this time.",
             show_default=False,
         ),
     ],
     policy: Annotated[str | None, typer.Option(help="Policy of the run. Default: the first of the scenario.")] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Repeat of the run, from 1: tables count them from 0.")] = 1,
-    best: Annotated[int, typer.Option(min=1, help="Other nodes that are told, the best or nearest ones.")] = 5,
+    repeat: Annotated[int, typer.Option(min=1, help="Repeat of the run, from 1. Tables count from 0.")] = 1,
+    best: Annotated[int, typer.Option(min=1, help="Number of other nodes to show, the best or nearest ones.")] = 5,
     scenario: Annotated[
         Path | None,
-        typer.Option(help="The scenario's file, where it imports files or policies name files, or traces have moved."),
+        typer.Option(help="Scenario file; required if it names other files, or if the traces have moved."),
     ] = None,
-    traces: Annotated[Path | None, typer.Option(help="Directory of the traces, where it is another one now.")] = None,
+    traces: Annotated[Path | None, typer.Option(help="Directory of the traces, if they have moved.")] = None,
     json: Annotated[
-        Path | None, typer.Option(help="Write all data of the explanation to this file; `repeat` from 0, as in tables.")
+        Path | None, typer.Option(help="Write all data of the explanation to this file; `repeat` counts from 0.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Tell why a tenant's replicas stood where they stood, or had no place, and what would have to change.
+    """Explain why the replicas of a tenant were on their nodes, or were not placed, and what would have to change.
 
-    The run is simulated anew up to the time, which takes as long as it took then, and is held against the tables.
-    Then every node is asked: which rule rules it out, or what the energy would be with the replica there.
+    The run is simulated again up to the time, which takes as long as before, and compared with the tables. For every
+    node, the explanation has the rule that excludes it, or the energy with the replica on it.
     """
     from cluster.explanation.as_json import as_json
     from cluster.explanation.as_text import render
@@ -68,12 +68,12 @@ def explain_command(
 
 
 def _answer(asked: Explanation, quiet: bool) -> Explanation:
-    """Play the run again with a progress bar."""
+    """Repeat the run with a progress bar."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     from cluster.explanation.explanation import answer
 
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
     with Progress(*columns, console=messages(), disable=quiet, transient=True) as bar:
-        task = bar.add_task(f"{asked.run.policy}, repeat {asked.run.repeat + 1}, again", total=asked.time_s)
+        task = bar.add_task(f"{asked.run.policy}, repeat {asked.run.repeat + 1} (replay)", total=asked.time_s)
         return answer(asked, lambda now: bar.update(task, completed=now))

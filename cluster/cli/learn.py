@@ -1,4 +1,4 @@
-"""``plb learn``: train a placement policy by reinforcement, and measure it beside heuristics."""
+"""``plb learn``: train a placement policy by reinforcement learning, and compare it with heuristics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plb.learning.checkpoints import CurveRow
 
 learn_app = typer.Typer(
-    help="A placement policy that learns (DeepPlace): train it, and measure it beside heuristics.",
+    help="A learned placement policy (DeepPlace): train it, and compare it with heuristics.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -34,20 +34,22 @@ def train_command(
     out: Annotated[
         Path | None, typer.Option(help="Directory for the policy, its curve and a summary. Default: results/NAME.")
     ] = None,
-    iterations: Annotated[int | None, typer.Option(help="Updates of the weights, instead of the file's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, instead of the file's.")] = None,
+    iterations: Annotated[
+        int | None, typer.Option(help="Updates of the weights, instead of those of the file.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, instead of that of the file.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the checkpoints in the directory, where there are any.")
+        bool, typer.Option("--resume", help="Continue from the checkpoints in the directory, if there are any.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a training that is in the directory.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a training in the directory.")] = False,
     jobs: Jobs = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
     """Train a policy by REINFORCE (Sheoran et al., DeepPlace).
 
-    The directory takes policy.pt (weights, no code), curve.csv, curve.png and training.json. After Ctrl-C, --resume
-    goes on; what comes of it is as if nothing had been interrupted.
+    The directory has policy.pt (weights without code), curve.csv, curve.png and training.json. After Ctrl-C, --resume
+    continues the training, with the same result as without interruption.
     """
     import attrs
 
@@ -69,7 +71,7 @@ def train_command(
             trained = training.train(chosen, folder, resume=resume, over=over, progress=progress)
     except KeyboardInterrupt:
         again = "".join(f" --{name} {value}" for name, value in changes.items())
-        raise KeyboardInterrupt(f"go on with --resume --out {folder}{again}") from None
+        raise KeyboardInterrupt(f"continue with --resume --out {folder}{again}") from None
     curves = training.read_curves(chosen, folder)
     save_curve(folder / training.PLOT, curves, chosen.name)
     rows = [row for curve in curves.values() for row in curve]
@@ -100,22 +102,24 @@ def evaluate_command(
         list[int] | None,
         typer.Option(
             min=1,
-            help="Number of machines, may be given again; jobs arrive in proportion. Default: those of the file.",
+            help="Number of machines. Can be repeated; jobs arrive in proportion. Default: those of the file.",
             show_default=False,
         ),
     ] = None,
-    sequences: Annotated[int | None, typer.Option(help="Held-back job sequences, instead of the file's.")] = None,
+    sequences: Annotated[
+        int | None, typer.Option(help="Number of held-out job sequences, instead of that of the file.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Directory for evaluation.json and plots. Default: results/NAME.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an evaluation that is in the directory.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an evaluation in the directory.")] = False,
     jobs: Jobs = None,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Measure a trained policy on held-back job sequences, beside Tetris, best fit, worst fit and chance.
+    """Evaluate a trained policy on held-out job sequences, and compare it with Tetris, best fit, worst fit and random.
 
-    All policies place the same jobs. Intervals are of 95 % over the sequences (Student's t).
+    All policies place the same jobs. Intervals are 95 % over the sequences (Student's t).
     """
     import attrs
 
@@ -150,7 +154,7 @@ def evaluate_command(
 
 
 def _digest_of(path: Path, config: LearningConfig) -> str:
-    """Return the SHA-256 of a trained policy; refuse one of other resources."""
+    """Return the SHA-256 of a trained policy; raise an error if it is for other resources."""
     from plb.errors import ConflictError
     from plb.learning.policy import LearnedPolicy
 
@@ -175,7 +179,7 @@ def _close(config: LearningConfig, found: Sequence[EvaluationResult], folder: Pa
 
 
 def _say(lines: Sequence[str], quiet: bool) -> None:
-    """Print lines as they are."""
+    """Print lines without markup."""
     for line in lines:
         output(quiet=quiet).print(line)
 
@@ -188,7 +192,7 @@ def _read(path: Path) -> LearningConfig:
 
 @contextmanager
 def _training_progress(quiet: bool) -> Iterator[Callable[[str, int, CurveRow], object]]:
-    """Show on standard error how far each stage is, and the reward of late."""
+    """Show the progress of each stage on standard error, with the recent reward."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -211,7 +215,7 @@ def _training_progress(quiet: bool) -> Iterator[Callable[[str, int, CurveRow], o
 
 @contextmanager
 def _sequence_progress(total: int, quiet: bool) -> Iterator[Callable[[], None]]:
-    """Show on standard error how many job sequences have been played."""
+    """Show on standard error how many job sequences are finished."""
     from rich.progress import Progress
 
     with Progress(console=messages(), disable=quiet, transient=True) as bar:

@@ -1,4 +1,4 @@
-"""``plb predict``: the peak of every machine, from samples of its tasks."""
+"""``plb predict``: the peak usage of every machine, from samples of its tasks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from plb.risk.peaks import Predictions, PredictorOrOracle, TaskSamples
 
 DEFAULT = "max(n-sigma;rc-like)"
-"""What predicts best in [5] section 5.4."""
+"""The best predictor of [5] section 5.4."""
 
 
 @clear_errors
 def predict_command(
-    # long, as most of it are the options, each with its help
+    # long because of the options, each with its help
     file: Annotated[
         Path,
         typer.Argument(
@@ -37,7 +37,7 @@ def predict_command(
         list[str] | None,
         typer.Option(
             metavar="SPEC",
-            help="Predictor, may be given again: borg-default, rc-like, n-sigma, per-machine-percentile, "
+            help="Predictor. Can be repeated: borg-default, rc-like, n-sigma, per-machine-percentile, "
             "max(SPEC;SPEC), or oracle, with parameters such as n-sigma:n=5,warmup=24. "
             f"Default: {DEFAULT}.",
             show_default=False,
@@ -49,9 +49,11 @@ def predict_command(
             help="File of the predictions, CSV or Parquet: machine, time_s, predictor, predicted_peak, limit, usage."
         ),
     ] = Path("results/predictions.parquet"),
-    step: Annotated[float, typer.Option(help="Seconds of a step; the oracle's horizon counts these.")] = 300.0,
+    step: Annotated[
+        float, typer.Option(help="Seconds of a step. The horizon of the oracle is a number of steps.")
+    ] = 300.0,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Results are the same for any number. Default: one a core.")
+        int | None, typer.Option(min=1, help="Threads. The results do not depend on it. Default: one for each core.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite predictions.")] = False,
     json: Json = None,
@@ -93,7 +95,7 @@ def predict_command(
 
 
 def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], found: Predictions) -> dict[str, Any]:
-    """Return the metrics of each predictor beside each oracle: means over machines of their means over steps."""
+    """Return the metrics of each predictor against each oracle: means over machines of their means over steps."""
     from plb.risk.peaks import PeakOracle, machine_metrics
 
     oracles = [place for place, predictor in enumerate(predictors) if isinstance(predictor, PeakOracle)]
@@ -119,7 +121,7 @@ def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], foun
 
 
 def _table(figures: dict[str, Any]) -> Table:
-    """Return what the predictors save, and how often and by how much they miss an oracle."""
+    """Return the savings of the predictors, and how often and by how much they are below an oracle."""
     from rich.table import Table
 
     table = Table(title="peak predictions, means over machines")
@@ -141,7 +143,7 @@ def _table(figures: dict[str, Any]) -> Table:
 
 
 def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples, found: Predictions) -> None:
-    """Say on standard error where an oracle counts steps of another length than the samples have."""
+    """Print a note on standard error if the steps of an oracle differ from those of the samples."""
     import numpy as np
 
     from plb.risk.peaks import PeakOracle
@@ -150,15 +152,13 @@ def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples,
     if len(intervals) and any(isinstance(predictor, PeakOracle) for predictor in predictors):
         usual, step = int(intervals[counts.argmax()]), samples.step
         if usual != step:
-            note = (
-                f"samples are mostly {usual / 1e6:g} s apart, and the oracle's horizon counts steps of {step / 1e6:g} s"
-            )
+            note = f"samples are mostly {usual / 1e6:g} s apart, and the oracle counts steps of {step / 1e6:g} s"
             typer.echo(f"plb: note: {note}; see --step", err=True)
 
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[tuple[Callable[..., None], Callable[[int], None]]]:
-    """Show on standard error what is being done; yield what names a stage, and what moves it on."""
+    """Show the progress on standard error; yield a function for the stage, and one for its progress."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()

@@ -1,4 +1,4 @@
-"""``plb provision``: how many nodes applications need, and what goes where."""
+"""``plb provision``: the number of nodes that applications need, and a placement."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _list_algorithms(required: bool) -> None:
 
 @clear_errors
 def provision_command(
-    # long, as most of it are the options, each with its help
+    # long because of the options, each with its help
     instance: Annotated[
         Path,
         typer.Argument(
@@ -31,22 +31,26 @@ def provision_command(
         ),
     ],
     algorithm: Annotated[
-        str, typer.Option(metavar="NAME", help="auto: the best plan in the time allowed; or one of --list.")
+        str, typer.Option(metavar="NAME", help="Algorithm: auto for the best plan in the time limit, or one of --list.")
     ] = "auto",
     rules: Annotated[
-        str, typer.Option(help="paper, or released: as the paper's authors' programs do it, for constant demand.")
+        str, typer.Option(help="Rules: paper, or released for those of the authors' programs (constant demand).")
     ] = "paper",
     time_limit: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Seconds; the best plan found by then is given. Default: none.", show_default=False),
+        typer.Option(
+            min=0.0, help="Seconds, after which the best plan so far is the result. Default: none.", show_default=False
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers of auto; the others draw none.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the random numbers of auto. The other algorithms use none.")
+    ] = 0,
     node: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SPEC",
-            help="A kind of nodes, 64,128 or large=64,128 or large=64,128x500 (500 of them); may be given again, those "
-            "to be used first in front. Default: the contest's machines, else 64,128.",
+            help="A kind of nodes: 64,128 or large=64,128 or large=64,128x500 (500 nodes). Can be repeated, in order "
+            "of use. Default: the machines of the contest, else 64,128.",
             show_default=False,
         ),
     ] = None,
@@ -58,15 +62,15 @@ def provision_command(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Write scenario.toml and plan.csv to this folder: a cluster of these nodes that begins with the plan, "
+            help="Write scenario.toml and plan.csv to this folder: a cluster of these nodes that starts with the plan, "
             "for plb simulate FOLDER/scenario.toml.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a plan, or a scenario in that folder.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a plan, or a scenario in the folder.")] = False,
     json: Json = None,
     quiet: Quiet = False,
     _list: Annotated[
-        bool, typer.Option("--list", help="Name the algorithms.", is_eager=True, callback=_list_algorithms)
+        bool, typer.Option("--list", help="List the algorithms.", is_eager=True, callback=_list_algorithms)
     ] = False,
 ) -> None:
     """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""

@@ -1,4 +1,4 @@
-"""``plb replan``: from where replicas stand to a plan, with few moves."""
+"""``plb replan``: a new plan from the present placement, with few moves."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MOST_DIGITS = 18
 
 @clear_errors
 def replan_command(
-    # long, as most of it are the options, each with its help
-    instance: Annotated[Path, typer.Argument(help="What is to be placed, as for plb provision.", show_default=False)],
+    # long because of the options, each with its help
+    instance: Annotated[Path, typer.Argument(help="The applications, as for plb provision.", show_default=False)],
     plan: Annotated[
         Path,
         typer.Argument(
-            help="Where replicas stand: a plan that plb provision wrote, or the directory of the Tianchi contest's "
-            "files. Applications that the instance has no more are left out, and are in no figure.",
+            help="The present placement: a plan of plb provision, or the directory of the files of the Tianchi "
+            "contest. Applications that are not in the instance are ignored.",
             show_default=False,
         ),
     ],
@@ -34,15 +34,17 @@ def replan_command(
         str,
         typer.Option(
             metavar="N",
-            help="So many replicas may move, so that fewer nodes are needed; any: any number. Those that must move do "
-            "so in any case, and count among them.",
+            help="Largest number of moves to reduce the nodes, or any. Moves that repair the placement are always "
+            "made, and count.",
         ),
     ] = "0",
     time_limit: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Seconds after which no more nodes are emptied. Default: none.", show_default=False),
+        typer.Option(
+            min=0.0, help="Seconds, after which no further node is emptied. Default: none.", show_default=False
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the random numbers.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
     node: Annotated[
         list[str] | None,
         typer.Option(metavar="SPEC", help="A kind of nodes, as for plb provision.", show_default=False),
@@ -57,7 +59,7 @@ def replan_command(
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Plan anew from where replicas stand, with few moves: for applications that came, went or changed."""
+    """Plan from the present placement with few moves, for applications that were added, removed or changed."""
     from cluster.provisioning.output import check_endings, finish, progress
     from cluster.results.writing import check_outputs
     from cluster.scenario.digests import digest_of_files

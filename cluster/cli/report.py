@@ -1,4 +1,4 @@
-"""``plb report``: one page of HTML about a results directory."""
+"""``plb report``: an HTML page on a results directory."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cluster.console.output import clear_errors, messages, output
 @clear_errors
 def report_command(
     results: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A results directory of plb simulate.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="Results directory of plb simulate.", show_default=False)
     ],
-    out: Annotated[Path | None, typer.Option(help="The file to write. Default: DIR/report.html.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    out: Annotated[Path | None, typer.Option(help="File to write. Default: DIR/report.html.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a page about a run: policies compared, violations, loads, energies, availability, every move and why.
+    """Write a page on a run: policies compared, violations, loads, energies, availability, every move and its reason.
 
     The page is one file that needs no network: open it in any browser, or send it to somebody.
     """

@@ -1,4 +1,4 @@
-"""``plb simulate``: run a scenario under its policies, and end in a table that compares them."""
+"""``plb simulate``: run a scenario under its policies, and print a table that compares them."""
 
 from __future__ import annotations
 
@@ -23,25 +23,27 @@ def simulate_command(
     scenario: Annotated[Path, typer.Argument(help="The scenario, a TOML file.", show_default=False)],
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="Policy to run; may be given again. Default: those of the scenario."),
+        typer.Option(help="Policy to run. Can be repeated. Default: those of the scenario."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, instead of the scenario's.")] = None,
-    repeats: Annotated[int | None, typer.Option(help="Runs of each policy, each with tenants of its own.")] = None,
-    density: Annotated[float | None, typer.Option(help="Tenant density, instead of the scenario's.")] = None,
-    days: Annotated[float | None, typer.Option(help="Simulated days, instead of the scenario's.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed, instead of that of the scenario.")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Runs of each policy, each with its own tenants.")] = None,
+    density: Annotated[float | None, typer.Option(help="Tenant density, instead of that of the scenario.")] = None,
+    days: Annotated[float | None, typer.Option(help="Simulated days, instead of those of the scenario.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Directory for tables, summary and plots. Default: results/NAME.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite results that are in the directory.")] = False,
-    traces: Annotated[Path | None, typer.Option(help="Directory of the traces, instead of the scenario's.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the figures of the closing table to this file.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes; the results are the same for any number.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite results in the directory.")] = False,
+    traces: Annotated[
+        Path | None, typer.Option(help="Directory of the traces, instead of that of the scenario.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the figures of the summary table to this file.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes. The results do not depend on it.")] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario under its policies, and compare them.
 
-    All policies face the same tenants. The directory takes Parquet tables a run, summary.json, timings.json,
-    columns.json and plots. Ctrl-C ends a run early and keeps what there is.
+    All policies have the same tenants. The directory has the Parquet tables of each run, summary.json, timings.json,
+    columns.json and plots. After Ctrl-C the results so far are kept.
     """
     from cluster.results.writing import ResultsFolder, check_free, check_outputs, files_of_results
     from cluster.scenario.scenario_file import inputs_of, override, read_scenario
@@ -59,7 +61,7 @@ def simulate_command(
     if begun:
         _close(chosen, experiment, runs, folder, json, quiet=quiet)
     if interrupted:
-        what = "what was simulated until then is in" if begun else "nothing was metered before; see"
+        what = "the results so far are in" if begun else "there are no results yet; see"
         raise KeyboardInterrupt(f"{what} {folder}")
 
 
@@ -132,7 +134,7 @@ def _close(
     if scenario.faults.is_any or scenario.upgrades.is_any:
         console.print(outage_table(runs, comparison.policies))
     console.print(f"Tables, summary and plots: {folder}", soft_wrap=True)
-    console.print(f"One page about all of it: plb report {shlex.quote(str(folder))}", soft_wrap=True)
+    console.print(f"To make a report: plb report {shlex.quote(str(folder))}", soft_wrap=True)
 
 
 def _title(scenario: Scenario, experiment: Experiment) -> str:
@@ -145,7 +147,7 @@ def _title(scenario: Scenario, experiment: Experiment) -> str:
 
 
 def _cut_short(runs: list[RunResult]) -> str:
-    """Say which runs do not reach the end, so that nobody compares their figures with those of whole runs."""
+    """Print which runs are incomplete, because their figures cannot be compared with those of complete runs."""
     cut = [
         f"{run.policy}, repeat {run.repeat + 1} covers {run.totals['simulated_seconds'] / 86400:.2f} days only"
         for run in runs

@@ -1,4 +1,4 @@
-"""Where the script ``plb`` begins: Ctrl-C ends in a sentence also before a command has begun."""
+"""The entry point of ``plb``: Ctrl-C has a message also before a command has begun."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main() -> None:
         raise SystemExit(INTERRUPTED) from None
     except SystemExit as ended:
         behind = ended.__context__
-        if behind is not None and isinstance(behind.__cause__, KeyboardInterrupt):  # Typer ends without a word
+        if behind is not None and isinstance(behind.__cause__, KeyboardInterrupt):  # Typer ends without a message
             _say()
         raise
 

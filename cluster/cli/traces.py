@@ -1,4 +1,4 @@
-"""``plb traces``: look at synthetic regions beside what is published about them, and convert public traces."""
+"""``plb traces``: synthetic regions compared with published statistics, and conversion of public traces."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ FORMATS = (
     "One of alibaba2018, azure2017, azure2019, azure-packing2020, bitbrains, google2011, google2019, planetlab, "
     "tianchi2018."
 )
-"""The names of `workloads.readers.READERS`, which are not imported for a help text."""
+"""The names of `workloads.readers.READERS`, without importing it for a help text."""
 
 
 @traces_app.command("check")
 @clear_errors
 def check_command(
     region: Annotated[list[str] | None, typer.Argument(help="Regions. Default: all.", show_default=False)] = None,
-    tenants: Annotated[int, typer.Option(min=1, help="Random tenants a region; [1] section 3.1 used 10,000.")] = 10_000,
+    tenants: Annotated[
+        int, typer.Option(min=1, help="Random tenants of each region; 10,000 in [1] section 3.1.")
+    ] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the tenants.")] = 0,
     json: Annotated[Path | None, typer.Option(help="Write the statistics to this file.")] = None,
 ) -> None:
-    """Print the statistics of synthetic regions beside the published ones; exit code 1 if one is missed."""
+    """Print the statistics of synthetic regions and the published ones; exit with code 1 if one is missed."""
     import attrs
 
     from cluster.results.writing import check_file, stamped, write_json
@@ -69,18 +71,20 @@ def convert_command(
     window_days: Annotated[
         float | None, typer.Option(help="Longest life of a tenant, days. Default: the format's.", show_default=False)
     ] = None,
-    aggregate: Annotated[str, typer.Option(help="What stands for the values of a step: mean or max.")] = "mean",
-    max_gap_minutes: Annotated[float, typer.Option(help="Longest gap that is filled with the last value.")] = 60.0,
+    aggregate: Annotated[str, typer.Option(help="Value of a step: mean or max.")] = "mean",
+    max_gap_minutes: Annotated[
+        float, typer.Option(help="Longest gap in minutes that is filled with the last value.")
+    ] = 60.0,
     min_hours: Annotated[
         float | None, typer.Option(help="Shortest life of a tenant, hours. Default: the format's.", show_default=False)
     ] = None,
     rows_in_memory: Annotated[
-        int, typer.Option(min=1000, help="Rows held in memory; more are sorted by way of files in OUT.")
+        int, typer.Option(min=1000, help="Rows in memory; more are sorted in files in OUT.")
     ] = 4_000_000,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite traces in the directory.")] = False,
     json: Json = None,
 ) -> None:
-    """Convert public traces into the project's own format, and say what became of their rows."""
+    """Convert public traces to the format of this project, and print how many rows were used."""
     import attrs
 
     from cluster.results.writing import check_free, check_outputs, stamped, versions, write_json
@@ -107,16 +111,17 @@ def convert_command(
 @clear_errors
 def describe_command(
     path: Annotated[
-        Path, typer.Argument(help="Traces in the project's own format, or public ones.", show_default=False)
+        Path, typer.Argument(help="Traces in the format of this project, or public traces.", show_default=False)
     ],
     format_name: Annotated[
-        str | None, typer.Option("--format", help=f"Public format, converted first. {FORMATS}", show_default=False)
+        str | None,
+        typer.Option("--format", help=f"Public format, which is converted first. {FORMATS}", show_default=False),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the plot, trace.png, into this directory.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a plot that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the plot.")] = False,
     json: Json = None,
 ) -> None:
-    """Print, and with --out plot, what traces are like: span, gaps, lifetimes, usage, growth and daily shape."""
+    """Print, and with --out plot, the properties of traces: span, gaps, lifetimes, usage, growth and daily shape."""
     from tempfile import TemporaryDirectory
 
     from cluster.plots.traces import save_description
@@ -160,10 +165,10 @@ def generate_command(
     out: Annotated[Path, typer.Argument(help="Directory for the traces.", show_default=False)],
     tenants: Annotated[int, typer.Option(min=1, help="Number of tenants.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the tenants.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite traces that are in the directory.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite traces in the directory.")] = False,
     json: Json = None,
 ) -> None:
-    """Write tenants of a synthetic region in the project's own format."""
+    """Write tenants of a synthetic region in the format of this project."""
     from cluster.results.writing import check_file, check_free, stamped, versions, write_json
     from plb.errors import UnknownNameError
     from workloads.format import write_traces

@@ -1,4 +1,4 @@
-"""``plb warmup``: compile the kernels ahead."""
+"""``plb warmup``: compile the kernels in advance."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def warmup_command(
     jobs: Jobs = None,
     json: Json = None,
 ) -> None:
-    """Compile the engine's kernels ahead, so that later commands start at once.
+    """Compile the kernels of the engine in advance, so that later commands start at once.
 
-    What is compiled already is not compiled again. A log beside the kernels says what was compiled.
+    Compiled kernels are not compiled again. A log in the directory of the kernels lists what was compiled.
     """
     import time
 
@@ -45,12 +45,12 @@ def warmup_command(
 
 
 def _do_tasks(jobs: int, log: WarmupLog) -> list[Warmed]:
-    """Do all tasks, with a progress bar, and return what came of them.
+    """Run all tasks with a progress bar, and return their results.
 
     Raises
     ------
     PlbError
-        If one fails; the others are done all the same.
+        A task failed. The others are completed.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -74,14 +74,14 @@ def _do_tasks(jobs: int, log: WarmupLog) -> list[Warmed]:
 
 
 def _under_way(left: Sequence[str], jobs: int) -> str:
-    """Return the tasks that processes are at: they begin in their order."""
+    """Return the tasks that are running; they begin in their order."""
     from plb.phrasing import listed
 
     return f"compiling: {listed(left[:jobs])}" if left else "compiled"
 
 
 def _print_progress(done: Sequence[Warmed], compiled: int, seconds: float) -> None:
-    """Say what was compiled, and what the engine warned of: each warning once, however many processes had it."""
+    """Print what was compiled, and each warning of the engine once."""
     from plb.phrasing import counted
 
     for warning in dict.fromkeys(warning for one in done for warning in one.warnings):

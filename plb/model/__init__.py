@@ -1,7 +1,7 @@
-"""What users say about a cluster and get from the engine: metrics, nodes, services, partitions, replicas, plans.
+"""The inputs and results of the engine: metrics, nodes, services, partitions, replicas, plans.
 
-Frozen attrs classes, checked when they are made. Arrays, indices and whole-number loads begin in `plb.state`. Begin
-reading in `plb.model.partition` and `plb.model.plan`.
+They are frozen attrs classes that are checked when they are created. Arrays, indices and loads in quanta begin in
+`plb.state`. Begin reading in `plb.model.partition` and `plb.model.plan`.
 """
 
 from plb.model.metric import Metric

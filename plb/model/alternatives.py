@@ -1,4 +1,4 @@
-"""Where else a replica could stand, and what keeps it off every other node: the data, and one rendering in words."""
+"""Alternative nodes for a replica, and the rules that exclude the others: the data, and their text."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ class Place:
     Parameters
     ----------
     energy
-        That of the cluster if the replica stood there and all others where they are. What the replica's move costs
-        is in it.
+        Energy of the cluster with the replica on the node and all others on theirs, including the cost of the move.
     violation_probability
-        How likely the node is then to run into a violation, as `violation_probabilities` has it.
+        Probability of a violation of the node, as in `violation_probabilities`.
     """
 
     node: str
@@ -44,16 +43,16 @@ class Place:
 
 @attrs.frozen
 class ClosedNode:
-    """A node that some rule rules out.
+    """A node that a rule excludes.
 
     Parameters
     ----------
     obstacles
-        All rules that rule it out, in the order of looking, each of this node alone. Where the node is out of service
-        or has another replica of the partition, that alone is told; a constraint of the user's own is told where it
-        is the only obstacle.
+        All rules that exclude it, in the order of the checks, each on this node alone. A node that is out of service or
+        has another replica of the partition has that obstacle alone. An extension constraint is included if it is the
+        only obstacle.
     unmet
-        The clauses of the placement constraint that do not hold there.
+        The clauses of the placement constraint that the node does not satisfy.
     """
 
     node: str
@@ -62,17 +61,17 @@ class ClosedNode:
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """The rules that rule it out."""
+        """The rules that exclude it."""
         return tuple(one.rule for one in self.obstacles)
 
     @property
     def distance(self) -> float:
-        """How far it is from taking the replica: for a shortage the share of the need that is missing, else 1 each."""
+        """Distance from a feasible node: for a shortage, the missing share of the need; 1 for each other rule."""
         return sum(_distance(one) for one in self.obstacles)
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What would have to change for it to take the replica, in words: all of it."""
+        """The changes after which the node could take the replica, in words."""
         return tuple(change for one in self.obstacles for change in self._changes(one))
 
     def _changes(self, obstacle: RuledOut) -> Iterator[str]:
@@ -101,27 +100,27 @@ class ClosedNode:
 
 @attrs.frozen
 class Alternatives:
-    """Where one replica could stand instead, all others staying where they are.
+    """The alternatives of a replica, with all other replicas on their nodes.
 
-    Every node is judged as if the replica were taken off its own and placed anew.
+    Every node is evaluated as if the replica were removed and placed again.
 
     Parameters
     ----------
     index
-        Which replica it is, as in `PlacedReplica`.
+        Index of the replica, as in `PlacedReplica`.
     standing
-        Where it stands; None while it waits for a place.
+        Its node; None if it is not placed.
     places
-        The nodes that no rule rules out, by energy, lowest first; equal ones in the order of the nodes. Its own is one
-        of them, unless a rule forbids by now what it allowed before.
+        The nodes that no rule excludes, by energy, lowest first; equal ones in the order of the nodes. The present node
+        is among them unless a rule now excludes it.
     diagnosis
-        What each rule rules out, in the order of looking: every node counts once, at the first rule it fails.
+        Nodes by the rule that excludes them, in the order of the checks; each node counts at the first rule it fails.
     closed
-        The nodes that some rule rules out, by `ClosedNode.distance`; equal ones in the order of the nodes.
+        The nodes that a rule excludes, by `ClosedNode.distance`; equal ones in the order of the nodes.
     given_up
-        Soft rules that are not asked: placement gives them up for what waits, and a replica that stands breaks them.
+        Soft rules that are not checked: placement relaxes them for missing replicas, and a placed replica breaks them.
     immovable
-        Why no plan may move it now; None: one may, or it waits for a place.
+        Why no plan may move it now; None if a plan may move it, or if it is not placed.
     """
 
     partition: str
@@ -136,24 +135,24 @@ class Alternatives:
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
+        """Number of nodes."""
         return len(self.places) + len(self.closed)
 
     @property
     def others(self) -> tuple[Place, ...]:
-        """The places but its own."""
+        """The places without its present node."""
         standing = None if self.standing is None else self.standing.node
         return tuple(one for one in self.places if one.node != standing)
 
     @property
     def rank(self) -> int | None:
-        """The place of its own node among `places`, from 1; None if it waits or its node would not take it again."""
+        """Rank of its present node among `places`, from 1; None if it is not placed or its node is now excluded."""
         standing = None if self.standing is None else self.standing.node
         return next((rank for rank, one in enumerate(self.places, 1) if one.node == standing), None)
 
     @property
     def nearest(self) -> tuple[ClosedNode, ...]:
-        """Of the closed nodes that need the same rules to change, the nearest."""
+        """The nearest closed node of each set of rules."""
         found: dict[tuple[str, ...], ClosedNode] = {}
         for one in self.closed:
             found.setdefault(one.rules, one)
@@ -164,7 +163,7 @@ class Alternatives:
         if self.diagnosis:
             parts.append(f"ruled out {diagnosis_in_words(self.diagnosis)}")
         if self.given_up:
-            parts.append(f"not asked: {listed([rule_in_words(rule) for rule in self.given_up])}")
+            parts.append(f"not checked: {listed([rule_in_words(rule) for rule in self.given_up])}")
         if self.immovable is not None:
             parts.append(f"it may not move: {self.immovable.value}")
         return "; ".join(parts)
@@ -172,7 +171,7 @@ class Alternatives:
     def _where(self) -> str:
         who = f"{self.role.name.lower()} of {self.partition}"
         if self.standing is None:
-            return f"{who} waits for a place and fits on {len(self.places) or 'none'} of {self.nodes} nodes"
+            return f"{who} is not placed and fits on {len(self.places) or 'none'} of {self.nodes} nodes"
         text = f"{who} stands on {self.standing.node}"
         if not self.others:
             return f"{text} and fits on no other of {self.nodes} nodes"
@@ -183,7 +182,7 @@ class Alternatives:
 
 
 def by_distance(closed: Sequence[ClosedNode]) -> tuple[ClosedNode, ...]:
-    """Return closed nodes, the nearest first; equal ones as they come."""
+    """Return closed nodes, nearest first; equal ones in the given order."""
     return tuple(sorted(closed, key=lambda one: one.distance))
 
 

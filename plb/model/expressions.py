@@ -1,23 +1,23 @@
-"""Placement constraints: expressions over node properties, with a grammar of their own (docs/service-fabric.md).
+"""Placement constraints: expressions over node properties (docs/service-fabric.md).
 
 From loosest to tightest: ``||``, ``&&``, then ``!`` before a comparison, parentheses. Comparisons are
 ``== != >= <= < > ^ !^ ^P !^P ~``, with a property name on the left and a value on the right. There are no quotes;
-blanks around names are trimmed.
+Blanks around names are trimmed.
 
-Two numbers (decimals such as ``8``, ``-1.5``, ``2e3``) compare as numbers, two URIs as URIs, all else as texts; the
-order operators need numbers. ``^`` means "equal to or under" for URIs, else "starts with". A URI is a scheme, a colon
-and a path from ``/`` on, without blanks (``fd:/dc0/r1``): case matters in the path, not in scheme and authority, and a
-trailing slash says nothing. An undefined property, or an order of texts, makes the node unfit, under ``!`` too, unless
-the other side alone decides an ``&&`` or ``||``.
+Two numbers (decimals such as ``8``, ``-1.5``, ``2e3``) compare as numbers, two URIs as URIs, everything else as text.
+The order operators need numbers. ``^`` is "equal to or under" for URIs, else "starts with". A URI is a scheme, a colon
+and a path that begins with ``/``, without blanks (``fd:/dc0/r1``). Case matters in the path, not in scheme and
+authority; a trailing slash is ignored. An undefined property, or an order of texts, makes the node infeasible, also
+under ``!``, unless the other side alone decides an ``&&`` or ``||``.
 
-``FaultDomain ^P fd:/dc0`` is ``^`` for the primary only, ``!^P`` is ``!^`` for the primary only. Other roles pass both,
-whatever ``!`` stands around. As prefixes they limit any test so: ``^P zone == a`` asks it of the primary only,
-``!^P zone == a`` asks its negation. ``^P`` ends at a blank: ``zone ^Paris`` is ``zone ^ Paris``.
+``FaultDomain ^P fd:/dc0`` is ``^`` for the primary only, ``!^P`` is ``!^`` for the primary only. Other roles satisfy
+both, also under ``!``. As prefixes they limit any test: ``^P zone == a`` applies to the primary only,
+``!^P zone == a`` is its negation. ``^P`` ends at a blank: ``zone ^Paris`` is ``zone ^ Paris``.
 
-``FDPolicy ~ Packing|Nonpacking|Ignore`` and ``PlacePolicy ~ NonPartially`` are policies of the service, not tests: they
-hold on every node. They stand alone or joined by ``&&``; within ``||``, ``!`` or ``^P`` they would have no meaning.
+``FDPolicy ~ Packing|Nonpacking|Ignore`` and ``PlacePolicy ~ NonPartially`` are policies of the service, not tests.
+They hold on every node. They stand alone or are joined by ``&&``; they are errors within ``||``, ``!`` or ``^P``.
 
-`unsatisfied_clauses` and its helpers report which parts of a constraint a node does not satisfy.
+`unsatisfied_clauses` and its helpers return the parts of a constraint that a node does not satisfy.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ _LONGEST = 10_000
 _DEEPEST = 100
 
 Test = Callable[[Mapping[str, str], bool], bool | None]
-"""Of properties and whether the replica is primary: true, false, or None where a comparison has no meaning."""
+"""Function of properties and of whether the replica is primary: true, false, or None if a comparison has no meaning."""
 
 
 class FaultDomainPolicy(enum.Enum):
-    """How a service spreads over fault domains: ``FDPolicy ~ …`` (docs/service-fabric.md)."""
+    """Spread of a service over fault domains: ``FDPolicy ~ …`` (docs/service-fabric.md)."""
 
     PACKING = "Packing"
     NONPACKING = "Nonpacking"
@@ -65,15 +65,15 @@ class Expression:
     Attributes
     ----------
     text
-        What was parsed.
+        The text.
     fault_domain_policy
-        Said by ``FDPolicy ~ …``.
+        The policy of ``FDPolicy ~ …``.
     places_all_or_nothing
-        Whether ``PlacePolicy ~ NonPartially`` is said: a partition is placed wholly or not at all.
+        Whether the text has ``PlacePolicy ~ NonPartially``: the placement of a partition is all-or-nothing.
     binds_primary_only
-        Whether a ``^P`` or ``!^P`` occurs, so that `holds` may differ by role.
+        Whether the text has ``^P`` or ``!^P``, so that `holds` may differ by role.
     properties
-        Names of the properties that it compares, once each, from left to right.
+        Names of the properties in its comparisons, once each, from left to right.
     """
 
     text: str
@@ -84,11 +84,11 @@ class Expression:
     properties: tuple[str, ...] = ()
 
     def holds(self, properties: Mapping[str, str], *, primary: bool = True) -> bool:
-        """Tell whether a node with these properties, implicit ones included, satisfies the constraint."""
+        """Return whether a node with these properties, implicit ones included, satisfies the constraint."""
         return self._test(properties, primary) is True
 
     def __reduce__(self) -> tuple[Callable[[str], Expression], tuple[str]]:
-        """Copy and pickle the text: its tests are functions that can only be made again."""
+        """Copy and pickle the text, because its tests are functions."""
         return parse_expression, (self.text,)
 
 
@@ -98,7 +98,7 @@ def parse_expression(text: str, item: str = "placement constraint") -> Expressio
     Raises
     ------
     InvalidValueError
-        If the text does not parse; the message names `item` and the place.
+        The text is not valid; the message has `item` and the position.
     """
     if not text.strip():
         return Expression(text, lambda _properties, _primary: True)
@@ -109,7 +109,7 @@ def parse_expression(text: str, item: str = "placement constraint") -> Expressio
 
 @attrs.frozen
 class _Scope:
-    """What stands around a part of an expression; `plain` means nothing but parentheses."""
+    """The context of a part of an expression; `plain`: inside nothing but parentheses."""
 
     depth: int = 0
     negated: bool = False
@@ -126,7 +126,7 @@ class _Scope:
 
 
 class _Parser:
-    """Recursive descent over the tokens of one expression; negations are carried down to the comparisons."""
+    """Recursive descent parser of one expression. Negations are applied to the comparisons."""
 
     def __init__(self, text: str, item: str) -> None:
         self.text, self.item = text, item
@@ -138,7 +138,7 @@ class _Parser:
         self.properties: dict[str, None] = {}
 
     def parse(self) -> Expression:
-        """Return the expression that the whole text is; raise `InvalidValueError` at what does not fit."""
+        """Return the expression of the whole text; raise `InvalidValueError` at an error."""
         test = self._any(_Scope())
         if self.next < len(self.tokens):
             raise self._error(self._place(), "an operator or the end")
@@ -152,7 +152,7 @@ class _Parser:
         )
 
     def _split(self) -> list[tuple[str, int]]:
-        """Return the tokens, trimmed, with their places."""
+        """Return the tokens, trimmed, with their positions."""
         tokens, at = [], 0
         while at < len(self.text):
             match = _TOKEN.match(self.text, at)
@@ -211,7 +211,7 @@ class _Parser:
         return _comparison(name, sign, value, requested=requested, primary_only=primary_only)
 
     def _policy(self, scope: _Scope, name: str, at: int) -> Test:
-        """Note a policy, whose name and sign are read; as a test it is true."""
+        """Record a policy whose name and sign are read; as a test it is true."""
         policy = _named(name, _POLICIES)
         if policy is None:
             raise self._error(at, f"{' or '.join(_POLICIES)} before ~")
@@ -253,12 +253,12 @@ class _Parser:
 
 
 def _named(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that equals a name but for case."""
+    """Return the known name that equals a name except for case."""
     return next((one for one in known if one.lower() == name.lower()), None)
 
 
 def _join(tests: list[Test], *, decisive: bool) -> Test:
-    """Join tests by "or" (decisive true) or by "and" (decisive false); None unless one of them decides."""
+    """Join tests by "or" (decisive true) or by "and" (decisive false); None if no test decides."""
     if len(tests) == 1:
         return tests[0]
 
@@ -272,7 +272,7 @@ def _join(tests: list[Test], *, decisive: bool) -> Test:
 
 
 def _comparison(name: str, sign: str, value: str, *, requested: bool, primary_only: bool) -> Test:
-    """Return the test whether a comparison gives `requested`."""
+    """Return the test that a comparison gives `requested`."""
 
     def test(properties: Mapping[str, str], primary: bool) -> bool | None:
         if primary_only and not primary:
@@ -284,7 +284,7 @@ def _comparison(name: str, sign: str, value: str, *, requested: bool, primary_on
 
 
 def _compare(left: str | None, sign: str, right: str) -> bool | None:
-    """Compare a property with a value by ==, ^ or an order; None where that has no meaning."""
+    """Compare a property with a value by ==, ^ or an order; None if that has no meaning."""
     if left is None:
         return None
     first, second = _number(left), _number(right)
@@ -303,7 +303,7 @@ def _number(text: str) -> float | None:
 
 
 def _uri(text: str) -> list[str] | None:
-    """Return scheme with authority, then the path segments; None for what is no URI."""
+    """Return scheme with authority, then the path segments; None if the text is not a URI."""
     match = _URI.fullmatch(text)
     return [match[1].lower(), *match[2].rstrip("/").split("/")] if match else None
 
@@ -315,9 +315,9 @@ class UnmetClause:
     Parameters
     ----------
     clause
-        Its text: one of the parts that a top-level ``&&`` joins, or the whole constraint.
+        Text of the part: one of those joined by a top-level ``&&``, or the whole constraint.
     properties
-        What the node has of the properties that it asks for; None: nothing.
+        The values of its properties on the node; None: the property is not defined.
     """
 
     clause: str
@@ -341,7 +341,7 @@ def unmet_clauses(constraint: str, properties: Mapping[str, str], *, primary: bo
 
 
 def _clauses(constraint: str) -> list[str]:
-    """Return what a top-level ``&&`` joins; where a top-level ``||`` does, the whole constraint."""
+    """Return the parts joined by a top-level ``&&``; with a top-level ``||``, the whole constraint."""
     depth, begin, found = 0, 0, []
     for at, sign in enumerate(constraint):
         depth += (sign == "(") - (sign == ")")

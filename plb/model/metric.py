@@ -1,6 +1,6 @@
 """Metrics: resources that replicas use and nodes have.
 
-`MetricSettings` has the settings that Service Fabric keeps in one map for each setting, by the metric's name.
+`MetricSettings` has the settings that Service Fabric keeps as maps by the name of the metric.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from plb.validation import check_name, check_number, check_quantum, check_switch
 
 
 class PlacementStrategy(Enum):
-    """What the engine does with a metric; values as in Service Fabric's PlacementStrategy."""
+    """Strategy for the load of a metric; values as in Service Fabric's PlacementStrategy."""
 
     BALANCING = 0
     RESERVATION_AND_BALANCE = 1
@@ -26,7 +26,7 @@ class PlacementStrategy(Enum):
 
 
 def _strategy(item: str, field: str, value: Any) -> PlacementStrategy | None:
-    """Return the `PlacementStrategy` that `value` is or stands for, or None, or refuse it."""
+    """Return the `PlacementStrategy` of `value`, or None; raise an error for another value."""
     try:
         return None if value is None else PlacementStrategy(value)
     except ValueError:
@@ -35,7 +35,7 @@ def _strategy(item: str, field: str, value: Any) -> PlacementStrategy | None:
 
 
 def _across_domains(policy: Any) -> Any:
-    """Return what Service Fabric's 0 (spread over domains) or 1 (not) means; anything else as it is."""
+    """Return the meaning of Service Fabric's 0 (spread over domains) or 1 (not); another value unchanged."""
     return policy == 0 if type(policy) is int and policy in (0, 1) else policy
 
 
@@ -45,44 +45,44 @@ POLICY = Setting("DefragmentationEmptyNodeDistributionPolicy", {}, "switch", che
 
 @attrs.frozen(kw_only=True)
 class MetricSettings(Checked):
-    """What Service Fabric's maps by metric say of one metric; the default is what a missing entry means.
+    """The settings of one metric in the maps of Service Fabric; the defaults are those of a missing entry.
 
     Parameters
     ----------
     balancing_threshold : ratio, default 1.0
-        Balancing looks at the metric when max/min of node load exceeds this; 0: never, and at most 1: at any difference
-        of 2 or more. A defragmentation metric is looked at when max/min in a domain does not exceed it.
+        Balancing includes the metric if max/min of node load exceeds this. 0: never. At most 1: at any difference of 2
+        or more. A defragmentation metric is included if max/min in a domain does not exceed it.
     activity_threshold : load, default 0.0
-        ... and when the fullest node carries more than this. For an unscoped defragmentation metric: the load up to
+        ... and if the load of the fullest node exceeds this. For an unscoped defragmentation metric: the load up to
         which a node counts as empty.
     global_weight : weight, default None
-        Weight of the metric in the score; None: the mean of the weights that services give it.
+        Weight of the metric in the score. None: the mean of the weights of the services.
     balancing_by_percentage : switch, default False
-        Whether balance is that of load/capacity, if every node has a capacity.
+        Whether load is balanced relative to capacity, if every node has a capacity.
     node_buffer_percentage : share, default 0.0
-        Share of each capacity that moves leave free; new replicas may use it.
+        Share of each capacity that moves leave free. New replicas may use it.
     defragmentation : switch, default False
-        Whether load is to be gathered on few nodes, not spread.
+        Whether load is to be packed on few nodes instead of spread.
     empty_nodes : share below 1, nodes from 1, default None
-        Nodes that are to be empty; None: no such target, the balancing threshold decides.
+        Nodes that are to be empty. None: no such target; the balancing threshold decides.
     empty_nodes_across_domains : switch, default True
         Whether the empty nodes are to be spread over fault and upgrade domains (policy 0 of Service Fabric) or not (1).
     empty_node_weight : weight, default None
-        Weight of empty nodes in the score; None: 1 for the strategy reservation, 0.999 for the others that empty nodes.
+        Weight of empty nodes in the score. None: 1 for the strategy reservation, 0.999 for the others with empty nodes.
     non_empty_node_weight : weight, default None
-        Weight of the balance of the other nodes; None: what the empty ones leave to 1.
+        Weight of the balance of the other nodes. None: 1 minus the weight of the empty nodes.
     scoped_defragmentation : switch, default False
-        Whether the strategies that reserve room are used for a defragmentation metric.
+        Whether the strategies that reserve capacity are used for a defragmentation metric.
     placement_strategy : name, default None
-        What to do with the metric; None: as `defragmentation` and `scoped_defragmentation` say.
+        Strategy for the metric. None: given by `defragmentation` and `scoped_defragmentation`.
     reserved_load : load, default None
-        Room to keep on a node that counts as empty, when scoped; None: the capacity less `empty_node_load`.
+        Load to reserve on a node that counts as empty, if scoped. None: the capacity minus `empty_node_load`.
     empty_node_load : load, default 0.0
-        Load up to which a node counts as empty, when scoped.
+        Load up to which a node counts as empty, if scoped.
     placement_heuristic_incoming_load_factor : factor, default 0.0
-        New replicas go to the fullest nodes that together have this many times their load free; 0: to any.
+        New replicas use the fullest nodes that together have this many times their load free. 0: all nodes.
     placement_heuristic_empty_space_percent : share, default 0.0
-        ... or to those that have this share of all free room, whichever are more.
+        ... or those that have this share of all free capacity, if these are more.
     """
 
     balancing_threshold: float = number(1.0, "MetricBalancingThresholds", {}, unit="ratio")
@@ -115,9 +115,9 @@ class MetricSettings(Checked):
 
 @attrs.frozen
 class Metric(MetricSettings):
-    """A resource that replicas use and nodes have, in a unit of the user's choice.
+    """A resource that replicas use and nodes have, in a unit of the user.
 
-    The settings under Service Fabric's names come from `plb.model.metric.MetricSettings`.
+    The settings with names of Service Fabric come from `plb.model.metric.MetricSettings`.
 
     Parameters
     ----------
@@ -126,13 +126,13 @@ class Metric(MetricSettings):
     weight
         Weight of this metric's imbalance in the energy; at least 0.
     violation_threshold
-        A node is in violation when its load is at least this share of its capacity ([1] section 3.2, f_r); in (0, 1].
+        A node is in violation if its load is at least this share of its capacity ([1] section 3.2, f_r); in (0, 1].
     quantum
         The unit in which loads are counted exactly: a power of two, at most 1 user unit. None: the finest for which
-        the first capacity (or load, where no node has a capacity) is at most 2^20 quanta. Finer loads round up.
+        the first capacity (or load, if no node has a capacity) is at most 2^20 quanta. Finer loads are rounded up.
     trend
-        True when demand grows from an initial value to a maximum and stays (disk, memory); False when it has no trend
-        and a high percentile stands for it (CPU); [1] section 5.3.
+        True if demand grows from an initial value to a maximum (disk, memory). False if it has no trend and a high
+        percentile represents it (CPU); [1] section 5.3.
     """
 
     name: str

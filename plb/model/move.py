@@ -1,4 +1,4 @@
-"""One step of a plan and why it is made. Values with numbers; words only when asked for."""
+"""A move of a plan and its reason. They have numbers; texts are made on request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plb.phrasing import amount, counted, rule_in_words
 
 
 class MoveKind(Enum):
-    """What a move does."""
+    """The action of a move."""
 
     ADD = "add"
     """A new replica is placed on `target`."""
@@ -22,15 +22,15 @@ class MoveKind(Enum):
     SWAP = "swap"
     """The primary on `source` and the secondary on `target` change roles."""
     DROP = "drop"
-    """The replica on `source`, one too many, goes."""
+    """The surplus replica on `source` is removed."""
     PROMOTE = "promote"
-    """The secondary on `target` becomes the primary of a partition that has none."""
+    """The secondary on `target` becomes the primary of a partition without one."""
     VOID = "void"
-    """The replica on `source` cannot change its role: the upgrade has to go on without, and no plan asks again."""
+    """The replica on `source` cannot change its role. The upgrade continues without it, and no further plan tries."""
 
 
 class Phase(Enum):
-    """What a search was for."""
+    """The purpose of a search."""
 
     PLACEMENT = "placement"
     REPAIR = "repair"
@@ -39,30 +39,30 @@ class Phase(Enum):
 
 @attrs.frozen
 class Reason:
-    """Why a move is made.
+    """The reason of a move.
 
     Parameters
     ----------
     phase
-        The phase that made it.
+        The phase of the move.
     rule
-        The rule or term behind it: ``"new replica"``, ``"surplus"``, ``"eviction"``, ``"upgrade"``, ``"upgraded"``,
+        The rule or term of the reason: ``"new replica"``, ``"surplus"``, ``"eviction"``, ``"upgrade"``, ``"upgraded"``,
         ``"placement"``, ``"capacity"``, ``"fault_domain"``, ``"upgrade_domain"``, ``"affinity"``, ``"energy"``, or the
-        name of a constraint of the user's own.
+        name of an extension constraint.
     node
-        Node where the rule was broken, if it was, or where room is made, or that is or was upgraded.
+        Node of the broken rule, of the eviction, or of the upgrade.
     metric
-        Metric of a broken capacity, or the one whose imbalance fell most.
+        Metric of a broken capacity, or the metric with the largest decrease of imbalance.
     numbers
-        The numbers behind it, in user units: for capacity ``load`` and ``limit``; for a domain ``replicas``, ``least``
-        and ``most``; for a surplus ``replicas`` and ``requested``; for the energy what its term, or the imbalance of
-        `metric`, was ``before`` and ``after`` the phase.
+        The numbers of the reason, in user units: for capacity ``load`` and ``limit``; for a domain ``replicas``,
+        ``least`` and ``most``; for a surplus ``replicas`` and ``requested``; for the energy the term, or the imbalance
+        of `metric`, ``before`` and ``after`` the phase.
     breach
-        The broken constraint that the move mends; None for capacity, which `numbers` tell.
+        The broken constraint that the move repairs; None for capacity, which is in `numbers`.
     term
-        For the energy: the term that lowered it most.
+        For the energy: the term with the largest decrease.
     other
-        Another partition behind the move: the one that room is made for, or the parent that is followed.
+        Another partition in the reason: the one for which replicas are evicted, or the parent of an affinity move.
     """
 
     phase: Phase
@@ -76,7 +76,7 @@ class Reason:
 
     @property
     def domain(self) -> str | None:
-        """The fault or upgrade domain that held too many replicas, if that is why."""
+        """The fault or upgrade domain with too many replicas, if that is the reason."""
         return self.breach.domain if isinstance(self.breach, UnevenSpread) else None
 
     def __str__(self) -> str:
@@ -89,16 +89,16 @@ class Reason:
             "capacity": self._of_capacity,
             "energy": self._of_energy,
             "upgrade": lambda: f"node {self.node} is about to be upgraded",
-            "upgraded": lambda: f"node {self.node} has been upgraded, and the primary stood there before",
+            "upgraded": lambda: f"node {self.node} has been upgraded, and the primary was on it before",
         }
         if self.rule in words:
             return words[self.rule]()
         if self.other is not None:
-            return f"follows its parent {self.other}"
+            return f"joins its parent {self.other}"
         return f"{rule_in_words(self.rule)} rule broken on node {self.node}"
 
     def _of_eviction(self) -> str:
-        text = "makes room" if self.node is None else f"makes room on node {self.node}"
+        text = "frees capacity" if self.node is None else f"frees capacity on node {self.node}"
         return text if self.other is None else f"{text} for {self.other}"
 
     def _of_capacity(self) -> str:
@@ -113,11 +113,11 @@ class Reason:
         before, after = self.numbers["before"], self.numbers["after"]
         of = f" of {self.metric}" if self.metric else ""
         what, way = rule_in_words(self.term) + of, "from" if after <= before else "up from"
-        return f"lowers the energy, as {what} goes {way} {amount(before)} to {amount(after)}"
+        return f"lowers the energy: {what} goes {way} {amount(before)} to {amount(after)}"
 
     def _of_surplus(self) -> str:
         if not self.numbers:
-            return "one replica too many"
+            return "surplus replica"
         return (
             f"{counted(int(self.numbers['replicas']), 'replica')} where {amount(self.numbers['requested'])} should be"
         )
@@ -125,7 +125,7 @@ class Reason:
 
 @attrs.frozen
 class Move:
-    """One step of a plan.
+    """A move of a plan.
 
     Parameters
     ----------
@@ -133,11 +133,11 @@ class Move:
         `role` is that of the replica that moves (of the primary, in a swap); `source` is None for an add, `target` for
         a drop.
     reason
-        Why.
+        The reason.
     cost
-        What the move counts in the energy's movement term.
+        Cost of the move in the movement term of the energy.
     index
-        Which of the partition's replicas it is, as in `PlacedReplica`; -1: any one that `role` and `source` fit.
+        Index of the replica of the partition, as in `PlacedReplica`; -1: any one with `role` on `source`.
     """
 
     kind: MoveKind
@@ -158,7 +158,7 @@ class Move:
         if self.kind is MoveKind.PROMOTE:
             return f"promote {role} of {self.partition} on {self.target}"
         if self.kind is MoveKind.VOID:
-            return f"leave {role} of {self.partition} on {self.source}, as its role cannot change"
+            return f"leave {role} of {self.partition} on {self.source}, because its role cannot change"
         if self.kind is MoveKind.SWAP:
             return f"swap primary of {self.partition} from {self.source} to {self.target}"
         return f"move {role} of {self.partition} from {self.source} to {self.target}"

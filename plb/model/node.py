@@ -19,7 +19,7 @@ from plb.validation import (
 
 
 class DeactivationIntent(Enum):
-    """Why a node that is up is being taken out of service (docs/service-fabric.md, Deactivated nodes)."""
+    """Why a node that is up is deactivated (docs/service-fabric.md, Deactivated nodes)."""
 
     NONE = "none"
     PAUSE = "pause"
@@ -29,7 +29,7 @@ class DeactivationIntent(Enum):
 
 
 class DeactivationStatus(Enum):
-    """How far the deactivation of a node has come."""
+    """The progress of a deactivation."""
 
     NONE = "none"
     ACTIVATION_IN_PROGRESS = "activation_in_progress"
@@ -47,18 +47,18 @@ class Node:
     name
         Name of the node, unique in the cluster.
     capacities
-        Capacity by metric, in user units. A missing metric is unlimited; 0 is a real limit.
+        Capacity by metric, in user units. A missing metric is unlimited; 0 is a limit.
     fault_domain
         Path of the fault domain, such as ``"fd:/dc1/rack0"``; None: a domain of its own.
     upgrade_domain
         Name of the upgrade domain; None: a domain of its own.
     properties
-        Properties that placement constraints refer to; those that they find are `placement_properties`.
+        Properties for placement constraints; `placement_properties` has all of them.
     up
-        False while the node is down: nothing may be placed there, and it leaves the statistics.
+        False while the node is down: nothing may be placed on it, and it is not in the statistics.
     deactivation_intent, deactivation_status
-        Why a node that is up is being taken out of service, and how far that has come. Any intent but none takes the
-        node out of the statistics.
+        Why a node that is up is deactivated, and the progress. A node with another intent than none is not in the
+        statistics.
     """
 
     name: str
@@ -94,9 +94,9 @@ class Node:
 
     @property
     def placement_properties(self) -> dict[str, str]:
-        """The properties, and ``FaultDomain`` and ``UpgradeDomain`` as far as these are given and not among them.
+        """The properties, with ``FaultDomain`` and ``UpgradeDomain`` if these are given and not among them.
 
-        Service Fabric knows these two of every node (docs/service-fabric.md, Placement constraints).
+        Service Fabric defines these two on every node (docs/service-fabric.md, Placement constraints).
         """
         implicit = {}
         if self.fault_domain is not None:
@@ -107,5 +107,5 @@ class Node:
 
     @property
     def upgrade_domain_name(self) -> str:
-        """The upgrade domain; a private one where none was given."""
+        """The upgrade domain; a private one if none is given."""
         return f"{self.name}_ud" if self.upgrade_domain is None else self.upgrade_domain

@@ -1,4 +1,4 @@
-"""What a plan did for each service domain, and what kept it from doing more: the data behind `Plan.explain`."""
+"""The outcome of a plan for each service domain, and the reasons that limited it: the data of `Plan.explain`."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from plb.phrasing import counted, listed, rule_in_words
 
 @attrs.frozen
 class Proposals:
-    """What became of the proposals of a search.
+    """The proposals of a search.
 
     Parameters
     ----------
     drawn
-        Proposals drawn.
+        Number of proposals.
     scored
-        Those that passed the constraints, so that their energy or a bound of it was computed.
+        Proposals that passed the constraints, so that their energy or a bound of it was computed.
     reached_monte_carlo
-        Those whose repetitions were evaluated.
+        Proposals whose repetitions were evaluated.
     accepted
-        Those that were taken.
+        Accepted proposals.
     refused_by_rule, rejected_by_term
-        Refusals by constraint or budget, and by the energy term that worsened most.
+        Refusals by constraint or budget, and rejections by the energy term that worsened most.
     """
 
     drawn: int = 0
@@ -51,26 +51,26 @@ class Proposals:
 
 
 class Idle(Enum):
-    """Why a phase did not run; the value continues the sentence "it did not run, as …"."""
+    """Why a phase did not run; the value completes the sentence "it did not run, because …"."""
 
-    NOT_ASKED = "it was not asked for"
+    NOT_ASKED = "it was not requested"
     NOT_DUE = "its interval has not passed"
     SWITCHED_OFF = "it is switched off"
     UNDER_WAY = "moves of an earlier plan are under way"
     AFTER_ANOTHER = "an earlier phase had work to do"
-    NOTHING_TO_PLACE = "no replica is missing or one too many"
-    NOTHING_BROKEN = "no constraint is broken that it may mend"
-    BY_POLICY = "a placement policy decides, which balances nothing"
+    NOTHING_TO_PLACE = "no replica is missing or surplus"
+    NOTHING_BROKEN = "no constraint is broken that it may repair"
+    BY_POLICY = "a placement policy without balancing is used"
     BALANCED = "no metric is out of balance"
     NOTHING_MOVABLE = "no replica may move"
-    NODE_EVENT = "a node came or went too recently"
-    THROTTLED = "the limit on moves is used up for now"
-    PARTITIONS_THROTTLED = "too many of the partitions out of balance have moved too often of late"
+    NODE_EVENT = "a node was added or removed too recently"
+    THROTTLED = "the limit of moves is reached"
+    PARTITIONS_THROTTLED = "too many imbalanced partitions have moved too often recently"
     UNCHANGED = "nothing has changed since it last found no move"
 
 
 class Immovable(Enum):
-    """Why a replica that stands may not move; the value completes the sentence "2 of its replicas …"."""
+    """Why a placed replica may not move; the value completes the sentence "2 of its replicas …"."""
 
     PINNED = "pinned"
     IN_TRANSITION = "in a partition in transition or quorum loss"
@@ -79,12 +79,12 @@ class Immovable(Enum):
     UNDER_WAY = "still arriving by an earlier move"
     NODE_OUT_OF_SERVICE = "on a node that is down or deactivated"
     NODE_BLOCKED = "on a node that is blocked for the service"
-    THROTTLED = "in a partition that has moved too often of late"
+    THROTTLED = "in a partition that has moved too often recently"
 
 
 @attrs.frozen
 class DomainOutcome:
-    """What a plan did for the services of one service domain.
+    """The outcome of a plan for the services of one service domain.
 
     Parameters
     ----------
@@ -95,13 +95,13 @@ class DomainOutcome:
     phases
         The phases that ran.
     idle
-        Why each of the others did not.
+        Why each of the other phases did not run.
     immovable
-        For each partition with replicas that may not move: how many, by why.
+        Number of replicas that may not move, by partition and reason.
     end_reason, proposals, bound_by
         As in `plb.model.plan.Plan`.
     action
-        What was done, by Service Fabric's name; None where `refresh` runs all phases that are due.
+        The action, by the name of Service Fabric; None if `refresh` runs all phases that are due.
     """
 
     domain: str
@@ -116,13 +116,13 @@ class DomainOutcome:
 
 
 def why_it_stays(outcome: DomainOutcome, partition: str) -> list[str]:
-    """Return the sentences about a partition that the plan leaves as it is."""
+    """Return the sentences about a partition that the plan does not change."""
     did = f" ({outcome.action} for service domain {outcome.domain})" if outcome.action else ""
     why = [_what_ran(outcome)] if outcome.phases else []
     asked = {phase: why for phase, why in outcome.idle.items() if why is not Idle.NOT_ASKED}
     for reason in dict.fromkeys(asked.values()):
         phases = _joined([phase.value for phase in Phase if asked.get(phase) is reason])
-        why.append(f"{phases} did not run, as {reason.value}")
+        why.append(f"{phases} did not run, because {reason.value}")
     sentences = [f"the plan leaves {partition} where it is{did}: {'; '.join(why)}."]
     if partition in outcome.immovable:
         sentences.append(_what_is_immovable(outcome.immovable[partition]))
@@ -130,7 +130,7 @@ def why_it_stays(outcome: DomainOutcome, partition: str) -> list[str]:
 
 
 def _what_ran(outcome: DomainOutcome) -> str:
-    """Say which phases ran, why the last ended, and what refused how many proposals."""
+    """Return which phases ran, why the last ended, and the proposals refused by each rule."""
     text = f"{_joined([phase.value for phase in outcome.phases])} ran and "
     text += "found nothing to change" if outcome.end_reason == "nothing to do" else f"ended as {outcome.end_reason}"
     proposals = outcome.proposals
@@ -139,14 +139,14 @@ def _what_ran(outcome: DomainOutcome) -> str:
     if proposals.refused_by_rule:
         text += f", refused by rule: {_counts(proposals.refused_by_rule)}"
     if proposals.rejected_by_term:
-        text += f", rejected as a term grew: {_counts(proposals.rejected_by_term)}"
+        text += f", rejected by term: {_counts(proposals.rejected_by_term)}"
     if outcome.bound_by:
         text += f", bound by the budget of {_joined([rule_in_words(rule) for rule in outcome.bound_by])}"
     return text
 
 
 def _joined(words: list[str]) -> str:
-    """Return words as one enumeration."""
+    """Return words as an enumeration."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
@@ -157,7 +157,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _what_is_immovable(immovable: Mapping[Immovable, int]) -> str:
-    """Say how many replicas may not move, and why."""
+    """Return how many replicas may not move, and why."""
     parts = ", ".join(f"{count} {why.value}" for why, count in immovable.items())
     total = sum(immovable.values())
     return f"{counted(total, 'replica')} of it may not move: {parts}."

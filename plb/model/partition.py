@@ -14,29 +14,29 @@ from plb.validation import check_items, check_member, check_name, check_number, 
 
 
 class ReplicaState(Enum):
-    """How a replica is; only a ready one may be moved."""
+    """The state of a replica; only a ready one may be moved."""
 
     READY = "ready"
     IN_BUILD = "in_build"
-    """Its data are being copied; it carries load and does not move."""
+    """Its data are being copied. It has load and does not move."""
     STANDBY = "standby"
-    """Left from an earlier replica with its data; it carries a secondary's load and may become a replica again."""
+    """A copy of the data of an earlier replica. It has the load of a secondary and may become a replica again."""
     DOWN = "down"
-    """Its process does not run; it carries load and does not move."""
+    """Its process does not run. It has load and does not move."""
     DROPPED = "dropped"
-    """On its way out; it carries nothing, and no other replica of the partition may come to its node."""
+    """It is being removed. It has no load, and no other replica of the partition may use its node."""
 
 
 class UpgradeMark(Enum):
-    """What an upgrade asks for a replica (docs/service-fabric.md, Upgrades)."""
+    """The request of an upgrade for a replica (docs/service-fabric.md, Upgrades)."""
 
     NONE = "none"
     SWAP_OUT = "swap_out"
     """Its node is about to be upgraded: this primary is to swap roles with a secondary."""
     PRIMARY_RETURNS = "primary_returns"
-    """The primary stood here before the upgrade, and is to come back."""
+    """The primary was on this node before the upgrade, and is to return."""
     REPLICA_RETURNS = "replica_returns"
-    """A replica stood here before the upgrade: a missing one is to come here first."""
+    """A replica was on this node before the upgrade: a missing replica is to be placed here first."""
 
 
 @attrs.frozen
@@ -48,18 +48,18 @@ class Replica:
     role
         Its role: a `Role` or its name in small letters.
     node
-        Name of the node it stands on.
+        Name of its node.
     pinned
         True: no plan moves it.
     leaving
-        True while a move away from this node is under way, or a drop: the load still counts when the node's capacity is
-        checked, not in the balance statistics.
+        True during a move from this node, or a drop: the load still counts against the capacity of the node, but not in
+        the balance statistics.
     state
-        How it is.
+        Its state.
     upgrade
-        What an upgrade asks for it: an `UpgradeMark` or its value. While a replica is marked, no other phase moves any
-        of its partition, until it is described without marks. One that is gone is described as dropped with a mark: it
-        holds a place for a new one.
+        The request of an upgrade: an `UpgradeMark` or its value. While a replica is marked, no other phase moves any
+        replica of its partition, until it is described without marks. A removed replica is described as dropped with a
+        mark: it reserves a place for a new one.
     """
 
     role: Role
@@ -91,7 +91,7 @@ def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:
 
 @attrs.frozen
 class Partition:
-    """A unit of placement: a set of replicas, at most one a node.
+    """A unit of placement: a set of replicas, at most one on each node.
 
     Parameters
     ----------
@@ -100,18 +100,18 @@ class Partition:
     service
         Name of its service.
     replicas
-        The replicas that stand now. Those missing to the service's target are for the engine to place.
+        The present replicas. The engine places those that are missing.
     created
         Time at which the partition was created, in seconds on the host's clock: the start of its demand curve.
     missing
-        How many replicas it misses; below 0: how many it has too many. None: what the service's target says.
+        Number of missing replicas; below 0: surplus replicas. None: given by the target of the service.
     version
-        Number of this description; another with the same number and the same `missing` says nothing new, except that
-        the moves issued before are over. None: every description counts.
+        Number of this description. Another description with the same number and the same `missing` is ignored, except
+        that it ends the moves of earlier plans. None: every description counts.
     in_transition
         True while it is deleted, upgraded or reconfigured: none of its replicas moves.
     in_quorum_loss
-        True while most of its replicas are lost: none of those left moves.
+        True while most of its replicas are lost: the others do not move.
     """
 
     name: str

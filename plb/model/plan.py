@@ -1,4 +1,4 @@
-"""Plans: what the engine proposes, and what it could not do. Values with numbers; words only when asked for."""
+"""Plans: the moves that the engine proposes, and the replicas it could not place. Texts are made on request."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Energy:
     Parameters
     ----------
     total
-        What the search minimised.
+        The energy that the search minimised.
     movement
         m, in moves.
     imbalance
         I, mean coefficient of variation.
     fragmentation
-        F, mean share of the held-out nodes that is in use, summed over them.
+        F, sum over the held-out nodes of the mean share in use.
     expected_failovers
         V, expected number of nodes in violation.
     expected_overload
-        O, by how much nodes are expected to go beyond their thresholds, in shares of these, summed over nodes and
-        metrics; 0 where it weighs nothing.
+        O, expected excess of nodes over their thresholds, relative to these, summed over nodes and metrics; 0 if its
+        weight is 0.
     extension_terms
-        The terms of the user's own by name, without their weights.
+        The extension terms by name, without their weights.
     """
 
     total: float
@@ -67,31 +67,31 @@ class Energy:
 
 @attrs.frozen
 class Plan:
-    """What the engine proposes to do.
+    """The moves that the engine proposes, with their context.
 
     Parameters
     ----------
     moves
-        In an order in which they can be carried out.
+        In an order in which they can be applied.
     energy_before, energy_after
-        Energy before and after the moves; `energy_before.movement` is 0. The failovers to expect of a promoted
-        secondary count as a primary's from the next plan on.
+        Energy before and after the moves; `energy_before.movement` is 0. The expected failovers of a promoted secondary
+        are those of a primary from the next plan on.
     unplaced
-        Replicas that found no place.
+        Replicas that are not placed.
     end_reason
         Why the last search ended.
     phases
         The phases that ran.
     proposals
-        What became of the proposals.
+        Counts of the proposals.
     actions
-        What was done for each service domain, by the name of its first service.
+        The action for each service domain, by the name of its first service.
     bound_by
-        Budgets that refused a proposal, or held up a repair: ``"moves"``, ``"node_moves"``, ``"service_moves"``.
+        Budgets that refused a proposal or delayed a repair: ``"moves"``, ``"node_moves"``, ``"service_moves"``.
     outcomes
-        For each service domain: which phases ran and why the others did not, and the replicas that may not move.
+        For each service domain: the phases that ran, why the others did not, and the replicas that may not move.
     reproducible
-        False if a time limit, not a number of proposals, ended a search.
+        False if a time limit ended a search, instead of a number of proposals.
     """
 
     moves: tuple[Move, ...]
@@ -107,12 +107,12 @@ class Plan:
     reproducible: bool = True
 
     def explain(self, partition: str) -> str:
-        """Return in a sentence or two what the plan does about a partition, and why; or why it does nothing.
+        """Return in one or two sentences the moves of a partition and their reasons, or why there are none.
 
         Raises
         ------
         UnknownNameError
-            If the engine had no such partition when it made the plan.
+            The engine did not have the partition when it made the plan.
         """
         sentences = [f"{move}: {move.reason}." for move in self.moves if move.partition == partition]
         sentences += [f"{refusal}." for refusal in self.unplaced if refusal.partition == partition]
@@ -121,7 +121,7 @@ class Plan:
         return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
 
     def _outcome_for(self, partition: str) -> DomainOutcome:
-        """Return what was done for the service domain of a partition."""
+        """Return the action for the service domain of a partition."""
         for outcome in self.outcomes:
             if partition in outcome.partitions:
                 return outcome
@@ -130,7 +130,7 @@ class Plan:
 
 
 def merged(plans: Sequence[Plan]) -> Plan:
-    """Return the plans of several service domains as one; their energies are added up term by term."""
+    """Return the plans of several service domains as one; the energies are added by term."""
     if len(plans) == 1:
         return plans[0]
     zero = Energy(0.0, 0.0, 0.0, 0.0, 0.0)

@@ -1,6 +1,6 @@
 """Quanta: the power-of-two units in which loads and capacities are whole numbers (docs/energy.md).
 
-Whole numbers make sums exact, so that increments equal totals and the order of moves cannot matter.
+Whole numbers make sums exact, so that increments equal totals and the order of moves has no effect.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from plb.model.metric import Metric
 from plb.validation import check_metrics
 
 QUANTA_OF_LARGEST = 2**20
-"""The largest first value is at most this many quanta."""
+"""Largest first value in quanta."""
 LARGEST_VALUE = 2**31
-"""A later value may be at most this many quanta."""
+"""Largest later value in quanta."""
 UNLIMITED = 2**62
-"""Stands for the capacity of a node that has none for a metric."""
+"""The capacity of a node without a capacity for a metric."""
 
 logger = logging.getLogger("plb")
 
@@ -36,7 +36,7 @@ def default_quantum(value: float) -> float:
 
 
 class MetricQuanta:
-    """Converts user units to quanta, metric by metric. A quantum is fixed when given, or at the first value above 0."""
+    """Converts user units to quanta for each metric. A quantum is given, or fixed by the first value above 0."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self.metrics = tuple(metrics)
@@ -46,7 +46,7 @@ class MetricQuanta:
 
     @property
     def quanta(self) -> npt.NDArray[np.float64]:
-        """The quantum of each metric in user units; 1 where none is fixed yet."""
+        """The quantum of each metric in user units; 1 if none is fixed."""
         return np.array([1.0 if quantum is None else quantum for quantum in self._fixed])
 
     def loads(self, item: str, field: str, loads: Mapping[str, float]) -> npt.NDArray[np.int64]:
@@ -98,13 +98,13 @@ class MetricQuanta:
         return float(quanta * self._quantum(name))
 
     def copy(self) -> MetricQuanta:
-        """Return a copy that can be tried without changing this one."""
+        """Return a copy; changes of it do not change this one."""
         twin = MetricQuanta(self.metrics)
         twin._fixed, twin._rounded = list(self._fixed), set(self._rounded)
         return twin
 
     def _quantum(self, name: str) -> float:
-        """Return the quantum of a metric in user units; 1 where none is fixed yet."""
+        """Return the quantum of a metric in user units; 1 if none is fixed."""
         return self._fixed[self.index[name]] or 1.0
 
     def _whole_quanta(self, item: str, field: str, name: str, value: float) -> int:

@@ -20,7 +20,7 @@ ROLE_NAMES = {role.name.lower(): role for role in Role}
 
 
 def check_role(item: str, field: str, value: object) -> Role:
-    """Return the `Role` that `value` is or names, or refuse it."""
+    """Return the `Role` of `value` or with this name; raise an error for another value."""
     if isinstance(value, Role):
         return value
     if isinstance(value, str) and value in ROLE_NAMES:

@@ -1,4 +1,4 @@
-"""Services: what their partitions have in common."""
+"""Services: the common properties of their partitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from plb.validation import (
 
 
 class MoveCost(Enum):
-    """How much a move of a service's replica hurts, in units of one low-cost move (docs/service-fabric.md)."""
+    """The cost of a move of a replica of a service, in units of a low-cost move (docs/service-fabric.md)."""
 
     ZERO = "zero"
     LOW = "low"
@@ -33,7 +33,7 @@ class MoveCost(Enum):
 
 
 def check_move_cost(item: str, cost: MoveCost | str) -> MoveCost:
-    """Return the `MoveCost` that `cost` is or names, or refuse it."""
+    """Return the `MoveCost` of `cost` or with this name; raise an error for another value."""
     return check_member(item, "move_cost", cost, MoveCost)
 
 
@@ -43,43 +43,43 @@ def _blocked_nodes(names: Iterable[str]) -> frozenset[str]:
 
 @attrs.frozen
 class Service:
-    """A service: what its partitions have in common.
+    """A service: the common properties of its partitions.
 
     Parameters
     ----------
     name
         Name of the service, unique in the cluster.
     stateful
-        True: one primary, the rest secondaries. False: instances.
+        True: one primary, the others secondaries. False: instances.
     tenant_class
-        Class of similar tenants, the key into the demand history ([1] section 3); None: unknown.
+        Class of similar tenants, the key in the demand history ([1] section 3); None: unknown.
     target_replicas
-        Replicas that each partition should have; 0: not known, so each `Partition` says how many it misses.
+        Target number of replicas of each partition; 0: unknown, so that each `Partition` has its number of missing
+        replicas.
     default_load
-        Load by role (a `Role` or its name in small letters) and metric, in user units, that counts until the first
-        report; missing ones are 0.
+        Load by role (a `Role` or its name in small letters) and metric, in user units, until the first report; missing
+        ones are 0.
     placement_constraint
         Expression over node properties, such as ``"ssd == true && zone != z3"``; empty: any node.
     move_cost
-        How much moving a replica hurts: a `MoveCost` or its value.
+        Cost of moving a replica: a `MoveCost` or its value.
     max_moves
-        Most moves of this service's replicas in one plan; None: no limit of its own.
+        Largest number of moves of replicas of this service in a plan; None: no limit.
     metrics
-        Weight by metric, for a service that reports some metrics only; None: all of the engine's, each with weight 1.
-        Services that share a metric, or an affinity, are searched together.
+        Weight by metric, for a service that reports some metrics only; None: all metrics of the engine, each with
+        weight 1. Services that share a metric, or an affinity, are searched together.
     affinity_to
-        Name of the parent, another service, whose replicas this service's replicas must stand beside; None: no
+        Name of the parent, another service. Replicas of this service must be on nodes of its replicas. None: no
         affinity.
     aligned
-        Whether, beside the parent, primary stands with primary and secondary with secondary.
+        Whether primaries must be on the node of the parent's primary, and secondaries on nodes of its secondaries.
     on_every_node
-        True: one replica on every node that may have one; `target_replicas` does not count then.
+        True: one replica on every allowed node; `target_replicas` is not used.
     blocked_nodes
-        Names of the nodes on which the service may not stand; they may be unknown yet.
+        Names of the nodes on which the service may not be placed. Unknown names are allowed.
     limits
-        The most that a replica is promised, by metric, in user units: the limit of [5]. Estimators that go by what
-        replicas have shown take it for those that have not shown enough; the engine does not enforce it. Missing: no
-        promise is known.
+        Promised maximum of a replica, by metric, in user units: the limit of [5]. Estimators from reports use it for
+        replicas with too few reports. The engine does not enforce it. Missing: no known promise.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""How a setting is declared: default here, Service Fabric's name and default, unit, and the check of its values.
+"""Declaration of settings: default here, name and default of Service Fabric, unit, and check of the values.
 
-`PlbConfig` and `Metric` inherit their settings from classes whose fields are made here. A default here is neutral: it
-leaves the batch engine as it is for those who set nothing. `PlbConfig.from_service_fabric` starts from the other one.
+`PlbConfig` and `Metric` inherit their settings from classes with these fields. With the defaults here the engine is
+simple. `PlbConfig.from_service_fabric` starts from the defaults of Service Fabric.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from plb.errors import InvalidValueError
 from plb.validation import ReadOnlyMapping, check_count, check_mapping, check_number, check_switch
 
 SETTING = "setting"
-"""Key of a field's metadata under which its `Setting` stands."""
+"""Key of the `Setting` in the metadata of a field."""
 NEVER = "max"
-"""How Service Fabric's files say that a time never comes."""
+"""The value of a time that never comes in the files of Service Fabric."""
 PRIORITIES = ("-1 (off)", "0 (hard)", "1 (soft)", "2 (optimisation)")
 
 Check = Callable[[str, str, Any], Any]
@@ -26,20 +26,20 @@ Check = Callable[[str, str, Any], Any]
 
 @attrs.frozen
 class Setting:
-    """What is known of a field beside its default here.
+    """Properties of a setting besides its default here.
 
     Parameters
     ----------
     name
-        Service Fabric's name; empty where the setting is the project's own.
+        Name in Service Fabric; empty if it has no such setting.
     original
-        Service Fabric's default, as its files give it.
+        Default of Service Fabric, as in its files.
     unit
         Unit in words.
     check
-        Called with item, field and value; returns the value to keep, or refuses it.
+        Called with item, field and value; returns the value to keep, or raises an error.
     translate
-        Turns a value of Service Fabric's into one of ours.
+        Converts a value of Service Fabric.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Setting:
 
 
 class Checked:
-    """Base of attrs classes whose fields are settings: checks each when the object is made."""
+    """Base of attrs classes with settings as fields; checks each when the object is created."""
 
     __slots__ = ()
 
@@ -59,7 +59,7 @@ class Checked:
             object.__setattr__(self, field, setting.check(self._item(), field, getattr(self, field)))
 
     def _item(self) -> str:
-        """Return what messages call this object."""
+        """Return the name of this object in messages."""
         return type(self).__name__
 
 
@@ -100,7 +100,7 @@ def share(default: float, name: str = "", original: Any = None, *, high: float =
 
 
 def seconds(default: float | None, name: str, original: Any) -> Any:
-    """Declare a time of at least 0 seconds; None: for ever, or never."""
+    """Declare a time of at least 0 seconds; None: unlimited, or never."""
 
     def check(item: str, field: str, value: Any) -> float | None:
         return None if value is None else check_number(item, field, value)
@@ -118,7 +118,7 @@ def count(
     none: bool = False,
     unlimited: int | None = None,
 ) -> Any:
-    """Declare a whole number, or None if `none`; Service Fabric says `unlimited` for None."""
+    """Declare a whole number, or None if `none`; Service Fabric has `unlimited` for None."""
 
     def check(item: str, field: str, value: Any) -> int | None:
         return None if none and value is None else check_count(item, field, value, low=low)
@@ -146,7 +146,7 @@ def priority(default: int, name: str, original: int) -> Any:
 
 
 def counts(name: str) -> Any:
-    """Declare whole numbers by name, none of them by default."""
+    """Declare whole numbers by name, by default none."""
 
     def check(item: str, field: str, value: Any) -> Mapping[str, int]:
         given = check_mapping(item, field, value, "a mapping of names to whole numbers")

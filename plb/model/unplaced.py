@@ -1,4 +1,4 @@
-"""A replica that found no place: which rule ruled out which nodes, in the order of looking, with numbers to act on."""
+"""Replicas that are not placed: the nodes that each rule excludes, in the order of the checks, with numbers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from plb.phrasing import amount, listed, rule_in_words
 
 @attrs.frozen
 class OutOfService:
-    """Nodes that take no such replica, as they are down or deactivated.
+    """Nodes that are down or deactivated.
 
     Parameters
     ----------
     nodes
-        How many nodes this rule is the first to rule out; so in every class of this module.
+        Number of nodes for which this rule is the first that excludes them; so in every class of this module.
     states
-        How many of them are in each state, such as ``"down"`` or ``"deactivated (restart, safety_check_complete)"``.
+        Number of these nodes by state, such as ``"down"`` or ``"deactivated (restart, safety_check_complete)"``.
     """
 
     rule: ClassVar[str] = "node"
@@ -35,7 +35,7 @@ class OutOfService:
 
 @attrs.frozen
 class Taken:
-    """Nodes that have another replica of the partition, or had or get one in the same plan."""
+    """Nodes with another replica of the partition, also one that the same plan moves."""
 
     rule: ClassVar[str] = "exclusion"
 
@@ -48,12 +48,13 @@ class Taken:
 
 @attrs.frozen
 class Infeasible:
-    """Nodes on which the service may not stand.
+    """Nodes on which the service may not be placed.
 
     Parameters
     ----------
     blocked, unfit
-        How many of them are in the service's block list, and how many others fail its placement constraint.
+        Number of nodes in the block list of the service, and of other nodes that do not satisfy its placement
+        constraint.
     constraint
         The placement constraint.
     """
@@ -73,14 +74,14 @@ class Infeasible:
 
 @attrs.frozen
 class NotPreferred:
-    """Nodes that have no standby of the partition and are not upgraded, while it prefers those that have or are.
+    """Nodes without a standby of the partition that are not upgraded, while it prefers other nodes.
 
     Parameters
     ----------
     preferred
         Names of the nodes with a standby.
     upgraded
-        Names of the upgrade domains that are done.
+        Names of the upgraded domains.
     """
 
     rule: ClassVar[str] = "preferred_location"
@@ -97,12 +98,12 @@ class NotPreferred:
 
 @attrs.frozen
 class FullDomain:
-    """A domain that may hold no more replicas of a partition.
+    """A domain that may have no more replicas of a partition.
 
     Parameters
     ----------
     replicas, most
-        How many it holds, and how many it may hold as the others of its level are now.
+        Number of its replicas, and the largest number with the present replicas of the other domains of its level.
     """
 
     domain: str
@@ -135,18 +136,19 @@ class Crowded:
 
 @attrs.frozen
 class Shortage:
-    """A metric of which nodes have too little room left.
+    """A metric with too little free capacity on nodes.
 
     Parameters
     ----------
     nodes
-        How many of the nodes that capacity rules out are short of it; a node may be short of several metrics.
+        Number of nodes with too little of it, among those that capacity excludes; a node may be short of several
+        metrics.
     needed, free
-        What the replica needs, and the most that one of these nodes has left; user units.
+        The load of the replica, and the largest free capacity of these nodes; user units.
     emptiest
         Name of that node.
     missing
-        How much more room that node would need, in user units; more than `needed` where it is too full already.
+        Missing free capacity of that node, in user units; more than `needed` if its load exceeds its limit.
     """
 
     metric: str
@@ -162,7 +164,7 @@ class Shortage:
 
 @attrs.frozen
 class Full:
-    """Nodes without room."""
+    """Nodes without enough free capacity."""
 
     rule: ClassVar[str] = "capacity"
 
@@ -175,7 +177,7 @@ class Full:
 
 @attrs.frozen
 class WithoutParent:
-    """Nodes on which a child would be apart from its parent; see `plb.model.violations.Apart`."""
+    """Nodes on which a child would be separate from its parent; see `plb.model.violations.Apart`."""
 
     rule: ClassVar[str] = "affinity"
 
@@ -190,7 +192,7 @@ class WithoutParent:
 
 @attrs.frozen
 class Refused:
-    """Nodes that a rule without numbers of its own rules out.
+    """Nodes that a rule without further numbers excludes.
 
     Parameters
     ----------
@@ -206,14 +208,14 @@ class Refused:
 
 
 _WORDS = {
-    "range": "its peaks and those there add up to too many quanta; give a coarser Metric(quantum=...)",
-    "throttling": "as many replicas are in build there as may be",
+    "range": "its peaks and those on the node exceed the range of quanta; give a coarser Metric(quantum=...)",
+    "throttling": "the limit of replicas in build is reached",
 }
 
 
 @attrs.frozen
 class Declined:
-    """Nodes that no rule rules out, and that the placement policy does not want.
+    """Nodes that no rule excludes, and that the placement policy does not choose.
 
     Parameters
     ----------
@@ -225,28 +227,28 @@ class Declined:
     nodes: int
 
     def __str__(self) -> str:
-        return "the policy would rather not place it there"
+        return "the policy does not choose it"
 
 
 RuledOut = OutOfService | Taken | Infeasible | NotPreferred | Crowded | Full | WithoutParent | Refused | Declined
-"""What one rule ruled out; as text, the numbers behind it."""
+"""The nodes that one rule excludes; as text, its numbers."""
 
 
 @attrs.frozen
 class Together:
-    """A partition that is placed wholly or not at all.
+    """A partition whose placement is all-or-nothing.
 
     Parameters
     ----------
     requested, found
-        How many replicas were to be placed, and how many of them find a node when they are placed in turn.
+        Number of replicas to place, and of those that find a node when they are placed in turn.
     """
 
     requested: int
     found: int
 
     def __str__(self) -> str:
-        text = "its partition is placed wholly or not at all"
+        text = "its placement is all-or-nothing"
         if self.found == self.requested:
             return text
         if self.requested == 1:
@@ -256,20 +258,20 @@ class Together:
 
 @attrs.frozen
 class Unplaced:
-    """A replica that found no place.
+    """A replica that is not placed.
 
     Parameters
     ----------
     nodes
-        Nodes in all.
+        Number of nodes.
     diagnosis
-        What each rule ruled out, in the order of looking: every node counts once, at the first rule it fails. Rules
-        that placement gave up are not asked.
+        Nodes by the rule that excludes them, in the order of the checks; each node counts at the first rule it fails.
+        Rules that placement relaxed are not checked.
     given_up
-        Soft rules that placement gave up, in vain.
+        Soft rules that placement relaxed without success.
     together
-        Where the partition is placed wholly or not at all: how near it came. A replica that found a node by itself
-        waits for the others; the nodes of one that found none are judged with the others in place.
+        For an all-or-nothing placement: its result. A replica that found a node waits for the others; the nodes of one
+        that found none are evaluated with the others in place.
     """
 
     partition: str
@@ -281,12 +283,12 @@ class Unplaced:
 
     @property
     def ruled_out(self) -> dict[str, int]:
-        """How many nodes each rule ruled out, in the order of looking."""
+        """Number of nodes that each rule excludes, in the order of the checks."""
         return {one.rule: one.nodes for one in self.diagnosis}
 
     @property
     def fitting(self) -> int:
-        """How many nodes no rule rules out."""
+        """Number of nodes that no rule excludes."""
         return self.nodes - sum(one.nodes for one in self.diagnosis)
 
     def __str__(self) -> str:
@@ -299,7 +301,7 @@ class Unplaced:
 
 
 def diagnosis_in_words(diagnosis: Sequence[RuledOut]) -> str:
-    """Return how many nodes each rule ruled out, with the numbers behind it."""
+    """Return the number of nodes that each rule excludes, with its numbers."""
     return ", ".join(f"{one.nodes} by {rule_in_words(one.rule)} ({one})" for one in diagnosis)
 
 

@@ -1,6 +1,6 @@
-"""What is wrong with the cluster as it stands: overloaded nodes and broken constraints, as values with numbers.
+"""Violations: overloaded nodes and broken constraints, as values with numbers.
 
-Each kind has its class; each names the `rule`, and reads as a sentence when asked for words.
+Each kind has a class with the name of the `rule` and a text.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class NodeViolation:
     Parameters
     ----------
     load, threshold
-        In user units; departing replicas do not count.
+        Load in user units, without departing replicas.
     limit
-        Up to where the engine fills the node, inclusive, in user units; None: not said.
+        Load to which the engine fills the node, inclusive, in user units; None: unknown.
     """
 
     rule: ClassVar[str] = "capacity"
@@ -49,14 +49,14 @@ class NodeViolation:
 
 @attrs.frozen
 class Misplaced:
-    """A replica on a node that its service does not want (docs/service-fabric.md, Placement constraints).
+    """A replica on a node that its service does not allow (docs/service-fabric.md, Placement constraints).
 
     Parameters
     ----------
     constraint
-        The placement constraint that does not hold there; None: the node is blocked for the service.
+        The placement constraint that does not hold; None: the node is blocked for the service.
     priority
-        Of the rule: 0 hard, 1 soft, 2 wished for.
+        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
     """
 
     rule: ClassVar[str] = "placement"
@@ -82,7 +82,7 @@ class Misplaced:
 
 @attrs.frozen
 class UnevenSpread:
-    """A domain that holds too many or too few replicas of a partition (docs/service-fabric.md).
+    """A domain with too many or too few replicas of a partition (docs/service-fabric.md).
 
     Parameters
     ----------
@@ -91,11 +91,11 @@ class UnevenSpread:
     domain
         Its name, such as ``"fd:/dc1/rack0"`` or ``"ud0"``.
     level
-        Its depth in the tree, from 1 at the top.
+        Its depth in the tree, 1 at the top.
     replicas, least, most
-        How many of the partition's replicas it holds, and how many it should: between these, inclusive.
+        Number of its replicas of the partition, and the allowed range, inclusive.
     priority
-        Of the rule: 0 hard, 1 soft, 2 wished for.
+        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
     """
 
     rule: str
@@ -114,25 +114,24 @@ class UnevenSpread:
 
     def __str__(self) -> str:
         holds = counted(self.replicas, "replica") if self.replicas else "no replica"
-        allowed = f"at most {self.most} may" if self.replicas > self.most else f"at least {self.least} must"
-        return f"{rule_in_words(self.rule)} {self.domain} holds {holds} of {self.partition}, {allowed} stand there"
+        allowed = f"at most {self.most} allowed" if self.replicas > self.most else f"at least {self.least} required"
+        return f"{rule_in_words(self.rule)} {self.domain} holds {holds} of {self.partition}; {allowed}"
 
 
 @attrs.frozen
 class Apart:
-    """A replica of a child that does not stand beside its parent (docs/service-fabric.md, Affinity).
+    """A replica of a child that is not on a node of its parent (docs/service-fabric.md, Affinity).
 
     Parameters
     ----------
     parent
         Name of the parent service.
     parent_partitions
-        How many partitions the parent has; none but one can be followed.
+        Number of partitions of the parent; affinity requires one.
     together_on
-        Nodes where the replica would be beside its parent: those with a replica of the parent, of the fitting role
-        where the two are aligned.
+        Nodes with a replica of the parent, of the same role if the two are aligned.
     priority
-        Of the rule: 0 hard, 1 soft, 2 wished for.
+        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
     """
 
     rule: ClassVar[str] = "affinity"
@@ -157,7 +156,7 @@ class Apart:
 
 @attrs.frozen
 class BrokenConstraint:
-    """A replica that breaks a constraint of the user's own where it stands.
+    """A replica that breaks an extension constraint.
 
     Parameters
     ----------
@@ -185,16 +184,16 @@ class BrokenConstraint:
 
 
 Violation = NodeViolation | Misplaced | UnevenSpread | Apart | BrokenConstraint
-"""Something that is wrong with the cluster as it stands."""
+"""A violation of any kind."""
 
 Breach = Misplaced | UnevenSpread | Apart
 """A broken constraint other than capacity; it has a `priority`."""
 
 
 def parent_in_words(parent: str, partitions: int, together_on: tuple[str, ...]) -> str:
-    """Say where a child could stand as far as its parent is concerned."""
+    """Return the nodes that affinity allows for a child, in words."""
     if partitions != 1:
-        return f"its parent {parent} has {counted(partitions, 'partition')}, and only a single one can be followed"
+        return f"its parent {parent} has {counted(partitions, 'partition')}, and affinity requires exactly one"
     if not together_on:
-        return f"its parent {parent} has no replica that it could stand beside"
-    return f"it belongs beside its parent {parent}, on {listed(together_on)}"
+        return f"its parent {parent} has no replica that it can join"
+    return f"it belongs on a node of its parent {parent}: {listed(together_on)}"

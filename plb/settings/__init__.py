@@ -1,4 +1,4 @@
-"""Settings under their Service Fabric names in snake_case, one module a subject.
+"""Settings under their Service Fabric names in snake_case, one module for each subject.
 
-Begin reading in `plb.settings.config`: `PlbConfig` has them all.
+Begin reading in `plb.settings.config`: `PlbConfig` has all settings.
 """

@@ -1,4 +1,4 @@
-"""Every knob of the engine: its default, its unit, its source."""
+"""The settings of the engine: defaults, units and sources."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ from plb.validation import check_items, check_member
 
 
 class Combination(Enum):
-    """How the five terms become one energy (docs/terms/score.md)."""
+    """Combination of the five terms to one energy (docs/terms/score.md)."""
 
     ADDITIVE = "additive"
-    """E = (m + w_f·V + w_O·O) + w_I·I + w_F·F: what is expected joins the first component, as [1] section 7 says."""
+    """E = (m + w_f·V + w_O·O) + w_I·I + w_F·F: expected terms belong to the first component ([1] section 7)."""
     SERVICE_FABRIC = "service_fabric"
-    """E = (I + w_F·F + 0.001)·(R + 1000 ± (m + w_f·V + w_O·O)): the product form of the open-source code; minus where
-    the first factor is negative, as it may be where load is packed."""
+    """E = (I + w_F·F + 0.001)·(R + 1000 ± (m + w_f·V + w_O·O)): the product form of the open-source code; minus if the
+    first factor is negative, which happens if load is packed."""
 
 
 class CapacityLimit(Enum):
-    """Up to where the engine fills a node."""
+    """The load to which the engine fills a node."""
 
     THRESHOLD = "threshold"
-    """The largest step below f·c, so that no plan creates a violation."""
+    """The largest quantum below f·c, so that no plan creates a violation."""
     CAPACITY = "capacity"
-    """The capacity itself, as Service Fabric does."""
+    """The capacity, as in Service Fabric."""
 
 
 class Replay(Enum):
-    """What a sampled trace says of a replica that has reported demand."""
+    """The use of a sampled trace for a replica with reported demand."""
 
     AS_RECORDED = "as_recorded"
     """The replica follows the trace ([1] section 5.1)."""
     ANCHORED = "anchored"
-    """The replica grows from its largest demand so far by what the trace still grew at that age."""
+    """The replica grows from its largest demand so far by the later growth of the trace at that age."""
 
 
 class Checks(Enum):
-    """How often increments are compared with totals computed from scratch."""
+    """When increments are compared with totals computed from scratch."""
 
     OFF = "off"
     PHASE = "phase"
@@ -105,7 +105,7 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
         "w_overload": 0.0,
     }
 )
-"""What `PlbConfig.from_service_fabric` sets beside Service Fabric's settings, to search as Service Fabric does."""
+"""Further settings of `PlbConfig.from_service_fabric`, so that the search is that of Service Fabric."""
 
 
 @attrs.frozen(kw_only=True)
@@ -121,71 +121,72 @@ class PlbConfig(
 ):
     """Settings of a `PlacementAndLoadBalancing` engine.
 
-    Those that Service Fabric has too come from the classes above, one a theme, under Service Fabric's names in
-    snake_case; docs/settings.md lists them all. Their defaults here leave the engine as simple as it is for those who
-    set nothing; `from_service_fabric` starts from Service Fabric's own defaults. Service Fabric's InitialRandomSeed is
-    the `seed` of the engine, and is no setting.
+    Settings that Service Fabric also has come from the classes above, one for each subject, under the names of Service
+    Fabric in snake_case; docs/settings.md lists them all. With the defaults here the engine is simple to use;
+    `from_service_fabric` starts from the defaults of Service Fabric. InitialRandomSeed of Service Fabric is the `seed`
+    of the engine, not a setting.
 
     Parameters
     ----------
     metrics
-        The metrics that the engine weighs; at least one, names unique.
+        The metrics of the energy; at least one, with unique names.
     combination : name, default additive
-        How the terms become one energy.
+        Combination of the terms to the energy.
     w_failovers : moves, default 0.1
-        Weight of the expected failovers beside the moves ([1] section 8.2: 0.10). 0 is the original energy.
+        Weight of the expected failovers, added to the moves ([1] section 8.2: 0.10). 0: the original energy.
     w_overload : moves, default 100.0
-        Weight of the expected overload beside the moves, no part of [1]: at 100, overload of a hundredth of a node's
-        threshold counts like a move. 0 leaves it out.
+        Weight of the expected overload, added to the moves; not in [1]. At 100, overload of a hundredth of the
+        threshold of a node counts as one move. 0: not used.
     w_imbalance : weight, default 10.0
-        Weight of the imbalance in the additive form; the default is the best of those in docs/energy.md.
+        Weight of the imbalance in the additive form. The default is the best value in docs/energy.md.
     w_fragmentation : weight, default 1.0
         Weight of the demand on held-out nodes.
     held_out_nodes : nodes, default 0
-        M, the number of least loaded nodes that are kept free for large tenants ([1] section 6.2).
+        M, the number of least loaded nodes that stay free for large tenants ([1] section 6.2).
     capacity_limit : name, default threshold
-        Up to where a node may be filled.
+        The load to which a node may be filled.
     replay : name, default anchored
-        What a sampled trace says of a replica that has reported demand; before its first report it follows the trace.
+        The use of a sampled trace for a replica with reported demand. Before the first report the replica follows the
+        trace.
     evaluation : name, default peak
-        How a repetition is tested for violations: peak, every replica at its largest demand to come ([1] section 7), or
-        timeline, exactly, at every departure ([1] section 5.3), which takes longer.
+        Test of a repetition for violations. peak: every replica at its largest future demand ([1] section 7). timeline:
+        exact, at every departure ([1] section 5.3), which takes longer.
     estimator : text, default monte-carlo
-        Who says how likely a violation is (`plb.risk.estimators`): monte-carlo ([1]), which needs a demand history,
-        gaussian ([2]) or a peak predictor ([5]), such as n-sigma:n=3,warmup=12,history=60, which go by what replicas
-        have reported. Only monte-carlo has an expected overload and a timeline.
+        Estimator of the probability of a violation (`plb.risk.estimators`): monte-carlo ([1]), which needs a demand
+        history, or gaussian ([2]) or a peak predictor ([5]) such as n-sigma:n=3,warmup=12,history=60, which use the
+        reports of the replicas. Only monte-carlo has an expected overload and a timeline.
     repetitions : draws, default 100
-        K, Monte Carlo draws a replica ([1] section 8.1: 100).
+        K, the Monte Carlo samples of each replica ([1] section 8.1: 100).
     one_action_per_refresh : switch, default False
-        Whether `refresh` does one thing at most for each service domain, as Service Fabric does, instead of all that is
-        due.
+        Whether `refresh` does at most one action for each service domain, as Service Fabric does, instead of all
+        actions that are due.
     chains : count, default 4
-        Annealing chains from which the best result is taken; ties go to the first.
+        Annealing chains, of which the best result is used; the first one of equal results.
     threads : count, default None
-        Threads that run the chains; None: one a core. The result does not depend on it.
+        Threads that run the chains. None: one for each core. The result does not depend on it.
     initial_temperature : energy changes, default 1.0
-        First temperature, in units of the largest energy change seen by the probes. Service Fabric: 50.
+        First temperature, in units of the largest energy change of the probes. Service Fabric: 50.
     exchange_probability : share, default 0.1
-        Share of the proposals that swap no primary which exchange two replicas of different partitions. Service Fabric
-        has no such step: 0.
+        Share of exchanges of two replicas of different partitions among the proposals that are not swaps. Service
+        Fabric has no such proposal: 0.
     allow_chained_moves : switch, default False
         Whether, in one plan, a replica may take the node that another replica of its partition leaves, as in Service
-        Fabric. The moves then have to be carried out in the plan's order, each after the other's departure.
+        Fabric. The moves then have to be applied in the order of the plan, each after the departure from its target.
     spread_moves : switch, default False
-        Whether balancing, where a move would break the spread over domains, lets other replicas of the partition move
-        on until the spread holds again, as Service Fabric does; one step then makes several moves.
+        Whether a balancing move that breaks the spread over domains moves further replicas of the partition until the
+        spread holds again, as Service Fabric does. One proposal then makes several moves.
     biased_sampling : switch, default False
-        Whether balancing proposes only moves that may even out a metric that calls for it, off nodes above its mean to
-        nodes below, as Service Fabric does; slow balancing then searches both ways.
+        Whether balancing proposes only moves that may reduce the imbalance of a metric, from nodes above the mean to
+        nodes below, as Service Fabric does. Slow balancing then searches with and without this bias.
     is_singleton_replica_move_allowed_during_upgrade : switch, default False
-        Whether services that want a single replica keep off nodes that are paused or restarted, on which other new
-        replicas may be placed until their safety check is over. A setting of Service Fabric's failover manager.
+        Whether services with one target replica avoid nodes that are paused or restarted. Other new replicas may use
+        these nodes until their safety check has ended. A setting of the failover manager of Service Fabric.
     max_moves : moves, default None
-        Most moves of one plan, not counting the placement of new replicas; None: no limit.
+        Largest number of moves of a plan, without the placement of new replicas. None: no limit.
     max_moves_per_node : moves, default None
-        The same for the moves that touch one node.
+        Largest number of moves of a plan that touch one node. None: no limit.
     checks : name, default off
-        How often the engine checks its own increments.
+        When the engine checks its increments.
     """
 
     metrics: tuple[Metric, ...] = attrs.field(converter=_tuple_of_metrics)
@@ -223,21 +224,21 @@ class PlbConfig(
 
     @classmethod
     def from_service_fabric(cls, mapping: Mapping[str, Any], *, metrics: Iterable[Metric], **fields: Any) -> PlbConfig:
-        """Return Service Fabric's own settings, changed as `mapping` says.
+        """Return the settings of Service Fabric with changes.
 
-        The energy has the product form, nodes are filled up to their capacity, and annealing begins and steps as in
+        The energy has the product form, nodes are filled up to their capacity, and annealing starts and steps as in
         Service Fabric (`SERVICE_FABRIC_FORM`).
 
         Parameters
         ----------
         mapping
             Values by original name, such as ``{"MaxPercentageToMove": 0.5, "MetricBalancingThresholds": {"CPU": 2}}``;
-            times in seconds, ``"max"``: never. Unknown names raise `UnknownNameError`; those that the engine does not
-            act on (`plb.settings.ignored`) are passed over.
+            times in seconds, with ``"max"`` for never. Unknown names raise `UnknownNameError`. Names without an effect
+            in this engine (`plb.settings.ignored`) are ignored.
         metrics
-            The metrics; entries of the maps by metric go to them, and an entry for another metric is refused.
+            The metrics. Entries of maps by metric are applied to them; an entry for another metric raises an error.
         fields
-            Fields by their names here; they prevail.
+            Fields under their names here. They override the others.
         """
         given, by_metric = translated(mapping, cls)
         values = {**SERVICE_FABRIC_FORM, **original_defaults(cls), **given, **fields}
@@ -245,10 +246,10 @@ class PlbConfig(
 
     @property
     def reads_probabilities(self) -> bool:
-        """Whether the energy asks what demand is to be expected, so that it is sampled where there is a history."""
+        """Whether the energy depends on expected demand, so that demand is sampled if there is a history."""
         return self.w_failovers > 0 or self.w_overload > 0
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        """Names of the metrics, in the order of every array's metric axis."""
+        """Names of the metrics, in the order of the metric axis of all arrays."""
         return tuple(metric.name for metric in self.metrics)

@@ -1,4 +1,4 @@
-"""Settings of defragmentation that hold for all metrics; `plb.model.metric` has those of one."""
+"""Settings of defragmentation for all metrics; `plb.model.metric` has those of one metric."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from plb.model.setting_fields import Checked, number, switch
 
 @attrs.frozen(kw_only=True, slots=False)
 class DefragmentationSettings(Checked):
-    """How uneven nodes and even domains are weighed for defragmentation metrics.
+    """Weights of the standard deviations for defragmentation metrics.
 
     Parameters
     ----------
     defragmentation_nodes_std_dev_factor : factor, default 1.0
-        Weight of uneven loads of nodes.
+        Weight of the standard deviation of the loads of nodes, which is to be large.
     defragmentation_fds_std_dev_factor : factor, default 0.01
-        Weight of even loads of fault domains.
+        Weight of the standard deviation of the loads of fault domains, which is to be small.
     defragmentation_uds_std_dev_factor : factor, default 0.01
-        Weight of even loads of upgrade domains.
+        Weight of the standard deviation of the loads of upgrade domains, which is to be small.
     restricted_defragmentation_heuristic_enabled : switch, default False
-        Whether balancing also searches with moves that only empty nodes.
+        Whether balancing also searches with moves that empty nodes only.
     nodes_with_reserved_load_overlap : switch, default False
         Whether the nodes kept free must be the same for all metrics.
     """

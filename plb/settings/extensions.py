@@ -1,6 +1,6 @@
-"""Settings that choose extensions: energy terms and constraints of users, and placement policies.
+"""Settings that choose extensions: energy terms and constraints, and placement policies.
 
-Names are looked up where an engine is made (`plb.registry.check_extensions`); only the shapes are checked here.
+`plb.registry.check_extensions` resolves the names when an engine is created. Here only the shapes are checked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from plb.model.setting_fields import SETTING, Checked, Setting
 from plb.validation import ReadOnlyMapping, check_mapping, check_number
 
 ANNEALING = "annealing"
-"""Name under which settings choose the engine's own search instead of a policy."""
+"""Name under which settings choose the search of the engine instead of a policy."""
 
 
 def _weights(item: str, field: str, value: Any) -> Mapping[str, float]:
@@ -52,20 +52,20 @@ def _setting(default: Any, unit: str, check: Any) -> Any:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ExtensionSettings(Checked):
-    """Which of the terms, constraints and policies that are registered (`plb.registry`) an engine uses.
+    """The registered terms, constraints and policies (`plb.registry`) that an engine uses.
 
     Parameters
     ----------
     extension_terms : weight by name, default {}
-        Energy terms of the user's own and their weights: each adds weight·term to the energy of either form.
+        Extension terms and their weights. Each adds weight·term to the energy in both forms.
     extension_constraints : names, default ()
-        Constraints of the user's own; they are hard.
+        Extension constraints. They are hard.
     policy : name, default annealing
-        Placement policy that places and repairs one replica at a time, without balancing; annealing: the engine's own
-        search.
+        Placement policy that places and repairs one replica at a time, without balancing. annealing: the search of the
+        engine.
     policy_options : value by name, default {}
-        Options of the policy in which it differs from the one that is registered; those that it has, and their ranges,
-        are the parameters of its class.
+        Options of the policy that differ from those of the registered one. The parameters of its class have names and
+        ranges.
     """
 
     extension_terms: Mapping[str, float] = _setting({}, "weight by name", _weights)

@@ -1,4 +1,4 @@
-"""Service Fabric's settings that this engine knows and does not act on, with the reason for each group."""
+"""Settings of Service Fabric without an effect in this engine, by reason."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NOT_ACTED_ON: Mapping[str, frozenset[str]] = MappingProxyType(
                 "VerboseHealthReportLimit",
             }
         ),
-        "self-checks and load generators of Service Fabric's own tests; see `checks`": frozenset(
+        "self-checks and load generators of the tests of Service Fabric; see `checks`": frozenset(
             {
                 "AllowedBalancingScoreDifference",
                 "IsTestMode",
@@ -55,7 +55,7 @@ NOT_ACTED_ON: Mapping[str, frozenset[str]] = MappingProxyType(
                 "UseRGInBoost",
             }
         ),
-        "threads and messages of Service Fabric's process: here the host says when to refresh": frozenset(
+        "threads and messages of the process of Service Fabric: here the host calls refresh": frozenset(
             {
                 "InterruptBalancingForAllFailoverUnitUpdates",
                 "PLBRefreshGap",
@@ -84,7 +84,7 @@ NOT_ACTED_ON: Mapping[str, frozenset[str]] = MappingProxyType(
                 "ServiceRepartitionForAutoScalingTimeout",
             }
         ),
-        "resource governance and containers: capacities and weights are as given": frozenset(
+        "resource governance and containers: capacities and weights are given": frozenset(
             {
                 "AutoDetectAvailableResources",
                 "CpuCoresMetricWeight",
@@ -98,7 +98,7 @@ NOT_ACTED_ON: Mapping[str, frozenset[str]] = MappingProxyType(
         "history of loads: the last report counts": frozenset(
             {"LoadDecayFactor", "LoadDecayInterval", "UseDefaultLoadForServiceOnEveryNode"}
         ),
-        "throttles that are off by default and of which the rules followed here say nothing": frozenset(
+        "throttles that are off by default and not documented": frozenset(
             {
                 "AvgStdDevDeltaThrottleThreshold",
                 "InBuildThrottlingAssociatedMetric",
@@ -109,7 +109,7 @@ NOT_ACTED_ON: Mapping[str, frozenset[str]] = MappingProxyType(
                 "SwapPrimaryThrottlingGlobalMaxValue",
             }
         ),
-        "deprecated, and replaced by settings that are here or by none": frozenset(
+        "deprecated": frozenset(
             {
                 "AffinityMoveParentReplicaProbability",
                 "FastBalancingPopulationSize",
@@ -127,4 +127,4 @@ NOT_ACTED_ON: Mapping[str, frozenset[str]] = MappingProxyType(
 """Names by reason."""
 
 IGNORED: frozenset[str] = frozenset().union(*NOT_ACTED_ON.values())
-"""All of these names; `PlbConfig.from_service_fabric` accepts and passes over them."""
+"""All names; `PlbConfig.from_service_fabric` accepts and ignores them."""

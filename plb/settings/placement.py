@@ -1,4 +1,4 @@
-"""Settings of placement: what happens to a new replica that fits nowhere as things stand."""
+"""Settings of placement for new replicas that fit on no node."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from plb.model.setting_fields import Checked, switch
 
 @attrs.frozen(kw_only=True, slots=False)
 class PlacementSettings(Checked):
-    """What placement may do so that a new replica fits.
+    """Actions of placement for new replicas that fit on no node.
 
     Parameters
     ----------
     move_existing_replica_for_placement : switch, default True
-        Whether replicas that stand may move to make room for a new one.
+        Whether existing replicas may move to free capacity for a new one.
     partially_place_services : switch, default True
-        Whether a partition without replicas may be placed in part; if not, it is placed wholly or not at all.
+        Whether a partition without replicas may be placed in part. False: all its replicas are placed, or none.
     relax_constraint_for_placement : switch, default True
-        Whether soft constraints give way for a new replica that fits nowhere else.
+        Whether soft constraints are relaxed for a new replica that fits nowhere else.
     use_separate_secondary_load : switch, default True
-        Whether each secondary has a load of its own, and a new one the average of those reported.
+        Whether each secondary has its own load, and a new one the mean of the reported loads.
     """
 
     move_existing_replica_for_placement: bool = switch(True, "MoveExistingReplicaForPlacement", True)

@@ -1,4 +1,4 @@
-"""Settings of the schedule: which stage runs when."""
+"""Settings of the schedule of the phases."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from plb.model.setting_fields import Checked, count, seconds, switch
 
 @attrs.frozen(kw_only=True, slots=False)
 class SchedulingSettings(Checked):
-    """When the stages of a refresh run.
+    """When the phases of a refresh run.
 
     Parameters
     ----------
     load_balancing_enabled : switch, default True
         Whether balancing runs.
     constraint_check_enabled : switch, default True
-        Whether constraint check runs.
+        Whether the constraint check runs.
     min_placement_interval : seconds, default 0.0, Service Fabric 1.0
-        Time between two placements in `refresh`; None: none runs by itself.
+        Time between two placements in `refresh`. None: placement does not run in `refresh`.
     min_constraint_check_interval : seconds, default 0.0, Service Fabric 1.0
-        Time between two constraint checks; None: none runs by itself.
+        Time between two constraint checks. None: the check does not run in `refresh`.
     min_load_balancing_interval : seconds, default 0.0, Service Fabric 5.0
-        Time between two balancings; None: none runs by itself.
+        Time between two balancings. None: balancing does not run in `refresh`.
     balancing_delay_after_node_down : seconds, default 0.0, Service Fabric 120.0
-        No balancing for so long after a node went down; None: never again.
+        Time without balancing after a node went down. None: balancing never runs again.
     balancing_delay_after_new_node : seconds, default 0.0, Service Fabric 120.0
-        No balancing for so long after a node came; None: never again.
+        Time without balancing after a node was added. None: balancing never runs again.
     constraint_fix_partial_delay_after_node_down : seconds, default 0.0, Service Fabric 120.0
-        Constraint check leaves fault and upgrade domains alone for so long after a node went down; None: ever after.
+        Time in which the constraint check ignores fault and upgrade domains after a node went down. None: always.
     constraint_fix_partial_delay_after_new_node : seconds, default 0.0, Service Fabric 120.0
-        The same after a node came.
+        Time in which the constraint check ignores fault and upgrade domains after a node was added. None: always.
     plb_action_retry_times : tries, default 1, Service Fabric 3
-        Tries of one variant of a stage before the next: placement, then placement with moves; quick, then slow
+        Tries of a variant of a phase before the next: placement, then placement with moves; quick balancing, then slow
         balancing.
     """
 

@@ -1,4 +1,4 @@
-"""Settings of the searches: their budget, their randomness and how much they may move."""
+"""Settings of the searches: budgets, random numbers and limits of moves."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from plb.model.setting_fields import Checked, count, number, seconds, share, swi
 
 @attrs.frozen(kw_only=True, slots=False)
 class SearchSettings(Checked):
-    """How long and how the searches look, and how much a plan may move.
+    """Budgets of the searches and limits of moves.
 
     Parameters
     ----------
     max_simulated_annealing_iterations : rounds, default 25, Service Fabric None
-        Most rounds of a chain; the temperature falls after each round without a new best. None: until time is up or
-        nothing improves any more.
+        Largest number of rounds of a chain. The temperature decreases after each round without a new best. None: until
+        the time is used or nothing improves.
     simulated_annealing_iterations_per_round : proposals, default 60, Service Fabric 1000
-        Proposals of one chain in one round; 0: no annealing.
+        Proposals of a chain in a round. 0: no annealing.
     initial_temperature_probe_count : proposals, default 50
-        Random steps that set the first temperature.
+        Random proposals that determine the first temperature.
     enable_cluster_specific_initial_temperature : switch, default False
-        Whether the first temperature follows from the number of replicas and their deviation, not from the probes.
+        Whether the first temperature follows from the number of replicas and their deviation instead of the probes.
     cluster_specific_temperature_coefficient : factor, default 100.0
-        Scales that temperature; more of it makes more random moves, 0 allows improvements only.
+        Factor of that temperature. A larger value allows more random moves. 0 allows improvements only.
     fast_balancing_temperature_decay_rate : factor, default 0.8
-        Factor by which the temperature falls in placement, constraint check and quick balancing.
+        Factor of the temperature in placement, constraint check and quick balancing.
     slow_balancing_temperature_decay_rate : factor, default 0.98
-        Factor by which the temperature falls in slow balancing.
+        Factor of the temperature in slow balancing.
     placement_search_iterations_per_round : tries, default 20, Service Fabric 100
-        Random placements tried before annealing.
+        Random placements before annealing.
     constraint_check_iterations_per_round : tries, default 20, Service Fabric 100
-        Random repairs tried before annealing.
+        Random repair moves before annealing.
     placement_search_timeout : seconds, default None, Service Fabric 0.5
-        Longest search of a placement; None: only rounds limit it.
+        Longest search of a placement. None: only rounds limit it.
     constraint_check_search_timeout : seconds, default None, Service Fabric 0.5
-        Longest search of a constraint check; None: only rounds limit it.
+        Longest search of a constraint check. None: only rounds limit it.
     fast_balancing_search_timeout : seconds, default None, Service Fabric 10.0
-        Longest search of a quick balancing; None: only rounds limit it.
+        Longest search of a quick balancing. None: only rounds limit it.
     slow_balancing_search_timeout : seconds, default None, Service Fabric 120.0
-        Longest search of a slow balancing; None: only rounds limit it.
+        Longest search of a slow balancing. None: only rounds limit it.
     swap_primary_probability : share, default 0.3
-        Share of proposals that swap a primary with a secondary.
+        Share of the proposals that swap a primary with a secondary.
     max_percentage_to_move : share, default 0.3
-        Largest share of the replicas that one balancing plan moves; 0: no balancing.
+        Largest share of the replicas that a balancing plan moves. 0: no balancing.
     max_percentage_to_move_for_placement : share, default 1.0, Service Fabric 0.1
-        Largest share of the replicas that move to make room for new ones.
+        Largest share of the replicas that move to free capacity for new ones.
     score_improvement_threshold : energy, default 0.0
-        What a balancing plan must win to be used, besides being better at all.
+        Smallest improvement of the energy for which a balancing plan is used.
     use_score_in_constraint_check : switch, default True
-        Whether the energy decides between repairs that mend equally much.
+        Whether the energy decides between equally good repairs.
     enable_preferred_swap_solution_in_constraint_check : switch, default True
-        Whether repairs are also tried that swap rather than move.
+        Whether the constraint check also tries repairs by swaps.
     dummy_plb_enabled : switch, default False
-        Whether placement takes the last of the allowed nodes, not a random one.
+        Whether placement uses the last allowed node instead of a random one.
     """
 
     max_simulated_annealing_iterations: int | None = count(

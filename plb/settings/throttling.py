@@ -1,4 +1,4 @@
-"""Settings that throttle movements: over all, by partition, while under way and in build."""
+"""Settings that limit moves: in total, by partition, in progress and in build."""
 
 from __future__ import annotations
 
@@ -12,50 +12,52 @@ from plb.model.setting_fields import Checked, count, counts, seconds, share, swi
 
 @attrs.frozen(kw_only=True, slots=False)
 class ThrottlingSettings(Checked):
-    """How many movements are let through.
+    """Limits of the number of moves.
 
-    The counters see moves and swaps of balancing and of placement with moves.
+    The counters include moves and swaps of balancing and of placement with moves.
 
     Parameters
     ----------
     global_movement_throttle_threshold : movements, default 0, Service Fabric 1000
-        Most movements in the counting interval; 0: no limit.
+        Largest number of moves in the counting interval. 0: no limit.
     global_movement_throttle_threshold_percentage : share, default 0.0
-        The same as a share of all replicas; 0: no limit. The smaller of the two holds.
+        Largest number of moves in the counting interval as a share of all replicas. 0: no limit. The smaller limit
+        holds.
     global_movement_throttle_threshold_for_placement : movements, default 0
-        Most movements that make room for new replicas; 0: no limit.
+        Largest number of moves that free capacity for new replicas. 0: no limit.
     global_movement_throttle_threshold_percentage_for_placement : share, default 0.0
-        The same as a share of all replicas; 0: no limit.
+        Largest number of moves for new replicas as a share of all replicas. 0: no limit.
     global_movement_throttle_threshold_for_balancing : movements, default 0
-        Most movements of balancing; 0: no limit.
+        Largest number of moves of balancing. 0: no limit.
     global_movement_throttle_threshold_percentage_for_balancing : share, default 0.0
-        The same as a share of all replicas; 0: no limit.
+        Largest number of moves of balancing as a share of all replicas. 0: no limit.
     global_movement_throttle_counting_interval : seconds, default 600.0
-        How far back these counters look; 0: no limit at all, None: to the beginning.
+        Counting interval of these limits. 0: no limit. None: since the start.
     movement_per_partition_throttle_threshold : movements, default None, Service Fabric 50
-        Movements of a partition from which on balancing leaves it alone; None: no limit.
+        Number of moves of a partition at which balancing stops moving it. None: no limit.
     movement_per_partition_throttle_counting_interval : seconds, default 600.0
-        How far back that counter looks; None: to the beginning.
+        Counting interval of that limit. None: since the start.
     movement_throttled_partitions_percentage_threshold : share, default 0.5
-        Share of the imbalanced partitions above which, when they are throttled, no balancing runs.
+        Share of throttled partitions among the imbalanced ones above which no balancing runs.
     max_movement_execution_time : seconds, default 0.0, Service Fabric 10.0
-        How long an issued movement holds up its domain unless its partition is updated; None: until it is.
+        Time in which a move that has begun blocks its service domain, unless its partition is updated. None: no end.
     max_movement_holding_time : seconds, default 0.0, Service Fabric 3600.0
-        How long movements that are found but not yet issued hold up their domain; None: until they are.
+        Time in which a planned move that has not begun blocks its service domain. None: no end.
     throttle_placement_phase : switch, default False
-        Whether placement keeps to the limits on replicas in build.
+        Whether placement observes the limits of replicas in build.
     throttle_constraint_check_phase : switch, default False
-        Whether constraint check keeps to them.
+        Whether the constraint check observes these limits.
     throttle_balancing_phase : switch, default True
-        Whether balancing keeps to them.
+        Whether balancing observes these limits.
     maximum_in_build_replicas_per_node : count by name, default {}
-        By node type (the node property ``NodeType``), the most replicas in build on a node; 0 or no entry: no limit.
+        Largest number of replicas in build on a node, by node type (the node property ``NodeType``). 0 or absent: no
+        limit.
     maximum_in_build_replicas_per_node_placement_throttle : count by name, default {}
-        The same for placement; the smaller of the two holds.
+        The same limit for placement. The smaller limit holds.
     maximum_in_build_replicas_per_node_constraint_check_throttle : count by name, default {}
-        The same for constraint check.
+        The same limit for the constraint check.
     maximum_in_build_replicas_per_node_balancing_throttle : count by name, default {}
-        The same for balancing.
+        The same limit for balancing.
     """
 
     global_movement_throttle_threshold: int = count(0, "GlobalMovementThrottleThreshold", 1000, unit="movements")

@@ -1,4 +1,4 @@
-"""From settings under their original names to fields of `PlbConfig` and `Metric`: the one place where names change."""
+"""Translates settings under their original names to fields of `PlbConfig` and `Metric`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ logger = logging.getLogger("plb")
 
 
 def by_original_name(kind: type[Any]) -> dict[str, tuple[str, Setting]]:
-    """Return field and setting of an attrs class by Service Fabric's name."""
+    """Return field and setting of an attrs class by the name of Service Fabric."""
     return {setting.name: (field, setting) for field, setting in settings_of(kind).items() if setting.name}
 
 
 def original_defaults(kind: type[Any]) -> dict[str, Any]:
-    """Return Service Fabric's own defaults, translated, by field."""
+    """Return the defaults of Service Fabric, translated, by field."""
     return {field: setting.translate(setting.original) for field, setting in by_original_name(kind).values()}
 
 
 def translated(mapping: Mapping[str, Any], kind: type[Any]) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
-    """Split settings by original name into fields of `kind`, translated, and maps by metric as they are.
+    """Return fields of `kind`, translated from settings by original name, and the maps by metric.
 
-    Names that the engine does not act on are passed over; unknown ones raise `UnknownNameError`.
+    Names without an effect in this engine are ignored; unknown names raise `UnknownNameError`.
     """
     scalars, maps = by_original_name(kind), by_original_name(MetricSettings)
     fields: dict[str, Any] = {}
@@ -46,12 +46,12 @@ def translated(mapping: Mapping[str, Any], kind: type[Any]) -> tuple[dict[str, A
             raise UnknownNameError("Service Fabric setting", name, sorted({*scalars, *maps, *IGNORED}), "PlbConfig")
     passed_over = sorted(IGNORED & set(mapping))
     if passed_over:
-        logger.info("settings that the engine does not act on: %s", ", ".join(passed_over))
+        logger.info("settings without an effect in this engine: %s", ", ".join(passed_over))
     return fields, by_metric
 
 
 def with_maps(metrics: Iterable[Metric], by_metric: Mapping[str, Mapping[str, Any]]) -> tuple[Metric, ...]:
-    """Return metrics that carry their entries in Service Fabric's maps; an entry for another metric is refused."""
+    """Return metrics with their entries of the maps of Service Fabric; an entry for another metric raises an error."""
     changed = check_items("PlbConfig", "metrics", metrics, Metric)
     maps = by_original_name(MetricSettings)
     changes: dict[str, dict[str, Any]] = {metric.name: {} for metric in changed}

@@ -62,7 +62,7 @@ def test_term_that_weighs_much_decides():
     assert plan.energy_before.terms["nodes_used"] == 4.0
     assert plan.energy_after.terms["nodes_used"] == 1.0
     assert plan.energy_after.total < plan.energy_before.total
-    assert str(plan.moves[0].reason) == "lowers the energy, as nodes used goes from 4 to 1"
+    assert str(plan.moves[0].reason) == "lowers the energy: nodes used goes from 4 to 1"
     assert plan.proposals.rejected_by_term["nodes_used"] > 0
     engine.apply(plan)
     assert len(set(places_of(engine))) == 1

@@ -128,9 +128,9 @@ def test_reasons_read_as_words():
         (Reason(Phase.REPAIR, "fault_domain", "n0"), "fault domain rule broken on node n0"),
         (Reason(Phase.BALANCING, "energy"), "lowers the energy"),
         (Reason(Phase.PLACEMENT, "new replica"), "a replica is missing"),
-        (Reason(Phase.PLACEMENT, "eviction"), "makes room"),
-        (Reason(Phase.PLACEMENT, "eviction", "n0", other="web/0"), "makes room on node n0 for web/0"),
-        (Reason(Phase.PLACEMENT, "surplus"), "one replica too many"),
+        (Reason(Phase.PLACEMENT, "eviction"), "frees capacity"),
+        (Reason(Phase.PLACEMENT, "eviction", "n0", other="web/0"), "frees capacity on node n0 for web/0"),
+        (Reason(Phase.PLACEMENT, "surplus"), "surplus replica"),
     ]
     for reason, phrase in phrases:
         assert str(reason) == phrase

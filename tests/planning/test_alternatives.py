@@ -204,7 +204,7 @@ def test_what_would_have_to_change_is_said_of_each_node():
     assert [one.distance for one in waits.closed] == [0.4, 1.0, 1.0, 1.0, 1.0, 1.8]
     assert waits.nearest == waits.closed, "no two of them fail the same rules"
     assert waits.places == ()
-    assert str(waits).startswith("instance of web/0 waits for a place and fits on none of 6 nodes; ruled out 1 by node")
+    assert str(waits).startswith("instance of web/0 is not placed and fits on none of 6 nodes; ruled out 1 by node")
 
 
 @pytest.mark.parametrize(

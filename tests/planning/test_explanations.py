@@ -158,7 +158,7 @@ def test_affinity_says_where_the_parent_stands():
     stand(engine, "kid/0")
     assert str(engine.place().unplaced[0]) == (
         "primary of kid/0 fits on none of 2 nodes: ruled out 1 by capacity (5 cpu needed, at most 2.85 free, on a), "
-        "1 by affinity (it belongs beside its parent db, on a)"
+        "1 by affinity (it belongs on a node of its parent db: a)"
     )
 
 
@@ -169,11 +169,11 @@ def test_affinity_says_if_the_parent_cannot_be_followed():
     engine.update_service(Service("kid", affinity_to="db"))
     stand(engine, "db/0")
     stand(engine, "kid/0")
-    assert "1 by affinity (its parent db has no replica that it could stand beside)" in engine.place("kid/0").explain(
+    assert "1 by affinity (its parent db has no replica that it can join)" in engine.place("kid/0").explain(
         "kid/0"
     )
     stand(engine, "db/1")
-    assert "1 by affinity (its parent db has 2 partitions, and only a single one can be followed)" in engine.place(
+    assert "1 by affinity (its parent db has 2 partitions, and affinity requires exactly one)" in engine.place(
         "kid/0"
     ).explain("kid/0")
 
@@ -198,7 +198,7 @@ def test_range_is_named_where_the_peaks_add_up_to_too_much():
         stand(engine, f"db/{index}", *([Replica(PRIMARY, "a")] if index < 2 else []))
     assert engine.place().explain("db/2") == (
         "Primary of db/2 fits on none of 1 nodes: ruled out 1 by range "
-        "(its peaks and those there add up to too many quanta; give a coarser Metric(quantum=...))."
+        "(its peaks and those on the node exceed the range of quanta; give a coarser Metric(quantum=...))."
     )
 
 
@@ -243,7 +243,7 @@ def test_partition_placed_wholly_or_not_at_all_says_so():
     stand(engine, "web/0")
     plan = engine.place()
     assert plan.moves == ()
-    words = "its partition is placed wholly or not at all, and only 3 of 4 replicas found a node"
+    words = "its placement is all-or-nothing, and only 3 of 4 replicas found a node"
     assert Counter(str(one) for one in plan.unplaced) == {
         f"instance of web/0 fits on 3 of 3 nodes; {words}": 3,
         "instance of web/0 fits on none of 3 nodes: ruled out 3 by exclusion "
@@ -260,9 +260,9 @@ def test_phases_that_did_not_run_say_why():
     engine.update_service(Service("web", stateful=False))
     stand(engine, "web/0", Replica(INSTANCE, "a"))
     assert engine.refresh(0.0).explain("web/0") == (
-        "The plan leaves web/0 where it is: placement did not run, as no replica is missing or one too many; "
-        "repair did not run, as no constraint is broken that it may mend; "
-        "balancing did not run, as no metric is out of balance."
+        "The plan leaves web/0 where it is: placement did not run, because no replica is missing or surplus; "
+        "repair did not run, because no constraint is broken that it may repair; "
+        "balancing did not run, because no metric is out of balance."
     )
     plan = engine.refresh(1.0)
     assert plan.outcomes[0].idle == {
@@ -344,13 +344,13 @@ def test_refresh_of_service_domains_says_what_each_did():
     ]
     assert plan.explain("x/0") == (
         "The plan leaves x/0 where it is (NoActionNeeded for service domain x): "
-        "placement did not run, as no replica is missing or one too many; "
-        "repair did not run, as no constraint is broken that it may mend; "
-        "balancing did not run, as its interval has not passed."
+        "placement did not run, because no replica is missing or surplus; "
+        "repair did not run, because no constraint is broken that it may repair; "
+        "balancing did not run, because its interval has not passed."
     )
     assert engine.refresh(1.0).explain("y/0") == (
         "The plan leaves y/0 where it is (ActionSkipped for service domain y): "
-        "placement, repair and balancing did not run, as moves of an earlier plan are under way."
+        "placement, repair and balancing did not run, because moves of an earlier plan are under way."
     )
 
 
@@ -364,7 +364,7 @@ def test_balancing_held_back_by_a_new_node_says_so():
     assert engine.refresh(0.0).outcomes[0].idle[Phase.BALANCING] is Idle.NOT_DUE
     plan = engine.refresh(10.0)
     assert plan.outcomes[0].idle[Phase.BALANCING] is Idle.NODE_EVENT
-    assert "balancing did not run, as a node came or went too recently" in plan.explain("x/0")
+    assert "balancing did not run, because a node was added or removed too recently" in plan.explain("x/0")
 
 
 def test_partition_that_the_plan_does_not_know_is_refused():

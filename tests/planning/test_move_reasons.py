@@ -58,8 +58,8 @@ def test_move_out_of_a_domain_that_holds_too_many(kind):
     stand(engine, "db/0", Replica(PRIMARY, "a0", pinned=True), Replica(SECONDARY, "a1"))
     prefix = "fd:/" if kind == "fault" else ""
     words = [
-        f"{kind} domain {prefix}a holds 2 replicas of db/0, at most 1 may stand there",
-        f"{kind} domain {prefix}b holds no replica of db/0, at least 1 must stand there",
+        f"{kind} domain {prefix}a holds 2 replicas of db/0; at most 1 allowed",
+        f"{kind} domain {prefix}b holds no replica of db/0; at least 1 required",
     ]
     assert [str(one) for one in engine.violations(soft=True)] == words
     assert [str(one) for one in engine.violations()] == (words if kind == "fault" else [])
@@ -76,7 +76,7 @@ def test_child_goes_back_to_its_parent():
     engine.update_service(Service("kid", affinity_to="db"))
     stand(engine, "db/0", Replica(PRIMARY, "a", pinned=True))
     stand(engine, "kid/0", Replica(PRIMARY, "b"))
-    words = "affinity of primary of kid/0 on node b is broken: it belongs beside its parent db, on a"
+    words = "affinity of primary of kid/0 on node b is broken: it belongs on a node of its parent db: a"
     assert [str(one) for one in engine.violations()] == [words]
     assert engine.repair().explain("kid/0") == f"Move primary of kid/0 from b to a: {words}."
 
@@ -88,7 +88,7 @@ def test_child_that_follows_its_parent_says_so():
     engine.update_service(Service("kid", affinity_to="db"))
     stand(engine, "db/0", Replica(PRIMARY, "a"))
     stand(engine, "kid/0", Replica(PRIMARY, "a"))
-    assert engine.repair().explain("kid/0") == "Move primary of kid/0 from a to b: follows its parent db/0."
+    assert engine.repair().explain("kid/0") == "Move primary of kid/0 from a to b: joins its parent db/0."
 
 
 def test_surplus_says_how_many_there_are_and_should_be():
@@ -108,7 +108,7 @@ def test_balancing_names_the_metric_that_it_evens_out():
         engine.report_load(f"web/{index}", "a", {"cpu": 8})
     plan = engine.balance()
     assert plan.explain("web/1") == (
-        "Move instance of web/1 from a to b: lowers the energy, as imbalance of cpu goes from 1 to 0."
+        "Move instance of web/1 from a to b: lowers the energy: imbalance of cpu goes from 1 to 0."
     )
     assert plan.explain("web/0").endswith("1 replica of it may not move: 1 pinned.")
 
@@ -134,5 +134,5 @@ def test_balancing_names_the_failovers_that_it_prevents():
         stand(engine, f"db/{index}", Replica(PRIMARY, "a", pinned=index == 0))
         engine.report_load(f"db/{index}", "a", {"cpu": 2})
     (move,) = engine.balance().moves
-    assert str(move.reason) == "lowers the energy, as expected failovers goes from 1 to 0"
+    assert str(move.reason) == "lowers the energy: expected failovers goes from 1 to 0"
     assert move.reason.term == "expected_failovers"

@@ -187,7 +187,7 @@ def test_balanced_cluster_is_left_alone():
     plan = engine.balance()
     assert (plan.moves, plan.phases, plan.end_reason) == ((), (), "nothing to do")
     assert plan.explain("web/0") == (
-        "The plan leaves web/0 where it is: balancing did not run, as no metric is out of balance."
+        "The plan leaves web/0 where it is: balancing did not run, because no metric is out of balance."
     )
 
 
@@ -224,7 +224,7 @@ def test_evict_moves_a_replica_that_stands():
         "move instance of old from large to small",
         "add instance of new on large",
     ]
-    assert plan.explain("old") == "Move instance of old from large to small: makes room on node large for new."
+    assert plan.explain("old") == "Move instance of old from large to small: frees capacity on node large for new."
     assert plan.explain("new") == "Add instance of new on large: a replica is missing."
     pinned = Replica(Role.INSTANCE, "large", pinned=True)
     engine.update_partition(Partition("old", service="web", replicas=[pinned]))

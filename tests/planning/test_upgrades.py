@@ -74,7 +74,7 @@ def test_the_role_comes_back_to_the_marked_secondary_and_to_no_other() -> None:
     stand(engine, "db/0", primary("n2"), secondary("n0", upgrade="primary_returns"), secondary("n1"))
     plan = engine.place()
     assert plan.explain("db/0") == (
-        "Swap primary of db/0 from n2 to n0: node n0 has been upgraded, and the primary stood there before."
+        "Swap primary of db/0 from n2 to n0: node n0 has been upgraded, and the primary was on it before."
     )
     engine.apply(plan)
     assert not engine.place().moves
@@ -99,7 +99,7 @@ def test_no_secondary_that_is_pinned_or_unready_or_out_of_service_takes_the_role
     plan = engine.place()
     assert [(m.kind, m.source, m.target) for m in plan.moves] == [(MoveKind.VOID, "n0", None)]
     assert plan.explain("db/0") == (
-        "Leave primary of db/0 on n0, as its role cannot change: node n0 is about to be upgraded."
+        "Leave primary of db/0 on n0, because its role cannot change: node n0 is about to be upgraded."
     )
     engine.apply(plan)
     assert not engine.place().moves
@@ -252,8 +252,8 @@ def test_where_no_secondary_can_be_promoted_a_new_primary_is_placed() -> None:
     stand(engine, "db/0", secondary("n0", upgrade="primary_returns"))
     plan = engine.place()
     assert plan.explain("db/0") == (
-        "Leave secondary of db/0 on n0, as its role cannot change: "
-        "node n0 has been upgraded, and the primary stood there before."
+        "Leave secondary of db/0 on n0, because its role cannot change: "
+        "node n0 has been upgraded, and the primary was on it before."
     )
     engine.apply(plan)
     assert texts(engine.place()) == ["add primary of db/0 on n1"]

@@ -110,7 +110,7 @@ def test_commands_that_write_at_their_end_leave_nothing_half_done(
     assert not [file for file in BY_NAME[name].writes if (tmp_path / "out" / file).exists()]
     assert not list(tmp_path.rglob("*.part"))
     if name == "learn train":
-        assert f"go on with --resume --out {tmp_path / 'out'}" in run.stderr
+        assert f"continue with --resume --out {tmp_path / 'out'}" in run.stderr
         assert json.loads((tmp_path / "out" / "training.json").read_text())["complete"] is False
 
 

@@ -278,7 +278,7 @@ def test_interrupted_command_says_how_to_go_on(scenario, tmp_path, monkeypatch):
     monkeypatch.setattr(running, "run_at", Counting(falling, interrupted_at=6))
     run = plb("capacity", scenario, "--jobs", 1, "--out", tmp_path / "out")
     assert run.exit_code == 130
-    assert "the same command goes on from" in run.stderr
+    assert "the same command continues from" in run.stderr
     assert "the search is not at its end" in run.stdout
 
 
