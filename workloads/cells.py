@@ -45,7 +45,7 @@ class Cell:
 
 
 def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed: int) -> Cell:
-    """Return a cell whose tasks are replicas of a region's tenants: their CPU, and the most that their class may use.
+    """Return a cell whose tasks are replicas of the tenants of a region: their CPU, and the maximum of their class.
 
     Every machine has `TASKS` places. The lives of the replicas are laid end to end, and that tape is cut into the
     places, so tasks come and go at all times and are of every age at the beginning.
@@ -62,7 +62,7 @@ def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed
     usage, limit, life = _tape(region, length, seed)
     place = np.arange(length) // steps
     new = np.diff(life, prepend=-1) != 0
-    new[::steps] = True  # a life that is cut goes on elsewhere as another task
+    new[::steps] = True  # the rest of a life that is cut is another task
     samples = TaskSamples.from_columns(
         machine=place // TASKS,
         task=np.cumsum(new),
@@ -75,7 +75,7 @@ def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed
 
 
 def _tape(region: RegionParameters, length: int, seed: int) -> tuple[Numbers, Numbers, Whole]:
-    """Return usage, limit and life of so many samples, life after life."""
+    """Return usage, limit and life of a number of samples, life after life."""
     usage, limit, lives = [], [], []
     first = found = 0
     while found < length:

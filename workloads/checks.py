@@ -1,4 +1,4 @@
-"""Vectorised checks of table columns that collect every problem before anything is raised."""
+"""Vectorised checks of table columns that collect every problem before they raise an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import polars as pl
 from workloads.errors import TraceError, TraceProblem
 
 ROWS_LISTED = 5
-"""Rows of one kind of problem in one column that are named; the others are counted."""
+"""Number of rows with the same problem in a column that are named; further rows are counted."""
 
 LARGEST = float(np.finfo(np.float32).max)
 """Samples are kept as 32-bit floats."""
@@ -58,16 +58,16 @@ class Checker:
         expected: str,
         rows: pl.Series | None = None,
     ) -> None:
-        """Note the rows where `mask` is true.
+        """Record the rows where `mask` is true.
 
         Parameters
         ----------
         mask, column, expected
-            Which rows are wrong, in which column, and what should stand there.
+            The wrong rows, their column, and the expected value.
         found
-            What stands in each row.
+            The value of each row.
         rows
-            Their numbers in the file, from 1, where they are not those of the table, one after the other.
+            Numbers of the rows in the file, from 1; by default those of the table.
         """
         wrong = np.flatnonzero(mask)
         numbers = self.rows_above + wrong + 1 if rows is None else rows.gather(wrong).to_numpy()
@@ -80,16 +80,16 @@ class Checker:
         expected: str,
         column: str | None = None,
     ) -> None:
-        """Note rows with one kind of problem: the first of them one by one, the others as a number beside the last.
+        """Record rows with the same problem: the first ones individually, the number of the others with the last.
 
         Parameters
         ----------
         rows
-            Their numbers in the file, from 1.
+            Numbers of the rows in the file, from 1.
         found
-            Says what stands in the one at this place in `rows`.
+            Returns the value of the row at this place in `rows`.
         expected, column
-            What should stand there, and in which column.
+            The expected value, and the column.
         """
         alike = [at for at, old in enumerate(self.problems) if (old.column, old.expected) == (column, expected)]
         named = min(len(rows), max(0, ROWS_LISTED - len(alike)))
@@ -101,7 +101,7 @@ class Checker:
             self.problems[alike[-1]] = attrs.evolve(last, count=last.count + len(rows) - named)
 
     def distinct(self, values: pl.Series, column: str, expected: str) -> None:
-        """Note the rows that have what a row above has."""
+        """Record the rows that repeat an earlier row."""
         self.bad_rows(~values.is_first_distinct().to_numpy(), column, values, expected)
 
     def columns(self, frame: pl.DataFrame, requested: dict[str, str], rows: pl.Series | None = None) -> bool:
@@ -162,12 +162,12 @@ def _is_kind(dtype: pl.DataType, kind: str) -> bool:
 
 
 def is_text(dtype: pl.DataType) -> bool:
-    """Return whether a column holds text, in whatever form."""
+    """Return whether a column holds text of any type."""
     return dtype in (pl.String, pl.Categorical, pl.Enum)
 
 
 def is_whole(dtype: pl.DataType) -> bool:
-    """Return whether a column holds whole numbers of at most 64 bits; NumPy has no others."""
+    """Return whether a column holds whole numbers of at most 64 bits, the largest type of NumPy."""
     return dtype.is_integer() and dtype not in (pl.Int128, pl.UInt128)
 
 

@@ -26,11 +26,11 @@ from workloads.trace import TraceSet
 GROWN = 0.95
 """Share of the maximum at which a tenant counts as grown ([1] section 3.1)."""
 HIGH_PERCENTILE = 0.90
-"""Percentile that stands for a metric without trend ([1] section 5.3)."""
+"""Percentile that represents a metric without trend ([1] section 5.3)."""
 NODE = MappingProxyType({"cpu": 80.0, "memory": 408.0, "disk": 5000.0})
 """Capacities of the simulated node: 80 vCores, 5.1 GB of memory a vCore, 5 TB of disk ([1] section 8.1)."""
 THRESHOLD = 0.95
-"""Share of a capacity from which on there is a violation ([1] section 3)."""
+"""Share of a capacity at which a violation begins ([1] section 3)."""
 
 Columns = npt.NDArray[np.float32]
 
@@ -154,21 +154,21 @@ def compression_effect(
     threshold: float = THRESHOLD,
     stagger_steps: int = 1,
 ) -> list[EffectRow]:
-    """Repeat the experiment of [1] figure 7, which asks whether compression changes the probability of a violation.
+    """Repeat the experiment of [1] figure 7: the effect of compression on the probability of a violation.
 
-    For each number e, e series are drawn at random and placed on one node, a new one every `stagger_steps` steps (the
+    For each number e, e random series are placed on one node, a new one every `stagger_steps` steps (in the
     paper: every 10 minutes). Both the full traces and the models of the same series are replayed to the end.
 
     Parameters
     ----------
     traces
-        Where the series are drawn from, uniformly and with replacement.
+        The series, which are sampled uniformly and with replacement.
     tenants
-        The numbers e; the paper takes 10 to 200.
+        The numbers e; 10 to 200 in [1].
     samples
-        Draws for each e; the paper takes 10,000.
+        Samples for each e; 10,000 in [1].
     seed
-        Seed of the draws.
+        Seed of the samples.
     capacities
         Capacity of the node by metric, in the metrics' units; metrics that are not named are unlimited.
     threshold

@@ -1,4 +1,4 @@
-"""Turn drawn tenants into demand curves: all samples of a block of series at once.
+"""Demand curves of tenants: all samples of a block of series at once.
 
 Rows are samples; the columns of the result are those of `workloads.classes.METRICS`. Everything per row is float32.
 """

@@ -1,6 +1,6 @@
-"""What a trace is like: span, gaps, lifetimes, usage against request, growth and daily shape.
+"""The properties of a trace: span, gaps, lifetimes, usage relative to request, growth and daily shape.
 
-The trace is checked and scanned as a stream; what is held in memory grows with the number of series, not of samples.
+The trace is checked and scanned as a stream. Memory grows with the number of series, not of samples.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ HOUR, DAY = float(HOUR_SECONDS), float(DAY_SECONDS)
 LIVES = (10, 50, 90)
 """Percentiles of lifetimes that are reported."""
 GROWS = 0.1
-"""A series grows if it ends higher than it began by more than this share of its maximum."""
+"""A series grows if its last value exceeds its first by more than this share of its maximum."""
 
 Floats = npt.NDArray[np.float64]
 
 
 @attrs.frozen(eq=False, kw_only=True)
 class MetricFigures:
-    """What one metric is like; series whose MaxUsage is 0 have no share of it and are left out of the shares.
+    """The properties of one metric. Series with MaxUsage 0 are not in the shares.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ class MetricFigures:
 
 @attrs.frozen(eq=False, kw_only=True)
 class TraceDescription:
-    """What a trace is like.
+    """The properties of a trace.
 
     Parameters
     ----------
     provenance
-        What the trace says about where it comes from.
+        Provenance of the trace.
     step_seconds
         Sampling interval, seconds.
     rows, series
@@ -90,11 +90,11 @@ class TraceDescription:
     lifetime_hours
         Lifetimes, shape (T,), hours.
     censored
-        Which of them the trace cut, shape (T,).
+        Whether the trace cut each tenant, shape (T,).
     start_hours
-        When each tenant began, shape (T,), hours since the origin; None where the trace does not say.
+        Start of each tenant, shape (T,), hours since the origin; None if unknown.
     metrics
-        What each metric is like.
+        The properties of each metric.
     """
 
     provenance: Mapping[str, Any]
@@ -142,7 +142,7 @@ class TraceDescription:
 
 
 def describe(path: str | Path) -> TraceDescription:
-    """Return what a trace in the project's own format is like.
+    """Return the properties of a trace in the format of this project.
 
     Parameters
     ----------

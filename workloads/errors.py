@@ -23,11 +23,11 @@ class TraceProblem:
     row
         First row where it shows, counted from 1; None where the whole column or file is meant.
     column
-        Name of the column; None where the whole row or file is meant.
+        Name of the column; None if the problem is in the whole row or file.
     found
-        What stands there.
+        The value.
     expected
-        What should stand there.
+        The expected value.
     count
         Number of rows with the same problem.
     """

@@ -2,13 +2,14 @@
 
 ``traces.parquet`` has one row a sample and columns ``tenant``, ``tenant_class``, ``role`` (primary, secondary or
 instance), ``time_s`` (seconds since the replica's creation: 0, one step, two steps ...) and one column a metric. The
-rows of a series (a tenant and role) stand together, in the order of time, without gaps.
+rows of a series (a tenant and role) are consecutive, in the order of time, without gaps.
 
 ``tenants.parquet`` has one row a tenant and columns ``tenant``, ``tenant_class``, ``replicas``, ``lifetime_s``,
 ``censored``, ``max_<metric>`` for each metric and, where tenants form families, ``family`` (a whole number); where it
 is known when they began, ``start_s`` (seconds).
 
-Units, trends, sampling step, format version and provenance stand in the files' key-value metadata (`workloads.header`).
+Units, trends, sampling step, format version and provenance are in the key-value metadata of the files
+(`workloads.header`).
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def read_traces(path: str | Path) -> TraceSet:
 def check_traces(path: str | Path) -> tuple[Header, pl.DataFrame]:
     """Check the traces in a directory, and return their header and the tenants table.
 
-    What is held in memory grows with the number of tenants and series, not of samples.
+    Memory grows with the number of tenants and series, not of samples.
 
     Raises
     ------

@@ -18,13 +18,13 @@ from workloads.trace import MetricInfo
 KEY = "plb"
 VERSION = 1
 COLUMNS = ("tenant", "tenant_class", "role", "time_s")
-"""Of traces, beside one for each metric."""
+"""Columns of traces, besides those of the metrics."""
 WHOLE_STEP = "a whole number >= 1"
 
 
 @attrs.frozen(kw_only=True)
 class Header:
-    """What a file says about itself.
+    """The header of a file.
 
     Parameters
     ----------

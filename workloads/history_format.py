@@ -43,9 +43,9 @@ def write_history(
     metrics
         Units and trends of the history's metrics, kept in the file; by default unknown.
     step_seconds
-        Sampling interval of the traces that the history comes from, seconds.
+        Sampling interval of the traces of the history, seconds.
     provenance
-        Where the history comes from (any JSON object): region, digest, seed and number of tenants, say.
+        Provenance of the history (any JSON object), for example region, digest, seed and number of tenants.
     """
     known = {metric.name: metric for metric in metrics}
     infos = tuple(known.get(name, MetricInfo(name, "")) for name in history.metrics)

@@ -1,7 +1,7 @@
-"""Parameters of a synthetic region: what is published, and what is free.
+"""Parameters of a synthetic region: published ones and free ones.
 
-Every field says where it comes from: a section of [1], or "free" for a choice of ours. Free ones were chosen once,
-by the statistics of section 3.1 alone, and never by a number of violations. `RegionParameters.digest` freezes them.
+Every field has its source: a section of [1], or "free" for our choice. Free parameters were chosen once, by the
+statistics of section 3.1 alone, not by numbers of violations. `RegionParameters.digest` identifies them.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class RegionParameters:
         Largest dip of ordinary fluctuation, as a share of the level; small for disk ([1] 3.1, temporary workspaces).
         Size free.
     disk_drop_share
-        Share of tenants whose disk demand falls for good; [1] 3.1: under 1 % drop below 90 %.
+        Share of tenants whose disk demand decreases permanently; [1] 3.1: under 1 % drop below 90 %.
     memory_drop_share, serverless_reclaim_share
         Share of provisioned and of serverless tenants whose memory is reclaimed at times; [1] 3.1: under 7 % of all
         drop below 80 %, serverless tenants more than others. Division free.
@@ -180,7 +180,7 @@ class RegionParameters:
         return attrs.evolve(self, **found)
 
     def refused(self, changes: Mapping[str, Any]) -> Iterator[PlbError]:
-        """Yield why `changed` refuses each of the changes or, where it refuses none of them, all together."""
+        """Yield the reasons why `changed` raises an error for each change or, if each is valid, for all together."""
         each_is_fine = True
         for name, value in changes.items():
             single = [{part: number} for part, number in value.items()] if isinstance(value, Mapping) else [value]
@@ -197,7 +197,7 @@ class RegionParameters:
                 yield error
 
     def _changed_to(self, name: str, value: object) -> float | Usage:
-        """Return what a parameter becomes by a change, if that is within its range."""
+        """Return the value of a parameter after a change, if it is within its range."""
         _check_known(f"parameter of region {self.name}", name, RegionParameters)
         if name not in USAGES:
             return self._checked_number(name, value)
@@ -247,7 +247,7 @@ def highest(name: str) -> float:
 
 
 def _check_known(kind: str, name: str, of: type) -> None:
-    """Raise `UnknownNameError` if `of` has no such parameter; its name is none."""
+    """Raise `UnknownNameError` if `of` has no such parameter; the name is not one."""
     known = [field for field in attrs.fields_dict(of) if field != "name"]
     if name not in known:
         raise UnknownNameError(kind, name, known)

@@ -1,6 +1,6 @@
-"""Draw the tenants of one block of a synthetic region: class, lifetime, size, and the shape of their demand.
+"""The tenants of one block of a synthetic region: class, lifetime, size, and the shape of their demand.
 
-All draws of a block come from one generator in a fixed order, with arrays of one value a tenant.
+One generator samples all numbers of a block in a fixed order, with arrays of one value for each tenant.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Bool = npt.NDArray[np.bool_]
 
 STEPS_PER_HOUR = HOUR_SECONDS / STEP_SECONDS
 SHORTEST_LIFE = 3
-"""Steps; shorter lives leave no trace worth keeping. Free."""
+"""Least number of steps of a life. Free."""
 RECLAIM_DEPTH, RECLAIM_DUTY = (0.3, 0.9), (0.1, 0.5)
 """Least and most share of memory that is given back, and of the period for which it is. Free."""
 RECLAIM_PERIOD = 6.0, 30.0

@@ -6,8 +6,8 @@ What a task is depends on the trace:
 - Bitbrains: a machine on one day, up to 288 samples; CPU in MHz, memory in MB, disk and network in KB/s.
 - This project's format: a series, that is a tenant and role.
 
-As in [2] section 3.1, short tasks are left out, with fewer than 24 samples, and those that never used anything. Values
-stay as they stand in the file: whole numbers add up exactly.
+As in [2] section 3.1, short tasks with fewer than 24 samples are omitted, and those that never used anything. Values
+are those of the file: whole numbers add up exactly.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _own(file: Path, resources: Sequence[str] | None) -> UsageSamples:
 
 
 def _whole(lengths: npt.NDArray[Any], samples: int, period: npt.NDArray[Any]) -> Ints:
-    """Return the periods of tasks with all their samples; of the others it is not known which are missing."""
+    """Return the periods of tasks with all their samples; in others the missing samples are unknown."""
     return np.where(lengths == samples, period.astype(np.int64), UNKNOWN)
 
 

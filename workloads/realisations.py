@@ -1,8 +1,8 @@
 """Realisations of the usage of tasks, for the fit tests of [2] (`plb.risk.gaussian`).
 
-A task is a row of samples: its empirical distribution. Realisations are drawn from it, each task's by itself ([2]
-section 3.1), so whatever two tasks have in common in time is lost; `UsageSamples.simultaneous` keeps it. The resources
-of a task are drawn together. `workloads.realisation_files` reads tasks from public traces.
+A task is a row of samples: its empirical distribution. Realisations are sampled from it independently for each task
+([2] section 3.1), so correlation in time is lost; `UsageSamples.simultaneous` keeps it. The resources
+of a task are sampled together. `workloads.realisation_files` reads tasks from public traces.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from workloads.trace import MetricInfo
 Ints = npt.NDArray[np.int64]
 Samples = npt.NDArray[np.float32]
 UNKNOWN = -1
-"""The period of a task of which it is not known when it was measured."""
+"""The period of a task with an unknown time of measurement."""
 
 
 @attrs.frozen(eq=False)
@@ -61,7 +61,7 @@ class UsageSamples:
         return mean(self.values, self.start)
 
     def draw(self, tasks: npt.ArrayLike, realisations: int, rng: np.random.Generator) -> Samples:
-        """Return realisations of some tasks, drawn from their samples with replacement ([2] section 3.1).
+        """Return realisations of some tasks, sampled with replacement ([2] section 3.1).
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class UsageSamples:
         realisations
             K.
         rng
-            Of the draws.
+            Random number generator of the samples.
 
         Returns
         -------

@@ -1,10 +1,10 @@
-"""Four synthetic regions and the tenants that they hold.
+"""Four synthetic regions and their tenants.
 
-The regions stand in for the four regions of Azure SQL traces in [1], which are not public: they meet the published
+The regions replace the four regions of Azure SQL traces in [1], which are not public: they have the published
 statistics of its section 3.1 (see `workloads.statistics`), over the public Gen5 classes (see `workloads.classes`).
 
-Tenants are numbered from 0 without end, and tenant i of a region and a seed is always the same, whatever range is asked
-for: the tenants of each block of `BLOCK` come from a stream of their own. History and simulation are kept disjoint by
+Tenants are numbered from 0 without end, and tenant i of a region and a seed is always the same, for any requested
+range: the tenants of each block of `BLOCK` have their own stream. History and simulation are disjoint by
 number: with H history tenants, the history uses tenants 0 to H-1 (`generate_history`) and the simulation tenants from H
 on (``generate(..., first_tenant=H)``); record seed and H with the results.
 """
@@ -27,9 +27,9 @@ from workloads.population import Population, draw_population
 from workloads.trace import STEP_SECONDS, TraceSet, concatenate
 
 BLOCK = 256
-"""Tenants that share a random stream. Part of what defines a tenant: changing it changes all of them."""
+"""Tenants that share a random stream. It is part of the definition of a tenant: a change of it changes all tenants."""
 CHUNK = 8 * BLOCK
-"""Tenants that are held uncompressed at a time while a history is generated."""
+"""Uncompressed tenants in memory while a history is generated."""
 
 REGIONS: Mapping[str, RegionParameters] = MappingProxyType(
     {

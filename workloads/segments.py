@@ -40,7 +40,7 @@ def rows_of(segments: npt.NDArray[Any], bounds: Bounds) -> tuple[npt.NDArray[np.
 
 
 def first_where(mask: npt.NDArray[np.bool_], bounds: Bounds) -> npt.NDArray[np.int64]:
-    """Return the position in its segment of the first true row; the segment's length where there is none."""
+    """Return the position of the first true row in its segment; the length of the segment if there is none."""
     hits = np.flatnonzero(mask)
     at = np.searchsorted(hits, bounds[:-1])
     first = np.append(hits, bounds[-1])[at]

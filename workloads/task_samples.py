@@ -1,8 +1,8 @@
 """Samples of tasks on machines, as `plb predict` reads them, and the predictions that it writes: CSV or Parquet.
 
 One row a sample with columns ``machine`` and ``task`` (names or whole numbers), ``time_s`` (seconds), ``usage`` and
-``limit`` (at least 0, in one unit). Rows may stand in any order; further columns are not read. A machine, task and time
-has one row at the most. Times are kept to the microsecond.
+``limit`` (at least 0, in one unit). Rows may be in any order; further columns are ignored. A machine, task and time
+has at most one row. Times are kept to the microsecond.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def read_task_samples(path: str | Path, *, step_seconds: float = STEP_SECONDS) -
     check.raise_problems()
     if not len(frame):
         check.refuse("no rows", "at least one sample")
-    frame = frame.select("time_s")  # names take more memory than all else
+    frame = frame.select("time_s")  # names need more memory than everything else
     machines, machine = codes["machine"]
     _, task = codes["task"]
     time = _microseconds(frame["time_s"], columns["time_s"])
@@ -97,7 +97,7 @@ def read_task_samples(path: str | Path, *, step_seconds: float = STEP_SECONDS) -
 
 
 def prediction_frame(table: SampleTable, found: Predictions, names: Sequence[str]) -> pl.DataFrame:
-    """Return predictions as a table: a row for each machine, time and predictor that says anything, in this order.
+    """Return predictions as a table: a row for each machine, time and predictor with a prediction, in this order.
 
     Parameters
     ----------
@@ -123,14 +123,14 @@ def prediction_frame(table: SampleTable, found: Predictions, names: Sequence[str
 
 
 def write_frame(frame: pl.DataFrame, path: str | Path) -> None:
-    """Write a table, as CSV or Parquet by the name of the file."""
+    """Write a table as CSV or Parquet, given by the ending of the file name."""
     check_suffix(path)
     write = write_csv if Path(path).suffix.lower() == CSV else write_parquet
     write(frame, path)
 
 
 def check_suffix(path: str | Path) -> None:
-    """Raise `TraceError` unless the name of a file says that it is CSV or Parquet."""
+    """Raise `TraceError` unless the file name has the ending of CSV or Parquet."""
     check = Checker(Path(path))
     _check_suffix(check, Path(path))
     check.raise_problems()
@@ -224,7 +224,7 @@ def _microseconds(given: pl.Series, values: Numbers) -> Whole:
 
 
 def _check_once(check: Checker, frame: pl.DataFrame, twice: npt.NDArray[np.bool_], order: Whole | None) -> None:
-    """Raise `TraceError` with the rows whose machine, task and time a row above has."""
+    """Raise `TraceError` with the rows that repeat the machine, task and time of an earlier row."""
     if twice.any():
         places = np.flatnonzero(twice) + 1
         mask = np.zeros(len(frame), np.bool_)

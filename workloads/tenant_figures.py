@@ -1,6 +1,6 @@
-"""Statistics of demand traces: how demand grows, drops and bursts, by tenant.
+"""Statistics of demand traces by tenant: growth, drops and bursts.
 
-`workloads.statistics` puts them beside the published ones. All are taken over the tenants' primary series, as seen in
+`workloads.statistics` compares them with the published ones. They use the primary series of the tenants in
 the trace window.
 """
 
@@ -19,11 +19,11 @@ from workloads.segments import bounds_of, first_where, maximum, mean, minimum, r
 from workloads.trace import TraceSet
 
 KEPT = {"disk": 0.90, "memory": 0.80}
-"""Level below which a grown tenant counts as dropped, as a share of its maximum ([1] section 3.1)."""
+"""Level below which a grown tenant has dropped, as a share of its maximum ([1] section 3.1)."""
 KEPT_OF_OTHERS = 0.80
-"""Of metrics that [1] does not look at. Ours."""
+"""Level for metrics that [1] does not have. Ours."""
 GROWS_THROUGHOUT = 0.5
-"""A tenant that is grown only after this share of its life counts as growing throughout it. Ours."""
+"""A tenant that is grown only after this share of its life grows throughout it. Ours."""
 
 Float = npt.NDArray[np.float64]
 

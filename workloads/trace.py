@@ -1,7 +1,7 @@
 """Demand traces in memory: one table of tenants, one of series, and all samples in one contiguous array.
 
-Sample k of a series is the demand in the k-th metering interval of the replica's life; there is one a metering interval
-and none is missing. Shapes: T tenants, S series, N samples, R metrics, C classes.
+Sample k of a series is the demand in the k-th metering interval of the life of the replica; every interval has one.
+Shapes: T tenants, S series, N samples, R metrics, C classes.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class TraceSet:
     tenant
         Names (str) or numbers (int64) of the tenants, shape (T,), all different; see `tenant_names`.
     family
-        int64 (T,): tenants of one family (the windows of one machine) stay on one side of a split. By default each
-        tenant is its own family.
+        int64 (T,): tenants of one family (for example the windows of one machine) are on one side of a split. By
+        default each tenant is its own family.
     class_code
         int16 (T,): index into `classes`.
     replicas
@@ -150,11 +150,11 @@ class TraceSet:
         return tuple(metric.name for metric in self.metrics)
 
     def tenant_names(self) -> npt.NDArray[np.str_]:
-        """Return the tenants' names as strings, shape (T,); made when asked for."""
+        """Return the names of the tenants as strings, shape (T,)."""
         return np.asarray(self.tenant).astype(np.str_)
 
     def class_names(self) -> npt.NDArray[np.str_]:
-        """Return the tenants' classes as strings, shape (T,)."""
+        """Return the classes of the tenants as strings, shape (T,)."""
         return np.asarray(self.classes, dtype=np.str_)[self.class_code]
 
     def select(self, tenants: npt.ArrayLike) -> TraceSet:

@@ -71,12 +71,12 @@ def _check_whole(check: Checker, frame: pl.DataFrame, name: str, low: int, high:
 
 
 def check_samples(frames: Iterable[pl.DataFrame], tenants: pl.DataFrame, header: Header, path: Path) -> SeriesTable:
-    """Return the series of a file of samples, or raise `TraceError` with every problem that was found.
+    """Return the series of a file of samples, or raise `TraceError` with every problem.
 
     Parameters
     ----------
     frames
-        The rows of the file, in order and in any division. What is held beside one frame grows with the number of
+        The rows of the file, in order and in any division. Memory besides one frame grows with the number of
         tenants and series.
     tenants
         The tenants table, which was checked.
@@ -92,7 +92,7 @@ def check_samples(frames: Iterable[pl.DataFrame], tenants: pl.DataFrame, header:
 
 
 class _SampleChecks:
-    """The checks of a file of samples under way: what the rows so far say about those that follow."""
+    """The checks of a file of samples, which depend on the rows so far."""
 
     def __init__(self, tenants: pl.DataFrame, header: Header, path: Path) -> None:
         self.check = Checker(path)
@@ -106,7 +106,7 @@ class _SampleChecks:
         self.series: list[tuple[npt.NDArray[np.int64], ...]] = []
 
     def take(self, frame: pl.DataFrame) -> None:
-        """Check the rows that follow those so far."""
+        """Check the next rows."""
         requested = {"tenant": "text", "tenant_class": "text", "role": "text", "time_s": "number"}
         requested |= dict.fromkeys(self.metrics, "number")
         if not self.check.columns(frame.head(0), requested):
@@ -214,7 +214,7 @@ def _check_lengths(check: Checker, tenants: pl.DataFrame, series: SeriesTable, s
 
 
 def _check_roles(check: Checker, tenants: pl.DataFrame, has: Mask) -> None:
-    """Check that each tenant has the series, shape (T, roles), that its number of replicas asks for."""
+    """Check that each tenant has the series, shape (T, roles), for its number of replicas."""
     several = tenants["replicas"].to_numpy() > 1
     primary, secondary, instance = (has[:, role] for role in Role)
     stateful = primary & ~instance & (secondary == several)

@@ -1,4 +1,4 @@
-"""Write files in one piece: who reads meanwhile finds the former file or the new one, and errors name the file."""
+"""Writes files in one piece: readers find the former file or the new one, and errors name the file."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 import polars as pl
 
 _NUMBER = re.compile(r"\(os error (\d+)\)")
-"""How the libraries behind Polars tell the number of an error of the system."""
+"""The number of a system error in a message of the libraries of Polars."""
 
 
 @contextmanager
 def in_one_piece(path: str | Path) -> Iterator[Path]:
-    """Yield the name of a file beside another one, which takes the place of that one at the end.
+    """Yield the name of a temporary file, which replaces the file at the end.
 
-    Nothing is left of what was written where something goes wrong. Devices and pipes are written to as they are, and
-    a link keeps leading where it led.
+    If an error occurs, nothing is left of what was written. Devices and pipes are written directly, and
+    a link keeps its target.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def in_one_piece(path: str | Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
     except OSError as error:
         raise _named(error, file) from None
-    except pl.exceptions.ComputeError as error:  # so Polars calls a full disk, too
+    except pl.exceptions.ComputeError as error:  # Polars raises this also for a full disk
         if _NUMBER.search(str(error)) is None:
             raise
         raise _named(error, file) from None
@@ -55,7 +55,7 @@ def in_one_piece(path: str | Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: str | Path) -> Iterator[None]:
-    """Let errors of the system that tell no file, as where a disk is full, name this one."""
+    """Add the name of the file to system errors without one, such as a full disk."""
     try:
         yield
     except OSError as error:

@@ -2,10 +2,10 @@
 
 - ``app_id``, the application's name;
 - ``nb_instances``, its replicas;
-- ``core`` and ``memory``, what a replica asks for: a number, or a list of numbers, one a time point, ``[0.5, 0.7]``;
-- ``inter_degree``, how many limits ``inter_aff`` lists;
-- ``inter_aff``, limits of others beside it: ``[(7, 2), (9, 0)]`` allows two replicas of application 7 and none of 9.
-  One for the application itself allows so many of its replicas on a node, at least one.
+- ``core`` and ``memory``, the demand of a replica: a number, or a list of numbers, one for each time point, ``[0.5,
+0.7]``; - ``inter_degree``, the number of limits in ``inter_aff``; - ``inter_aff``, limits of other applications on its
+nodes: ``[(7, 2), (9, 0)]`` allows two replicas of 7 and none of 9.
+  A limit of the application itself is the number of its replicas on a node, at least one.
 
 Files may be compressed (.gz, .xz, .bz2; .zst for reading only).
 """
@@ -33,13 +33,13 @@ COLUMNS = ("app_id", "nb_instances", "core", "memory", "inter_degree", "inter_af
 RESOURCES = ("core", "memory")
 MOST_LISTED = 10**9
 ROWS_A_PIECE = 1000
-"""Applications whose limits are split at a time: their text takes several times the room of the numbers."""
+"""Applications whose limits are parsed at a time: the text takes several times the memory of the numbers."""
 
 NAME = r"[^\s,'\"()\[\]]+"
 LIMIT = rf"\('?{NAME}'?, ?\d+\)"
 LIMITS = rf"^\[({LIMIT}(, ?{LIMIT})*)?\]$"
 BESIDE_NUMBERS = r"[\[\]()' ]"
-"""All that stands between names, numbers and commas in a list of limits."""
+"""Everything between names, numbers and commas in a list of limits."""
 
 
 def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = PAPER_NODES) -> Instance:
@@ -83,7 +83,7 @@ def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = PAPER_NODES) -
 
 
 def _demand(check: Checker, frame: pl.DataFrame) -> Floats:
-    """Return what replicas ask for, (L, R, T)."""
+    """Return the demand of a replica, (L, R, T)."""
     values = [_numbers(frame[resource]) for resource in RESOURCES]
     lengths = pl.concat([numbers.list.len() for numbers in values])
     points = int(np.bincount(lengths.fill_null(1).to_numpy()).argmax())
@@ -108,7 +108,7 @@ def _numbers(text: pl.Series) -> pl.Series:
 
 
 def _check_limits(check: Checker, frame: pl.DataFrame) -> Ints:
-    """Return how many limits each row lists; note the rows whose list cannot be read, or is of another length."""
+    """Return the number of limits in each row; record rows whose list is not valid, or has another length."""
     text = frame["inter_aff"]
     good = text.str.contains(LIMITS)
     check.bad_rows(~good.to_numpy(), "inter_aff", text.str.slice(0, 60), "a list such as [(7, 2), (9, 0)]")

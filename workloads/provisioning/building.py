@@ -38,7 +38,7 @@ class NodeSpec:
     capacity
         (R,) of each resource.
     count
-        How many there are; None: as many as it takes.
+        Number of nodes; None: unlimited.
     """
 
     name: str
@@ -47,7 +47,7 @@ class NodeSpec:
 
 
 PAPER_NODES = (NodeSpec("node", (64.0, 128.0)),)
-"""The nodes of [3] section 5.1: 64 cores and 128 GB, as many as it takes."""
+"""The nodes of [3] section 5.1: 64 cores and 128 GB, unlimited."""
 
 
 def build_instance(
@@ -60,7 +60,7 @@ def build_instance(
     affinity: Affinity,
     nodes: Sequence[NodeSpec],
 ) -> Instance:
-    """Return an instance, its numbers in the largest decimal units that hold all of them.
+    """Return an instance with its numbers in the largest decimal units that represent them exactly.
 
     Where a number has more decimals than `DECIMALS`, demand is rounded up and capacity down.
 
@@ -182,14 +182,14 @@ def peaks_only(instance: Instance) -> Instance:
 
 
 def without_self_limits(instance: Instance) -> Instance:
-    """Return an instance without the limits that applications have for themselves, as [3]'s data sets are."""
+    """Return an instance without limits of applications for themselves, as in the data sets of [3]."""
     limits = instance.affinity
     kept = limits.source != limits.target
     return attrs.evolve(instance, affinity=Affinity(limits.source[kept], limits.target[kept], limits.most[kept]))
 
 
 def with_graph(instance: Instance, kind: GraphKind | str, density: float, seed: int) -> Instance:
-    """Return an instance of the same applications with a graph of its own, see `affinity_graph`."""
+    """Return an instance of the same applications with another graph, see `affinity_graph`."""
     return attrs.evolve(
         instance,
         name=f"{instance.name}-{kind}-{density:g}-{seed}",
@@ -200,15 +200,15 @@ def with_graph(instance: Instance, kind: GraphKind | str, density: float, seed: 
 def larger_instance(
     instance: Instance, applications: int, kind: GraphKind | str, density: float, seed: int
 ) -> Instance:
-    """Return an instance with demand and numbers of replicas drawn from those of another, and a graph of its own.
+    """Return an instance with sampled demand and numbers of replicas, and another graph.
 
-    Demand is that of an application drawn with replacement, the number of replicas that of another, drawn likewise, as
-    in the programs of [3]'s authors. For one seed both are the same, whatever the graph is.
+    Demand is that of an application sampled with replacement, the number of replicas that of another one, as in the
+    programs of the authors of [3]. For a given seed both are the same for all graphs.
 
     Parameters
     ----------
     instance
-        Whose distributions are kept, and its nodes.
+        The instance with the distributions and the nodes.
     applications
         How many there are to be, named from 1 on.
     kind, density

@@ -3,10 +3,10 @@
 A directory holds four files, plain or compressed, without headers:
 
 - ``*app_resources*.csv``: application, CPU curve and memory curve (98 values each, | between them), disk, P, M, PM;
-- ``*instance_deploy*.csv``: instance, application, machine on which it stands at first (may be empty);
+- ``*instance_deploy*.csv``: instance, application, initial machine (may be empty);
 - ``*machine_resources*.csv``: machine, CPU, memory, disk, P, M, PM;
-- ``*app_interference*.csv``: applications A and B, and k: beside an A at most k of B. For A = B the contest lets k + 1
-  instances of A stand together.
+- ``*app_interference*.csv``: applications A and B, and k: on a machine with an A at most k of B. For A = B the contest
+  allows k + 1 instances of A.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def read_contest(
 ) -> Instance:
     """Read an instance.
 
-    Applications without an instance are left out, and limits with them; the others stand in the order of the file.
+    Applications without an instance are omitted with their limits; the others have the order of the file.
 
     Parameters
     ----------
     directory
-        Where the files are.
+        Directory of the files.
     resources
         Of ``cpu``, ``memory``, ``disk``, ``P``, ``M`` and ``PM``; the last four are constant over time.
     nodes

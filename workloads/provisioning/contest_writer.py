@@ -50,7 +50,7 @@ def write_contest(directory: str | Path, instance: Instance) -> None:
 
 
 def _check(instance: Instance) -> None:
-    """Refuse what the format has no room for."""
+    """Raise an error for properties that the format does not have."""
     item = f"instance {instance.name}"
     check_resources(instance.resources)
     if instance.time_points != POINTS:
@@ -100,6 +100,6 @@ def _machines(instance: Instance) -> Rows:
 def _limits(instance: Instance) -> Rows:
     limits = instance.affinity
     for source, target, most in zip(limits.source.tolist(), limits.target.tolist(), limits.most.tolist(), strict=True):
-        # of itself the contest counts the others, and a lone replica is always allowed
+        # the contest counts the other replicas, so a single replica is always allowed
         limit = most - 1 if source == target else most
         yield instance.applications[source], instance.applications[target], str(limit)

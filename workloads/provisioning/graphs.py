@@ -22,13 +22,13 @@ Arcs = tuple[Int32, Int32]
 
 
 class GraphKind(StrEnum):
-    """How arcs are drawn ([3] section 5.1)."""
+    """Generation of arcs ([3] section 5.1)."""
 
     ARBITRARY = "arbitrary"
-    """Different pairs, all equally likely, until there are as many as the density asks for."""
+    """Different pairs with equal probability, up to the number given by the density."""
     NORMAL = "normal"
-    """From each application as many arcs as a normal distribution says, of mean ΔL and half of that as standard
-    deviation, rounded and kept from 0 to L - 1; to others that are all equally likely."""
+    """From each application a normally distributed number of arcs (mean ΔL, deviation ΔL/2, rounded, 0 to L - 1),
+    to other applications with equal probability."""
     THRESHOLD = "threshold"
     """Two numbers from 0 to 1 for each application, one for arcs that leave it and one for those that reach it: there
     is an arc where the mean of the two at its ends is at most `threshold_of` the density."""
@@ -40,9 +40,9 @@ def affinity_graph(kind: GraphKind | str, applications: int, density: float, see
     Parameters
     ----------
     kind
-        How arcs are drawn.
+        Generation of arcs.
     applications
-        L, how many there are.
+        L, the number of applications.
     density
         Δ, arcs by L(L - 1), from 0 to 0.5. Arbitrary graphs have just so many arcs, rounded down; normal ones on
         average 0.4 % more, as no application has a negative number of arcs. The expected density of threshold ones is
@@ -66,11 +66,11 @@ def _arbitrary(applications: int, density: float, draws: np.random.Generator) ->
 
 
 def _some_of(population: int, required: int, draws: np.random.Generator) -> Ints:
-    """Return so many different numbers below `population`, ascending, all equally likely; at most half of them."""
+    """Return different random numbers below `population`, ascending, with equal probability; at most half of them."""
     found = np.zeros(0, np.int64)
     while len(found) < required:
         share = (required - len(found)) / (population - len(found))
-        # so many draws are expected to give as many new ones as are missing; a few more, so that one round mostly does
+        # as many as are expected to give the missing values, and a few more, so that one round is mostly enough
         expected = -population * math.log1p(-share)
         more = draws.integers(population, size=int(expected + 3 * math.sqrt(expected)) + 4)
         found = _distinct(np.concatenate([found, more]))

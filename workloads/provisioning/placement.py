@@ -1,4 +1,4 @@
-"""Where the instances of the contest stand at first, as a start for planning anew."""
+"""The initial machines of the instances of the contest, as a start for replanning."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from workloads.readers.tianchi2018 import INSTANCES_FILE, one_file
 
 
 def read_contest_placement(directory: str | Path, instance: Instance) -> ProvisioningPlan:
-    """Read on which machines the instances of the contest stand at first; about one in ten stands on none.
+    """Read the initial machines of the instances of the contest; about one in ten has none.
 
-    Nodes are called like the machines.
+    Nodes have the names of the machines.
 
     Parameters
     ----------

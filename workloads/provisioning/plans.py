@@ -1,7 +1,7 @@
 """Plans as tables, one row for each node and application, and what differs between two, one row for each move.
 
 The columns of a plan are ``node``, ``node_type``, ``application`` and ``replicas``, those of moves ``application``,
-``source``, ``target`` (empty: no node) and ``replicas``. The ending of the file's name says whether it is CSV, which
+``source``, ``target`` (empty: no node) and ``replicas``. The ending of the file name selects CSV, which
 may be compressed (.gz, .xz, .bz2), or Parquet.
 """
 
@@ -75,7 +75,7 @@ def _write(path: Path, frame: pl.DataFrame) -> None:
 
 
 def read_plan(path: str | Path, instance: Instance, *, of_another: bool = False) -> ProvisioningPlan:
-    """Read a plan for an instance; whether it is valid, its `faults` say.
+    """Read a plan for an instance; its `faults` tell whether it is valid.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Instances of provisioning, whatever they are written in."""
+"""Instances of provisioning in any format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NODE = re.compile(r"((?P<name>[^=,]+)=)?(?P<capacity>\d+(\.\d+)?(,\d+(\.\d+)?)*
 
 
 def read_instance(path: str | Path, nodes: Sequence[NodeSpec] | None = None) -> Instance:
-    """Read an instance: of the contest's files where the path is a directory, else of a file of [3]'s authors.
+    """Read an instance: the files of the contest if the path is a directory, else a file of the authors of [3].
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ def read_instance(path: str | Path, nodes: Sequence[NodeSpec] | None = None) -> 
 
 
 def parse_nodes(specs: Sequence[str]) -> list[NodeSpec]:
-    """Return kinds of nodes from texts such as ``64,128``, ``large=92,288`` or ``large=92,288x3000``.
+    """Return kinds of nodes from texts: ``64,128``, ``large=92,288`` or ``large=92,288x3000``.
 
     Raises
     ------
     InvalidValueError
-        A text is none of these.
+        A text is not valid.
     """
     return [_parse_node(number, text) for number, text in enumerate(specs)]
 

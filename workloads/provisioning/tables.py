@@ -1,4 +1,4 @@
-"""Tables of text as the formats of provisioning have them: read whole, every field checked, errors with their line."""
+"""Text tables of the formats of provisioning: read whole, with all fields checked, and errors with their line."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from workloads.readers.chunks import ROW
 from workloads.readers.files import PACKED_TABLES, STREAMED, UNPACKED, TextTable
 
 MOST_COMPARED = 20_000
-"""Names among which the nearest to another is looked for."""
+"""Largest number of names in which the nearest to another is searched."""
 MOST_REPLICAS = 10**6
-"""Of an application, in files."""
+"""Limit of the replicas of an application in files."""
 WRITERS = {**UNPACKED, **PACKED_TABLES}
-"""What opens a file for writing that is to be compressed, by its ending."""
+"""Functions that open a file for writing with compression, by its ending."""
 
 
 def writer_of(path: Path) -> Callable[..., Any]:
-    """Return what opens a file for writing: compressed where the ending of its name says so.
+    """Return the function that opens a file for writing, compressed according to the ending of its name.
 
     Raises
     ------
     InvalidValueError
-        The ending is that of a compression which can only be read.
+        The ending is that of a compression for reading only.
     """
     if path.suffix in STREAMED and path.suffix not in ("", *WRITERS):
         allowed = f"one of {', '.join(WRITERS)} for a compressed file"
@@ -40,7 +40,7 @@ def writer_of(path: Path) -> Callable[..., Any]:
 
 
 def need_file(path: Path, expected: str) -> None:
-    """Raise `TraceError` unless there is such a file; `expected` says what it should be."""
+    """Raise `TraceError` unless the file exists; `expected` describes it."""
     if not path.is_file():
         Checker(path).refuse("a directory" if path.is_dir() else "no such file", expected)
 
@@ -60,12 +60,12 @@ def read_table(path: Path, table: TextTable, *, may_be_empty: bool = False) -> p
 
 
 def read_headed(path: Path, columns: Sequence[str], separator: str = ",") -> pl.DataFrame:
-    """Return a table of text whose first line names its columns, none of which may be empty in any row.
+    """Return a text table whose first line names its columns, without empty fields.
 
     Raises
     ------
     TraceError
-        As in `read_table`, or the header is another, or a field is empty.
+        The reasons of `read_table`, another header, or an empty field.
     """
     frame = read_table(path, TextTable(columns=dict.fromkeys(columns, pl.String), separator=separator))
     check = Checker(path, rows_above=1)
@@ -83,7 +83,7 @@ def read_headed(path: Path, columns: Sequence[str], separator: str = ",") -> pl.
 def whole_numbers(
     check: Checker, frame: pl.DataFrame, column: str, *, low: int = 0, high: int = MOST_REPLICAS
 ) -> Int32:
-    """Return a column of text as whole numbers; rows that hold others are noted, and stand as `low`."""
+    """Return a column of text as whole numbers; other rows are recorded, and have the value `low`."""
     values = frame[column].str.strip_chars().cast(pl.Int64, strict=False)
     good = values.is_between(low, high).fill_null(value=False)
     check.bad_rows(~good.to_numpy(), column, frame[column], f"a whole number from {low} to {high}")
@@ -91,7 +91,7 @@ def whole_numbers(
 
 
 def unknown_names(check: Checker, column: str, names: pl.Series, known: Sequence[str], expected: str) -> Int32:
-    """Return where each name stands among the known ones; note those that are none of them, each with the nearest."""
+    """Return the position of each name among the known ones; record unknown names, each with the nearest known one."""
     found = positions(names, known)
     wrong = np.flatnonzero(found < 0)
     unknown = names.gather(wrong)
@@ -104,13 +104,13 @@ def unknown_names(check: Checker, column: str, names: pl.Series, known: Sequence
 
 
 def nearest_of(name: str | None, known: Sequence[str]) -> str:
-    """Return a hint at the known name that is meant, if one is near; of many names none is looked for."""
+    """Return a hint at the nearest known name; empty if none is near or there are many names."""
     close = get_close_matches(name or "", known, n=1) if len(known) <= MOST_COMPARED else []
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def positions(names: pl.Series, known: Sequence[str]) -> Int32:
-    """Return where each name stands among the known ones; -1 where it does not."""
+    """Return the position of each name among the known ones; -1 if unknown."""
     index = pl.DataFrame({"name": pl.Series(known, dtype=pl.String)}).with_row_index("position")
     found = (
         names.alias("name")

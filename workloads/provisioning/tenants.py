@@ -1,8 +1,8 @@
-"""The tenants of a plan: who stands where when a simulation begins, and what each asks for over time.
+"""The tenants of a plan: their nodes at the start of a simulation, and their demand over time.
 
-In the engine no two replicas of a partition share a node, in a plan those of an application may. So an application
-becomes as many tenants as it has replicas on one node at the most, its *layers*: the k-th has an instance on every node
-with at least k replicas of the application. Layers on more nodes than a tenant has replicas are cut.
+In the engine the replicas of a partition are on different nodes; in a plan those of an application need not be. So an
+application becomes as many tenants as its largest number of replicas on a node, its *layers*: the k-th has an instance
+on every node with at least k replicas of the application. Layers with more nodes than the replicas of a tenant are cut.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from workloads.trace import HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 from workloads.validation import MOST_REPLICAS
 
 MOST_CLASSES = 32_767
-"""More applications than that have one tenant class together: `TraceSet.class_code` has 16 bits."""
+"""With more applications all tenants have one class, because `TraceSet.class_code` has 16 bits."""
 ONE_CLASS = "application"
 UNITS = {"core": "cores", "cpu": "cores", "memory": "GB", "disk": "GB"}
-"""Of the resources whose unit is known, in messages and results."""
+"""Unit of the resources in messages and results."""
 SHORTEST_HOURS = 1 / 60
 
 Ints = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ class PlannedTenants:
     def history(self) -> DemandHistory:
         """Return the demand of each application as that of a past tenant.
 
-        Demand of a plan is known ahead: an estimator that reads this history knows the curve of each application.
+        The demand of a plan is known: an estimator with this history has the curve of each application.
         """
         return compress(self.traces.select(np.unique(self.traces.family, return_index=True)[1]))
 
@@ -65,16 +65,16 @@ class PlannedTenants:
 def tenants_of_plan(
     plan: ProvisioningPlan, *, plan_hours: float, hours: float, step_seconds: int = int(STEP_SECONDS)
 ) -> PlannedTenants:
-    """Return the tenants of a plan, who stay for longer than a run.
+    """Return the tenants of a plan, who stay longer than a run.
 
     Parameters
     ----------
     plan
         A plan without faults.
     plan_hours
-        Time over which the time points of demand spread evenly; then they begin anew. At least a minute.
+        Period over which the time points of demand are spread evenly, and which is repeated. At least a minute.
     hours
-        How long the run is.
+        Duration of the run.
     step_seconds
         Sampling interval where a time point does not last whole seconds: the demand of an interval is then that of the
         time point at its end. Otherwise the interval is a time point.
@@ -110,7 +110,7 @@ def tenants_of_plan(
 
 
 def _layers(plan: ProvisioningPlan) -> tuple[Ints, Int32, Ints]:
-    """Return the application of each tenant, ascending, the nodes of all tenants, and the tenants' bounds in these."""
+    """Return the application of each tenant, ascending, the nodes of all tenants, and the bounds of each tenant."""
     by_kind = np.empty(plan.nodes, np.int32)
     by_kind[np.argsort(plan.kind, kind="stable")] = np.arange(plan.nodes)
     row = np.repeat(np.arange(len(plan.count)), plan.count)
@@ -125,13 +125,13 @@ def _layers(plan: ProvisioningPlan) -> tuple[Ints, Int32, Ints]:
 
 
 def _time_points(steps: int, step: int, period: int, points: int) -> Ints:
-    """Return the time point at the end of each step, (steps,); each holds its own end, so that integers suffice."""
+    """Return the time point at the end of each step, (steps,); each includes its end, so that integers suffice."""
     ends = np.arange(1, steps + 1) * step
     return np.asarray((ends * points - 1) // period % points)
 
 
 def _names(applications: Sequence[str], owner: Iterable[int]) -> list[str]:
-    """Return a name for each tenant: its application's for the first, then with a number, skipping names that exist."""
+    """Return a name for each tenant: that of its application for the first, else a new one with a number."""
     taken, number = set(applications), dict.fromkeys(range(len(applications)), 0)
     names = []
     for application in owner:

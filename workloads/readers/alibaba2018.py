@@ -3,10 +3,10 @@
 The directory holds ``container_usage.csv`` and ``container_meta.csv``, without header, plain or ``.gz``; the
 published ``.tar.gz`` archives have to be unpacked.
 
-- **Metrics.** ``cpu`` in cores and ``memory`` in percent of the largest machine's memory. The trace gives usage in
-  percent of what a container asked for (the maintainers say so in issue 62 of alibaba/clusterdata), and
-  `container_meta` what that is. There is no disk space.
-- **Refused** are values of -1 and 101, which stand for invalid ones, and rows at time 0, which stands for a time
+- **Metrics.** ``cpu`` in cores and ``memory`` in percent of the largest machine's memory. Usage in the trace is in
+  percent of the request of a container (stated in issue 62 of alibaba/clusterdata),
+  which is in `container_meta`. There is no disk space.
+- **Refused** are values of -1 and 101, which mark invalid ones, and rows at time 0, which marks a time
   outside the trace.
 - **MaxUsage**: the largest request of the container. **Class**: its requests, each rounded up to a power of two.
 - Lifetimes are those of the rows. Machines, deployment groups, network, disk traffic and batch jobs are left out.
@@ -54,8 +54,8 @@ REQUESTS = TextTable(
         "mem_size": pl.Float64,
     }
 )
-OUTSIDE = "at time 0, which stands for outside the trace"
-INVALID = "with -1 or 101 percent, which stand for invalid values"
+OUTSIDE = "at time 0, which is outside the trace"
+INVALID = "with -1 or 101 percent, which are invalid"
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
@@ -74,9 +74,9 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
 
 
 def _requests(source: Path, scratch: Path) -> pl.LazyFrame:
-    """Return what the containers asked for: 100 of `cpu_request` are one core."""
+    """Return the requests of the containers: 100 of `cpu_request` are one core."""
     place = source.parent if source.is_file() else source
-    expected = "container_meta.csv, which says what the percentages are of, plain or .gz"
+    expected = "container_meta.csv, which has the requests, plain or .gz"
     asked = [pl.col("cpu_request") / 100.0, pl.col("mem_size")]
     columns = [pl.col("container_id").alias(OWNER), *asked]
     path = need_files(place, ["container_meta.csv"], expected)[0]

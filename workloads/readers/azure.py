@@ -7,8 +7,8 @@ files of readings are enough, but each holds a stretch of time, so that lives ar
   the machine's cores. Use of memory is not published; its size is part of the class only.
 - **MaxUsage**: the machine's cores. In 2019 sizes are buckets, given by their upper end; as in the analysis that
   comes with the trace, more than 24 cores count as 30 and more than 64 GB as 70.
-- **Class**: cores and memory, ``vm_c4_m7``. Category, subscription and deployment are left out.
-- **Lifetimes** end where ``vmtable`` says that the machine was deleted before the trace ends; others are censored.
+- **Class**: cores and memory, ``vm_c4_m7``. Category, subscription and deployment are not used.
+- **Lifetimes** end where ``vmtable`` has a deletion before the end of the trace; others are censored.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ MACHINES = TextTable(
     }
 )
 OPEN_BUCKETS = {">24": "30", ">64": "70"}
-"""Sizes above the largest bucket of 2019, as the published analysis of the trace counts them."""
+"""Sizes above the largest bucket of 2019, as in the published analysis of the trace."""
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
@@ -64,9 +64,9 @@ def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
 
 
 def _machines(source: Path, scratch: Path) -> pl.LazyFrame:
-    """Return what `vmtable` says: scale and limit of CPU, class, and when a machine ended."""
+    """Return the contents of `vmtable`: scale and limit of CPU, class, and end of each machine."""
     place = source.parent if source.is_file() else source
-    path = need_files(place, ["vmtable.csv"], "vmtable.csv, which says how many cores a machine has, plain or .gz")[0]
+    path = need_files(place, ["vmtable.csv"], "vmtable.csv, which has the cores of the machines, plain or .gz")[0]
     sizes = [
         pl.col(column).str.strip_chars().replace(OPEN_BUCKETS).cast(pl.Float64, strict=False).alias(name)
         for column, name in (("vmcorecount", "cores"), ("vmmemory", "memory"))

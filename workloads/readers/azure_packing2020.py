@@ -1,7 +1,7 @@
 """Reader of the Azure trace for packing of 2020 (SQLite): requests for virtual machines over 14 days, and their lives.
 
-- **Metrics.** ``cpu``, ``memory``, ``hdd``, ``ssd`` and ``nic`` as shares of one machine. The trace holds what was
-  asked for and no usage: a tenant's series is constant, and MaxUsage is the request.
+- **Metrics.** ``cpu``, ``memory``, ``hdd``, ``ssd`` and ``nic`` as shares of one machine. The trace has requests
+  and no usage: the series of a tenant is constant, and MaxUsage is the request.
 - **Which machine.** A VM type takes different shares of different machines. The shares here are those of the
   machine that offers the most VM types (of several the one with the lowest number); VMs of types that it does not
   offer are refused. A resource that the table leaves empty is 0.

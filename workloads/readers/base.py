@@ -40,7 +40,7 @@ class Options:
     min_hours
         Shortest series that becomes a tenant. None: the reader's default.
     rows_in_memory
-        Rows that are held in memory at a time; a larger trace is sorted by way of files beside the output.
+        Rows in memory; a larger trace is sorted in files in the output directory.
     """
 
     window_days: float | None = None

@@ -1,14 +1,14 @@
 """Reader of the Bitbrains traces (GWA-T-12): fastStorage and Rnd, virtual machines of a data centre in summer 2013.
 
 Two forms are read: the published directories of one file a machine and month (``rnd/2013-7/1.csv``), and the
-Parquet file ``rnd_5min.parquet`` of the Rnd trace, one row a machine and 5-minute bin. The format has more to say
-than others:
+Parquet file ``rnd_5min.parquet`` of the Rnd trace, one row a machine and 5-minute bin. Details of the
+format:
 
 - **Metrics.** ``cpu`` in cores, usage by the capacity of one core, without trend, and ``memory`` in GB. There is no
   disk space in these traces. Memory is what the machine actively used, so it is low.
 - **MaxUsage**: the most cores and memory that were provisioned during the tenant's life; usage above is clipped.
 - **Tenants** live at most 7 days by default and at least 1 hour; they are named ``vm<number>@<first step>``.
-  Windows that start in mid-life are no fresh tenants; growth after creation can hardly be seen in this trace.
+  Windows that start in mid-life are not new tenants; growth after creation is hardly visible in this trace.
 - **Class**: the machine's usual cores (mode) and provisioned memory (median), each rounded up to a power of two:
   ``vm_c4_m16``. The provisioned memory of 114 machines of Rnd changes all the time (ballooning).
 - **Refused rows**: those with a missing, NaN or infinite value, with no provisioned cores, CPU or memory (neither

@@ -1,8 +1,8 @@
-"""The rows of the Bitbrains traces: which are refused and counted, and which are errors.
+"""The rows of the Bitbrains traces: refused rows, which are counted, and errors.
 
-A row whose *measurements* cannot be used is refused with a reason and counted, and the reader treats it as missing.
-A row whose *place* cannot be trusted is an error that names it: one that belongs to no machine or bin, and in the
-Parquet file a usable row of a machine and bin that another usable row has (which one is right cannot be known).
+A row with unusable *measurements* is refused with a reason and counted, and the reader treats it as missing.
+A row without a valid *place* is an error that names it: a row without machine or bin, and in the
+Parquet file a usable row with the machine and bin of another usable row, because the correct one is unknown.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ REASONS = (
     "without provisioned memory",
     "with a negative value",
 )
-"""Reasons to refuse a row, in the order in which they are tried."""
+"""Reasons to refuse a row, in the order of the checks."""
 MILLISECONDS_FROM = 10**11
-"""Times above are milliseconds: the published header says so, while the published files hold seconds."""
+"""Times above are milliseconds. The published header has milliseconds, while the published files have seconds."""
 
 PUBLISHED = TextTable(
     columns=dict.fromkeys(
@@ -58,12 +58,12 @@ PUBLISHED = TextTable(
 
 
 def check_bins(path: Path) -> pl.Schema:
-    """Return the columns of the Parquet file after a look at where its rows belong.
+    """Return the columns of the Parquet file after a check of the places of its rows.
 
     Raises
     ------
     TraceError
-        The file is missing, damaged or lacks a column, or a row belongs to no machine or bin.
+        The file is missing, damaged or lacks a column, or a row has no machine or bin.
     """
     check = Checker(path)
     if not path.is_file():
@@ -87,7 +87,7 @@ def check_keys(check: Checker, path: Path) -> None:
 
 
 def check_distinct(path: Path) -> None:
-    """Raise `TraceError` with the usable rows whose machine and bin a usable row above has."""
+    """Raise `TraceError` with the usable rows that repeat the machine and bin of an earlier usable row."""
     check = Checker(path)
     key = pl.struct(pl.col(name).cast(pl.Int32) for name in KEYS)
     usable = ~pl.any_horizontal(*_refusals(_scan(path).collect_schema(), *VALUES).values())

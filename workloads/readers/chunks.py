@@ -1,9 +1,9 @@
-"""The samples of a trace on the way to their owners: sorted files, read back a range of owners at a time.
+"""The samples of a trace by owner: sorted files, read by ranges of owners.
 
-Public traces are mostly sorted by time, and a tenant's series stands by itself; so a trace has to be sorted,
-whatever its size. Rows are taken until `Options.rows_in_memory` are held, sorted by owner and time, and written to
-a file. Then the owners are divided into ranges of about as many rows, and each range is read from all the files, of
-which only the row groups are touched that hold owners of the range.
+Public traces are mostly sorted by time, but the series of a tenant has to be consecutive; so a trace is sorted,
+with bounded memory. Rows are collected up to `Options.rows_in_memory`, sorted by owner and time, and written to a file.
+Then the owners are divided into ranges of about as many rows, and each range is read from the row groups of all files
+that have owners of the range.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Frame:
     path
         The file.
     rows
-        Columns ``owner`` (text or a whole number), ``time`` (whole seconds since the origin), ``refused`` (why a row
-        cannot be used; null for one that can), the metrics, ``limit_<metric>`` where the row says what was asked for,
-        and ``row`` (number of the row or line in the file, from 1).
+        Columns ``owner`` (text or a whole number), ``time`` (whole seconds since the origin), ``refused`` (the reason
+        for a row that cannot be used, else null), the metrics, ``limit_<metric>`` if the row has a request, and ``row``
+        (number of the row or line in the file, from 1).
     """
 
     path: Path
@@ -48,7 +48,7 @@ class Chunks:
     Parameters
     ----------
     paths
-        The files, in the order in which the rows came.
+        The files, in the order in which they were written.
     last_time
         The largest time.
     """
@@ -85,7 +85,7 @@ def sort_into_chunks(
     rows
         Rows that are held in memory.
     tally
-        Takes the rows that were read and refused.
+        Called with the rows that were read and refused.
     scratch
         Where the files are written.
     places
@@ -129,7 +129,7 @@ def _count(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
 
 
 def _check_places(frame: Frame, places: tuple[str, str]) -> None:
-    """Raise `TraceError` for rows that belong to no owner or time."""
+    """Raise `TraceError` for rows without owner or time."""
     check = Checker(frame.path)
     for column, name in zip((OWNER, TIME), places, strict=True):
         wrong = frame.rows.filter(pl.col(column).is_null())[ROW]

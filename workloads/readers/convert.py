@@ -1,4 +1,4 @@
-"""Convert a public trace into the project's own format, or read one into memory."""
+"""Conversion of a public trace to the format of this project, or to memory."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def convert(
     options: Options | None = None,
     provenance: Mapping[str, Any] | None = None,
 ) -> ConversionReport:
-    """Convert a public trace into a directory in the project's own format.
+    """Convert a public trace to a directory in the format of this project.
 
-    What does not fit into memory goes through files in a scratch directory inside `out`, which is removed at the end.
+    What does not fit into memory is written to a scratch directory inside `out`, which is removed at the end.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ def convert(
     options
         How to convert.
     provenance
-        What the files are to say of their making beside the source, such as versions; plain JSON values.
+        Further provenance for the files, such as versions; plain JSON values.
 
     Returns
     -------
     Report
-        The count of rows read, kept and refused, and why.
+        The number of rows read, kept and refused, by reason.
 
     Raises
     ------

@@ -34,9 +34,9 @@ PACKED_TABLES: Mapping[str, Callable[[Path], Any]] = {".gz": gzip.open}
 ARCHIVES = (".tar.gz", ".tar.xz", ".tgz", ".zip", ".tar")
 PIECE_BYTES = 1 << 24
 ROWS_AT_ONCE = 4_000_000
-"""Of a table that is held whole."""
+"""Largest number of bytes of a table that is read whole."""
 ROWS_OF_MANY = 1_000_000
-"""At a time, of tables of which little is kept, or that are small and many."""
+"""Rows at a time, of tables of which little is kept, or that are small."""
 BEYOND = "beyond the last column"
 
 
@@ -46,7 +46,7 @@ def find_files(source: Path, patterns: Sequence[str]) -> list[Path]:
     Parameters
     ----------
     source
-        A directory, which is searched to any depth, or a file, which is taken whatever its name is.
+        A directory, which is searched to any depth, or a file with any name.
     patterns
         Such as ``"task_usage/part-*.csv"``; matched against the end of the path.
     """
@@ -133,7 +133,7 @@ class TextTable:
     header: bool = False
 
     def _scan(self, path: Path, columns: Mapping[str, Any], skipped: int) -> pl.LazyFrame:
-        """Return a lazy scan of a file below some lines; a further column holds what stands beyond the last one."""
+        """Return a lazy scan of a file after some lines; a further column has the fields beyond the last one."""
         return pl.scan_csv(
             path,
             has_header=False,
@@ -203,7 +203,7 @@ class TextTable:
         check.raise_problems()
 
     def _explain(self, path: Path, plain: Path, error: Exception) -> NoReturn:
-        """Raise `TraceError` that says which line and column a file could not be read at."""
+        """Raise `TraceError` with the line and the column at which a file could not be read."""
         check = Checker(path)
         texts = dict.fromkeys(self.columns, pl.String)
         for name, kind in self.columns.items():
@@ -241,7 +241,7 @@ def _damaged(path: Path, error: Exception) -> NoReturn:
 
 
 def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], NoReturn]) -> Batches:
-    """Yield what a query gives, some rows at a time; `explain` raises what says more of an error of Polars."""
+    """Yield the result of a query, some rows at a time; `explain` raises a more precise error than Polars."""
     try:
         yield from query.collect_batches(chunk_size=rows, engine="streaming")
     except (OSError, *DAMAGED) as error:
@@ -249,7 +249,7 @@ def chunks_of(query: pl.LazyFrame, rows: int, explain: Callable[[Exception], NoR
 
 
 LINES_AT_A_TIME = 10_000
-"""Lines that are read at once where a file is searched for the one that is wrong."""
+"""Lines that are read at once in the search for an invalid line."""
 
 
 def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns: Sequence[pl.Expr]) -> Batches:
@@ -266,7 +266,7 @@ def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns
         A line is no JSON object, or a field is of another type.
     """
     plain = streamable(path, scratch)
-    escaped = glob.escape(str(plain))  # Polars takes brackets and stars in a name for a pattern
+    escaped = glob.escape(str(plain))  # brackets and stars in a name are patterns in Polars
     query = pl.scan_ndjson(escaped, schema=schema, row_index_name=ROW, row_index_offset=1).select(*columns, ROW)
     yield from chunks_of(query, rows, lambda error: _explain(path, plain, schema, error))
     if plain != path:
@@ -274,7 +274,7 @@ def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns
 
 
 def _explain(path: Path, plain: Path, schema: pl.Schema, error: Exception) -> NoReturn:
-    """Raise `TraceError` that says which line could not be read."""
+    """Raise `TraceError` with the line that could not be read."""
     check = Checker(path)
     try:
         with gzip.open(plain) if plain.suffix == ".gz" else plain.open("rb") as lines:

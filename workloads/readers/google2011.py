@@ -5,9 +5,9 @@ The directory holds ``task_usage/part-*.csv.gz`` (or some of these files) and, f
 
 - **Metrics.** ``cpu``, ``memory`` (canonical memory usage) and ``disk`` (local disk space), all as shares of the
   largest machine. With ``--aggregate max`` the maxima of CPU and memory of each sample are taken.
-- **Tenants**: one a task, ``<job>/<index>@<first step>``. A row is a sample of up to 5 minutes; shorter ones weigh
-  as much as the others of their step.
-- **MaxUsage**: the largest request in ``task_events``, where the file is there; tasks may use more CPU than they
+- **Tenants**: one a task, ``<job>/<index>@<first step>``. A row is a sample of up to 5 minutes; shorter ones have
+  the same weight in their step.
+- **MaxUsage**: the largest request in ``task_events``, if the file exists; tasks may use more CPU than they
   requested, and values above the request are kept and raise MaxUsage.
 - Lifetimes are those of the rows; priority, scheduling class and machines are left out.
 """

@@ -7,9 +7,9 @@ of `FLAT`.
 - **Metrics.** ``cpu`` in NCU (normalised compute units) and ``memory`` in normalised bytes: both are shares of the
   largest machine of all cells. With ``--aggregate max`` the maxima of each sample are taken instead of its means.
 - **Tenants**: one an instance, ``<collection>/<index>@<first step>``. A row is a sample of up to 5 minutes; shorter
-  ones, where an instance starts or ends, weigh as much as the others of their step.
+  ones, where an instance starts or ends, have the same weight in their step.
 - **MaxUsage**: ``cpu_limit`` and ``memory_limit`` of the flat form; in the published form ``assigned_memory``, and
-  for CPU the largest request in ``instance_events`` files beside, where there are any. Instances may use more than
+  for CPU the largest request in ``instance_events`` files, if there are any. Instances may use more than
   they requested; such values are kept and raise MaxUsage.
 - **Class**: the usual limits, each rounded up to a power of two.
 - Lifetimes are those of the rows; priority, scheduling class, machine and alloc sets are left out.

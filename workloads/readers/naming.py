@@ -18,7 +18,7 @@ Classes = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 def family_numbers(families: list[Any]) -> npt.NDArray[np.int64]:
-    """Return whole numbers for families: numbers as they are, names by a hash that is the same everywhere."""
+    """Return whole numbers for families: numbers unchanged, names by a hash that is the same on all machines."""
     known = {
         family: family if isinstance(family, int) else int.from_bytes(_digest(family), "big") >> 2
         for family in set(families)
@@ -31,19 +31,19 @@ def _digest(family: str) -> bytes:
 
 
 def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:
-    """Return a rule that makes a class of what an owner usually asked for, each size rounded up to a power of two.
+    """Return a rule that makes a class of the usual request of an owner, each size rounded up to a power of two.
 
     Parameters
     ----------
     prefix
-        What the name begins with; all of it where no size is known.
+        Prefix of the name; the whole name if no size is known.
     sizes
-        By the letter that stands before it in the name: the usual size, of an owner's steps.
+        The usual size of the steps of an owner, by its letter in the name.
     """
 
     def classes(steps: pl.DataFrame) -> pl.DataFrame:
         usual = steps.group_by(OWNER).agg(size.alias(letter) for letter, size in sizes.items())
-        # the logarithm of a power of two may be a hair more than it says
+        # the logarithm of a power of two may be slightly too large
         power = [pl.lit(2.0).pow(pl.col(letter).log(2).round(9).ceil()).alias(letter) for letter in sizes]
         rounded = usual.with_columns(power).select(*sizes).iter_rows()
         names = ["_".join([prefix, *_sizes(dict(zip(sizes, row, strict=True)))]) for row in rounded]

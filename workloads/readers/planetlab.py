@@ -2,12 +2,12 @@
 
 Two forms are read: the published directories (``20110303/<vm>``, one whole number a line, one line every 5
 minutes), and a Parquet file with the columns ``day``, ``vm`` and ``cpu_pct`` (a list), one row a machine and day.
-Every file of a directory is a machine, but for those whose names begin with a dot.
+Every file of a directory is a machine, except those whose names begin with a dot.
 
 - **Metric.** ``cpu`` in percent of the machine's CPU, whose size is not published: demands of two machines do not
   add up to cores. There is neither memory nor disk.
 - **Tenants**: one a machine and day, named ``<vm>/<day>@<first step>``; the days of a machine are one family.
-  Lifetimes are not known, so all tenants are censored: each is a day of a machine that lived before and after.
+  Lifetimes are unknown, so all tenants are censored: each is a day of a longer life.
 - **MaxUsage** is 100 %.
 """
 

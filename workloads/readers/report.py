@@ -17,9 +17,9 @@ class ConversionReport:
     rows_read
         Rows of the source.
     rows_refused
-        Refused rows by reason; a row counts for the first reason that applies.
+        Refused rows by reason; a row counts for the first reason.
     rows_kept
-        The others: ``rows_read - sum(rows_refused.values())``.
+        The used rows: ``rows_read - sum(rows_refused.values())``.
     owners
         Machines, instances or containers with at least one row that was kept.
     step_seconds
@@ -39,7 +39,7 @@ class ConversionReport:
     clipped
         Kept values above MaxUsage that were clipped to it, by metric.
     over_request
-        Kept values above what was asked for, by metric, where the source allows that; MaxUsage was raised to them.
+        Kept values above the request, by metric, if the source allows them; MaxUsage was raised to them.
     """
 
     rows_read: int

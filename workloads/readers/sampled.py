@@ -6,10 +6,10 @@ The rules, which the documentation repeats:
 - **Gaps** of at most `Options.max_gap_minutes` are filled with the last value; a longer one cuts the series in two.
 - **Tenants.** Each piece is a tenant with one replica, ``<owner>@<first step>``, cut into windows where the reader or
   `Options.window_days` sets a longest life. The pieces of an owner are one family, never parted by `split_tenants`.
-- **Censored** are all tenants but those that end when their owner is known to end or, where the trace does not say,
-  those with which the rows of an owner end a day or more before the trace does.
-- **MaxUsage** is the most that was asked for during the tenant's life, or what the tenant used at the most where the
-  source does not say. Usage above what was asked for is clipped where that is a limit, else it raises MaxUsage.
+- **Censored** are all tenants except those that end when their owner is known to end or, if the trace does not have
+  that time, those whose owner has no row on the last day of the trace.
+- **MaxUsage** is the largest request during the life of the tenant, or the largest usage if the source has no
+  requests. Usage above the request is clipped if that is a limit, else it raises MaxUsage.
 - **Repeated rows**: of several rows with one owner and time the first counts; the others are refused.
 """
 
@@ -63,11 +63,12 @@ class SampledReader:
     prefix
         Stands before the owner in a tenant's name.
     family
-        What tenants of one family have in common, of an owner.
+        Common properties of the tenants of a family, by owner.
     clip
-        True: what was asked for is a limit.
+        True: the request is a limit.
     repeated
-        Called with the source where rows repeat an owner and time; it may raise, else the rows are refused and counted.
+        Called with the source if rows repeat an owner and time; it may raise an error, else the rows are refused and
+        counted.
     always_censored
         True: no tenant's end is known.
     window_days, min_hours
@@ -147,7 +148,7 @@ class SampledReader:
         return rows.filter(~again) if count else rows
 
     def _with_owners(self, rows: pl.DataFrame, owners: pl.LazyFrame, tally: Tally) -> pl.DataFrame:
-        """Join what the table of owners says, and bring the samples to the metrics' units."""
+        """Join the table of owners, and convert the samples to the units of the metrics."""
         low, high = rows[OWNER][0], rows[OWNER][-1]
         table = owners.filter(pl.col(OWNER).is_between(pl.lit(low), pl.lit(high))).collect(engine="streaming")
         joined = rows.join(table.with_columns(listed=True), on=OWNER, how="left", maintain_order="left")
@@ -158,7 +159,7 @@ class SampledReader:
         return joined.with_columns(pl.col(name) * pl.col(f"scale_{name}") for name in scaled)
 
     def _steps(self, rows: pl.DataFrame, options: Options) -> pl.DataFrame:
-        """Return one row an owner and step, in order: owner, step, the metrics, and what the owner asked for."""
+        """Return one row for each owner and step, in order: owner, step, the metrics, and the request of the owner."""
         names = [metric.name for metric in self.metrics]
         usage = [pl.col(name).mean() if options.aggregate == "mean" else pl.col(name).max() for name in names]
         limits = [_limit(rows, f"limit_{name}") for name in names]
@@ -217,12 +218,12 @@ class SampledReader:
         return TracePart(traces, start * int(self.step_seconds))
 
     def _usage(self, steps: pl.DataFrame, windows: Windows, tally: Tally) -> tuple[Values, Values]:
-        """Return usage (N, R) and MaxUsage (T, R), and count the values above what was asked for."""
+        """Return usage (N, R) and MaxUsage (T, R), and count the values above the request."""
         names = [metric.name for metric in self.metrics]
         values = np.ascontiguousarray(steps.select(names).to_numpy()[windows.rows])
         used = maximum(values, windows.bounds)
         asked = steps.select(pl.col(f"limit_{name}").fill_null(np.nan) for name in names).to_numpy()[windows.rows]
-        # fmax takes the other where one is not known (NaN), and the first where both are known and the first is larger
+        # fmax ignores unknown values (NaN)
         most = np.asarray(np.fmax.reduceat(asked, windows.bounds[:-1], axis=0))
         limits = np.repeat(np.where(np.isnan(most), np.inf, most), windows.lengths, axis=0)
         over = values > limits
@@ -236,7 +237,7 @@ class SampledReader:
     def _ended(
         self, steps: pl.DataFrame, last: npt.NDArray[np.int64], last_time: int, options: Options
     ) -> npt.NDArray[np.bool_]:
-        """Return which tenants, given by the last of their steps, end because their owner does."""
+        """Return which tenants, given by their last steps, end because their owner ends."""
         if self.always_censored:
             return np.zeros(len(last), np.bool_)
         final = np.append(np.diff(steps[OWNER].rle_id().to_numpy().astype(np.int64)) != 0, True)[last]
@@ -249,7 +250,7 @@ class SampledReader:
 
 
 def _limit(rows: pl.DataFrame, name: str) -> pl.Expr:
-    """Return the most that was asked for in a step; null where the source does not say, or says no finite number."""
+    """Return the largest request in a step; null if the source has none, or no finite number."""
     if name not in rows.columns:
         return pl.lit(None, pl.Float32).alias(name)
     asked = pl.col(name)

@@ -158,7 +158,7 @@ def check_instances(path: Path, rows: pl.DataFrame) -> None:
 
 
 def _replicas(counts: Ints) -> tuple[Ints, Ints]:
-    """Return the replicas and the application of each tenant: as many tenants as the format's most replicas ask for."""
+    """Return the replicas and the application of each tenant; the format limits the replicas."""
     tenants = -(-counts // MOST_REPLICAS)
     owner = np.repeat(np.arange(len(counts)), tenants)
     place = np.arange(len(owner)) - np.searchsorted(owner, owner)

@@ -13,12 +13,12 @@ Ints = npt.NDArray[np.int64]
 
 @attrs.frozen(eq=False)
 class Windows:
-    """Pieces of series, each of which may become a tenant.
+    """Pieces of series, which may become tenants.
 
     Parameters
     ----------
     rows
-        Rows of the steps, one a step of a piece; a row is repeated where a gap behind it was filled.
+        Rows of the steps, one for each step of a piece; a row is repeated if a gap after it was filled.
     bounds
         Bounds of the pieces in `rows`.
     first_step
