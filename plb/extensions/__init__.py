@@ -1,4 +1,4 @@
-"""What users add to the engine: energy terms, constraints and placement policies, and the configuration they look at.
+"""Extensions of the engine: energy terms, constraints and placement policies, and the configuration that they read.
 
-Begin reading in `plb.extensions.configuration`; `plb.registry` makes an extension known under its name.
+Begin reading in `plb.extensions.configuration`; `plb.registry` registers an extension by its name.
 """

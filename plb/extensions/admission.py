@@ -1,7 +1,7 @@
-"""The admission test, "does this replica still fit?", as a constraint.
+"""The admission test of a new replica on a node, as a constraint.
 
-GPA ([2] section 4, algorithm 1) and the users of peak predictors ([5] section 2) ask it of every machine before they
-place a task there. Here it is a constraint, so that every phase and every policy heeds it, whoever the estimator is::
+GPA ([2] section 4, algorithm 1) and the users of peak predictors ([5] section 2) apply it to every machine before they
+place a task. Here it is a constraint, so that every phase and every policy observes it, with any estimator::
 
     register_constraint(Admission(0.05))
     PlbConfig(..., extension_constraints=["admission"], estimator="gaussian")
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Admission:
-    """Refuses a new replica on nodes where a violation would then be as likely as a limit, or more likely.
+    """Refuses a new replica on nodes where the probability of a violation would then reach a limit.
 
-    Replicas that stand, and move, are not asked about: the engine's own rules and its energy see to them.
+    Placed replicas and moves are not tested: the rules and the energy of the engine decide on them.
 
     Parameters
     ----------
     probability
-        The limit, in (0, 1]: ρ of [2], θ of [1] section 8.3 (there 0.01). A peak predictor says 0 or 1.
+        The limit, in (0, 1]: ρ of [2], θ of [1] section 8.3 (there 0.01). A peak predictor returns 0 or 1.
     name
         Name of the constraint.
     """

@@ -1,7 +1,7 @@
-"""The five built-in energy terms as objects: the same verbs, from increments and from scratch.
+"""The five built-in energy terms as objects, with the same methods, from increments and from scratch.
 
-`total` computes a term anew from nothing but the placement: in plain NumPy where the formula is short, else by the
-kernels that form every sum afresh (`plb.energy.from_scratch`). `delta` is what the search uses. Property tests show
+`total` computes a term from the placement alone: in plain NumPy if the formula is short, else by the
+kernels that compute every sum from scratch (`plb.energy.from_scratch`). The search uses `delta`. Property tests show
 that they agree after any sequence of moves.
 """
 
@@ -27,7 +27,7 @@ from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, TENTH
 
 
 class _WithoutSums:
-    """A term whose sums are part of every solution, so that it keeps none of its own."""
+    """A term whose sums are part of every solution, so that it keeps none."""
 
     def begin(self, configuration: Configuration) -> None:
         """Do nothing: the configuration has the sums."""
@@ -63,7 +63,7 @@ class Imbalance(_WithoutSums):
     name = "imbalance"
 
     def total(self, configuration: Configuration) -> float:
-        """Return I as standard deviation over mean of the node loads, or what stands for it (`plb.energy.spread`)."""
+        """Return I as standard deviation over mean of the node loads, or its substitute (`plb.energy.spread`)."""
         problem = configuration.problem
         if not problem.weights[PLAIN_SPREAD]:
             return float(solution_from_scratch(problem, configuration.solution.node.copy()).terms[IMBALANCE])
@@ -171,12 +171,12 @@ TERMS: tuple[IncrementalTerm, ...] = (
 
 
 def _standing(configuration: Configuration, node: int) -> Int:
-    """Return the rows that stand on `node` and are not leaving it."""
+    """Return the rows on `node` that are not leaving it."""
     return np.flatnonzero((configuration.solution.node == node) & ~configuration.problem.leaving)
 
 
 def _node_load(configuration: Configuration) -> Float:
-    """Return the load of every node, (N, R) in quanta, added up row by row."""
+    """Return the load of every node, (N, R) in quanta, summed row by row."""
     problem, node = configuration.problem, configuration.solution.node
     rows = np.flatnonzero((node != NOWHERE) & ~problem.leaving)
     load = np.zeros(problem.limit.shape)

@@ -1,4 +1,4 @@
-"""A configuration of the cluster that can be changed move by move: what energy terms and constraints look at."""
+"""A configuration of the cluster that can be changed move by move, for energy terms and constraints."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from plb.state.description import Description
 
 @attrs.frozen
 class Proposal:
-    """A change of one replica's node, or an exchange of two.
+    """A move of one replica, or an exchange of two.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Proposal:
 
 
 class Relocation(NamedTuple):
-    """One replica that changes its node; either node may be NOWHERE."""
+    """A replica with its old and its new node; either node may be NOWHERE."""
 
     row: int
     source: int
@@ -50,9 +50,9 @@ class Relocation(NamedTuple):
 
 
 class Configuration:
-    """Where every replica stands, and every sum that follows from it.
+    """The nodes of all replicas, and every sum that follows from them.
 
-    Replicas are rows and nodes are indices, as in `plb.state.arrays`; `description` has what they stand for.
+    Replicas are rows and nodes are indices, as in `plb.state.arrays`; `description` has their names.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class Configuration:
 
     @property
     def rows(self) -> Int:
-        """The replicas that stand or wait for a place, departing ends aside."""
+        """The replicas that are placed or missing, without departing ones."""
         problem = self.problem
         known = (problem.origin != NOWHERE) | problem.movable | (self.solution.node != NOWHERE)
         return np.flatnonzero(known & ~problem.leaving)
@@ -117,12 +117,12 @@ class Configuration:
 
     @property
     def history(self) -> DemandHistory | None:
-        """The past tenants that demand is sampled from; None where the engine samples none."""
+        """The past tenants from which demand is sampled; None if the engine samples none."""
         return self.description.history
 
     @property
     def held_out(self) -> Int:
-        """The nodes that are kept free for large tenants, as `PlbConfig.held_out_nodes` says."""
+        """The nodes that stay free for large tenants, as in `PlbConfig.held_out_nodes`."""
         return self.problem.held_out
 
     def node(self, index: int) -> Node:
@@ -142,10 +142,10 @@ class Configuration:
         return self.description.partitions[row]
 
     def forecast_of(self, row: int) -> ReplicaForecast:
-        """Return what is known of a replica's future, as risk models want it (`plb.risk.RiskModel`).
+        """Return the demand of a replica, for risk models (`plb.risk.RiskModel`).
 
-        A metric that it does not carry has nothing but zeros. Where no limit is promised, that is the most that it has
-        demanded, or carries now.
+        A metric without load is zero. Without a promised limit, the limit is the largest demand so far, or the present
+        load.
 
         Raises
         ------
@@ -198,7 +198,7 @@ class Configuration:
         return np.asarray(self.solution.violating / self.problem.weights[REPETITIONS], np.float64)
 
     def violation_probabilities_with(self, row: int) -> Float:
-        """Return the same for each node as if a replica stood there as well, (N,)."""
+        """Return the same for each node with one more replica on it, (N,)."""
         found = np.zeros(self.nodes, np.int64)
         if self.problem.peak.shape[2]:
             count_violations_with(self.problem, self.solution, row, found)
@@ -211,7 +211,7 @@ class Configuration:
         return refused
 
     def nodes_for(self, row: int, enforced: int = ALL_RULES) -> Int:
-        """Return the nodes, ascending, on which no enforced rule refuses a replica, its own node aside."""
+        """Return the nodes, ascending, on which no enforced rule refuses a replica, without its own node."""
         allowed = self.refusals(row, enforced) == NO_REFUSAL
         if self.node_of(row) != NOWHERE:
             allowed[self.node_of(row)] = False

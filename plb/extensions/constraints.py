@@ -1,4 +1,4 @@
-"""The interface of constraints that users add: in plain Python, or with a kernel as their test."""
+"""The interface of extension constraints: in plain Python, or with a kernel as their test."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Constraint(Protocol):
-    """Says which proposals a search must not make, and which replicas stand where they should not.
+    """Refuses proposals, and finds the replicas that break the constraint.
 
-    The two verbs have to agree: a proposal that is not refused breaks no replica that was not broken before. Then a
-    search never makes things worse, and a repair that moves what is broken mends them.
+    The two methods have to agree: a proposal that is not refused breaks no further replica. Then a
+    search never makes things worse, and a repair that moves broken replicas succeeds.
     """
 
     @property
     def name(self) -> str:
-        """The name under which settings choose the constraint and plans count its refusals."""
+        """The name with which settings choose the constraint and plans count its refusals."""
         ...
 
     def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
         """Return whether a proposal must not be made.
 
-        A replica may come from NOWHERE, where it is placed, or go there, where it is dropped. A swap of roles is an
-        exchange; a secondary that becomes a primary without one is asked about as a primary placed on its node.
+        A replica may come from NOWHERE, if it is placed, or go there, if it is dropped. A swap of roles is an
+        exchange. The promotion of a secondary without a primary is tested as a primary placed on its node.
         """
         ...
 
     def broken(self, configuration: Configuration) -> Collection[int]:
-        """Return the rows of the replicas that break the constraint where they stand."""
+        """Return the rows of the replicas that break the constraint on their nodes."""
         ...
 
 
@@ -42,12 +42,12 @@ Test = Kernel[[Problem, Solution, int, int, int], bool]
 
 
 class CompiledConstraint:
-    """Base of a constraint with a kernel; a class of its own adds `name`, `test` and `broken`.
+    """Base of a constraint with a kernel; a subclass adds `name`, `test` and `broken`.
 
     Attributes
     ----------
     name
-        The name under which settings choose the constraint and plans count its refusals.
+        The name with which settings choose the constraint and plans count its refusals.
     test
         Kernel: whether a proposal must not be made. Arguments: problem, solution, row, target, partner, as in
         `plb.extensions.energy_terms.CompiledTerm`.

@@ -1,7 +1,7 @@
-"""The interface of energy terms: the built-in ones, those of users, and those of users whose arithmetic is in kernels.
+"""The interface of energy terms: built-in ones, extensions, and extensions with kernels.
 
-A term needs a `name` and a `total`. The other verbs are there for speed: without `delta` a change is the difference of
-two totals, and `begin`, `apply` and `undo` are only for terms that keep sums of their own.
+A term needs a `name` and a `total`. The other methods are for speed: without `delta` a change is the difference of
+two totals, and `begin`, `apply` and `undo` are only for terms that keep sums.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ class IncrementalTerm(EnergyTerm, Protocol):
     """A term that knows by how much a proposal would change it."""
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
-        """Return by how much a proposal would change the term."""
+        """Return the change of the term by a proposal."""
         ...
 
 
 @runtime_checkable
 class SummedTerm(EnergyTerm, Protocol):
-    """A term that keeps sums of its own while a search goes on; each search has a copy of the term."""
+    """A term that keeps sums during a search; each search has a copy of the term."""
 
     def begin(self, configuration: Configuration) -> None:
-        """Form the sums anew."""
+        """Compute the sums from scratch."""
         ...
 
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Bring the sums up to date, before the configuration carries the proposal out."""
+        """Update the sums, before the configuration applies the proposal."""
         ...
 
     def undo(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Take `apply` of the same proposal back, after the configuration has taken the proposal back."""
+        """Undo `apply` of the same proposal, after the configuration has undone it."""
         ...
 
 
@@ -69,13 +69,13 @@ def missing_verbs(term: EnergyTerm) -> list[str]:
 
 
 def begin(term: EnergyTerm, configuration: Configuration) -> None:
-    """Let a term form the sums it keeps, if any."""
+    """Let a term compute the sums it keeps, if any."""
     if isinstance(term, SummedTerm):
         term.begin(configuration)
 
 
 def delta(term: EnergyTerm, configuration: Configuration, proposal: Proposal) -> float:
-    """Return by how much a proposal would change a term: as it says, or by trial."""
+    """Return the change of a term by a proposal: from the term, or by trial."""
     if isinstance(term, IncrementalTerm):
         return term.delta(configuration, proposal)
     before = term.total(configuration)
@@ -88,7 +88,7 @@ def delta(term: EnergyTerm, configuration: Configuration, proposal: Proposal) ->
 def apply_proposal_of_terms(
     terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal
 ) -> Proposal:
-    """Carry a proposal out with the sums that terms keep; return the proposal that takes it back."""
+    """Apply a proposal with the sums of the terms; return the proposal that undoes it."""
     for term in terms:
         if isinstance(term, SummedTerm):
             term.apply(configuration, proposal)
@@ -96,7 +96,7 @@ def apply_proposal_of_terms(
 
 
 def take_back(terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal, back: Proposal) -> None:
-    """Take a proposal back that was the last one carried out; `back` is what `apply_proposal_of_terms` returned."""
+    """Undo the last applied proposal; `back` is the result of `apply_proposal_of_terms`."""
     configuration.apply(back)
     for term in terms:
         if isinstance(term, SummedTerm):
@@ -109,7 +109,7 @@ NO_SUMS: Int = np.empty(0, np.int64)
 
 
 class CompiledTerm:
-    """Base of a term with kernels; a class of its own adds `name`, `total` and `change`.
+    """Base of a term with kernels; a subclass adds `name`, `total` and `change`.
 
     The kernels get the arrays of `plb.state.arrays` and a proposal: `row` goes from its node, which may be NOWHERE, to
     `target`, and `partner`, unless it is NOWHERE, goes the other way. Loads are in quanta.
@@ -119,11 +119,11 @@ class CompiledTerm:
     name
         The name under which settings choose the term and plans report it.
     change
-        Kernel: by how much a proposal would change the term. Arguments: problem, solution, sums, row, target, partner.
-        Never asked about a replica that goes nowhere.
+        Kernel: the change of the term by a proposal. Arguments: problem, solution, sums, row, target, partner.
+        It is not called for a replica that is dropped.
     keep
-        Kernel with the same arguments: brings the sums up to date, before the solution carries the proposal out. With
-        the proposal that goes back it has to restore them, before the solution goes back. None: there are no sums.
+        Kernel with the same arguments: updates the sums, before the solution applies the proposal. With
+        the inverse proposal it has to restore them, before the solution goes back. None: there are no sums.
     """
 
     name: str
@@ -134,29 +134,29 @@ class CompiledTerm:
         self.sums: Int = NO_SUMS
 
     def new_sums(self, configuration: Configuration) -> Int:  # noqa: ARG002  # those of a class of its own use it
-        """Return the sums that the kernels keep, formed anew: (W,) whole numbers of 64 bits."""
+        """Return the sums of the kernels, computed from scratch: (W,) whole numbers of 64 bits."""
         return NO_SUMS
 
     def begin(self, configuration: Configuration) -> None:
-        """Form the sums anew; refuse what are no whole numbers, and a `keep` without any."""
+        """Compute the sums from scratch; raise an error if they are not whole numbers, or if a `keep` has none."""
         item = f"energy term {self.name}"
         if self.keep is not None and type(self).new_sums is CompiledTerm.new_sums:
             raise InvalidValueError(item, "new_sums", None, "sums for `keep` to bring up to date")
         self.sums = _whole_numbers(item, self.new_sums(configuration))
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
-        """Return by how much a proposal would change the term."""
+        """Return the change of the term by a proposal."""
         problem, solution = configuration.problem, configuration.solution
         return float(self.change(problem, solution, self.sums, proposal.row, proposal.target, proposal.partner))
 
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Bring the sums up to date, before the configuration carries the proposal out."""
+        """Update the sums, before the configuration applies the proposal."""
         if self.keep is not None:
             problem, solution = configuration.problem, configuration.solution
             self.keep(problem, solution, self.sums, proposal.row, proposal.target, proposal.partner)
 
     def undo(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Take `apply` of the same proposal back, as a chain does: by the proposal that goes back."""
+        """Undo `apply` of the same proposal, as a chain does: by the inverse proposal."""
         if self.keep is not None:
             back = configuration.apply(proposal)
             self.apply(configuration, back)
@@ -164,7 +164,7 @@ class CompiledTerm:
 
 
 def _whole_numbers(item: str, values: object) -> Int:
-    """Return values as a flat array of 64 bits; refuse what does not come out the same."""
+    """Return values as a flat array of 64 bits; raise an error if the conversion is not exact."""
     try:
         given = np.array(values)
         with np.errstate(invalid="ignore"):

@@ -1,7 +1,7 @@
 """What a placement policy is: the built-in ones, and those that a user writes.
 
-A policy needs a `name` and a `choose`. The other verbs are there for those that want them: `begin` for randomness and
-for what follows from the configuration, `leaving` for who is failed over, `evict` for moves of further replicas.
+A policy needs a `name` and a `choose`. The other methods are optional: `begin` for random numbers and
+for data from the configuration, `leaving` for the order of failovers, `evict` for moves of further replicas.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class PlacementPolicy(Protocol):
-    """Decides on which node a replica goes, one replica at a time.
+    """Chooses the node of a replica, one replica at a time.
 
-    An engine has a copy of the policy that lives as long as the engine does: what it keeps on itself it finds again at
-    the next plan, whether or not the plan before was carried out.
+    An engine has a copy of the policy for its whole life: the attributes of the copy are kept for the
+    next plan, also if the previous plan was not applied.
     """
 
     @property
     def name(self) -> str:
-        """The name under which settings choose the policy."""
+        """The name with which settings choose the policy."""
         ...
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int | None:
@@ -39,17 +39,17 @@ class PlacementPolicy(Protocol):
         Parameters
         ----------
         configuration
-            The cluster as the plan has it so far; whoever tries something on it takes it back.
+            The cluster with the plan so far. Trial changes have to be undone.
         row
-            The replica. It waits for a place, or stands on a node that it has to leave.
+            The replica. It is missing, or on a node that it has to leave.
         nodes
-            Indices of the nodes that no rule and no constraint refuses, ascending; at least one, and never the one on
-            which the replica stands.
+            Indices of the nodes that no rule and no constraint refuses, ascending; at least one, and never the node
+            of the replica.
 
         Returns
         -------
         int or None
-            One of `nodes`, or None where the policy would rather not place the replica.
+            One of `nodes`, or None if the policy does not place the replica.
         """
         ...
 
@@ -66,25 +66,25 @@ class PreparedPolicy(PlacementPolicy, Protocol):
         configuration
             The cluster at its start.
         rng
-            A generator for this search alone, from the engine's seed.
+            A generator for this search alone, from the seed of the engine.
         """
         ...
 
 
 @runtime_checkable
 class OrderingPolicy(PlacementPolicy, Protocol):
-    """A policy that says who leaves a node that is too full."""
+    """A policy that chooses the replicas to leave a node above its limit."""
 
     def leaving(self, configuration: Configuration, node: int, rows: Int) -> Sequence[int]:
-        """Return in which order replicas leave a node, until it is within its limits.
+        """Return the order in which replicas leave a node, until it is within its limits.
 
         Parameters
         ----------
         node
             The node.
         rows
-            Replicas on it that may move and carry load of a metric that is short, ascending. Those that are left out
-            of the answer stay.
+            Replicas on it that may move and have load of a metric above its limit, ascending. Rows that are not in the
+            result stay.
         """
         ...
 
@@ -94,22 +94,22 @@ class RepackingPolicy(PlacementPolicy, Protocol):
     """A policy that moves other replicas before it places one."""
 
     def evict(self, configuration: Configuration, row: int) -> Iterable[Proposal]:
-        """Return moves of other replicas that stand, to be made in this order before a node for `row` is chosen.
+        """Return moves of other placed replicas, which are made in this order before a node for `row` is chosen.
 
-        All of them are made, or none where a rule, a constraint or a budget refuses one or a replica may not move; they
-        are taken back where `row` finds no place then. Where settings keep placement from moving others, it is not
-        asked.
+        All of them are made, or none if a rule, a constraint or a budget refuses one or a replica may not move. They
+        are undone if `row` is not placed then. The method is not called if settings forbid placement to move
+        others.
         """
         ...
 
 
 def prepares(policy: PlacementPolicy) -> TypeGuard[PreparedPolicy]:
-    """Return whether a policy wants to know when a search begins."""
-    return hasattr(policy, "begin")  # all three ask for a verb alone: an instance check of a protocol takes 30 us
+    """Return whether a policy has a method for the start of a search."""
+    return hasattr(policy, "begin")  # all three test for one method: an instance check of a protocol takes 30 us
 
 
 def orders(policy: PlacementPolicy) -> TypeGuard[OrderingPolicy]:
-    """Return whether a policy says who leaves a node that is too full."""
+    """Return whether a policy chooses the replicas to leave a node above its limit."""
     return hasattr(policy, "leaving")
 
 
@@ -128,7 +128,7 @@ def choose(policy: PlacementPolicy, configuration: Configuration, row: int, node
 
 
 def leaving_order(policy: PlacementPolicy, configuration: Configuration, node: int, rows: Int) -> list[int]:
-    """Return in which order replicas leave a node: as the policy says, else the smallest first."""
+    """Return the order in which replicas leave a node: that of the policy, or the smallest first."""
     if not orders(policy):
         return smallest_first(configuration, node, rows)
     item, field, allowed = f"policy {policy.name}", f"leaving of node {node}", f"some of the rows {rows.tolist()}"
@@ -140,8 +140,8 @@ def leaving_order(policy: PlacementPolicy, configuration: Configuration, node: i
 
 
 def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -> tuple[Proposal, ...]:
-    """Return the moves that a policy wants before it places a replica; refuse what moves no other that stands."""
-    from plb.extensions.configuration import Proposal  # it knows the settings, and they know policies by name
+    """Return the moves of a policy before it places a replica; raise an error for moves of other rows."""
+    from plb.extensions.configuration import Proposal  # it imports the settings, which have the names of policies
 
     item, field = f"policy {policy.name}", f"evict for row {row}"
     requested = check_items(item, field, policy.evict(configuration, row), Proposal)
@@ -161,8 +161,8 @@ def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -
 def smallest_first(configuration: Configuration, node: int, rows: Int) -> list[int]:
     """Return the rows by aggregate usage, the smallest first ([1] section 8.1); ties go to the lower row.
 
-    The paper does not say how usage of several resources is added up: here, as shares of the node's capacity. A metric
-    without a capacity does not count.
+    The paper does not state how usage of several resources is summed: here, as shares of the capacity of the node. A
+    metric without a capacity does not count.
     """
     problem = configuration.problem
     usage = (problem.load[rows] * problem.inverse_capacity[node]).sum(axis=1)

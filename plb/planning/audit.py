@@ -1,7 +1,7 @@
 """Which nodes are overloaded and which constraints are broken in a solution, with names and numbers.
 
-The verdicts follow docs/service-fabric.md and do not depend on whether a replica may move, as those of
-`plb.search.breaches` do. Vectorised over the replicas; names are looked up only for what is broken.
+The verdicts follow docs/service-fabric.md and do not depend on whether a replica may move, as in
+`plb.search.breaches`. Vectorised over the replicas; names are used only for violations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from plb.state.cluster import ClusterState
 
 
 class Audit:
-    """Looks a solution over for what is wrong with it.
+    """Finds the violations of a solution.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Audit:
         return found
 
     def overloads(self) -> list[NodeViolation]:
-        """Return the nodes in the statistics whose load has reached a violation threshold, metric by metric."""
+        """Return the nodes in the statistics whose load has reached a violation threshold, by metric."""
         problem, load, quanta = self.problem, self.solution.node_load, self.state.quanta
         limited = problem.limit < UNLIMITED
         found = np.argwhere((load >= problem.threshold) & limited & problem.counted[:, None])
@@ -78,10 +78,10 @@ class Audit:
             for node, metric in found.tolist()
         ]
 
-    # one verdict each, for a row that breaks the rule
+    # one verdict for each row that breaks the rule
 
     def misplaced(self, row: int) -> Misplaced:
-        """Return the verdict on a replica whose service does not want its node."""
+        """Return the verdict on a replica on a node that its service does not allow."""
         node = self.state.nodes[int(self.solution.node[row])].name
         service = int(self.problem.service[row])
         feasibility_class = self.state.feasibility_classes[self.state.service_feasibility_class[service]]
@@ -95,7 +95,7 @@ class Audit:
         )
 
     def uneven(self, level: int, row: int) -> list[UnevenSpread]:
-        """Return the domains beside that of `row` that hold too many or too few of its partition."""
+        """Return the domains besides that of `row` with too many or too few replicas of its partition."""
         least, most, replicas = self.share(level, row)
         rule = Rule(int(self.problem.domain_rule[level]))
         return [
@@ -114,7 +114,7 @@ class Audit:
         ]
 
     def apart(self, row: int) -> Apart:
-        """Return the verdict on a child that does not stand beside its parent."""
+        """Return the verdict on a child that is not on a node of its parent."""
         parent, partitions, together_on = self.parent_of(row)
         return Apart(
             partition=self.state.row_partition[row],
@@ -127,7 +127,7 @@ class Audit:
         )
 
     def broken(self, name: str, row: int) -> BrokenConstraint:
-        """Return the verdict on a replica that breaks a constraint of the user's own."""
+        """Return the verdict on a replica that breaks an extension constraint."""
         return BrokenConstraint(
             rule=name,
             partition=self.state.row_partition[row],
@@ -136,7 +136,7 @@ class Audit:
             index=row,
         )
 
-    # what the verdicts are made of
+    # the parts of the verdicts
 
     def domain_name(self, level: int, node: int) -> str:
         """Return the name of the domain of a node at a level."""
@@ -145,9 +145,9 @@ class Audit:
         return "fd:/" + "/".join(self.state.nodes[node].fault_domain_path[: level + 1])
 
     def share(self, level: int, row: int) -> tuple[int, int, dict[int, int]]:
-        """Return least and most replicas in a domain, and how many are in each usable one beside that of `row`.
+        """Return the allowed range of the number of replicas in a domain, and the number in each other usable one.
 
-        The domains are given by one node of each; `row` stands.
+        The domains are given by one node of each; `row` is placed.
         """
         problem = self.problem
         at = int(self.solution.node[row])
@@ -180,7 +180,7 @@ class Audit:
         return Counter(int(problem.domain[node[one], level]) for one in standing if siblings[node[one]] > 0)
 
     def parent_of(self, row: int) -> tuple[str, int, tuple[str, ...]]:
-        """Return the parent service of a child, how many partitions it has, and the nodes where `row` is beside it."""
+        """Return the parent service of a child, its number of partitions, and the nodes that affinity allows for `row`."""
         parent = str(self.state.services[int(self.problem.service[row])].affinity_to)
         head = int(self.problem.parent_row[row])
         if head == NOWHERE:
@@ -201,11 +201,11 @@ class Audit:
 
     @cached_property
     def _partitions(self) -> Counter[int]:
-        """How many partitions each service has."""
+        """Number of partitions of each service."""
         return Counter(record.service for record in self.state.partitions.values())
 
     def _misplaced_rows(self) -> Bool:
-        """Return which rows stand where their service does not want them, (M,)."""
+        """Return the rows on nodes that their service does not allow, (M,)."""
         problem, node = self.problem, self.solution.node
         wrong: Bool = (
             (node != NOWHERE) & ~problem.unspread & ~problem.feasibility_classes[problem.feasibility_class, node]
@@ -235,7 +235,7 @@ class Audit:
 
     @cached_property
     def _partition_of_row(self) -> Int:
-        """The number of the partition of each row, (M,)."""
+        """The index of the partition of each row, (M,)."""
         number = np.full(len(self.solution.node), NOWHERE)
         for index, record in enumerate(self.state.partitions.values()):
             number[record.rows] = index

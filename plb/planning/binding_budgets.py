@@ -1,4 +1,4 @@
-"""Which budgets of moves bound a repair: they alone are against a move that might mend more."""
+"""Budgets of moves that bind a repair: the only rules that refuse a further repair move."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SERVICE_MOVES = int(Rule.SERVICE_MOVES)
 def bounding_budgets(
     problem: Problem, solution: Solution, masks: Sequence[int], passed_over: int, others: Collection[int]
 ) -> list[Rule]:
-    """Return the budgets that alone refuse a replica that breaks a constraint some other node or role.
+    """Return the budgets that alone refuse another node or role for a replica that breaks a constraint.
 
-    Moves of further replicas, which that move may call for, are not looked at.
+    Moves of further replicas that such a move may require are not considered.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def bounding_budgets(
     masks, passed_over
         See `plb.search.repair.repair`.
     others
-        Rows that break constraints of the user's own.
+        Rows that break extension constraints.
     """
     found = np.zeros(RULES, np.bool_)
     if problem.bounded:
@@ -44,7 +44,7 @@ def bounding_budgets(
 
 
 def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> Bool:
-    """Return the rows that overload their node, crowd their domain or stand astray, (M,)."""
+    """Return the rows on overloaded nodes, in crowded domains or on nodes that they do not allow, (M,)."""
     overloads = breaches.overloaded[solution.node] & (problem.load[:-1] > 0)
     overloading = (solution.node != NOWHERE) & overloads.any(axis=1)
     return np.asarray(overloading | breaches.crowded.any(axis=0) | breaches.astray)
@@ -52,7 +52,7 @@ def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> 
 
 @kernel
 def _mark_budgets(problem: Problem, solution: Solution, enforced: int, rows: Int, found: Bool) -> None:
-    """Mark the budgets, (RULES,), that refuse a move or a swap of one of `rows` where no other rule does."""
+    """Mark the budgets, (RULES,), that refuse a move or a swap of one of `rows` that no other rule refuses."""
     for row in rows:
         for target in problem.targets:
             rule = refusal(problem, solution, enforced | JOINING, row, target, NOWHERE)

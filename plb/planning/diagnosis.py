@@ -46,11 +46,11 @@ def unplaced_row(
     Parameters
     ----------
     masks
-        Rules that placement enforced, from all to the last ones it tried.
+        Rules that placement enforced, from all to those of the last attempt.
     together
-        Of a partition that is placed wholly or not at all.
+        Result of an all-or-nothing placement.
     extensions
-        With the constraints of the user's own, which are asked last.
+        With the extension constraints, which are checked last.
     """
     state, problem, solution = audit.state, audit.problem, audit.solution
     nodes = len(state.nodes)
@@ -75,7 +75,7 @@ def unplaced_row(
 
 
 def diagnose_rule(audit: Audit, row: int, rule: Rule, nodes: Int, level: Int) -> RuledOut:
-    """Return what a rule rules out for `row`, which has no place in the solution.
+    """Return the nodes that a rule excludes for `row`, which is not placed in the solution.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def diagnose_rule(audit: Audit, row: int, rule: Rule, nodes: Int, level: Int) ->
 
 
 def _is_given_up(problem: Problem, rule: Rule, row: int, masks: Sequence[int]) -> bool:
-    """Return whether placement stopped to enforce a rule that says something about `row`."""
+    """Return whether placement stopped enforcing a rule that concerns `row`."""
     if not (masks[0] & ~masks[-1]) >> rule & 1:
         return False
     if rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):
@@ -103,7 +103,7 @@ def _is_given_up(problem: Problem, rule: Rule, row: int, masks: Sequence[int]) -
 
 @attrs.frozen(eq=False)
 class _Ruled:
-    """The nodes that one rule is the first to rule out for a row.
+    """The nodes for which one rule is the first that excludes them for a row.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def _crowded(ruled: _Ruled) -> Crowded:
 
 
 def _full_domain(ruled: _Ruled, name: str, node: int) -> FullDomain:
-    """Return how full the domain of `node` is, and how many it may hold with one replica more than there are now."""
+    """Return the number of replicas in the domain of `node`, and its largest number with one replica more."""
     problem, level = ruled.problem, int(ruled.level[node])
     immovable = ruled.audit.replicas_by_domain(level, ruled.row)
     here = immovable[int(problem.domain[node, level])]
@@ -185,7 +185,7 @@ def _full_domain(ruled: _Ruled, name: str, node: int) -> FullDomain:
 
 
 def _full(ruled: _Ruled) -> Full:
-    """Return which metrics are short; a standby on a node already carries its share there."""
+    """Return the metrics with too little free capacity; the load of a standby on a node counts there already."""
     problem, solution, state = ruled.problem, ruled.audit.solution, ruled.audit.state
     nodes, needed = ruled.nodes, problem.load[ruled.row]
     rows = siblings_of(problem, ruled.row)
@@ -231,4 +231,4 @@ _DESCRIBERS: Mapping[Rule, Callable[[_Ruled], RuledOut]] = {
     Rule.CAPACITY: _full,
     Rule.AFFINITY: _without_parent,
 }
-"""What makes a value of the nodes that a rule ruled out; `_refused` for the rules that are not here."""
+"""Functions that return the data of the nodes that a rule excludes; `_refused` for other rules."""

@@ -1,10 +1,10 @@
 """Dropping surplus replicas (docs/service-fabric.md, Surplus replicas).
 
-A primary or a pinned replica is never dropped, nor one on a paused node, nor one that a constraint of the user's own
-keeps, nor, where these rules bind, one from a domain that does not hold more than its share, or one that stands beside
-a child, nor a child beside its parent while others can go. Replicas whose move is under way go first, those of them on
-a blocked node before the others, then those on a blocked node; where preferred locations bind, no others go while
-there are any of these. Among equals the one goes whose loss leaves the least energy.
+A primary or a pinned replica is never dropped, nor one on a paused node, nor one that an extension constraint
+protects, nor, while these rules bind, one from a domain with no more than its share, or one on the node of
+a child, nor a child on a node of its parent while others can be dropped. Replicas that are moving are dropped first,
+those on a blocked node before the others, then those on a blocked node. While preferred locations bind, no others are
+dropped as long as there are such replicas. Of equal ones that with the least energy afterwards is dropped.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ def drop_surplus(
     enforced
         Bit mask over `Rule`.
     moving, stays
-        (M,) whether the row is the departing end of a move under way, and whether it must not be dropped.
+        (M,) whether the row is the departing end of a move in progress, and whether it must not be dropped.
     extensions
-        With the constraints of the user's own; what they refuse is counted.
+        With the extension constraints; their refusals are counted.
     """
     dropped: list[int] = []
     for surplus in surpluses:
@@ -79,7 +79,7 @@ def drop_surplus(
 
 
 def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[Surplus]:
-    """Return what of `surpluses` is left after the rows in `dropped` are gone."""
+    """Return `surpluses` after the rows in `dropped` are removed."""
     left = [
         Surplus([row for row in surplus.rows if row not in dropped], surplus.count - len({*surplus.rows} & {*dropped}))
         for surplus in surpluses
@@ -103,22 +103,23 @@ def _candidates(problem: Problem, solution: Solution, rows: Sequence[int], enfor
 
 
 def _may_go(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
-    """Return whether no spread over domains keeps `row` where it is."""
+    """Return whether no spread over domains requires `row`."""
     levels = [level for level, rule in enumerate(problem.domain_rule) if enforced >> rule & 1]
     return all(_is_above_share(problem, solution, level, row) for level in levels)
 
 
 def _in_no_pair(problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
-    """Return the candidates without parent or child beside them; else children beside their parents.
+    """Return the candidates without parent or child on their nodes; else children on nodes of their parents.
 
-    A child that goes leaves no replica alone, unless its parent's need one each, and its parent's can then go as well.
+    Dropping a child makes no replica lonely, unless those of its parent need one each, and one of the parent can then
+    be dropped.
     """
     alone = [row for row in candidates if not breaks_pair(problem, solution, row)]
     return alone or [row for row in candidates if problem.parent_row[row] != NOWHERE and not problem.loose[row]]
 
 
 def _let_go(extensions: Extensions, problem: Problem, solution: Solution, candidates: list[int]) -> list[int]:
-    """Return the candidates that no constraint of the user's own keeps; departing ends are none of their concern."""
+    """Return the candidates that no extension constraint protects; departing ends are not tested."""
     configuration = extensions.configuration(problem, solution)
     return [
         row
@@ -128,7 +129,7 @@ def _let_go(extensions: Extensions, problem: Problem, solution: Solution, candid
 
 
 def _preferred(problem: Problem, solution: Solution, candidates: list[int], moving: Bool) -> list[int]:
-    """Return the candidates of the first rank that has any."""
+    """Return the candidates of the first rank with any."""
 
     def rank(row: int) -> tuple[bool, bool]:
         blocked = not problem.feasibility_classes[problem.feasibility_class[row], solution.node[row]]
@@ -139,7 +140,7 @@ def _preferred(problem: Problem, solution: Solution, candidates: list[int], movi
 
 
 def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
-    """Return whether the domain of `row` holds more than the rounded-down share of its partition."""
+    """Return whether the domain of `row` has more than the rounded-down share of its partition."""
     at = solution.node[row]
     if problem.most_in_domain[problem.service[row], level] == ANY:
         return True
@@ -159,7 +160,7 @@ def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) 
 
 
 def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:
-    """Return the candidate whose loss leaves the least energy."""
+    """Return the candidate without which the energy is least."""
     energies = []
     for row in candidates:
         at = int(solution.node[row])
@@ -173,7 +174,7 @@ def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:
 
 
 def _take_off(problem: Problem, solution: Solution, row: int) -> None:
-    """Take a row off its node; that of a departing end is in no sum."""
+    """Remove a row from its node; that of a departing end is in no sum."""
     if problem.leaving[row]:
         solution.node[row] = NOWHERE
     else:

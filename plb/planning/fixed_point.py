@@ -1,8 +1,8 @@
-"""What repair and balancing ended on: on its own result, with nothing changed since, neither runs again.
+"""The fixed point of repair and balancing: on their own result, without changes since, neither runs again.
 
-Annealing is random, so a second search from the same place could always find some other move. Service Fabric skips a
-balancing when neither state nor load has changed since the last one (docs/service-fabric.md); here that holds for the
-result as well, once it is carried out, and for repairs.
+Annealing is random, so a second search from the same configuration could always find another move. Service Fabric skips
+a balancing if neither state nor load has changed since the last one (docs/service-fabric.md). Here that holds for the
+result as well, once it is applied, and for repairs.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Arrays = tuple[np.ndarray, ...]
 
 @attrs.define(eq=False)
 class Occasion:
-    """On what the phases of one call look.
+    """The input of the phases of one call.
 
     Parameters
     ----------
     domain
-        Key of the service domain; None where all services are one.
+        Key of the service domain; None if all services are one.
     services
         Indices of its services; None: all.
     circumstances
@@ -58,7 +58,7 @@ class FixedPoint:
         self._ends: dict[tuple[int | None, Phase], tuple[object, Arrays]] = {}
 
     def search(self, phase: Phase, run: PhaseRun, occasion: Occasion) -> None:
-        """Run a phase, unless the last one ended where this one would begin."""
+        """Run a phase, unless the last one ended with the present input."""
         key = (occasion.domain, phase)
         circumstances, end = self._ends.get(key, (None, ()))
         same = end and circumstances == occasion.circumstances
@@ -76,12 +76,12 @@ class FixedPoint:
 
 
 def _is_requested(phase: Phase, run: PhaseRun) -> bool:
-    """Return whether a phase would search: it says for itself where there is nothing to do."""
+    """Return whether a phase would search."""
     return run.is_anything_broken() if phase is Phase.REPAIR else run.is_unbalanced
 
 
 def _arrays_of(problem: Problem, node: Int, services: Sequence[int] | None) -> Arrays:
-    """Return the rows that stand on ``node[i]`` or leave, those of `services` only, and what is known of each."""
+    """Return the rows that are on ``node[i]`` or leave it, those of `services` only, and the data of each."""
     rows = problem.leaving | (node != NOWHERE)
     if services is not None:
         rows = rows & np.isin(problem.service, services)
@@ -95,5 +95,5 @@ def _arrays_of(problem: Problem, node: Int, services: Sequence[int] | None) -> A
         problem.move_cost,
         problem.affinity,
     )
-    ages = problem.age[chosen] if problem.timeline else problem.age  # only departures follow time by themselves
+    ages = problem.age[chosen] if problem.timeline else problem.age  # only departures depend on time
     return (chosen, *(array[chosen] for array in of_rows), problem.peak_ceiling[chosen], ages)

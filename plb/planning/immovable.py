@@ -31,12 +31,12 @@ def immovable_replicas(
 ) -> dict[str, dict[Immovable, int]]:
     """Return, for each partition that has any, how many replicas may not move, by why.
 
-    Departing ends and standbys are no replicas that could.
+    Departing ends and standbys are not counted.
 
     Parameters
     ----------
     domain
-        The service domain whose partitions are looked at; None: all services.
+        The service domain of the partitions; None: all services.
     """
     standing = (problem.origin != NOWHERE) & ~problem.unspread
     if domain is not None:
@@ -48,7 +48,7 @@ def immovable_replicas(
 
 
 def why_immovable(state: ClusterState, problem: Problem, row: int) -> Immovable:
-    """Return why a replica that stands, and that no plan may move, may not."""
+    """Return why a placed replica that no plan may move is immovable."""
     table = state.rows
     if table.pinned[row]:
         return Immovable.PINNED

@@ -1,6 +1,6 @@
-"""How the loads of nodes are counted in Σx and Σx²: in quanta, in parts of the capacity, or more coarsely.
+"""How loads of nodes are counted in Σx and Σx²: in quanta, in parts of the capacity, or more coarsely.
 
-Capacities and loads of nodes are in quanta all the same, so that nothing is rounded where a replica fits or not.
+Capacities and loads of nodes stay in quanta, so feasibility is never rounded.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from plb.state.cluster import ClusterState
 from plb.state.topology import Topology
 
 LARGEST_SQUARES = 2**63
-"""n·x² of the fullest node stays below this."""
+"""Upper bound of n·x² of the fullest node."""
 
 
 def counting(state: ClusterState, topology: Topology) -> tuple[Bool, Int]:
     """Return `Problem.by_percentage` and `Problem.coarseness`, (R,) each.
 
     A metric is balanced by percentage only where every node has a capacity for it, above 0. Where n·x² would leave 64
-    bits, x is cut by as few binary digits as keep it inside; Σx and Σx² are whole numbers still.
+    bits, x loses as few binary digits as necessary; Σx and Σx² remain whole numbers.
 
     Raises
     ------
     InvalidValueError
-        If a node carries so many times its capacity that its percentage cannot be squared.
+        The load of a node is so many times its capacity that its percentage cannot be squared.
     """
     by_percentage = np.array([metric.balancing_by_percentage for metric in state.config.metrics], np.bool_)
     by_percentage &= ((state.capacity > 0) & (state.capacity < UNLIMITED)).all(axis=0)
     coarseness = np.zeros(len(by_percentage), np.int64)
     nodes = len(state.capacity)
     if not by_percentage.any() and nodes * float(state.rows.load.sum()) ** 2 < LARGEST_SQUARES / 2:
-        return by_percentage, coarseness  # all loads on one node, of all metrics together, would still do
+        return by_percentage, coarseness  # all loads of all metrics on one node would still fit
     everything = state.rows.load.sum(axis=0)
     highest = _highest_loads(state, topology, everything)
     for metric in np.flatnonzero(~by_percentage):

@@ -1,4 +1,4 @@
-"""Missing replicas: which of them are placed together or not at all, and why those left over found no place."""
+"""Missing replicas: those with an all-or-nothing placement, and why replicas were not placed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from plb.state.cluster import ClusterState
 
 
 def placed_all_or_nothing(state: ClusterState, problem: Problem, rows: Sequence[int]) -> Int:
-    """Return for each of `rows` a number of its partition if that is placed wholly or not at all, else NOWHERE.
+    """Return for each of `rows` the index of its partition if the placement is all-or-nothing, else NOWHERE.
 
-    That is asked for by the service, or for all where `partially_place_services` is off, while a partition has no
-    replica yet.
+    The service requests that, or `partially_place_services` is off, which holds for all partitions without
+    replicas.
     """
     found = np.full(len(rows), NOWHERE)
     for index, row in enumerate(rows):
@@ -41,14 +41,14 @@ def placed_all_or_nothing(state: ClusterState, problem: Problem, rows: Sequence[
 
 
 def unplaced_of(audit: Audit, missing: Sequence[int], extensions: Extensions | None) -> Iterator[Unplaced]:
-    """Yield why each of `missing` that has no place found none.
+    """Yield why each of `missing` without a node was not placed.
 
-    Of a partition that is placed wholly or not at all, the replicas are judged as if they were placed in turn.
+    For an all-or-nothing placement, the replicas are evaluated as if they were placed in turn.
 
     Parameters
     ----------
     audit
-        Of the result, with the problem as placement sees it.
+        The result, with the problem of placement.
     extensions
         What users add, or None.
     """
@@ -82,9 +82,9 @@ def _with_declined(unplaced: Unplaced, row: int, extensions: Extensions | None) 
 def _fill_in_turn(
     problem: Problem, start: Solution, rows: Sequence[int], enforced: int, extensions: Extensions | None
 ) -> Solution:
-    """Return `start` with each of `rows`, one after the other, on the first node that nothing rules out.
+    """Return `start` with each of `rows`, one after the other, on the first feasible node.
 
-    These are the enforced rules, and the constraints of the user's own.
+    Rules are the enforced ones, and the extension constraints.
     """
     solution = start.copy()
     nodes = len(problem.limit)

@@ -1,4 +1,4 @@
-"""Why each replica moved in a phase: the constraint it broke, the replica it makes room for, the term it lowers."""
+"""The reasons of the moves of a phase: the broken constraint, the replica for which another is evicted, or the energy term."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class MoveReasons:
     Parameters
     ----------
     before
-        The solution at the start of the phase, looked over.
+        The solution at the start of the phase, with its violations.
     after
-        The one at its end.
+        The solution at its end.
     breaches
-        What repair set out to mend; None for the other phases.
+        The violations that repair addresses; None for the other phases.
     extensions
-        Terms and constraints of the user's own.
+        Extension terms and constraints.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class MoveReasons:
         self.problem, self.state = before.problem, before.state
 
     def of(self, row: int) -> Reason:
-        """Return why a row that stands elsewhere after the phase moved."""
+        """Return why a row on another node after the phase moved."""
         origin = int(self.before.solution.node[row])
         if origin == NOWHERE:
             return Reason(self.phase, "new replica")
@@ -65,7 +65,7 @@ class MoveReasons:
         parent = self._parent_gone_from(row, origin)
         if parent is not None:
             return Reason(self.phase, "affinity", self._name(origin), other=parent)
-        # a policy moves others for nothing but room, in whichever phase it finds a place
+        # a policy moves others only to free capacity, in every phase
         if self.phase is Phase.PLACEMENT or self.state.config.policy != ANNEALING:
             return Reason(self.phase, "eviction", self._name(origin), other=self._newcomer(origin))
         return self._lower_energy
@@ -74,7 +74,7 @@ class MoveReasons:
         return self.state.nodes[node].name
 
     def _broken(self, row: int, origin: int) -> Reason | None:
-        """Return the constraint that the row broke where it stood, or that its node broke."""
+        """Return the constraint that the row broke on its node, or that its node broke."""
         if self.breaches is None:
             return None
         if self.breaches.overloaded[origin].any():
@@ -103,7 +103,7 @@ class MoveReasons:
         return Reason(self.phase, breach.rule, self._name(origin), numbers=breach.numbers, breach=breach)
 
     def _parent_gone_from(self, row: int, origin: int) -> str | None:
-        """Return the partition of the parent if its replica left `origin` in this phase, so that the row follows."""
+        """Return the partition of the parent if its replica left `origin` in this phase, so that the move is an affinity move."""
         if self.problem.affinity[row] != AFFINITY_CHILD:
             return None
         head = int(self.problem.parent_row[row])
@@ -113,7 +113,7 @@ class MoveReasons:
         return None
 
     def _newcomer(self, node: int) -> str | None:
-        """Return the partition of a replica that came to `node` in this phase, one without a place first."""
+        """Return the partition of a replica that was placed on `node` in this phase, a new one first."""
         before = self.before.solution.node
         came = (before != node) & (self.after.node == node)
         placed = came & (before == NOWHERE)
@@ -122,7 +122,7 @@ class MoveReasons:
 
     @cached_property
     def _lower_energy(self) -> Reason:
-        """The reason of a move that mends nothing: the term that lowered the energy most in this phase."""
+        """The reason of a move that repairs nothing: the term with the largest decrease in this phase."""
         solutions = (self.before.solution, self.after)
         energies = [energy_with(self._extensions, self.problem, solution) for solution in solutions]
         term = self._driving_term(*energies)
@@ -134,7 +134,7 @@ class MoveReasons:
         return Reason(self.phase, "energy", numbers=numbers, term=term)
 
     def _driving_term(self, before: Energy, after: Energy) -> str | None:
-        """Return the term without whose change the energy would be highest; None if none of them fell."""
+        """Return the term without whose change the energy would be highest; None if no term decreased."""
         weights, counts, earlier = self.problem.weights, self.after.counts, self.before.solution.counts
         movement, spread, held_out = int(counts[MOVEMENT]), after.imbalance, after.fragmentation
         risk, old_risk = ((int(one[VIOLATIONS]), int(one[OVERLOAD])) for one in (counts, earlier))
@@ -152,7 +152,7 @@ class MoveReasons:
         return term if without[term] > present else None
 
     def _evened_metric(self) -> Reason:
-        """Return the metric whose weighted imbalance fell most; one that is to be uneven has it rise."""
+        """Return the metric with the largest decrease of weighted imbalance; for a metric to be packed, the largest increase."""
         before, after = self._deviations(self.before.solution), self._deviations(self.after)
         gains = [
             weight * (old - new) * (-1 if is_packed else 1)

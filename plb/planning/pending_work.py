@@ -38,12 +38,12 @@ class Work:
 
     @property
     def is_any(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether there is work."""
         return bool(self.missing or self.surpluses or self.handovers)
 
 
 class WorkToPlace:
-    """The partitions to look at.
+    """The partitions with work.
 
     Parameters
     ----------
@@ -110,9 +110,9 @@ def _mark_crowded(sibling: Int, is_slot: Bool, target: Int, crowded: Bool) -> No
     is_slot
         (M,) whether the row is a replica that the partition should have: no departing end, and no standby.
     target
-        (M,) replicas wanted of the row's partition; 0: any number.
+        (M,) target replicas of the partition of the row; 0: any number.
     crowded
-        (M,) set to true for such rows; the others stay as they are.
+        (M,) set to true for such rows; the others are not changed.
     """
     for row in range(is_slot.shape[0]):
         if not is_slot[row] or target[row] == 0:
@@ -126,7 +126,7 @@ def _mark_crowded(sibling: Int, is_slot: Bool, target: Int, crowded: Bool) -> No
 
 
 def handover_of(state: ClusterState, record: PartitionRecord) -> Handover | None:
-    """Return how a partition's replicas are to change roles for an upgrade; None where they are not."""
+    """Return the changes of roles of a partition for an upgrade; None without any."""
     table = state.rows
     if record.still or not record.upgrading:
         return None

@@ -1,4 +1,4 @@
-"""One call of the engine: the phases one after the other on one solution, and the plan that comes of it."""
+"""One call of the engine: the phases one after the other on one solution, and the resulting plan."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ from plb.state.in_build import most_in_build
 
 
 class PhaseRun:
-    """The phases of one call, each starting where the one before ended.
+    """The phases of one call, each of which starts from the result of the previous one.
 
     Parameters
     ----------
     state, problem
         The cluster, and its arrays.
     start
-        Where every replica stands.
+        The nodes of all replicas.
     seed
-        Of this call.
+        Time of this call.
     budget
         Of each phase.
     extensions
@@ -108,22 +108,22 @@ class PhaseRun:
 
     @property
     def changed(self) -> bool:
-        """Whether a phase has found moves so far."""
+        """Whether a phase has made moves so far."""
         return bool(self._reasons)
 
     @property
     def is_anything_movable(self) -> bool:
-        """Whether a plan may move any replica that stands."""
+        """Whether a plan may move any placed replica."""
         return bool((self.problem.repairable & (self.solution.node != NOWHERE)).any())
 
     def limit_moves(self, allowance: int | None) -> int:
-        """Let the plan make at most so many moves, None: as the settings say; return how many."""
+        """Limit the moves of the plan; None: the limit of the settings. Return the limit."""
         if allowance is not None:
             self.problem = self.problem._replace(bounded=True, max_moves=min(self.problem.max_moves, allowance))
         return self.problem.max_moves
 
     def deduct(self, earlier: Sequence[PhaseRun]) -> None:
-        """Leave of the budgets of moves, which hold for the whole plan, what other service domains did not use."""
+        """Reduce the budgets of moves of the whole plan by the moves of other service domains."""
         for run in earlier:
             self._is_cut |= bool(run.solution.counts[MOVES])
             self.problem = self.problem._replace(
@@ -132,11 +132,11 @@ class PhaseRun:
             )
 
     def is_anything_broken(self, *, light: bool = False) -> bool:
-        """Return whether a constraint of any priority is broken; `light`: the spread over domains aside."""
+        """Return whether a constraint of any priority is broken; `light`: without the spread over domains."""
         return bool(self._broken_extensions) or bool(self._breaches(rule_masks(self.config, light=light)[0]))
 
     def _breaches(self, enforced: int) -> Breaches:
-        """Return where enforced constraints are broken now; looked for anew only where something has changed."""
+        """Return the enforced constraints that are broken now; computed again only after changes."""
         known = self._found_broken
         if known is None or known[0] != enforced or known[1] is not self.problem or known[2] is not self.solution:
             found = find_breaches(self._problem_of(Phase.REPAIR), self.solution, enforced)
@@ -145,7 +145,7 @@ class PhaseRun:
 
     @property
     def is_unbalanced(self) -> bool:
-        """Whether some metric calls for balancing, or a term of the user's own might; a policy balances nothing."""
+        """Whether a metric needs balancing, or an extension term may; a policy does not balance."""
         if self._policy is not None:
             return False
         return bool(self.config.extension_terms) or is_unbalanced(
@@ -153,7 +153,7 @@ class PhaseRun:
         )
 
     def unbalanced_partitions(self, services: Sequence[int]) -> list[str]:
-        """Return the partitions of those services that have a metric out of balance."""
+        """Return the partitions of the services with an imbalanced metric."""
         found = self._unbalanced_services & {*services}
         return [record.name for record in self.state.partitions.values() if record.service in found]
 
@@ -164,7 +164,7 @@ class PhaseRun:
         return unbalanced_services(self.problem, self.solution, self.config, self.state.quanta, described)
 
     def leave_alone(self, partitions: Iterable[str]) -> None:
-        """Let no phase from here on move a replica of these partitions."""
+        """Make the replicas of these partitions immovable for all further phases."""
         rows = [row for name in partitions for row in self.state.partition(name).rows]
         if rows:
             movable, repairable = self.problem.movable.copy(), self.problem.repairable.copy()
@@ -172,9 +172,9 @@ class PhaseRun:
             self.problem = self.problem._replace(movable=movable, repairable=repairable)
 
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
-        """Place the missing replicas in `rows`; `with_moves`: others may make room for them."""
+        """Place the missing replicas in `rows`; `with_moves`: others may be moved to free capacity."""
         config = self.config
-        # room that others leave in the same plan would not count
+        # capacity that others free in the same plan would not count
         with_moves = with_moves and config.move_existing_replica_for_placement
         with_moves = with_moves and not config.prevent_transient_overcommit
         result = place_rows(
@@ -192,10 +192,10 @@ class PhaseRun:
         self._take(Phase.PLACEMENT, result, None)
 
     def drop(self, surpluses: Sequence[Surplus]) -> None:
-        """Drop surplus replicas; placement then starts from what is left.
+        """Drop surplus replicas; placement then starts from the result.
 
         Soft rules are given up one after the other for what cannot be dropped under them. Where a refresh does one
-        thing at a time, it drops what the most rules allow, and the rest has to wait for the next; so do partitions
+        thing at a time, it drops what the most rules allow, and the others wait for the next plan; so do partitions
         whose primary changes in this plan.
         """
         # without its other end, a swap of roles would be a move
@@ -220,7 +220,7 @@ class PhaseRun:
             self._reasons.update({row: reason for row in dropped if row in surplus.rows})
 
     def hand_over(self, handovers: Sequence[Handover]) -> None:
-        """Let primaries hand over their roles for an upgrade; what cannot be is said by a move that changes nothing."""
+        """Change the roles of primaries for an upgrade; a role that cannot change is a move that changes nothing."""
         if not handovers:
             return
         changes = RoleChanges(self.state, self.problem, self.solution, self._tally, self._extensions)
@@ -235,7 +235,7 @@ class PhaseRun:
 
     @property
     def _stays(self) -> Bool:
-        """Which rows must not be dropped, (M,): those that are pinned, or on a paused node."""
+        """Rows that must not be dropped, (M,): those that are pinned, or on a paused node."""
         table = self.state.rows
         paused = [node.deactivation_intent is DeactivationIntent.PAUSE for node in self.state.nodes]
         return table.pinned | np.array([*paused, False], np.bool_)[table.node]
@@ -326,7 +326,7 @@ class PhaseRun:
 
     @property
     def _proposals(self) -> Proposals:
-        """What became of the proposals, over all phases."""
+        """Counts of the proposals of all phases."""
         found = proposals_of(self._tally)
         return found if self._extensions is None else found + self._extensions.proposals
 
@@ -335,16 +335,16 @@ class PhaseRun:
 
     @property
     def _broken_extensions(self) -> Mapping[int, str]:
-        """The rows that break a constraint of the user's own, each with its name."""
+        """The rows that break an extension constraint, each with its name."""
         extensions = self._extensions
         if extensions is None or not extensions.constraints:
             return {}
         return extensions.broken(extensions.configuration(self.problem, self.solution))
 
     def _problem_of(self, phase: Phase) -> Problem:
-        """Return the problem as a phase sees it: with its limits on replicas in build.
+        """Return the problem of a phase: with its limits of replicas in build.
 
-        A constraint check may move replicas that balancing may not, and use room at once that replicas leave in the
+        A constraint check may move replicas that balancing may not, and use capacity that replicas free in the
         same plan (docs/service-fabric.md, Movable replicas and Capacity).
         """
         problem = self.problem
@@ -355,7 +355,7 @@ class PhaseRun:
         return problem
 
     def _take(self, phase: Phase, result: Annealed, breaches: Breaches | None) -> None:
-        """Go on from the result of a phase, and note why each row moved."""
+        """Continue from the result of a phase, and record why each row moved."""
         before, broken = self.solution, self._broken_extensions
         self.solution, self._end = result.solution, result.end_reason
         self._check(phase.value)
@@ -374,7 +374,7 @@ class PhaseRun:
                 self._reasons[row] = move_reasons.of(row)
 
     def _check(self, moment: str) -> None:
-        """Compare the sums with those computed from scratch, where the settings ask for that."""
+        """Compare the sums with those computed from scratch, if the settings request it."""
         if self.config.checks is not Checks.OFF:
             compare_with_scratch(self.problem, self.solution, moment)
 
@@ -386,5 +386,5 @@ class PhaseRun:
         return rule_priorities(self.config)
 
     def _seed_of(self, phase: Phase) -> np.random.SeedSequence:
-        """Return the seed of a phase; it takes part in no other."""
+        """Return the seed of a phase, which no other phase uses."""
         return stream_of(self._seed, list(Phase).index(phase))

@@ -1,4 +1,4 @@
-"""How an engine makes a plan: which searches it runs, one after the other, and what it keeps between two plans."""
+"""Makes the plans of an engine: the searches that run one after the other, and the data that are kept between plans."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from plb.state.topology import Topology, build_topology, topology_version
 from plb.validation import check_number
 
 NOT_ASKED = dict.fromkeys(Phase, Idle.NOT_ASKED)
-"""Why phases do not run where a host asks for others."""
+"""Why phases do not run if a host requests others."""
 
 
 class Planner:
-    """Makes the plans of one engine; it changes nothing of what the host said.
+    """Makes the plans of one engine. It does not change the descriptions of the host.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Planner:
     now
         Time of the latest search, in seconds.
     searches
-        Searches so far: each has random streams of its own.
+        Number of searches so far: each has its own random streams.
     """
 
     def __init__(self, state: ClusterState, *, seed: int, history: DemandHistory | None) -> None:
@@ -88,7 +88,7 @@ class Planner:
         self._domains_version = -1
 
     def time(self, now: float | None) -> float:
-        """Return the time that a call is for; None: that of the latest search."""
+        """Return the time of a call; None: that of the latest search."""
         return self.now if now is None else check_number("engine", "now", now, low=-np.inf)
 
     # what follows from the state
@@ -105,7 +105,7 @@ class Planner:
         return build_problem(self.state, self.topology(), self.demand_forecast, self._service_tables(domain))
 
     def start(self, problem: Problem) -> Solution:
-        """Return the solution in which every replica stands where it stands now, for the arrays that `problem` gave."""
+        """Return the solution with every replica on its present node, for the arrays of `problem`."""
         return start_solution(problem, self._sums.update(problem, self.demand_forecast.take_changed()))
 
     def _service_tables(self, domain: ServiceDomain | None) -> ServiceTables:
@@ -125,12 +125,12 @@ class Planner:
         return self._domains
 
     def domains(self) -> list[ServiceDomain | None]:
-        """Return what is searched apart: the service domains, or a single None where all services are one."""
+        """Return the units of separate searches: the service domains, or a single None if all services are one."""
         found = self.service_domains()
         return [*found] if len(found) > 1 else [None]
 
     def violations(self, *, soft: bool) -> tuple[Violation, ...]:
-        """Return what is wrong with the cluster as it stands; `soft`: also by rules that are not hard."""
+        """Return the violations of the present cluster; `soft`: also of rules that are not hard."""
         if not self.state.nodes:
             return ()
         problem = self.problem(self.now)
@@ -142,7 +142,7 @@ class Planner:
         return (*audit.overloads(), *audit.breaches(up_to=2 if soft else 0), *of_extensions)
 
     def violation_probabilities(self, at: float, partition: str | None) -> Float:
-        """Return how likely each node is to run into a violation, (N,), perhaps with a missing replica of a partition.
+        """Return the probability of a violation of each node, (N,), also with one more replica of a partition.
 
         Raises
         ------
@@ -160,13 +160,13 @@ class Planner:
         return configuration.violation_probabilities
 
     def alternatives(self, partition: str, at: float) -> tuple[Alternatives, ...]:
-        """Return where the replicas of a partition could stand instead; nothing that the engine knows is changed."""
+        """Return the alternatives of the replicas of a partition; the state of the engine is not changed."""
         record, state = self.state.partition(partition), self.state
         if not state.nodes:
             return ()
         everywhere = state.services[record.service].on_every_node
         rows = [row for row in slots_of(state, record) if not (everywhere and state.rows.node[row] == NOWHERE)]
-        # what is drawn for this time, or by now, is not to be seen by later plans
+        # later plans must not use the samples of this call
         demand_forecast = deepcopy(self.demand_forecast)
         demand_forecast.update(state, at)
         domain = next(one for one in self.domains() if one is None or record.service in one.services)
@@ -175,7 +175,7 @@ class Planner:
         return tuple(what_if.of(row) for row in rows)
 
     def fill_every_node(self) -> None:
-        """Bring the slots of services on every node in step with the nodes that there are."""
+        """Update the slots of services on every node to the present nodes."""
         if any(service.on_every_node for service in self.state.services):
             fill_every_node(self.state, self.topology())
 
@@ -194,7 +194,7 @@ class Planner:
         return extensions_of(self.state, self._policy, at, self.demand_forecast.history)
 
     def configure(self, config: PlbConfig) -> None:
-        """Replace the settings; demand is sampled anew where they change how, and another policy begins afresh."""
+        """Replace the settings; if those of sampling change, demand is sampled again; another policy is created."""
         if _sampling(config) != _sampling(self.state.config):
             self.demand_forecast = _demand_forecast(config, self._history, self.seed)
             self.state.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
@@ -319,12 +319,12 @@ def _place(run: PhaseRun, work: Work) -> None:
 
 
 def _policy_of(config: PlbConfig) -> PlacementPolicy | None:
-    """Return a new copy of the policy that the settings name."""
+    """Return a new copy of the policy of the settings."""
     return extension_policy(config.policy, config.policy_options)
 
 
 def _sampling(config: PlbConfig) -> tuple[object, ...]:
-    """Return what of the settings says how demand is sampled."""
+    """Return the settings of the sampling of demand."""
     trends = tuple(metric.trend for metric in config.metrics)
     return config.estimator, config.repetitions, config.replay, config.reads_probabilities, trends
 
@@ -332,7 +332,7 @@ def _sampling(config: PlbConfig) -> tuple[object, ...]:
 def _demand_forecast(
     config: PlbConfig, history: DemandHistory | None, seed: int
 ) -> DemandForecast | ObservedDemandForecast:
-    """Return what tells the engine what replicas will demand."""
+    """Return the source of the future demand of replicas."""
     estimator = estimator_of(config.estimator)
     if isinstance(estimator, MonteCarlo) or not config.reads_probabilities:
         return DemandForecast(config, history, seed)

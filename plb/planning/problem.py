@@ -1,4 +1,4 @@
-"""From the state to the arrays of a search: the one place where what users said becomes what kernels run on."""
+"""Converts the state to the arrays of a search: from the descriptions of users to the data of kernels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from plb.state.packing import is_packed
 from plb.state.topology import Topology
 
 NO_BUDGET = 2**31
-"""Stands for a budget without limit."""
+"""A budget without limit."""
 
 
 def build_problem(
@@ -35,16 +35,16 @@ def build_problem(
     demand_forecast: DemandForecast | ObservedDemandForecast,
     tables: ServiceTables,
 ) -> Problem:
-    """Return the arrays of a search over the present state; most are views of the state's own.
+    """Return the arrays of a search over the present state; most are views of the arrays of the state.
 
     Parameters
     ----------
     topology
-        What follows from the nodes.
+        Tables that follow from the nodes.
     demand_forecast
         What every row is expected to demand.
     tables
-        What follows from the services that are searched.
+        Tables that follow from the services of the search.
     """
     table = state.rows
     everything = len(tables.services) == len(state.services)
@@ -70,7 +70,7 @@ def build_problem(
 
 
 def _capacity(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    """Return what `Problem` says of the room on nodes: limits, loads on their way out, replicas in build."""
+    """Return the fields of `Problem` on capacity: limits, departing loads, replicas in build."""
     config, table = state.config, state.rows
     return {
         "limit": topology.limit,
@@ -89,7 +89,7 @@ def _capacity(state: ClusterState, topology: Topology) -> dict[str, Any]:
 
 
 def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> dict[str, Any]:
-    """Return what `Problem` says of nodes and their domains, and of which services they suit."""
+    """Return the fields of `Problem` on nodes and their domains, and on the services for which they are feasible."""
     return {
         "counted": topology.counted,
         "watched": topology.watched,
@@ -112,7 +112,7 @@ def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> di
 def _energy(
     state: ClusterState, topology: Topology, demand_forecast: DemandForecast | ObservedDemandForecast, replicas: int
 ) -> dict[str, Any]:
-    """Return what `Problem` says of the energy, for so many replicas: weights, and how loads are counted."""
+    """Return the fields of `Problem` on the energy, for a number of replicas: weights, and how loads are counted."""
     config = state.config
     by_percentage, coarseness = counting(state, topology)
     plain_spread = (
@@ -134,7 +134,7 @@ def _energy(
 
 
 def _budgets(state: ClusterState) -> dict[str, Any]:
-    """Return what `Problem` says of the most moves: in all, by node and by service."""
+    """Return the fields of `Problem` on the largest number of moves: in total, by node and by service."""
     config = state.config
 
     def limit(most: int | None) -> int:
@@ -151,17 +151,17 @@ def _budgets(state: ClusterState) -> dict[str, Any]:
 
 
 def start_solution(problem: Problem, sums: PeakSums | None = None) -> Solution:
-    """Return the solution in which every replica stands where it stands now.
+    """Return the solution with every replica on its present node.
 
     Parameters
     ----------
     sums
-        The sums of peaks there, if they are known; not copied.
+        The sums of peaks of the nodes, if they are known; not copied.
 
     Raises
     ------
     InvalidValueError
-        If the peaks of a node could leave their 32 bits.
+        The peaks of a node could exceed their 32 bits.
     """
     solution = solution_from_scratch(problem, problem.origin.copy(), sums)
     _check_range(solution)
@@ -169,23 +169,23 @@ def start_solution(problem: Problem, sums: PeakSums | None = None) -> Solution:
 
 
 def _check_range(solution: Solution) -> None:
-    """Refuse peaks whose sums could overflow (docs/constraints/range.md)."""
+    """Raise an error for peaks whose sums could overflow (docs/constraints/range.md)."""
     if (highest_sum := int(solution.ceiling.max(initial=0))) > LARGEST_SUM:
         allowed = f"at most {LARGEST_SUM}: give a coarser Metric(quantum=...)"
         raise InvalidValueError("expected demand", "peaks of one node in quanta", highest_sum, allowed)
 
 
 def _move_limit(state: ClusterState, topology: Topology) -> Int:
-    """Return `Problem.move_limit`: what is above it already may stay as full as it is."""
+    """Return `Problem.move_limit`: a node above it may keep its load."""
     if not topology.buffered:
         return topology.limit
     return np.minimum(topology.limit, np.maximum(topology.move_limit, standing_load(state)))
 
 
 def local_domains(state: ClusterState, topology: Topology, services: Iterable[int]) -> dict[str, Any]:
-    """Return what `Problem` says of local load-balancing domains (docs/service-fabric.md, Score).
+    """Return the fields of `Problem` on local load-balancing domains (docs/service-fabric.md, Score).
 
-    One for each service with at least two partitions and some weight, with that service's own weights.
+    One for each service with at least two partitions and a weight above 0, with the weights of the service.
     """
     config = state.config
     local_of = np.full(max(1, len(state.services)), NOWHERE)

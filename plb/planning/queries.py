@@ -1,4 +1,4 @@
-"""What an engine tells of its cluster when it is asked: replicas, loads of nodes, service domains."""
+"""Queries of an engine: replicas, loads of nodes, service domains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plb.state.cluster import ClusterState
 
 @attrs.frozen
 class PlacedReplica:
-    """A replica as the engine sees it.
+    """A replica as the engine has it.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ class Refresh:
     replicas: int
 
     def act(self) -> Action:
-        """Run the first stage that is due and needs work; return what was done."""
+        """Run the first stage that is due and has work; return the action."""
         for stage in self.scheduler.stages_due(self.record, self.now):
             action = {
                 Stage.PLACEMENT: self._place,
@@ -67,7 +67,7 @@ class Refresh:
         return Action.NONE_NEEDED
 
     def _note_others(self, why: Idle) -> None:
-        """Note why the stages that were not looked at do not run."""
+        """Record why the stages that were not checked do not run."""
         due = self.scheduler.stages_due(self.record, self.now)
         for stage, phase in PHASES.items():
             self.run.note_idle(phase, why if stage in due else Idle.NOT_DUE)
@@ -123,7 +123,7 @@ class Refresh:
         return Action.BALANCING
 
     def _are_too_many_throttled(self) -> bool:
-        """Leave partitions alone that moved too often; tell whether these are too many of those out of balance."""
+        """Exclude partitions that moved too often; return whether these are too many of the imbalanced ones."""
         config = self.scheduler.config
         if config.movement_per_partition_throttle_threshold is None:
             return False

@@ -1,4 +1,4 @@
-"""The arrays of `plb.state.arrays.Problem` with one entry a replica: by role slot, by service, and by affinity."""
+"""The arrays of `plb.state.arrays.Problem` with one entry for each replica: by role slot, service, and affinity."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from plb.state.topology import Topology
 
 
 def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachService, member: Bool) -> dict[str, Any]:
-    """Return what `Problem` says of each replica by itself.
+    """Return the fields of `Problem` on each replica.
 
     Parameters
     ----------
     each
-        What replicas have from their services.
+        The properties of replicas from their services.
     member
-        (M,) whether a replica is one of those that are searched.
+        (M,) whether a replica is part of the search.
     """
     table = state.rows
     feasibility_class = each.feasibility_class[table.service]
@@ -56,7 +56,7 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachServic
 
 
 def costs_of_moves(state: ClusterState, each: EachService) -> dict[str, Any]:
-    """Return what `Problem` says of the costs of moves, in tenths of a move."""
+    """Return the fields of `Problem` on the costs of moves, in tenths of a move."""
     config = state.config
     tenths = np.full(state.rows.capacity, TENTHS, np.int64)
     reported = config.use_move_cost_reports
@@ -69,7 +69,7 @@ def costs_of_moves(state: ClusterState, each: EachService) -> dict[str, Any]:
 
 
 def affinities(state: ClusterState, each: EachService) -> dict[str, Any]:
-    """Return what `Problem` says of children and their parents (docs/service-fabric.md, Affinity)."""
+    """Return the fields of `Problem` on children and their parents (docs/service-fabric.md, Affinity)."""
     found = {"related": each.related, "parents_move": _share_with_parents(state.config)}
     if not each.related:
         return found | _without_parents(state.rows.capacity)
@@ -87,7 +87,7 @@ def affinities(state: ClusterState, each: EachService) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _without_parents(capacity: int) -> dict[str, Any]:
-    """Return the arrays of `affinities`, (M,) each, where nobody has a parent."""
+    """Return the arrays of `affinities`, (M,) each, without parents."""
     return {
         "parent_row": np.full(capacity, NOWHERE),
         "first_child": np.full(capacity, NOWHERE),
@@ -106,7 +106,7 @@ def _share_with_parents(config: PlbConfig) -> float:
 
 
 def _tie(state: ClusterState, found: dict[str, Any], record: PartitionRecord, parents: list[PartitionRecord]) -> None:
-    """Tie the rows of a child to those of its parent, where it has one partition that stands.
+    """Connect the rows of a child with those of its parent, if it has one partition with replicas.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _with_nowhere(nodes: Bool) -> Bool:
 
 
 def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32) -> Int32:
-    """Return `Problem.feasibility_class`, (M,), from what each row's service asks; primaries may ask for more."""
+    """Return `Problem.feasibility_class`, (M,), from the service of each row; primaries may have another class."""
     if not any(of.expression.binds_primary_only for of in state.feasibility_classes):
         return feasibility_class
     binds = np.array([of.expression.binds_primary_only for of in state.feasibility_classes], np.bool_)
@@ -149,9 +149,9 @@ def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32) 
 
 
 def _kinds(state: ClusterState, each: EachService) -> Int8:
-    """Return `Problem.kind`, (M,): 0 for a replica that stands, 1 for a new one, 2 if it is stateless on every node.
+    """Return `Problem.kind`, (M,): 0 for a placed replica, 1 for a new one, 2 if it is stateless on every node.
 
-    A new one of a service that wants no other may be as particular as one that stands.
+    A new one of a service with one target replica may have the class of a placed one.
     """
     of_new = np.where(each.stateless_everywhere, 2, np.where(each.particular, 0, 1)).astype(np.int8)
     kinds: Int8 = of_new[state.rows.service]
@@ -160,10 +160,10 @@ def _kinds(state: ClusterState, each: EachService) -> Int8:
 
 
 def _prefers_siblings(state: ClusterState, each: EachService) -> Bool:
-    """Return `Problem.prefers_siblings`: all that stand, and new ones where the partition has a standby.
+    """Return `Problem.prefers_siblings`: all placed replicas, and new ones if the partition has a standby.
 
-    Without `prefer_existing_replica_locations`, only those of partitions with a standby. While upgrade domains are done
-    in an upgrade that goes on, all new ones.
+    Without `prefer_existing_replica_locations`, only those of partitions with a standby. If upgrade domains are
+    completed in a running upgrade, all new ones.
     """
     table, config = state.rows, state.config
     if config.preferred_location_constraint_priority < 0:

@@ -1,4 +1,4 @@
-"""The changes of roles of one plan: swaps, promotions, and what says that a role cannot change."""
+"""The changes of roles of a plan: swaps, promotions, and roles that cannot change."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from plb.state.role_slots import load_of_next_primary, may_change_role
 
 
 class RoleChanges:
-    """Makes the changes of roles that an upgrade asks for.
+    """Makes the changes of roles for an upgrade.
 
     Parameters
     ----------
     state, problem, solution
-        The cluster, its arrays, and where replicas stand; none of them is changed.
+        The cluster, its arrays, and the nodes of replicas; none of them is changed.
     tally
-        Counts of what became of proposals; changed.
+        Counts of the proposals; changed.
     extensions
-        With the constraints of the user's own; None: there are none.
+        With the extension constraints; None: there are none.
 
     Attributes
     ----------
     problem
-        The problem in which those that are promoted are primaries, with a primary's load. The demand that is sampled
-        for them stays a secondary's.
+        The problem in which promoted replicas are primaries, with the load of a primary. Their sampled demand stays
+        that of a secondary.
     solution
-        The solution after the changes. The slot of a promoted primary takes its node when it is carried out; until then
-        the row of the secondary stands for it.
+        The solution after the changes. The slot of a promoted primary gets its node when the plan is applied; until
+        then the row of the secondary represents it.
     orders
-        Promotions, and moves that say that a role cannot change.
+        Promotions, and moves that report a role that cannot change.
     reasons
-        Why each row of a partition whose primary changes does so.
+        The reason of each row of a partition whose primary changes.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RoleChanges:
             self._masks.append(self._masks[-1] & ~(1 << Rule.CAPACITY))
 
     def make(self, handover: Handover) -> None:
-        """Let another replica of a partition become the primary, if one can."""
+        """Make another replica of a partition the primary, if possible."""
         if handover.primary == NOWHERE:
             self._promote(handover)
         elif self.solution.node[handover.primary] == self.problem.origin[handover.primary]:
@@ -83,13 +83,13 @@ class RoleChanges:
             self.reasons[row] = self._reason(handover)
 
     def _promote(self, handover: Handover) -> None:
-        """Order that a secondary becomes the primary of a partition that has none."""
+        """Promote a secondary of a partition without a primary."""
         state = self.state
         record = state.partition(handover.partition)
         load = load_of_next_primary(state, record)
         feasibility_class = state.service_feasibility_class[record.service]
         if len(self.problem.feasibility_classes) > len(state.feasibility_classes):
-            feasibility_class += len(state.feasibility_classes)  # primaries ask for more than the others
+            feasibility_class += len(state.feasibility_classes)  # primaries have their own classes
         able = [row for row in handover.takers if self._allows(row, load, feasibility_class)]
         growth = {row: load - self.problem.load[row] for row in able}
         row = promoted(self.problem, self.solution, growth, feasibility_class, relaxed=self._relaxed)
@@ -102,7 +102,7 @@ class RoleChanges:
         self.solution = solution_from_scratch(self.problem, self.solution.node)
 
     def _allows(self, row: int, load: Int, feasibility_class: int) -> bool:
-        """Return whether no constraint of the user's own refuses that `row` becomes a primary."""
+        """Return whether no extension constraint refuses `row` as a primary."""
         if self._extensions is None or not self._extensions.constraints:
             return True
         return self._extensions.allows_promotion(
@@ -110,7 +110,7 @@ class RoleChanges:
         )
 
     def _with_primary(self, row: int, load: Int, feasibility_class: int) -> Problem:
-        """Return the problem with `row` as a primary; room that a smaller load leaves is kept."""
+        """Return the problem with `row` as a primary; capacity that a smaller load frees stays reserved."""
         problem, node = self.problem, self.solution.node[row]
         role, loads, feasibility_classes = problem.role.copy(), problem.load.copy(), problem.feasibility_class.copy()
         kept = problem.leaving_load.copy()
@@ -119,7 +119,7 @@ class RoleChanges:
         return problem._replace(role=role, load=loads, feasibility_class=feasibility_classes, leaving_load=kept)
 
     def _order(self, kind: MoveKind, handover: Handover, row: int) -> None:
-        """Order what changes a role, or nothing, but no node."""
+        """Add a move that changes a role, or nothing, but no node."""
         node = self.state.nodes[int(self.problem.origin[row])].name
         role = Role(int(self.problem.role[row]))
         source, target = (None, node) if kind is MoveKind.PROMOTE else (node, None)

@@ -48,9 +48,9 @@ def placement_masks(config: PlbConfig) -> list[int]:
 def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
     """Return what balancing tries side by side (docs/service-fabric.md, Balancing).
 
-    While preferred locations are enforced, nothing but swaps of roles is possible; a search without what is only wished
-    for, and one with nothing but swaps, stand beside that; where it is asked for, another that only empties nodes.
-    Where balancing is guided, a slow one runs each of them unguided as well.
+    While preferred locations are enforced, only swaps of roles are possible. A search without rules of optimisation,
+    and one with swaps only, follow; if the setting requests it, another that only empties nodes.
+    If sampling is biased, slow balancing also runs each of them unbiased.
     """
     variants = _unguided_variants(config)
     if not config.biased_sampling:

@@ -1,7 +1,7 @@
-"""What a refresh does for each service domain: one action at most, in turn (docs/service-fabric.md, Phases).
+"""The actions of a refresh for each service domain: at most one, in turn (docs/service-fabric.md, Phases).
 
-A stage whose interval has passed since it last ran is looked at, the longest waiting first; the first that needs work
-is the action. While moves of an earlier plan are under way the domain is left alone.
+A stage whose interval has passed is checked, the longest waiting first; the first with work
+is the action. While moves of an earlier plan are in progress the domain has no action.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ MOVEMENTS = (MoveKind.MOVE, MoveKind.SWAP)
 
 
 class NodeChange(Enum):
-    """What happened to a node and holds balancing back for a while."""
+    """An event of a node that delays balancing."""
 
     NEW = "new"
     DOWN = "down"
 
 
 class Stage(Enum):
-    """What a domain may need, in the order in which stages that waited equally long are looked at."""
+    """The stages of a domain, in the order in which equally long waiting ones are checked."""
 
     PLACEMENT = "min_placement_interval"
     CONSTRAINT_CHECK = "min_constraint_check_interval"
@@ -50,7 +50,7 @@ class Stage(Enum):
 
 
 def node_event(before: Node | None, after: Node | None) -> NodeChange | None:
-    """Return what a change of a node means for balancing; None where nothing. A node that is not there is None."""
+    """Return the event of a change of a node; None without one. A missing node is None."""
     was_up, is_up = (node is not None and node.up for node in (before, after))
     if was_up == is_up:
         return None
@@ -59,14 +59,14 @@ def node_event(before: Node | None, after: Node | None) -> NodeChange | None:
 
 @attrs.define(eq=False)
 class DomainRecord:
-    """What the scheduler remembers of a domain."""
+    """The data of a domain."""
 
     made: float = -math.inf
-    """When the domain was first looked at."""
+    """When the domain was first checked."""
     last_run: dict[Stage, float] = attrs.field(factory=dict)
     last_action: Action = Action.NONE_NEEDED
     tries: dict[Stage, int] = attrs.field(factory=dict)
-    """How often the present variant of a stage was tried since something changed."""
+    """Number of tries of the present variant of a stage since the last change."""
     tried_at: dict[Stage, object] = attrs.field(factory=dict)
     """Version of the domain at the last try of a stage."""
     at_fixed_point: object = None
@@ -100,7 +100,7 @@ class Scheduler:
         return self._records[key].last_action if key in self._records else Action.NONE_NEEDED
 
     def note_node_event(self, event: NodeChange, services: Iterable[int], now: float) -> None:
-        """Note what happened to a node, for the services that exist by then."""
+        """Record an event of a node, for the services that exist then."""
         for service in services:
             self._node_events[service, event] = now
 
@@ -116,20 +116,20 @@ class Scheduler:
         return [stage for _, _, stage in sorted(due, key=lambda entry: entry[:2])]
 
     def is_switched_off(self, stage: Stage) -> bool:
-        """Return whether the settings leave no room for a stage."""
+        """Return whether the settings exclude a stage."""
         config = self.config
         if stage is Stage.CONSTRAINT_CHECK:
             return not config.constraint_check_enabled
         return stage is Stage.BALANCING and not (config.load_balancing_enabled and config.max_percentage_to_move > 0.0)
 
     def is_under_way(self, record: DomainRecord, version_of: Callable[[str], int | None], now: float) -> bool:
-        """Forget moves that are done or too old; tell whether any is left.
+        """Remove moves that are completed or too old; return whether any is left.
 
         Parameters
         ----------
         version_of
-            Returns the version of a partition, None where it is gone. A partition that was updated since its moves
-            were issued has carried them out or given them up.
+            Returns the version of a partition, None if it was removed. A partition that was updated after its moves
+            were planned has completed or abandoned them.
         """
         for partition, (issued, version) in list(record.under_way.items()):
             if version_of(partition) != version or now - issued >= _seconds(self.config.max_movement_execution_time):
@@ -137,7 +137,7 @@ class Scheduler:
         return bool(record.under_way)
 
     def is_held_back(self, services: Iterable[int], now: float) -> bool:
-        """Return whether a node came or went too recently for balancing."""
+        """Return whether a node was added or removed too recently for balancing."""
         delays = {
             NodeChange.NEW: self.config.balancing_delay_after_new_node,
             NodeChange.DOWN: self.config.balancing_delay_after_node_down,
@@ -145,7 +145,7 @@ class Scheduler:
         return self._is_recent(services, delays, now)
 
     def is_light(self, services: Iterable[int], now: float) -> bool:
-        """Return whether a node came or went too recently for mending the spread over domains."""
+        """Return whether a node was added or removed too recently for repairs of the spread over domains."""
         delays = {
             NodeChange.NEW: self.config.constraint_fix_partial_delay_after_new_node,
             NodeChange.DOWN: self.config.constraint_fix_partial_delay_after_node_down,
@@ -153,13 +153,13 @@ class Scheduler:
         return self._is_recent(services, delays, now)
 
     def note_moves(self, action: Action, now: float, moves: Mapping[str, int]) -> None:
-        """Note how many moves of each partition an action issued."""
+        """Record the number of moves of each partition in an action."""
         if moves and action in (Action.PLACEMENT_WITH_MOVE, Action.BALANCING):
             self._issued.append((now, action, sum(moves.values())))
             self._moved += [(now, partition, count) for partition, count in moves.items()]
 
     def throttled(self, partitions: Iterable[str], now: float) -> set[str]:
-        """Return those of the partitions that have moved so often of late that balancing leaves them alone."""
+        """Return the partitions that have moved too often recently, so that balancing does not move them."""
         threshold = self.config.movement_per_partition_throttle_threshold
         if threshold is None:
             return set()
@@ -171,7 +171,7 @@ class Scheduler:
         return {partition for partition in partitions if spent[partition] >= threshold}
 
     def allowance(self, action: Action, replicas: int, now: float) -> int | None:
-        """Return how many more moves the movement throttles allow an action now; None: any number.
+        """Return the number of moves that the throttles still allow an action; None: unlimited.
 
         Parameters
         ----------

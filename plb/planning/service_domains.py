@@ -1,4 +1,4 @@
-"""Service domains: services that share a metric or an affinity are searched together, others apart."""
+"""Service domains: services that share a metric or an affinity are searched together, others separately."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plb.model import Service
 
 @attrs.frozen
 class ServiceDomain:
-    """Services that are searched together.
+    """Services of a common search.
 
     Parameters
     ----------
@@ -34,9 +34,9 @@ def service_domains(services: Sequence[Service | None], all_metrics: Sequence[st
     Parameters
     ----------
     services
-        By index; None where a service was removed.
+        By index; None if a service was removed.
     all_metrics
-        Metrics of a service that names none of its own.
+        Metrics of a service that names none.
     """
     known = {service.name: index for index, service in enumerate(services) if service is not None}
     root = list(range(len(services)))

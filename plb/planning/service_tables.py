@@ -1,4 +1,4 @@
-"""What follows from the services and the nodes together, built anew only when one of them changes."""
+"""Tables that follow from services and nodes, computed again only when one of them changes."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ class ServiceTables:
     most_in_domain: Int
     metric_weight: Float
     groups: dict[str, Any]
-    """Domains of nodes, and what the strategies of the metrics ask for."""
+    """Domains of nodes, and the data of the strategies of the metrics."""
     each: EachService
-    """What replicas have from their service, for all services."""
+    """The properties of replicas from their service, for all services."""
 
 
 @attrs.frozen(eq=False)
 class EachService:
-    """What every replica of a service has from it, (S,) each unless said otherwise.
+    """The properties of the replicas of a service, (S,) each unless stated otherwise.
 
     Parameters
     ----------
     feasibility_class
-        What it asks of nodes.
+        Its requirements on nodes.
     blocked
-        (X, N+1) for each suit, whether a node is blocked; the last is no node. None where none is.
+        (X, N+1) for each feasibility class, whether a node is blocked; the last entry is no node. None without one.
     particular
-        Whether a new replica is as particular about its node as one that stands.
+        Whether a new replica has the class of a placed one.
     everywhere, stateless_everywhere
-        Whether it stands on every node, and without state.
+        Whether it is on every node, and stateless.
     move_cost
         Tenths of a move.
     related
@@ -176,8 +176,8 @@ def _limit_to_quorum(most: Int, topology: Topology, feasibility_class: int, rule
 def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
     """Return the weight of every metric in the imbalance, (R,).
 
-    A weight of the metric's own comes first; else it is the mean of those that the services give it, and 0 where none
-    of them has it (docs/service-fabric.md, Score). Services that give no weights have all metrics at 1.
+    The weight of the metric comes first; else it is the mean of the weights of the services, and 0 if none
+    has it (docs/service-fabric.md, Score). Services without weights have all metrics at 1.
     """
     given = [state.services[service].metrics for service in services]
     weights = np.zeros(len(state.config.metrics))
@@ -190,9 +190,9 @@ def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
 
 
 def _counted_for(state: ClusterState, topology: Topology, services: Iterable[int]) -> Bool:
-    """Return `Problem.counted_for`, (N, R): a node counts for a metric if it suits some service that has it.
+    """Return `Problem.counted_for`, (N, R): a node counts for a metric if it is feasible for a service with it.
 
-    Services that stand on every node do not speak for a metric.
+    Services on every node do not count.
     """
     names = state.config.metric_names
     feasible = np.zeros((len(topology.counted), len(names)), np.bool_)

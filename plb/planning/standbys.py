@@ -1,4 +1,4 @@
-"""Standbys whose places other replicas of their partitions take."""
+"""Standbys that are replaced by other replicas of their partitions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from plb.state.arrays import MOVEMENT, Problem, Solution, siblings_of
 
 
 def without_replaced_standbys(problem: Problem, solution: Solution) -> Solution:
-    """Return the solution without the standbys whose places new or moved replicas of their partitions take.
+    """Return the solution without the standbys that new or moved replicas of their partitions replace.
 
-    That they go is no movement.
+    Their removal is not a move.
     """
     if not problem.standbys:
         return solution

@@ -1,8 +1,8 @@
-"""Upgrades: primaries hand their role over before their node is upgraded, and get it back after it.
+"""Upgrades: primaries swap roles before their node is upgraded, and swap back after it.
 
 See docs/service-fabric.md, Upgrades. A primary swaps roles with a ready secondary on a node in service, the one
-that leaves the least energy of those that the most rules allow; last, where the settings say so, a node may be
-overfilled. Where aligned affinity is checked, the primaries of parent and children that stand together swap together.
+with the least energy among those that the most rules allow. If the settings allow it, the node may then exceed its
+limit. With checks of aligned affinity, the primaries of parent and children on a node swap together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from plb.search.extended.extensions import Extensions
 from plb.state.arrays import Problem, Solution, siblings_of
 
 Swap = tuple[int, int]
-"""Rows of a primary and of the secondary that becomes the primary in its stead."""
+"""Rows of a primary and of the secondary that becomes the primary."""
 
 
 @attrs.frozen(eq=False)
@@ -33,9 +33,9 @@ class Handover:
     Parameters
     ----------
     partition
-        Its name.
+        Name of the partition.
     primary
-        Row of the primary; NOWHERE where none stands: a secondary is then promoted.
+        Row of the primary; NOWHERE without one: a secondary is then promoted.
     takers
         Rows of the secondaries that may become the primary.
     returns
@@ -77,16 +77,16 @@ def hand_over(
     able
         (M,) whether the row is ready and free to change roles.
     tally
-        (TALLY_SIZE,) counts of what became of proposals; refusals by budgets are added.
+        (TALLY_SIZE,) counts of the proposals; refusals by budgets are added.
     together
-        Whether aligned primaries of its parent and children that stand with the primary swap with it.
+        Whether aligned primaries of its parent and children on its node swap with it.
     extensions
-        With the constraints of the user's own; what they refuse is counted.
+        With the extension constraints; their refusals are counted.
     """
     here = int(solution.node[handover.primary])
     primaries = _aligned_primaries(problem, solution, handover.primary) if together else [handover.primary]
     receives = problem.receives.copy()
-    receives[0, here] = True  # the role leaves a node that may take no replica any more
+    receives[0, here] = True  # the role leaves a node that allows no new replica
     opened = problem._replace(receives=receives)
     end = HandoverEnd.IMPOSSIBLE
     for mask in masks:
@@ -118,11 +118,11 @@ def promoted(
     Parameters
     ----------
     growth
-        By how much the load of each that may take the role grows, (R,) quanta.
+        Increase of the load of each candidate for the role, (R,) quanta.
     feasibility_class
-        What a primary of the partition asks of nodes, as in `Problem.feasibility_class`.
+        Requirements of a primary of the partition on nodes, as in `Problem.feasibility_class`.
     relaxed
-        Whether a node may be overfilled where none has room.
+        Whether a node may exceed its limit if none has enough free capacity.
     """
     nodes = {row: int(solution.node[row]) for row in growth}
     feasible = [
@@ -140,7 +140,7 @@ def promoted(
 
 
 def _aligned_primaries(problem: Problem, solution: Solution, primary: int) -> list[int]:
-    """Return the primaries of the partition's aligned family that stand with `primary`, itself first."""
+    """Return the primaries of the aligned family of the partition on the node of `primary`, itself first."""
     here = solution.node[primary]
     parent = int(problem.parent_row[primary])
     heads = [parent] if parent != NOWHERE and problem.aligned[primary] else [primary]
@@ -155,7 +155,7 @@ def _aligned_primaries(problem: Problem, solution: Solution, primary: int) -> li
 
 
 def _swaps_onto(problem: Problem, solution: Solution, primaries: Sequence[int], taker: int, able: Bool) -> list[Swap]:
-    """Return the swaps that bring all `primaries` to the node of `taker`; none if one of them cannot go there."""
+    """Return the swaps that move all `primaries` to the node of `taker`; none if one of them cannot."""
     there = solution.node[taker]
     swaps = []
     for primary in primaries:
@@ -173,9 +173,9 @@ def _swaps_onto(problem: Problem, solution: Solution, primaries: Sequence[int], 
 def _try(
     problem: Problem, solution: Solution, swaps: Sequence[Swap], enforced: int, extensions: Extensions | None
 ) -> tuple[int | str, float]:
-    """Return what refuses one of `swaps` made in turn, and the energy after all of them.
+    """Return the refusal of one of `swaps` made in turn, and the energy after all of them.
 
-    That is a rule, or the name of a constraint of the user's own; NO_REFUSAL where nothing does.
+    A refusal is a rule, or the name of an extension constraint; NO_REFUSAL without one.
     """
     refused: int | str = NO_REFUSAL
     done = []

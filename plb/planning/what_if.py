@@ -1,4 +1,4 @@
-"""Where else one replica could stand: every node judged by every rule, and by the energy where no rule objects."""
+"""What-if: every node evaluated for one replica, by every rule, and by the energy if no rule refuses it."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from plb.state.arrays import Problem, Solution
 from plb.state.cluster import ClusterState
 
 CONSTRAINTS = tuple(rule for rule in Rule if rule not in BUDGETS)
-"""The rules that say where a replica may stand, in the order of looking."""
+"""The rules on the node of a replica, in the order of the checks."""
 
 
 class WhatIf:
-    """Evaluates all nodes for one replica after the other and leaves the solution unchanged.
+    """Evaluates all nodes for one replica after the other, without changing the solution.
 
     Parameters
     ----------
     problem, solution
-        The arrays of the cluster, and where every replica stands; the solution is changed and restored.
+        The arrays of the cluster, and the nodes of all replicas; the solution is changed and restored.
     extensions
-        Terms and constraints of the user's own, or None.
+        Extension terms and constraints, or None.
     """
 
     def __init__(
         self, state: ClusterState, problem: Problem, solution: Solution, extensions: Extensions | None
     ) -> None:
-        # budgets say how many moves a plan may make, and what the replica itself leaves behind is not in its own way
+        # budgets limit the moves of a plan, and the departing load of the replica does not block it
         problem = problem._replace(bounded=False, counts_departed=False)
         self._state, self._problem, self._solution, self._extensions = state, problem, solution, extensions
         self._masks = placement_masks(state.config)
 
     def of(self, row: int) -> Alternatives:
-        """Return where a replica could stand instead."""
+        """Return the alternatives of a replica."""
         home = int(self._solution.node[row])
         problem = self._problem
         standing = None if home == NOWHERE else self._present(row, home)
         if home != NOWHERE:
-            # a replica that stands may not use the room that is kept for new ones
+            # a placed replica may not use the capacity that is reserved for new ones
             problem = problem._replace(limit=problem.move_limit)
             self._take(problem, row, NOWHERE)
         audit = Audit(self._state, problem, self._solution, rule_priorities(self._state.config))
@@ -81,7 +81,7 @@ class WhatIf:
         apply_proposal(problem, self._solution, row, node, NOWHERE)
 
     def _place(self, problem: Problem, row: int, node: int) -> Place:
-        """Return what is to be said of a node with a replica that has no place now."""
+        """Return the alternative of a node for a replica that is not placed."""
         self._take(problem, row, node)
         place = self._present(row, node)
         self._take(problem, row, NOWHERE)
@@ -97,7 +97,7 @@ class WhatIf:
         )
 
     def _refused_by(self, problem: Problem, row: int, rule: Rule) -> tuple[Int, Int]:
-        """Return the nodes that a rule refuses when it is asked alone, and (N,) the level, as in `find_refusals`.
+        """Return the nodes that a single rule refuses, and (N,) the level, as in `find_refusals`.
 
         Nodes out of service, and those with another replica of the partition, are refused by no other rule.
         """
@@ -107,7 +107,7 @@ class WhatIf:
         return np.flatnonzero(refused == rule), level
 
     def _kept_at(self, home: int, refused: dict[Rule, Int]) -> Sequence[int]:
-        """Return the rules of placement, up to the first attempt whose soft rules the replica's own node keeps."""
+        """Return the rules of placement, up to the first attempt whose soft rules the node of the replica satisfies."""
         broken = sum(1 << rule for rule, nodes in refused.items() if home in nodes)
         soft = [mask & ~self._masks[-1] for mask in self._masks]
         transaction = next(number for number, rules in enumerate(soft) if not rules & broken)
@@ -116,7 +116,7 @@ class WhatIf:
     def _closed(
         self, audit: Audit, row: int, enforced: int, refused: dict[Rule, tuple[Int, Int]]
     ) -> dict[int, ClosedNode]:
-        """Return the nodes that some enforced rule, or a constraint of the user's own, rules out."""
+        """Return the nodes that an enforced rule, or an extension constraint, excludes."""
         always = (Rule.NODE, Rule.EXCLUSION, Rule.RANGE)
         obstacles: dict[int, list[RuledOut]] = {}
         unmet: dict[int, tuple[UnmetClause, ...]] = {}

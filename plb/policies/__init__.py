@@ -32,6 +32,6 @@ LEARNED = Learned()
 KNOWN = (*BUILT_IN, LEARNED)
 """All that settings can choose unregistered."""
 READ_PROBABILITIES = frozenset(policy.name for policy in BUILT_IN if isinstance(policy, PrvBestFit))
-"""Names of those that read the violation probabilities."""
+"""Names of the policies that use violation probabilities."""
 READ_HISTORY = READ_PROBABILITIES | {LEARNED.name}
-"""Names of those that read the demand history; for the others no demand needs to be sampled."""
+"""Names of the policies that use the demand history; the others need no sampled demand."""

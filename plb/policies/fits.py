@@ -1,4 +1,4 @@
-"""Best fit and worst fit: the node that is fullest, or emptiest, once the replica stands there ([1] section 8.3)."""
+"""Best fit and worst fit: the node with the largest or smallest W after placement ([1] section 8.3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class BestFit:
-    """Takes the node with the largest W after placement; ties go to the lowest index.
+    """Chooses the node with the largest W after placement; of equal ones the lowest index.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ class WorstFit:
 
 
 def fullest(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> int:
-    """Return the first of `nodes` with the largest W if a replica stood there."""
+    """Return the first of `nodes` with the largest W after placement."""
     return int(nodes[_with_row(weighting, configuration, row, nodes).argmax()])
 
 
 def emptiest(weighting: Weighting, configuration: Configuration, row: int, nodes: Int) -> int:
-    """Return the first of `nodes` with the smallest W if a replica stood there."""
+    """Return the first of `nodes` with the smallest W after placement."""
     return int(nodes[_with_row(weighting, configuration, row, nodes).argmin()])
 
 

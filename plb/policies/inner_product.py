@@ -1,4 +1,4 @@
-"""Inner product: the node whose free room points most in the direction of the demand ([1] section 8.3)."""
+"""Inner product: the node whose free capacity is best aligned with the demand ([1] section 8.3)."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class InnerProduct:
-    """Takes the node with the largest weighted inner product of demand and free room; ties go to the lowest index.
+    """Chooses the node with the largest weighted inner product of demand and free capacity, else the lowest index.
 
     It is the alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section
-    3.2: the sum over metrics of w_j·demand·free, both as shares of the capacity of the node itself. [1] does not say
-    which weights it takes; here they are those of its equation (3). Free is what is left before the replica comes. A
+    3.2: the sum over metrics of w_j·demand·free, both as shares of the capacity of the node. [1] does not state
+    the weights; here they are those of its equation (3). Free is the free capacity before the placement. A
     metric of which a node has no capacity does not count there.
     """
 

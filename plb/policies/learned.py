@@ -2,8 +2,8 @@
 
 In its game the future of jobs is known. Here it is what `plb.risk.expected` expects of past tenants; without a demand
 history, replicas are expected to stay as they are. A time step of the game is `step_minutes` on the host's clock. Usage
-is a share of a node; that of a replica to be placed, of the mean capacity of the nodes that are offered. The past of a
-node is what the policy saw at earlier plans. A replica that is to move is not counted where it stands.
+is a share of a node; that of a replica to be placed, of the mean capacity of the offered nodes. The past of a
+node is what the policy observed at earlier plans. A replica that is to move is not counted on its node.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from plb.learning.policy import LearnedPolicy
 
 LONGEST_STEP = 1e6
-"""Minutes."""
+"""Length of a time step by default."""
 
 
 @attrs.define(kw_only=True, eq=False)
@@ -40,11 +40,11 @@ class Learned:
     checkpoint
         File of the trained policy, as `plb learn train` writes it.
     step_minutes
-        Length of a time step of its game, minutes.
+        Length of a time step of the game, minutes.
     metrics
-        Metrics that stand for the resources of its game, in their order; none: those of the same names.
+        Metrics for the resources of the game, in their order; empty: those with the same names.
     may_wait
-        True: where the network finds waiting the most likely, the replica is not placed by this plan.
+        True: if the network gives waiting the highest probability, the replica is not placed by this plan.
     name
         Name of the policy.
 
@@ -122,7 +122,7 @@ class Learned:
         return self._network
 
     def _columns(self, configuration: Configuration, network: LearnedPolicy) -> Int:
-        """Return the columns of the metrics that stand for the resources of the game."""
+        """Return the columns of the metrics for the resources of the game."""
         known, resources = [metric.name for metric in configuration.description.metrics], network.shape.resources
         names = self.metrics or network.resources or tuple(known[:resources])
         for name in names:
@@ -134,7 +134,7 @@ class Learned:
         return np.array([known.index(name) for name in names], np.int64)
 
     def _forecasts(self, configuration: Configuration, horizon: int) -> Float:
-        """Return what each row is expected to demand, (rows, H, R) in user units, by row."""
+        """Return the expected demand by row, (rows, H, R) in user units."""
         rows = configuration.rows
         load = configuration.problem.load[rows] * configuration.description.quanta
         forecasts = np.zeros((len(configuration.solution.node), horizon, load.shape[1]))
@@ -159,13 +159,13 @@ class Learned:
         return self._expected.group_of(configuration.service_of(row).tenant_class, role)
 
     def _remember(self, configuration: Configuration, past: int) -> None:
-        """Keep the present shares of all nodes by name, and forget what is no longer looked at."""
+        """Keep the present shares of all nodes by name, and remove those that are too old."""
         now = configuration.now
         names = [node.name for node in configuration.description.nodes]
         present = dict(zip(names, configuration.shares, strict=False))
         earlier = [(time, shares) for time, shares in self._past if time < now]
         oldest = now - 60.0 * self.step_minutes * past
-        first = max(0, sum(time <= oldest for time, _ in earlier) - 1)  # the one that held at the oldest step
+        first = max(0, sum(time <= oldest for time, _ in earlier) - 1)  # the one at the oldest step
         self._past = [*earlier[first:], (now, present)]
 
     def _observe(self, view: _View, shape: ObservationShape, row: int, nodes: Int) -> Observation:
@@ -186,7 +186,7 @@ class Learned:
         )
 
     def _seen(self, configuration: Configuration, columns: Int, past: int) -> Float:
-        """Return the usage of nodes in past steps, (N, D, P): the last one seen at or before each, else the first."""
+        """Return the usage of nodes in past steps, (N, D, P): the last observation up to each, or the first one."""
         times = np.array([time for time, _ in self._past])
         requested = configuration.now - 60.0 * self.step_minutes * np.arange(past, 0, -1)
         seen = np.zeros((configuration.nodes, len(columns), past))
@@ -198,7 +198,7 @@ class Learned:
         return seen
 
     def _arrivals(self, configuration: Configuration, shape: ObservationShape) -> np.ndarray[Any, Any]:
-        """Return how many replicas came in each of the last steps, the oldest first."""
+        """Return the number of new replicas in each of the last steps, the oldest first."""
         table = configuration.description.replicas
         if table is None:
             return np.zeros(shape.arrivals, np.float32)
@@ -209,14 +209,14 @@ class Learned:
 
 
 class _View:
-    """The replicas of a configuration with what they are expected to demand.
+    """The replicas of a configuration with their expected demand.
 
     Parameters
     ----------
     configuration
-        The cluster; its placement may change while it is looked at.
+        The cluster; its placement may change meanwhile.
     columns
-        (D,) metrics that stand for the resources of the game.
+        (D,) metrics for the resources of the game.
     forecasts
         Expected demand by row, (rows, H, R) in user units.
     past
@@ -231,18 +231,18 @@ class _View:
         self._capacity = np.where(self._finite, capacity, 1.0)
 
     def knows(self, row: int) -> bool:
-        """Return whether a row was there when the search began."""
+        """Return whether a row existed when the search began."""
         return row < len(self._forecasts)
 
     def standing(self, row: int) -> tuple[Int, Int]:
-        """Return the replicas that stand, `row` aside, and the node of each: a job to be placed is on no machine."""
+        """Return the placed replicas without `row`, and the node of each: a job to be placed is on no machine."""
         rows = self.configuration.rows
         nodes = self.configuration.solution.node[rows]
         others = (nodes != NOWHERE) & (rows != row)
         return rows[others], np.asarray(nodes[others], np.int64)
 
     def upcoming(self, row: int) -> Float:
-        """Return the usage to expect of each node without `row`, (N, D, H) by its capacity; 0 where it has none."""
+        """Return the expected usage of each node without `row`, (N, D, H), relative to its capacity; 0 without one."""
         rows, nodes = self.standing(row)
         demand = np.zeros((len(self._capacity), *self._forecasts.shape[1:]))
         np.add.at(demand, nodes, self._forecasts[rows])

@@ -21,9 +21,9 @@ def with_options(name: str, policy: PlacementPolicy | None, options: Mapping[str
     Parameters
     ----------
     name
-        Under which settings choose the policy.
+        Name of the setting of the policy.
     policy
-        The policy, or None for the engine's own search, which has no options.
+        The policy, or None for the search of the engine, which has no options.
     options
         Values by the name of the option.
 

@@ -5,12 +5,12 @@ Where the algorithms are undefined as printed, they are read so:
 - Delta, the growth of the probability of a violation, is taken of every node that is offered. It is needed only where
   all of them are at theta or above, and there line 7 (line 11) sets it for all of them.
 - Where the least Delta is 1 and there is no candidate, all nodes that are offered are candidates. As 1 is the largest
-  Delta, they are then the nodes of least Delta; among several of these, the fit decides in any case.
+  Delta, they are then the nodes of least Delta; among several of these, the fit decides.
 - Line 18 of algorithm 3 makes candidates of all held-out nodes; the text means the acceptable ones, HeldOut_Cand.
 
-A node that is being deactivated, which is in no probability, is taken only where no other is offered. A replica that
-leaves a node is not offered that node, so that its probability there is never asked for. Without a demand history, or
-where ``w_failovers`` and ``w_overload`` are 0, every probability is 0, and the fit alone decides.
+A node that is being deactivated has no probability. It is chosen only if no other is offered. A replica that
+leaves a node is not offered that node, so its probability there is not needed. Without a demand history, or
+if ``w_failovers`` and ``w_overload`` are 0, every probability is 0, and the fit alone decides.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class PrvBestFit:
 
 @attrs.frozen(kw_only=True)
 class PrvWorstFit(PrvBestFit):
-    """The emptiest node after placement among those where a violation is less likely than theta (algorithm 3).
+    """The emptiest node after placement among those with a probability of a violation below theta (algorithm 3).
 
-    Held-out nodes come after all others on which a violation is less likely than theta. They are the M nodes of least W
-    among those that are up, computed anew for each placement as the algorithm has it, with the W of the policy; those
-    of `PlbConfig.held_out_nodes`, which serve the energy and are fixed at the start of a phase, are not looked at.
-    Where a violation is too likely on every node, the node where the placement raises the probability least; ties go to
+    Held-out nodes are used after all others with a probability below theta. They are the M nodes of least W
+    among those that are up, computed for each placement as in the algorithm, with the W of the policy. Those
+    of `PlbConfig.held_out_nodes`, which belong to the energy and are fixed at the start of a phase, are not used.
+    If the probability is too high on every node, the node with the least increase is chosen; ties go to
     the emptiest, then to the lowest index.
 
     Parameters
@@ -101,7 +101,7 @@ class PrvWorstFit(PrvBestFit):
         return emptiest(self.weighting, configuration, row, _least_raised(configuration, nodes, probability))
 
     def _held_out(self, configuration: Configuration) -> Bool:
-        """Return which nodes are held out, (N,); ties go to the lowest index."""
+        """Return whether each node is held out, (N,); ties go to the lowest index."""
         up = np.flatnonzero(configuration.problem.counted)
         weights = weighted(self.weighting, configuration, configuration.shares[up])
         held_out = np.zeros(configuration.nodes, np.bool_)
@@ -110,7 +110,7 @@ class PrvWorstFit(PrvBestFit):
 
 
 def _least_raised(configuration: Configuration, nodes: Int, probability: Float) -> Int:
-    """Return the nodes of least Delta; `probability` is that of a violation on each with the replica."""
+    """Return the nodes of least Delta; `probability` is that of a violation on each node after placement."""
     # equal differences of multiples of 1/K need not be equal floats
     delta = (probability - configuration.violation_probabilities[nodes]).round(12)
     return np.asarray(nodes[delta == delta.min()], np.int64)

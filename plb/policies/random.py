@@ -1,4 +1,4 @@
-"""Random: any node that takes the replica, each as likely as the others."""
+"""Random: any feasible node, with equal probability."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Random:
-    """Draws the node from the generator of the search."""
+    """Samples the node with the generator of the search."""
 
     name = "random"
 
@@ -22,5 +22,5 @@ class Random:
         self._rng = rng
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
-        """Return a node, drawn uniformly."""
+        """Return a node, sampled uniformly."""
         return int(self._rng.choice(nodes))

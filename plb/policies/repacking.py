@@ -4,12 +4,12 @@
 of "mostly myopic packing" for several metrics:
 
 - A replica is of class i on a node if its largest share of the node's capacity lies in (1/(i+1), 1/i]; the last class
-  takes all that are smaller. A metric without capacity does not count.
-- A replica goes to the first node on which it fits while only replicas of its own class and of larger ones count.
-  Smaller ones that cannot move count, too.
-- Of the smaller ones there, those stay that still fit beside it, the larger classes first. The others go, one after the
-  other, each to the first other node that takes it.
-- Where these are too many, or one of them finds no node, nothing is moved, and first fit decides.
+  contains all smaller ones. A metric without capacity does not count.
+- A replica is placed on the first node on which it fits with the replicas of its own class and of larger ones.
+  Smaller ones that cannot move count as well.
+- Of the smaller ones on the node, those that still fit stay, larger classes first. The others move, one after the
+  other, each to the first other feasible node.
+- If these are too many, or one of them fits on no node, nothing is moved, and first fit decides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(kw_only=True)
 class Repacking(FirstFit):
-    """First fit, for which at most a few smaller replicas make room.
+    """First fit, for which a few smaller replicas at most may be moved.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ class Repacking(FirstFit):
     def evict(self, configuration: Configuration, row: int) -> Sequence[Proposal]:
         """Return moves off the first node that takes the replica if smaller ones do not count; none where all fit.
 
-        `choose` then finds this node as the first that takes the replica: on those before it, the replica does not fit
-        even beside the larger ones alone.
+        `choose` then finds this node as the first feasible one: on those before it, the replica does not fit
+        even with the larger ones alone.
         """
         smaller = self._smaller(configuration, row)
         node = _first_node(configuration, row, smaller)
@@ -74,7 +74,7 @@ class Repacking(FirstFit):
         return np.asarray(times.min(axis=-1).clip(1, self.size_classes), np.int64)
 
     def _smaller(self, configuration: Configuration, row: int) -> Int:
-        """Return the rows, ascending, that may move and are of a smaller class than `row` where they stand."""
+        """Return the rows, ascending, that may move and are of a smaller class than `row` on their nodes."""
         problem, place = configuration.problem, configuration.solution.node
         moves = (place != NOWHERE) & ~problem.leaving & (problem.movable | (problem.origin == NOWHERE))
         moves[row] = False
@@ -83,7 +83,7 @@ class Repacking(FirstFit):
         return np.asarray(rows[self._classes(configuration, rows, place[rows]) > mine[place[rows]]], np.int64)
 
     def _leaving(self, configuration: Configuration, row: int, node: int, smaller: Int) -> Int:
-        """Return those of the smaller rows on a node that do not fit beside `row`, in the metrics that it needs."""
+        """Return the smaller rows on a node that do not fit together with `row`, in the metrics that it needs."""
         load, needed = configuration.problem.load, configuration.problem.load[row] > 0
         there = smaller[configuration.solution.node[smaller] == node]
         there = there[self._classes(configuration, there, node).argsort(kind="stable")]
@@ -98,14 +98,14 @@ class Repacking(FirstFit):
 
 
 def _free(configuration: Configuration, row: int) -> Int:
-    """Return how much more of each metric every node takes from a row, (N, R) quanta; below 0 where it is too full."""
+    """Return the free capacity of every node for a row, (N, R) quanta; below 0 if its load exceeds the limit."""
     problem, solution = configuration.problem, configuration.solution
     limit = problem.limit if problem.origin[row] == NOWHERE else problem.move_limit
     return np.asarray(limit - problem.leaving_load - solution.node_load, np.int64)
 
 
 def _first_node(configuration: Configuration, row: int, smaller: Int) -> int | None:
-    """Return the first node that takes `row` if the smaller ones do not count, or None."""
+    """Return the first feasible node for `row` without the smaller rows, or None."""
     problem = configuration.problem
     needed = problem.load[row] > 0
     free = _free(configuration, row)
@@ -116,8 +116,8 @@ def _first_node(configuration: Configuration, row: int, smaller: Int) -> int | N
 
 
 def _moves(configuration: Configuration, row: int, node: int, leaving: Int) -> Sequence[Proposal]:
-    """Return moves of all that leave `node` for `row`, each by first fit; none where that does not make the room."""
-    from plb.extensions.configuration import Proposal  # it knows the settings, and they know policies by name
+    """Return moves of all rows that leave `node` for `row`, each by first fit; none if they do not free enough."""
+    from plb.extensions.configuration import Proposal  # it imports the settings, which have the names of policies
 
     moves: list[Proposal] = []
     backs: list[Proposal] = []

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class Weighting(StrEnum):
-    """How shares of several metrics become one number."""
+    """Combination of the shares of several metrics to one number."""
 
     SUM = "sum"
-    """Equation (3), FFDSum: the sum over metrics of w_j·share, w_j being the mean usage of all replicas that stand,
-    each as a share of the capacity of its node. As printed, (3) takes node load in the metric's own unit, so that the
-    metric with the largest numbers would decide; FFDSum stems from bins of capacity 1, so that here it is a share."""
+    """Equation (3), FFDSum: the sum over metrics of w_j·share, w_j being the mean usage of all placed replicas,
+    each as a share of the capacity of its node. As printed, (3) has node load in the unit of the metric, so that the
+    metric with the largest numbers would decide; FFDSum comes from bins of capacity 1, so that here it is a share."""
     MAX = "max"
     """Equation (4): the largest share."""
 
 
 def lasting(configuration: Configuration, nodes: Int) -> Int:
-    """Return those of `nodes` that are not being deactivated, or all where each of them is.
+    """Return the `nodes` that are not being deactivated, or all if each of them is.
 
-    A node that is about to go is in none of the statistics, so that it would seem to cost nothing.
+    A node that is being deactivated is not in the statistics, so that it would seem to have no cost.
     """
     counted = nodes[configuration.problem.counted[nodes]]
     return counted if len(counted) else nodes
@@ -45,11 +45,11 @@ def weighted(weighting: Weighting, configuration: Configuration, shares: Float) 
 
 
 def metric_weights(configuration: Configuration) -> Float:
-    """Return w_j of equation (3) up to a common factor, (R,): the number of replicas divides all of them alike."""
+    """Return w_j of equation (3) up to a common factor, (R,), the number of replicas."""
     return np.asarray(configuration.shares.sum(axis=0), np.float64)
 
 
 def shares_with(configuration: Configuration, row: int, nodes: Int) -> Float:
-    """Return the load of nodes as shares if a replica that stands on none of them stood there, (N, R)."""
+    """Return the load of nodes as shares after a replica is added, (N, R)."""
     problem, solution = configuration.problem, configuration.solution
     return np.asarray((solution.node_load[nodes] + problem.load[row]) * problem.inverse_capacity[nodes], np.float64)

@@ -1,4 +1,4 @@
-"""Limits between applications: how many replicas of one may stand beside another ([3] section 3.1).
+"""Limits between applications: how many replicas of one may be on a node with another ([3] section 3.1).
 
 L applications, E limits.
 """
@@ -21,37 +21,37 @@ ANY_NUMBER = 2**31 - 1
 
 
 class Neighbours(NamedTuple):
-    """The limits of all applications in both directions, as kernels read them.
+    """The limits of all applications in both directions, for kernels.
 
-    Those of application i stand in ``start[i]:start[i + 1]``.
+    Those of application i are in ``start[i]:start[i + 1]``.
     """
 
     out_start: Int
     """(L + 1,)"""
     out_other: Int32
-    """(E,) whom i limits."""
+    """(E,) the applications that i limits."""
     out_most: Int32
-    """(E,) how many of them may stand beside an i."""
+    """(E,) the largest number of their replicas on a node with i."""
     in_start: Int
     """(L + 1,)"""
     in_other: Int32
-    """(E,) who limits i."""
+    """(E,) the applications that limit i."""
     in_most: Int32
-    """(E,) how many i may stand beside them."""
+    """(E,) the largest number of replicas of i on a node with them."""
     most_on_a_node: Int32
-    """(L,) how many of itself may stand on a node; `ANY_NUMBER`: no limit."""
+    """(L,) the largest number of replicas of an application on a node; `ANY_NUMBER`: no limit."""
 
 
 @attrs.frozen(eq=False)
 class Affinity:
-    """Directed limits a_ij ([3] section 3.1): on a node with a replica of i stand at most a_ij replicas of j.
+    """Directed limits a_ij ([3] section 3.1): on a node with a replica of i are at most a_ij replicas of j.
 
     Parameters
     ----------
     source, target, most
-        (E,) i, j and a_ij. A limit that an application has for itself counts all of its replicas on a node: 1 means
-        that it stands alone of its kind, and 0 that it stands nowhere, which an instance refuses. It refuses different
-        limits for the same pair, too.
+        (E,) i, j and a_ij. A limit of an application for itself counts all of its replicas on a node: 1 means
+        at most one on a node, and 0 means none, which an instance refuses. Different limits for the same pair are
+        refused as well.
     """
 
     source: Int32
@@ -63,7 +63,7 @@ class Affinity:
 
     @classmethod
     def none(cls) -> Affinity:
-        """Return no limits at all."""
+        """Return no limits."""
         empty = np.zeros(0, np.int32)
         return cls(empty, empty, empty)
 
@@ -71,17 +71,17 @@ class Affinity:
     def from_columns(
         cls, source: npt.ArrayLike, target: npt.ArrayLike, most: npt.ArrayLike, applications: int
     ) -> Affinity:
-        """Return the limits of columns, each (E,), after a look at them; errors are as in `checked`."""
+        """Return the limits of columns, each (E,), after checks; errors are as in `checked`."""
         columns = {"source": source, "target": target, "most": most}
         return cls(*(array_of("affinity", *column) for column in columns.items())).checked("affinity", applications)
 
     def checked(self, item: str, applications: int) -> Affinity:
-        """Return the limits of so many applications after a look at them.
+        """Return the limits of a number of applications after checks.
 
         Parameters
         ----------
         item
-            What they belong to, for messages.
+            Name for messages.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Affinity:
 def contradiction(affinity: Affinity, neighbours: Neighbours) -> tuple[int, int] | None:
     """Return two applications with limits that contradict each other; None: there are none.
 
-    That is one that may stand on no node where it stands, or a pair with different limits.
+    They are one application that may be on no node with itself, or a pair with different limits.
     """
     itself = affinity.source == affinity.target
     for application, most in zip(affinity.source[itself].tolist(), affinity.most[itself].tolist(), strict=True):
@@ -130,7 +130,7 @@ def contradiction(affinity: Affinity, neighbours: Neighbours) -> tuple[int, int]
 
 @kernel
 def _different(neighbours: Neighbours, seen_by: Int32, seen: Int32) -> int:
-    """Return an arc for whose pair another limit stands before it, -1 without one; `seen_by`, (L,), is -1."""
+    """Return an arc with another limit of the same pair before it, -1 without one; `seen_by`, (L,), is -1."""
     for application in range(len(seen_by)):
         for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
             other, most = neighbours.out_other[arc], neighbours.out_most[arc]
@@ -141,7 +141,7 @@ def _different(neighbours: Neighbours, seen_by: Int32, seen: Int32) -> int:
 
 
 def degrees(neighbours: Neighbours) -> Int:
-    """Return with how many others each application shares a limit, in whichever direction, (L,) ([3] equation 3)."""
+    """Return the number of applications with which each application shares a limit, (L,) ([3] equation 3)."""
     found = np.zeros(len(neighbours.most_on_a_node), np.int64)
     _count_others(neighbours, np.full(len(found), -1, np.int32), found)
     return found
@@ -162,7 +162,7 @@ def _count_others(neighbours: Neighbours, seen_by: Int32, found: Int) -> None:
 
 
 def _by_application(first: Int32, other: Int32, most: Int32, applications: int) -> tuple[Int, Int32, Int32]:
-    """Return bounds, the others and the limits, in the order of `first`; those of equal ones stay in order."""
+    """Return bounds, the others and the limits, in the order of `first`, which is stable."""
     start = np.concatenate([[0], np.cumsum(np.bincount(first, minlength=applications))]).astype(np.int64)
     others, limits = np.empty_like(other), np.empty_like(most)
     _sort_by_application(first, other, most, start[:-1].copy(), others, limits)
@@ -171,7 +171,7 @@ def _by_application(first: Int32, other: Int32, most: Int32, applications: int) 
 
 @kernel
 def _sort_by_application(first: Int32, other: Int32, most: Int32, place: Int, others: Int32, limits: Int32) -> None:
-    """Write what belongs to each application, (E,), from its place on, (L,)."""
+    """Write the values of each application, (E,), from its start on, (L,)."""
     for arc in range(len(first)):
         application = first[arc]
         others[place[application]], limits[place[application]] = other[arc], most[arc]

@@ -28,11 +28,11 @@ from plb.provisioning.packing import (
 )
 
 FULL_NODES = 32
-"""After so many nodes have filled up, they are left out of what is looked through."""
+"""Number of full nodes after which they are removed from the search."""
 
 
 class Replicas(NamedTuple):
-    """What is to be placed, in which order."""
+    """The replicas to place, in their order."""
 
     order: Int
     """(L,) applications."""
@@ -65,11 +65,11 @@ def first_fit(required: Replicas, neighbours: Neighbours, packing: Packing) -> i
 
 @kernel
 def place_first(required: Replicas, neighbours: Neighbours, packing: Packing, application: int, live: int) -> int:
-    """Give an application the first nodes that take it, opening nodes where there is none.
+    """Place an application on the first feasible nodes, and open nodes if there is none.
 
     Returns
     -------
-    How many nodes stand in `packing.live`, of which there were `live`; `NO_CAPACITY`: there are too few nodes.
+    Number of nodes in `packing.live`, of which there were `live`; `NO_CAPACITY`: there are too few nodes.
     """
     noted = limit_nodes(packing, neighbours, application)
     most_on_a_node, missing = neighbours.most_on_a_node[application], required.replicas[application]
@@ -95,18 +95,18 @@ def place_first(required: Replicas, neighbours: Neighbours, packing: Packing, ap
 
 
 class Candidates(NamedTuple):
-    """The nodes that take the application at hand."""
+    """The feasible nodes of the present application."""
 
     node: Int32
     """(N,)"""
     capacity: Int32
     """(N,) how many replicas it takes."""
     value: Float
-    """(N,) what is left of it, as one number."""
+    """(N,) free capacity of a node as one number."""
 
 
 def no_candidates(nodes: int) -> Candidates:
-    """Return room for so many candidates."""
+    """Return space for a number of candidates."""
     return Candidates(np.zeros(nodes, np.int32), np.zeros(nodes, np.int32), np.zeros(nodes))
 
 
@@ -114,7 +114,7 @@ def no_candidates(nodes: int) -> Candidates:
 def ordered_fit(
     required: Replicas, neighbours: Neighbours, packing: Packing, candidates: Candidates, residual: Residual, sign: int
 ) -> int:
-    """Give each application the nodes on which least is left, or most, as many replicas to each as fit.
+    """Place each application on the nodes with the least, or the most, free capacity, as many replicas as fit on each.
 
     Parameters
     ----------

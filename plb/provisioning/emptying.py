@@ -29,21 +29,21 @@ from plb.provisioning.packing import Packing, sort_by
 from plb.provisioning.standing import NOTHING, Standing
 
 MOST_OPEN, MOST_OPEN_IN_TURN = 256, 4096
-"""Nodes that are looked through for a place, at the most, in the search and where nodes are emptied in turn."""
+"""Largest number of nodes in which a place is searched, in the search and when nodes are emptied in turn."""
 
 
 class Annealing(NamedTuple):
-    """Which changes stay that empty no node."""
+    """Acceptance of changes that empty no node."""
 
     temperature: float
-    """In squares of shares of a node."""
+    """Temperature, in squares of shares of a node."""
     price: float
-    """Of a replica that leaves where it stood, in the same, once as many have left as may; before, in proportion."""
+    """Cost of a replica that leaves its original node, once the limit of moves is reached; before, in proportion."""
 
 
 @kernel
 def empty_a_node(site: Site, rng: Stream, annealing: Annealing, rounds: int) -> bool:
-    """Try so many neighbourhoods at the most, until a node is emptied or time runs out; return whether one was."""
+    """Try a number of neighbourhoods, until a node is emptied or time runs out; return whether one was."""
     clearing = site.clearing
     homes = clearing.homes
     for _ in range(rounds):
@@ -69,7 +69,7 @@ def empty_a_node(site: Site, rng: Stream, annealing: Annealing, rounds: int) -> 
 
 @kernel
 def _first_empty(standing: Standing, clearing: Clearing, cleared: int) -> int:
-    """Return the number in use of a cleared node that nobody stands on, or `NOTHING`."""
+    """Return the number in use of a cleared node without replicas, or `NOTHING`."""
     for place in range(cleared):
         number = clearing.cleared[place]
         if standing.head[clearing.used[number]] == NOTHING:
@@ -79,7 +79,7 @@ def _first_empty(standing: Standing, clearing: Clearing, cleared: int) -> int:
 
 @kernel
 def empty_in_turn(site: Site, rng: Stream) -> int:
-    """Empty each node in turn whose replicas have room on the others as these are; return how many were emptied."""
+    """Empty each node in turn whose replicas fit on the others; return how many were emptied."""
     clearing = site.clearing
     emptied, number, homes = 0, 0, clearing.homes
     while number < clearing.nodes[0] and clearing.nodes[0] > 1 and not site.packing.stop[0]:
@@ -98,7 +98,7 @@ def empty_in_turn(site: Site, rng: Stream) -> int:
 
 @kernel
 def _choose(clearing: Clearing, rng: Stream, cleared: int) -> None:
-    """Choose nodes to clear, by their number among those in use: of two at random the one with more left."""
+    """Choose nodes to clear, by their number among those in use: of two random ones the one with more free capacity."""
     for place in range(cleared):
         while True:
             one, other = int(uniform(rng) * clearing.nodes[0]), int(uniform(rng) * clearing.nodes[0])
@@ -114,11 +114,11 @@ def _choose(clearing: Clearing, rng: Stream, cleared: int) -> None:
 
 @kernel
 def _rebuild(site: Site, rng: Stream, cleared: int, most_open: int) -> tuple[bool, float, int]:
-    """Clear nodes and place their replicas anew, on up to so many nodes.
+    """Clear nodes and place their replicas on a number of nodes.
 
     Returns
     -------
-    Whether all have a place, by how much more unevenly free capacity lies, and how many changes were noted.
+    Whether all are placed, the increase of the unevenness of free capacity, and the number of recorded changes.
     """
     packing, standing, clearing = site.packing, site.standing, site.clearing
     gain, changes, waiting = 0.0, 0, 0
@@ -159,10 +159,10 @@ def _rebuild(site: Site, rng: Stream, cleared: int, most_open: int) -> tuple[boo
 
 @kernel
 def _list_open(packing: Packing, clearing: Clearing, rng: Stream, cleared: int, most_open: int) -> int:
-    """List nodes that take replicas; return how many there are.
+    """List candidate nodes for replicas; return their number.
 
-    These are the cleared ones but for the first and, from a random one on, those in use that are not full, up to so
-    many in all.
+    These are the cleared ones without the first and, from a random one on, those in use that are not full, up to a
+    maximum.
     """
     live = 0
     for number in range(1, cleared):

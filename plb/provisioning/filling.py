@@ -1,4 +1,4 @@
-"""The node that is being filled: who may go there, how many are missing, and how well an application suits it.
+"""The node that is being filled: feasible applications, their missing replicas, and their scores.
 
 L applications, D dimensions, N nodes.
 """
@@ -25,7 +25,7 @@ class Score(StrEnum):
     L2_NORM = "l2-norm"
     """-Σ (C - s)²."""
     FITNESS = "fitness"
-    """Σ s/W · C/ΣC: what all applications ask for is W, and ΣC is left of all nodes in use. LRASched."""
+    """Σ s/W · C/ΣC: W is the demand of all applications, and ΣC the free capacity of all nodes in use. LRASched."""
     TIGHT_FILL = "tight-fill"
     """Σ s/C."""
 
@@ -43,13 +43,13 @@ class Filling(NamedTuple):
     capacity: Int32
     """(D,) of the largest node."""
     demanded: Int
-    """(D,) what all applications ask for, in units."""
+    """(D,) demand of all applications, in units."""
     totals: Int
-    """(D,) what is left of all nodes in use, in units."""
+    """(D,) free capacity of all nodes in use, in units."""
     weights: Float
-    """(D,) of what an application asks for in units, for the node at hand; not for `L2_NORM`."""
+    """(D,) weight of the demand of an application in units, for the present node; not for `L2_NORM`."""
     remaining: Int32
-    """(L,) applications of which replicas are to be placed, in their order."""
+    """(L,) applications with replicas to place, in their order."""
     missing: Int32
     """(L,) how many."""
     candidates: Int32
@@ -85,7 +85,7 @@ def nothing_filled(score: Score, required: Replicas, capacity: Int32) -> Filling
 
 @kernel
 def count_node(packing: Packing, filling: Filling, node: int, sign: int) -> None:
-    """Count a node among those in use, or no longer if `sign` is -1."""
+    """Count a node among those in use, or remove it if `sign` is -1."""
     for dimension in range(len(filling.totals)):
         filling.totals[dimension] += sign * packing.free[node, dimension]
 
@@ -100,7 +100,7 @@ def place_on_node(
     application: int,
     count: int,
 ) -> None:
-    """Place replicas of an application that has none on the node yet; it gets no more of them."""
+    """Place replicas of an application that is not on the node; no more of them are placed there."""
     take(packing, required.demand, application, node, count)
     note_place(packing, application, node, count)
     filling.missing[application] -= count
@@ -112,7 +112,7 @@ def place_on_node(
 
 @kernel
 def limit_beside(neighbours: Neighbours, filling: Filling, application: int, count: int) -> None:
-    """Note how many replicas of others, and of itself, so many of an application allow on the node."""
+    """Record the limits of a number of replicas of an application on the node for others and for itself."""
     if neighbours.most_on_a_node[application] < ANY_NUMBER:
         _limit(filling, application, neighbours.most_on_a_node[application])
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
@@ -130,7 +130,7 @@ def _limit(filling: Filling, application: int, most: int) -> None:
 
 @kernel
 def count_there(filling: Filling, application: int, count: int) -> None:
-    """Take replicas that stand on the node already, after all limits are noted, from how many are allowed there."""
+    """Subtract the replicas that are on the node, after all limits are recorded, from the allowed numbers."""
     _note(filling, application)
     filling.allowed[application] -= count
 
@@ -144,7 +144,7 @@ def _note(filling: Filling, application: int) -> None:
 
 @kernel
 def drop_done(filling: Filling, remaining: int) -> int:
-    """Leave the applications out of which all replicas are placed; return how many remain, in their order."""
+    """Remove the applications without replicas to place; return how many remain, in their order."""
     kept = 0
     for number in range(remaining):
         application = filling.remaining[number]
@@ -156,7 +156,7 @@ def drop_done(filling: Filling, remaining: int) -> int:
 
 @kernel
 def leave_node(filling: Filling) -> None:
-    """Forget what those on the node at hand allow."""
+    """Reset the limits of the present node."""
     for number in range(filling.noted[0]):
         filling.allowed[filling.limited[number]] = ANY_NUMBER
     filling.noted[0] = 0
@@ -164,7 +164,7 @@ def leave_node(filling: Filling) -> None:
 
 @kernel
 def set_weights(packing: Packing, filling: Filling, node: int) -> None:
-    """Weigh what an application asks for by what is left of a node."""
+    """Weight the demand of an application by the free capacity of a node."""
     for dimension in range(len(filling.weights)):
         capacity = filling.capacity[dimension]
         share = packing.free[node, dimension] / capacity
@@ -179,7 +179,7 @@ def set_weights(packing: Packing, filling: Filling, node: int) -> None:
 
 @kernel
 def _ratio(above: float, below: float) -> float:
-    """Return a ratio, and 0 where nothing is asked for, or nothing left that could be asked for."""
+    """Return a ratio, and 0 if numerator or denominator is 0."""
     return above / below if below > 0.0 else 0.0
 
 

@@ -1,6 +1,6 @@
-"""Where replicas stood before planning anew, and how many of them stand there no more.
+"""The original nodes of replicas, and how many replicas have left them.
 
-L applications, H pairs of an application and a node that it stood on.
+L applications, H pairs of an application and one of its original nodes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from plb.provisioning.packing import Packing
 from plb.provisioning.standing import NOTHING, Standing, place_of
 
 ANY_MOVES = 2**62
-"""Stands for no limit on moves."""
+"""No limit of moves."""
 
 
 class Homes(NamedTuple):
@@ -26,30 +26,30 @@ class Homes(NamedTuple):
     node: Int32
     """(H,)"""
     stood: Int32
-    """(H,) how many replicas stood there."""
+    """(H,) number of replicas that were there."""
     away: Int
-    """(1,) how many of them stand there no more."""
+    """(1,) number of replicas that have left."""
     most: Int
-    """(1,) how many of them may."""
+    """(1,) largest number of replicas that may leave."""
 
 
 def nobody_home(applications: int) -> Homes:
-    """Return the homes of applications that stood nowhere."""
+    """Return the homes of applications without original nodes."""
     empty = np.zeros(0, np.int32)
     return homes_of(empty, empty, empty, applications, ANY_MOVES)
 
 
 def homes_of(application: Int32, node: Int32, count: Int32, applications: int, most: int) -> Homes:
-    """Return homes where nobody is at home yet.
+    """Return homes without replicas.
 
     Parameters
     ----------
     application, node, count
-        (H,) so many replicas of an application stood on a node.
+        (H,) number of replicas of an application that were on a node.
     applications
         L
     most
-        How many of them may be away.
+        Largest number of replicas that may leave.
     """
     order = np.argsort(application, kind="stable")
     return Homes(
@@ -63,13 +63,13 @@ def homes_of(application: Int32, node: Int32, count: Int32, applications: int, m
 
 @kernel
 def vacant(homes: Homes, packing: Packing, standing: Standing, application: int, node: int) -> int:
-    """Return how many replicas that stood on a node stand there no more; 0 where more do."""
+    """Return how many replicas have left an original node; 0 if it has more than before."""
     return max(0, _home(homes, application, node) - _placed(packing, standing, application, node))
 
 
 @kernel
 def note_away(homes: Homes, packing: Packing, standing: Standing, application: int, node: int, count: int) -> None:
-    """Count who is away, after `count` replicas came to a node, or left it where it is negative."""
+    """Update the count after `count` replicas were added to a node, or removed if it is negative."""
     home = _home(homes, application, node)
     if home > 0:
         placed = _placed(packing, standing, application, node)
@@ -78,7 +78,7 @@ def note_away(homes: Homes, packing: Packing, standing: Standing, application: i
 
 @kernel
 def _home(homes: Homes, application: int, node: int) -> int:
-    """Return how many replicas of an application stood on a node."""
+    """Return how many replicas of an application were on a node."""
     for pair in range(homes.start[application], homes.start[application + 1]):
         if homes.node[pair] == node:
             return int(homes.stood[pair])
@@ -87,6 +87,6 @@ def _home(homes: Homes, application: int, node: int) -> int:
 
 @kernel
 def _placed(packing: Packing, standing: Standing, application: int, node: int) -> int:
-    """Return how many replicas of an application stand on a node."""
+    """Return how many replicas of an application are on a node."""
     place = place_of(standing, application, node)
     return int(packing.placed[place]) if place != NOTHING else 0

@@ -19,11 +19,11 @@ from plb.provisioning.workbench import ReportProgress, Workbench
 
 NAME = "Improved"
 TEMPERATURE = 1e-3
-"""Of the annealing: a hundredth of a node lies elsewhere. Ten times as much and a tenth give nearly the same."""
+"""Temperature: a change of a hundredth of a node. Ten times and a tenth of it give nearly the same results."""
 ROUNDS, STEPS = 1000, 2e8
-"""Neighbourhoods between two looks at what came of them, at the most, and about how many steps they may take."""
+"""Largest number of neighbourhoods between two checks, and about how many steps they may take."""
 ROUNDS_BY_NODE = 4
-"""Without a time limit, a search ends after so many neighbourhoods for each node of which none has emptied one."""
+"""Without a time limit, a search ends after this many neighbourhoods for each node without an emptied one."""
 
 
 def improve(bench: Workbench, plan: ProvisioningPlan, report: ReportProgress, *, seed: int = 0) -> ProvisioningPlan:
@@ -37,11 +37,11 @@ def improve(bench: Workbench, plan: ProvisioningPlan, report: ReportProgress, *,
     bench
         The instance, and how long there is.
     plan
-        A valid plan for it.
+        A valid plan.
     report
-        Is told of the number of nodes.
+        Called with the number of nodes.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     """
     packing, standing = bench.standing(plan)
     size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
@@ -78,7 +78,7 @@ def empty(
 
 
 def _rounds(packing: Packing, clearing: Clearing) -> int:
-    """Return how many neighbourhoods to try before a look at the clock, which takes a moment at the most."""
+    """Return the number of neighbourhoods until the next check of the clock."""
     nodes = int(clearing.nodes[0])
     waiting = MOST_CLEARED * int(packing.places.sum()) / max(1, nodes)
     steps = waiting * (MOST_OPEN + waiting)

@@ -31,7 +31,7 @@ class NodeType:
     capacity
         (R,) of each resource, in whole units.
     count
-        How many there are; None: as many as it takes.
+        Number of nodes; None: unlimited.
     """
 
     name: str
@@ -126,7 +126,7 @@ class Instance:
             raise InvalidValueError(f"{item}: application {self.applications[bad[0]]}", "demand", asked, allowed)
 
     def _refuse_contradictions(self, item: str) -> None:
-        """Refuse limits that contradict each other."""
+        """Raise an error for limits that contradict each other."""
         found = contradiction(self.affinity, self.neighbours)
         if found is None:
             return
@@ -156,16 +156,16 @@ class Instance:
         return np.repeat(node.capacity, self.time_points)
 
     def largest_capacity(self) -> Int32:
-        """Return the capacity, (D,), of a node that is as large in each dimension as the largest.
+        """Return the capacity, (D,), of a node that is as large as the largest in each dimension.
 
-        Where none has any, it is 1 unit, so that shares of it can be told.
+        Without any capacity it is 1 unit, so that shares of it are defined.
         """
         largest = np.max([self.capacity(node) for node in self.nodes], axis=0)
         return np.asarray(np.maximum(largest, 1), np.int32)
 
 
 def _names(item: str, field: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Return names that are each given once, at least one."""
+    """Return names, which are unique, at least one."""
     given = tuple(names)
     if not given:
         raise InvalidValueError(item, field, given, "at least one name")

@@ -11,8 +11,8 @@ from plb.provisioning.instance import Instance
 def lower_bound(instance: Instance) -> int:
     """Return the larger of the bounds by total demand ([3] equation 4) and by large replicas (Martello and Toth's L2).
 
-    Both are taken dimension by dimension and do not look at limits between applications. Where nodes differ, all are
-    taken for as large as the largest is in the dimension.
+    Both are computed for each dimension and ignore limits between applications. If nodes differ, all have the capacity
+    of the largest in the dimension.
 
     Notes
     -----

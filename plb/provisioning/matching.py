@@ -30,12 +30,12 @@ NOBODY = -1
 
 
 class Matches(NamedTuple):
-    """The best application for each node, and who stands there."""
+    """The best application for each node, and its score."""
 
     best: Int32
     """(N,) the application with the highest score; `NOBODY`: none fits."""
     score: Float
-    """(N,) that score, when it was last looked at; an application that is done since may only lower it."""
+    """(N,) that score, when it was last computed; an application that was completed since can only lower it."""
     head: Int32
     """(N,) the first entry of a node."""
     next: Int32

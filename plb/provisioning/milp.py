@@ -1,6 +1,7 @@
-"""The fewest nodes, for small instances: HiGHS solves the integer program of [3] section 3.2.
+"""The smallest number of nodes, for small instances: HiGHS solves the integer program of [3] section 3.2.
 
-HiGHS looks only for plans with fewer nodes than the best that is already known: scipy hands it no plan to start from.
+HiGHS searches only for plans with fewer nodes than the best known plan, because scipy cannot give it a plan to start
+from.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from plb.validation import check_number
 
 NAME = "ILP"
 MOST_NONZEROS = 2_000_000
-"""Coefficients of the program at the most."""
+"""Largest number of coefficients of the program."""
 FIRST_SHARE, FIRST_SECONDS = 0.1, 2.0
 """Of the time, and seconds at the most, for the plan that is to be improved on."""
 SLACK = 1e-6
@@ -30,19 +31,19 @@ INFEASIBLE = 2
 
 
 def solve_exactly(bench: Workbench, report: ReportProgress, *, gap_percent: float = 0.0) -> ProvisioningPlan:
-    """Return a plan with the fewest nodes, or the best that is found in a workbench's time.
+    """Return a plan with the smallest number of nodes, or the best plan within the time of a workbench.
 
-    The plan of `auto`, which has a tenth of the time and 2 seconds at the most, stands where no better one is found.
+    The plan of `auto`, which has a tenth of the time and at most 2 seconds, is the result if no better one is found.
 
     Parameters
     ----------
     bench
-        The instance, and how long there is. HiGHS looks at the time between its steps, which take seconds where the
+        The instance and the time limit. HiGHS checks the time between its steps, which take seconds if the
         program is large.
     report
-        Is told of the nodes and the bound before HiGHS and after it.
+        Called with the nodes and the bound before and after HiGHS.
     gap_percent
-        A plan is near enough if so many percent of its nodes, or less, lie between it and the bound.
+        A plan is accepted if this percentage of its nodes, or less, is between it and the bound.
 
     Returns
     -------
@@ -88,7 +89,7 @@ def _time_left(bench: Workbench) -> float:
 
 
 def _refuse_too_large(model: Model, nodes: int) -> None:
-    """Refuse a program with too many coefficients, before it is built."""
+    """Raise an error for a program with too many coefficients, before it is created."""
     count = nonzeros(model, nodes)
     if count > MOST_NONZEROS:
         raise ConflictError(
@@ -98,7 +99,7 @@ def _refuse_too_large(model: Model, nodes: int) -> None:
 
 
 def _search(bench: Workbench, model: Model, nodes: int, share: float) -> tuple[ProvisioningPlan | None, int]:
-    """Return a plan with at most so many nodes, if one is found, and the nodes that every plan needs."""
+    """Return a plan with at most a number of nodes, if one is found, and the number that every plan needs."""
     from scipy.optimize import Bounds, milp  # type: ignore[import-untyped]
 
     offers = offered(bench.instance, nodes)
@@ -130,7 +131,7 @@ def _search(bench: Workbench, model: Model, nodes: int, share: float) -> tuple[P
 
 
 def _plan(bench: Workbench, model: Model, kind: Int, solution: Float) -> ProvisioningPlan | None:
-    """Return what a solution says; None: it holds only within HiGHS's tolerance."""
+    """Return the plan of a solution; None: it is valid only within the tolerance of HiGHS."""
     placed = np.rint(solution.reshape(len(kind), -1)[:, : model.most.shape[1]]).astype(np.int32)
     row, application = np.nonzero(placed)
     used, node = np.unique(row, return_inverse=True)

@@ -1,4 +1,4 @@
-"""What differs between two plans: who comes, goes and moves."""
+"""The difference between two plans: new, removed and moved replicas."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from plb.errors import ConflictError
 from plb.provisioning.plan import ProvisioningPlan
 
 NOWHERE = -1
-"""Stands for no node."""
+"""No node."""
 _TURNS = 2**31
-"""More than an application has replicas."""
+"""More than the replicas of an application."""
 
 
 @attrs.frozen(eq=False)
 class Moves:
-    """Moves from one plan to another, in no order in which they could be carried out.
+    """Moves from one plan to another, not in an order in which they could be applied.
 
     Parameters
     ----------
     nodes
         Names of the nodes of both plans.
     application
-        (M,) who moves, by number in the instance.
+        (M,) application, by index in the instance.
     source, target
-        (M,) from where to where, by number in `nodes`. `NOWHERE`: a replica comes that stood nowhere before, or goes
-        that stands nowhere afterwards.
+        (M,) source and target, by index in `nodes`. `NOWHERE`: a replica is new, or
+        is removed.
     count
-        (M,) how many replicas do.
+        (M,) number of replicas.
     """
 
     nodes: tuple[str, ...]
@@ -40,12 +40,12 @@ class Moves:
 
     @property
     def moved(self) -> int:
-        """How many replicas stand elsewhere."""
+        """Number of replicas on another node."""
         return int(self.count[(self.source != NOWHERE) & (self.target != NOWHERE)].sum())
 
     @property
     def placed(self) -> int:
-        """How many replicas come."""
+        """Number of new replicas."""
         return int(self.count[self.source == NOWHERE].sum())
 
     @property
@@ -80,7 +80,7 @@ def moves_between(before: ProvisioningPlan, after: ProvisioningPlan) -> Moves:
 
 
 def _changes(before: ProvisioningPlan, after: ProvisioningPlan, names: tuple[str, ...]) -> tuple[Int, Int]:
-    """Return pairs of application and node as numbers, in order, and by how many replicas each changes."""
+    """Return pairs of application and node as numbers, in order, and the change of the replicas of each."""
     number = {name: place for place, name in enumerate(names)}
     found, counts = [], []
     for plan, sign in ((before, -1), (after, 1)):
@@ -94,6 +94,6 @@ def _changes(before: ProvisioningPlan, after: ProvisioningPlan, names: tuple[str
 
 
 def _turns(application: Int) -> Int:
-    """Return, for applications in order, a number that tells the first of an application from its second, and so on."""
+    """Return, for applications in order, the rank of each entry of an application."""
     first = np.searchsorted(application, application)
     return application * _TURNS + np.arange(len(application)) - first

@@ -1,16 +1,16 @@
 """The algorithms of [3] by the names that the paper gives them (section 5.1, "Algorithm naming").
 
-- ``FF``, ``BF-Avg``, ``WF-Avg``: applications in their given order; the second part says how nodes are ordered.
+- ``FF``, ``BF-Avg``, ``WF-Avg``: applications in their given order; the second part is the order of nodes.
 - ``FFD-Avg``, ``BFD-Avg``, ``WFD-Avg``: applications from large to small, nodes by the same measure.
 - ``NCD-DotProduct``: node after node.
-- ``SpreadWF-Avg-BinSearch``, ``SpreadWFD-Avg-Decr2``: replicas spread over a number of nodes that is looked for by
-  halving, or by steps of 2 % of the lower bound.
+- ``SpreadWF-Avg-BinSearch``, ``SpreadWFD-Avg-Decr2``: replicas spread over a number of nodes that is found by
+  bisection, or by steps of 2 % of the lower bound.
 - ``Match-DotProduct-BinSearch``: the pair of application and node with the highest score, over a number of nodes.
 - ``Medea-TagPopularity``, ``Medea-NodeCandidates``, ``LRASched-Fitness``: what [3] compares with.
 - ``ILP``, ``ILP-Gap0.2``: the integer program of section 3.2, to the optimum or to within 0.2 % of it.
 
 Measures are ``Avg``, ``Max``, ``AvgExp``, ``Surrogate``, ``ExtendedSum``; ``Degree`` orders applications (not nodes) by
-how many others they share a limit with, and ``Avg-Hybrid0.9`` by the hybrid of equation 3 with α = 0.9. Scores are
+the number of applications that share a limit with them, and ``Avg-Hybrid0.9`` by the hybrid of equation 3 with
 ``DotProduct``, ``L2Norm``, ``Fitness``, ``TightFill``.
 """
 
@@ -58,10 +58,10 @@ class Algorithm:
     demand_share
         α of equation 3 for the order of applications: 1 is demand alone, 0 degree alone.
     decrement_percent
-        Steps in which the number of nodes is lowered, in percent of the lower bound; None: by halving, where the number
-        of nodes is looked for.
+        Steps by which the number of nodes decreases, in percent of the lower bound; None: by bisection, if the number
+        of nodes is searched.
     gap_percent
-        Of an integer program's nodes, so many percent may lie above what it proves to be needed.
+        Accepted percentage of nodes above the bound of an integer program.
     """
 
     name: str
@@ -130,7 +130,7 @@ def parse_algorithm(name: str) -> Algorithm:
     Raises
     ------
     UnknownNameError
-        There is none of this name.
+        The name is unknown.
     """
     if name in BASELINES:
         return BASELINES[name]

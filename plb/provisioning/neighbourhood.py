@@ -1,4 +1,4 @@
-"""A part of a plan that is taken apart and put together anew: what waits for a place, and how a change is gone back on.
+"""A part of a plan that is cleared and filled again: its replicas, and the undo log of a change.
 
 L applications, D dimensions, N nodes, R replicas in all.
 """
@@ -23,10 +23,10 @@ MOST_CLEARED = 4
 
 
 class Clearing(NamedTuple):
-    """The neighbourhood at hand, and how it is gone back on."""
+    """The present neighbourhood and its undo log."""
 
     used: Int32
-    """(N,) the nodes in use, as many as `nodes` says."""
+    """(N,) the nodes in use; `nodes` is their number."""
     nodes: Int
     """(1,)"""
     cleared: Int32
@@ -38,23 +38,23 @@ class Clearing(NamedTuple):
     urgency: Float
     """(L,) in the order of which they get one."""
     size: Float
-    """(L,) of an application."""
+    """(L,) replicas of an application without a node."""
     tolerates: Int32
-    """(L,) how many of the application at hand others allow beside them; `ANY_NUMBER` between applications."""
+    """(L,) limit of others for the present application; `ANY_NUMBER` between applications."""
     tolerated: Int32
-    """(L,) how many of others it allows beside it; `ANY_NUMBER` between applications."""
+    """(L,) limit of the present application for others; `ANY_NUMBER` between applications."""
     left: Float
-    """(N,) what is left of a node (`plb.provisioning.measures.left`), kept up to date."""
+    """(N,) free capacity of a node (`plb.provisioning.measures.left`), kept current."""
     full: Bool
-    """(N,) whether nothing fits on it any more, kept up to date."""
+    """(N,) whether a node is full, kept current."""
     moved: Int32
-    """(3, 2R) application, node and count of what was put somewhere; negative where it was taken away."""
+    """(3, 2R) undo log: application, node and count of what was placed; negative if it was removed."""
     homes: Homes
-    """Where replicas stood before."""
+    """The original nodes of replicas."""
 
 
 class Site(NamedTuple):
-    """A packing, and all that the search for a better one reads beside it."""
+    """A packing, and the data of the search for a better one."""
 
     required: Replicas
     neighbours: Neighbours
@@ -62,22 +62,22 @@ class Site(NamedTuple):
     standing: Standing
     clearing: Clearing
     residual: Residual
-    """What is left of a node by this, a measure with constant weights."""
+    """The measure of free capacity, with constant weights."""
 
 
 def no_clearing(packing: Packing, size: Float, homes: Homes, residual: Residual) -> Clearing:
-    """Return room for neighbourhoods, no node in use.
+    """Return space for neighbourhoods, without nodes in use.
 
     Parameters
     ----------
     packing
-        As it is now.
+        The present packing.
     size
-        (L,) of each application.
+        (L,) replicas of each application.
     homes
-        Where replicas stood before.
+        The original nodes of replicas.
     residual
-        What is left of nodes by this, a measure with constant weights.
+        The measure of free capacity, with constant weights.
     """
     nodes, replicas, applications = len(packing.free), len(packing.node), len(size)
     clearing = Clearing(
@@ -135,7 +135,7 @@ def go_back(site: Site, changes: int) -> None:
 
 @kernel
 def _put(site: Site, application: int, node: int, count: int) -> None:
-    """Put replicas on a node, or take them away where `count` is negative."""
+    """Place replicas on a node, or remove them if `count` is negative."""
     packing, standing, clearing = site.packing, site.standing, site.clearing
     if count > 0:
         add(packing, standing, site.required.demand, application, node, count)
@@ -147,7 +147,7 @@ def _put(site: Site, application: int, node: int, count: int) -> None:
 
 @kernel
 def note_limits(site: Site, application: int) -> None:
-    """Note the limits of an application and of others for it by the other application."""
+    """Record the limits of an application and of others for it, by the other application."""
     neighbours, clearing = site.neighbours, site.clearing
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
         clearing.tolerates[neighbours.in_other[arc]] = neighbours.in_most[arc]
@@ -157,7 +157,7 @@ def note_limits(site: Site, application: int) -> None:
 
 @kernel
 def lift_limits(site: Site, application: int) -> None:
-    """Forget what `note_limits` has noted."""
+    """Reset the recorded limits."""
     neighbours, clearing = site.neighbours, site.clearing
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
         clearing.tolerates[neighbours.in_other[arc]] = ANY_NUMBER
@@ -167,7 +167,7 @@ def lift_limits(site: Site, application: int) -> None:
 
 @kernel
 def allowed_on(site: Site, application: int, node: int) -> int:
-    """Return how many more replicas of the application whose limits are noted these allow on a node."""
+    """Return how many more replicas of the application with recorded limits may be on a node."""
     standing, clearing = site.standing, site.clearing
     most, there = int(site.neighbours.most_on_a_node[application]), 0
     place = standing.head[node]
@@ -185,14 +185,14 @@ def allowed_on(site: Site, application: int, node: int) -> int:
 
 @kernel
 def best_node(site: Site, application: int, first: int, end: int, homely: int) -> tuple[int, int]:
-    """Return the node with least left that takes the application whose limits are noted, and how many it takes.
+    """Return the feasible node with the least free capacity for the application, and the number of replicas.
 
     Parameters
     ----------
     first, end
-        The nodes ``packing.live[first:end]`` are looked through.
+        The nodes ``packing.live[first:end]`` are searched.
     homely
-        One of ``packing.live[:homely]`` is taken before all others if replicas of the application stood there.
+        One of ``packing.live[:homely]`` is chosen first if it is an original node of the application.
     """
     packing, clearing, demand = site.packing, site.clearing, site.required.demand
     chosen, capacity, least = NOTHING, 0, np.inf

@@ -42,11 +42,11 @@ def nothing_struck(order: Int, nodes: int) -> Struck:
 
 @kernel
 def fewest_candidates(required: Replicas, neighbours: Neighbours, packing: Packing, struck: Struck) -> int:
-    """Place application after application by First Fit, the one with fewest candidate nodes next (equation 5).
+    """Place application after application by First Fit, next the one with the fewest candidate nodes (equation 5).
 
-    As in the programs of [3]'s authors, whether a node can still take an application is looked at when one that shares
-    a limit with it is placed there, and one pass of bubble sort brings the application with fewest candidates to the
-    front, which moves others, too. The first in `required.order` begins.
+    As in the programs of the authors of [3], candidate nodes of an application are updated when one that shares
+    a limit with it is placed, and one pass of bubble sort moves the application with the fewest candidates to the
+    front, which moves others as well. The first in `required.order` begins.
 
     Returns
     -------

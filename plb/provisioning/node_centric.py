@@ -1,4 +1,4 @@
-"""Node after node ([3] section 4.3, algorithm 2): a node takes the application that scores highest until none fits."""
+"""Node after node ([3] section 4.3, algorithm 2): a node gets the best application until none fits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plb.provisioning.packing import NO_CAPACITY, STOPPED, Packing, fitting
 
 @kernel
 def fill_nodes(required: Replicas, neighbours: Neighbours, packing: Packing, filling: Filling) -> int:
-    """Fill one node after the other; of equal scores the application that stands first in order wins.
+    """Fill one node after the other; of equal scores the first application in order is chosen.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def fill_nodes(required: Replicas, neighbours: Neighbours, packing: Packing, fil
 def _fill(
     required: Replicas, neighbours: Neighbours, packing: Packing, filling: Filling, node: int, remaining: int
 ) -> bool:
-    """Fill a node; tell whether anything fits."""
+    """Fill a node; return whether anything fits."""
     for number in range(remaining):
         filling.candidates[number] = filling.remaining[number]
     count_node(packing, filling, node, 1)
@@ -58,7 +58,7 @@ def _fill(
 
 @kernel
 def _choose(required: Replicas, packing: Packing, filling: Filling, node: int, found: int) -> tuple[int, int]:
-    """Leave those out of the candidates that do not fit; return how many are left and which has the highest score."""
+    """Remove candidates that do not fit; return how many are left and the one with the highest score."""
     set_weights(packing, filling, node)
     kept, chosen, highest = 0, -1, -np.inf
     for number in range(found):

@@ -1,4 +1,4 @@
-"""Nodes that fill up: what is free on each, who stands where, and how many replicas more may go to a node.
+"""Nodes that are filled: free capacity, replicas, and how many replicas more may be placed on a node.
 
 L applications, D dimensions, N nodes in the order of their use, K kinds of nodes, R replicas in all.
 """
@@ -23,33 +23,33 @@ class Packing(NamedTuple):
     """A plan in the making."""
 
     free: Int32
-    """(N, D) what is left of each node."""
+    """(N, D) free capacity of each node."""
     start: Int
-    """(L + 1,) where the places of each application begin: it has room for as many as it has replicas."""
+    """(L + 1,) first place of each application; it has as many places as replicas."""
     places: Int32
-    """(L,) how many nodes each application stands on."""
+    """(L,) number of nodes of each application."""
     node: Int32
     """(R,) node of a place."""
     placed: Int32
     """(R,) replicas at a place."""
     allowed: Int32
-    """(N,) how many replicas of the application at hand may stand on a node; `ANY_NUMBER` between applications."""
+    """(N,) limit of the replicas of the present application on a node; `ANY_NUMBER` between applications."""
     limited: Int32
-    """(N,) the nodes where that is a limit, as many as `limit_nodes` says."""
+    """(N,) the nodes with such a limit; `limit_nodes` returns their number."""
     live: Int32
-    """(N,) nodes in use that may still take something."""
+    """(N,) nodes in use that are not full."""
     least: Int32
-    """(D,) the least that any application asks for in a dimension; a node with less than that is full."""
+    """(D,) the least demand of any application in a dimension; a node with less free capacity is full."""
     unused: Int
-    """(K,) the first node of each kind that is not in use yet."""
+    """(K,) the first unused node of each kind."""
     end: Int
     """(K,) one after the last node of each kind."""
     stop: Int
-    """(1,) not 0 once time has run out; kernels look at it between applications, or nodes."""
+    """(1,) not 0 when time has run out; kernels check it between applications, or nodes."""
 
 
 def empty_packing(replicas: Int32, demand: Int32, free: Int32, end: Int, stop: Int) -> Packing:
-    """Return a packing without any of the replicas.
+    """Return a packing without replicas.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def empty_packing(replicas: Int32, demand: Int32, free: Int32, end: Int, stop: I
     end
         (K,) one after the last node of each kind.
     stop
-        (1,) made something else than 0, from another thread, when time has run out.
+        (1,) set to another value than 0, from another thread, when time has run out.
     """
     start = np.concatenate([[0], np.cumsum(replicas, dtype=np.int64)])
     nodes, total = len(free), int(start[-1])
@@ -83,7 +83,7 @@ def empty_packing(replicas: Int32, demand: Int32, free: Int32, end: Int, stop: I
 
 
 def places_of(packing: Packing) -> tuple[Int, Int]:
-    """Return the number of each place where somebody stands, and the application, in the order of these."""
+    """Return the index of each place with replicas, and the application, in order."""
     application = np.repeat(np.arange(len(packing.places)), packing.places)
     first = np.cumsum(packing.places) - packing.places
     return packing.start[application] + np.arange(len(application)) - first[application], application
@@ -91,7 +91,7 @@ def places_of(packing: Packing) -> tuple[Int, Int]:
 
 @kernel
 def is_full(packing: Packing, node: int) -> bool:
-    """Tell whether nothing fits on a node any more."""
+    """Return whether a node is full."""
     full = False
     for dimension in range(len(packing.least)):
         full = full or packing.free[node, dimension] < packing.least[dimension]
@@ -100,7 +100,7 @@ def is_full(packing: Packing, node: int) -> bool:
 
 @kernel
 def count_full(packing: Packing, application: int) -> int:
-    """Return on how many of the nodes where an application stands nothing fits any more."""
+    """Return how many of the nodes of an application are full."""
     full, first = 0, packing.start[application]
     for place in range(first, first + packing.places[application]):
         full += is_full(packing, packing.node[place])
@@ -109,7 +109,7 @@ def count_full(packing: Packing, application: int) -> int:
 
 @kernel
 def drop_full(packing: Packing, live: int) -> int:
-    """Leave the full nodes out of the first `live` in `packing.live`; return how many remain."""
+    """Remove the full nodes from the first `live` in `packing.live`; return how many remain."""
     kept = 0
     for number in range(live):
         node = packing.live[number]
@@ -121,11 +121,11 @@ def drop_full(packing: Packing, live: int) -> int:
 
 @kernel
 def limit_nodes(packing: Packing, neighbours: Neighbours, application: int) -> int:
-    """Note how many replicas of an application the limits of others, and its own for others, allow on which nodes.
+    """Record the limits of others for an application, and of itself, on the nodes.
 
     Returns
     -------
-    How many nodes were noted in `packing.limited`.
+    Number of nodes in `packing.limited`.
     """
     noted = 0
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
@@ -160,7 +160,7 @@ def lift_limits(packing: Packing, noted: int) -> None:
 
 @kernel
 def fitting(free: Int32, node: int, demand: Int32, application: int, most: int) -> int:
-    """Return how many replicas of an application, `demand` (L, D), fit on a node, `free` (N, D), at most so many."""
+    """Return how many replicas of an application, `demand` (L, D), fit on a node, `free` (N, D), up to a maximum."""
     for dimension in range(demand.shape[1]):
         asked, left = demand[application, dimension], free[node, dimension]
         if asked * most > left:
@@ -172,14 +172,14 @@ def fitting(free: Int32, node: int, demand: Int32, application: int, most: int) 
 
 @kernel
 def take(packing: Packing, demand: Int32, application: int, node: int, count: int) -> None:
-    """Take what so many replicas ask for from what is free on a node; `note_place` says that they stand there."""
+    """Subtract the demand of a number of replicas from the free capacity of a node; `note_place` records them."""
     for dimension in range(demand.shape[1]):
         packing.free[node, dimension] -= count * demand[application, dimension]
 
 
 @kernel
 def note_place(packing: Packing, application: int, node: int, count: int) -> None:
-    """Note that all replicas of an application on a node are so many; once for a node."""
+    """Record the number of all replicas of an application on a node; once for each node."""
     place = packing.start[application] + packing.places[application]
     packing.node[place], packing.placed[place] = node, count
     packing.places[application] += 1

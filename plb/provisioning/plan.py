@@ -24,11 +24,11 @@ class ProvisioningPlan:
     instance
         What was to be placed.
     kind
-        (N,) number of the node type of each node in use, in `Instance.nodes`.
+        (N,) index of the node type of each node in use, in `Instance.nodes`.
     application, node, count
-        (P,) so many replicas of an application stand on a node; one row for each pair.
+        (P,) number of replicas of an application on a node; one row for each pair.
     algorithm
-        What found it.
+        Name of the algorithm.
     seconds
         How long that took.
     lower_bound
@@ -69,10 +69,10 @@ class ProvisioningPlan:
         return tuple(names)
 
     def faults(self) -> tuple[str, ...]:
-        """Return what is wrong with the plan, in words; nothing if it is valid.
+        """Return the faults of the plan in words; empty if it is valid.
 
-        Capacity is added up anew at every time point, every limit is looked up, and every replica must be placed once;
-        nothing that the algorithms keep is used.
+        Capacity is summed at every time point, every limit is checked, and every replica must be placed once. Nothing
+        that the algorithms keep is used.
         """
         return tuple(_faults(self, (_rows, _too_many_nodes, _misplaced, _overfull, _beyond_limits)))
 
@@ -83,12 +83,12 @@ class ProvisioningPlan:
 
 
 def faults_of_rows(plan: ProvisioningPlan) -> Iterator[str]:
-    """Yield what is wrong with the rows and nodes of a plan, whatever they ask for."""
+    """Yield the faults of the rows and nodes of a plan, apart from demand and limits."""
     return _faults(plan, (_rows, _too_many_nodes))
 
 
 def _faults(plan: ProvisioningPlan, checks: Sequence[Callable[[ProvisioningPlan], Iterator[str]]]) -> Iterator[str]:
-    """Yield what checks find; they are not made where numbers name nothing, as they rely on these."""
+    """Yield the results of checks; they require valid indices."""
     numbers = tuple(_numbers(plan))
     yield from numbers
     if not numbers:
@@ -103,7 +103,7 @@ def _named(bad: Int, describe: Iterator[str], what: str) -> Iterator[str]:
 
 
 def _numbers(plan: ProvisioningPlan) -> Iterator[str]:
-    """Name what is no number of a node, type or application, and names that do not tell nodes apart."""
+    """Yield invalid indices of nodes, types and applications, and names that are not unique."""
     columns = (
         ("kind", plan.kind, len(plan.instance.nodes)),
         ("application", plan.application, len(plan.instance.applications)),
@@ -121,7 +121,7 @@ def _numbers(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _rows(plan: ProvisioningPlan) -> Iterator[str]:
-    """Name rows that say nothing, or the same pair twice."""
+    """Yield rows without replicas, and repeated pairs."""
     names = plan.node_names()
     empty = np.flatnonzero(plan.count < 1)
     yield from _named(empty, (f"row {row}: {plan.count[row]} replicas" for row in empty), "rows without replicas")
@@ -162,7 +162,7 @@ def _too_many_nodes(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _overfull(plan: ProvisioningPlan) -> Iterator[str]:
-    """Name the nodes on which more is asked for than there is."""
+    """Yield the nodes on which demand exceeds capacity."""
     instance = plan.instance
     names, capacity = plan.node_names(), np.stack([node_type.capacity for node_type in instance.nodes])
     for number, resource in enumerate(instance.resources):
@@ -186,7 +186,7 @@ def _overfull(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _beyond_limits(plan: ProvisioningPlan) -> Iterator[str]:
-    """Name the limits between applications that do not hold."""
+    """Yield the limits between applications that are broken."""
     instance, limits = plan.instance, plan.instance.affinity
     names, pairs = plan.node_names(), _pairs(plan)
     by_pair = np.argsort(pairs, kind="stable")

@@ -1,16 +1,17 @@
 """The integer program of [3] section 3.2 as matrices.
 
-L applications, S of which limit others, D dimensions, N nodes offered. The variables of a node n are
+L applications, S of which limit others, D dimensions, N available nodes. The variables of a node n are
 
-- x_in, how many replicas of application i stand on it. It stands for Σ_r x_irn of [3]: replicas of an application are
-  alike, so that a variable for each only says the same plan many times over.
+- x_in, the number of replicas of application i on it. It replaces Σ_r x_irn of [3]: replicas of an application are
+  equal, so that a variable for each only represents the same plan several times.
 - z_in, whether there is one; only of the S applications that limit others, as (2f) asks for no other.
-- y_n, whether somebody stands on it.
+- y_n, whether it is used.
 
-ν_i of equation (1) is the most replicas that fit on a node. [3] prints C/s rounded up, which is more than fit wherever
-it is no whole number; it is rounded down here. The limit a_ii stands in ν_i, where (2d) and (2f) together put it.
+ν_i of equation (1) is the largest number of replicas that fit on a node. [3] prints C/s rounded up, which is more than
+fit unless it is a whole number; here it is rounded down. The limit a_ii is part of ν_i, as (2d) and (2f) together
+state.
 
-Three things go beyond [3] and exclude no plan that matters. In (2f), ν_j y_n stands for ν_j, and z_in and x_in are
+Three differences to [3] exclude no relevant plan. In (2f), ν_j y_n replaces ν_j, and z_in and x_in are
 bound to y_n, which (2c) does only for demand above 0. The nodes of a kind are used in their order, y_n >= y_n+1. The
 sum of y lies between two numbers.
 """
@@ -66,10 +67,10 @@ def offered(instance: Instance, nodes: int) -> list[int]:
 
 
 def nonzeros(model: Model, nodes: int) -> int:
-    """Return how many coefficients the program has for so many nodes."""
+    """Return the number of coefficients of the program for a number of nodes."""
     instance = model.instance
     applications = len(instance.applications)
-    # (2b) has x; (2c) what is asked for, and y; (2d), (2e) and what binds to y two a row; order and sum of y three
+    # (2b) has x; (2c) demand and y; (2d), (2e) and the bounds by y two a row; order and sum of y three
     alike = applications + np.count_nonzero(instance.demand) + instance.dimensions().shape[1] + 3
     alike += 2 * applications + 4 * len(model.limiting)
     offers = offered(instance, nodes)
@@ -117,8 +118,10 @@ def _node_rows(model: Model, kind: int) -> Any:
     limits = instance.affinity
     source, target, allowed = (column[arcs] for column in (limits.source, limits.target, limits.most))
     rows = _Rows()
-    # in shares of a node, so that HiGHS's tolerance means the same for every resource
-    capacity = np.maximum(1, instance.capacity(instance.nodes[kind]))  # where it is 0, ν is 0 for whoever asks
+    # in shares of a node, so that the tolerance of HiGHS is the same for every resource
+    capacity = np.maximum(
+        1, instance.capacity(instance.nodes[kind])
+    )  # if it is 0, ν is 0 for every application with demand
     rows.add_matrix((instance.dimensions() / capacity).T, y)  # (2c)
     rows.add((limiting, 1), (z, -most[limiting]))  # (2d)
     rows.add((z, 1), (limiting, -1))  # (2e)
@@ -129,7 +132,7 @@ def _node_rows(model: Model, kind: int) -> Any:
 
 
 def constraints(model: Model, kind: Int, total: tuple[int, int]) -> list[Any]:
-    """Return the constraints on all nodes, whose kinds are given, (N,); `total`: from so many to so many are used."""
+    """Return the constraints on all nodes, with their kinds, (N,); `total`: the range of the number of used nodes."""
     from scipy.optimize import LinearConstraint  # type: ignore[import-untyped]
     from scipy.sparse import block_diag, coo_array, eye_array, kron
 

@@ -39,14 +39,14 @@ def provision(
         In seconds. First Fit is never stopped; an algorithm that is stopped gives way to its best plan so far, or to
         First Fit's. With a limit, a plan may depend on the machine.
     seed
-        Of the random numbers of "auto"; the others draw none.
+        Seed of the random numbers of "auto". The other algorithms use none.
     report
-        Is told about each number of nodes that is tried.
+        Called with each number of nodes that is tried.
 
     Raises
     ------
     InvalidValueError
-        An argument is not what it is to be.
+        An argument is not valid.
     UnknownNameError
         There is no such algorithm.
     ConflictError

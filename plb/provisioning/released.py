@@ -3,8 +3,8 @@
 Facts read from the programs (github.com/DSSGroup-Leeds/LRA-binpacking-expe, of the constant demands):
 
 - Shares of a node are divided as whole numbers, so that they are 0 unless demand, or what is left, is all that a node
-  has. Sizes and what is left of nodes are all but equal by every measure but two: `EXTENDED_SUM`, and for nodes
-  `EXPONENTIAL`. Applications then stand in their given order, and Best Fit and Worst Fit are First Fit.
+  has. Sizes and free capacities of nodes are nearly equal by every measure except two: `EXTENDED_SUM`, and for nodes
+  `EXPONENTIAL`. Applications then have their given order, and Best Fit and Worst Fit are First Fit.
 - One replica is placed at a time, and nodes are sorted before each, where the paper's algorithm 1 places as many as
   fit. A node that was found too small for an application keeps the measure that it had before.
 - What is left of a node is a 32-bit number.
@@ -45,12 +45,12 @@ def whole_shares(demand: Int32, capacity: Int32) -> Float:
 
 
 class Sorted(NamedTuple):
-    """What is known of nodes in the order in which they are tried."""
+    """The nodes in the order in which they are tried."""
 
     measure: Float32
-    """(N,) of what is left of a node, when it was last looked at."""
+    """(N,) score of the free capacity of a node, when it was last computed."""
     taken: Int32
-    """(N,) replicas of the application at hand."""
+    """(N,) replicas of the present application."""
     totals: Int
     """(D,) what is left of all nodes in use."""
     nodes: Int

@@ -2,10 +2,10 @@
 
 Facts read from the programs (github.com/DSSGroup-Leeds/LRA-binpacking-expe): all applications are scored, whether they
 fit or not, by shares divided as whole numbers (see `plb.provisioning.released`). The one with the highest score is
-brought to the front of the list by one pass of bubble sort, which moves others, too, and tried. An application of which
-all replicas are placed changes places with the first in the list that is not done. Scores are all 0 once the
-applications that ask for all of a resource are placed: the list is then walked through as it stands. The programs'
-L2Norm adds the square of the second resource where the paper takes it away; here it is taken away.
+moved to the front of the list by one pass of bubble sort, which moves others as well, and tried. A completed
+application is exchanged with the first in the list that is not completed. Scores are all 0 once the
+applications that need all of a resource are placed: the list is then used in its order. L2Norm of the programs
+adds the square of the second resource where the paper subtracts it; here it is subtracted.
 
 L applications, D dimensions.
 """
@@ -49,7 +49,7 @@ def fill_in_turn(required: Replicas, neighbours: Neighbours, packing: Packing, f
 def _fill(
     required: Replicas, neighbours: Neighbours, packing: Packing, filling: Filling, node: int, done: int, whole: int
 ) -> tuple[int, int, bool]:
-    """Walk through the list; return how many are done, how many of the rest ask for all, and whether any was placed."""
+    """Process the list; return how many are completed, how many need all of a resource, and whether any was placed."""
     placed = False
     for current in range(done, len(filling.remaining)):
         if whole > 0:
@@ -72,7 +72,7 @@ def _fill(
 
 @kernel
 def _asks_for_all(required: Replicas, filling: Filling, application: int) -> bool:
-    """Tell whether an application asks for all that a node has of a resource."""
+    """Return whether an application needs all that a node has of a resource."""
     asks = False
     for dimension in range(len(filling.capacity)):
         asks = asks or required.demand[application, dimension] >= filling.capacity[dimension]
@@ -81,7 +81,7 @@ def _asks_for_all(required: Replicas, filling: Filling, application: int) -> boo
 
 @kernel
 def _is_filled(packing: Packing, node: int) -> bool:
-    """Tell whether nothing is left of a resource."""
+    """Return whether nothing is left of a resource."""
     filled = False
     for dimension in range(len(packing.least)):
         filled = filled or packing.free[node, dimension] == 0

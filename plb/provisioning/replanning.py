@@ -1,9 +1,9 @@
-"""Planning anew from where replicas stand, with few moves.
+"""Replanning from the present placement, with few moves.
 
-Whoever may stay where he stands does: replicas must go only where capacity or limits do not hold, or where there are
-more than the application has. Replicas without a place go to the nodes on which least is left, else to new ones. If
-moves are allowed beyond that, nodes are emptied: at first in turn, those with the fewest replicas in front, each into
-the room on the others; then by the search of `plb.provisioning.emptying`.
+Replicas stay if they may: they are moved only if capacity or limits are exceeded, or if there are
+more than the application has. Replicas without a node are placed on the nodes with the least free capacity, else on new
+ones. If further moves are allowed, nodes are emptied: first in turn, those with the fewest replicas first, into
+the free capacity of the others; then by the search of `plb.provisioning.emptying`.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from plb.validation import check_count, check_kind
 
 NAME = "Replanned"
 PRICE = 3e-3
-"""Of a move (`Annealing`): with less, moves are spent before nodes are empty; with much more, few are made."""
+"""Temperature of a move (`Annealing`). With less, moves are used before nodes are empty; with much more, few happen."""
 SHARE_OPENED = 20
-"""Of the nodes in use, one in so many is opened at a time, where larger ones are unused."""
+"""One node is opened for this many nodes in use, if larger ones are unused."""
 FIRST_SPARE = 64
-"""Nodes of each kind beside those in use, at first."""
+"""Further nodes of each kind besides those in use, at first."""
 
 
 def replan(
@@ -46,30 +46,30 @@ def replan(
     seed: int = 0,
     report: ReportProgress | None = None,
 ) -> ProvisioningPlan:
-    """Return a valid plan that differs little from one that need be neither valid nor complete.
+    """Return a valid plan that differs little from a plan that may be invalid or incomplete.
 
     Parameters
     ----------
     plan
-        Where replicas stand; `plan.instance` is what is to be placed from now on. Nodes keep their names.
+        The present placement; `plan.instance` is the new instance. Nodes keep their names.
     most_moves
-        So many replicas that stand somewhere may go elsewhere, so that fewer nodes are needed. Those that must go count
-        among them, and go in any case. 0: none but these. None: any number.
+        Largest number of moves to reduce the nodes. Necessary moves count, and are always
+        made. 0: only these. None: any number.
     time_limit
-        In seconds, after which no more nodes are emptied; with a limit, a plan may depend on the machine.
+        Seconds, after which no further node is emptied; with a limit, a plan may depend on the machine.
     seed
-        Of the random numbers.
+        Seed of the random numbers.
     report
-        Is told of the number of nodes.
+        Called with the number of nodes.
 
     Raises
     ------
     InvalidValueError
-        An argument is not what it is to be.
+        An argument is not valid.
     ConflictError
-        Rows of the plan make no sense (`faults_of_rows`).
+        Rows of the plan are not valid (`faults_of_rows`).
     NoRoomError
-        A replica finds no place on the nodes that there are, with the others as they stand.
+        A replica fits on no node.
     """
     check_kind("provisioning", "plan", plan, ProvisioningPlan)
     if most_moves is not None:
@@ -89,9 +89,9 @@ def replan(
 
 
 def _emptied(bench: Workbench, site: Site, rng: Stream, report: ReportProgress) -> tuple[Packing, float]:
-    """Empty nodes; return the packing as it was when the last one was empty, and the seconds until then.
+    """Empty nodes; return the packing after the last emptied node, and the seconds until then.
 
-    What moves later and empties no node need not move.
+    Later moves, which empty no node, are not made.
     """
     clearing = site.clearing
     found = _copy(site.packing), bench.elapsed()
@@ -113,7 +113,7 @@ def _emptied(bench: Workbench, site: Site, rng: Stream, report: ReportProgress) 
 
 
 def _empty_in_turn(bench: Workbench, site: Site, rng: Stream) -> None:
-    """Empty what has room on other nodes, those in front from which fewest would move; nodes that are new last."""
+    """Empty nodes whose replicas fit on others, first those with the fewest moves; new nodes last."""
     leave, stood_on = _at_home(site), np.zeros(len(site.packing.free), np.bool_)
     stood_on[site.clearing.homes.node] = True
     leave[~stood_on] = ANY_MOVES
@@ -124,7 +124,7 @@ def _empty_in_turn(bench: Workbench, site: Site, rng: Stream) -> None:
 
 
 def _at_home(site: Site) -> Int:
-    """Return how many replicas on each node, (N,), stood there before."""
+    """Return how many replicas on each node, (N,), were there before."""
     packing, homes = site.packing, site.clearing.homes
     place, application = places_of(packing)
     nodes = len(packing.free)
@@ -137,7 +137,7 @@ def _at_home(site: Site) -> Int:
 
 
 def _leave_out_empty(site: Site) -> None:
-    """Let the nodes in use be those on which somebody stands."""
+    """Update the nodes in use to those with replicas."""
     clearing = site.clearing
     used = clearing.used[: clearing.nodes[0]]
     kept = used[site.standing.head[used] != NOTHING]
@@ -171,14 +171,14 @@ def _check(plan: ProvisioningPlan) -> None:
 
 
 def _settled(bench: Workbench, plan: ProvisioningPlan) -> tuple[Site, Int]:
-    """Let stay who may, and place the others; with more spare nodes while these do not suffice.
+    """Keep the replicas that may stay, and place the others; with more spare nodes until these are enough.
 
     Returns
     -------
     The site, and (N,) where the nodes of the plan are in its packing.
     """
     size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
-    # where too much stands, few replicas should have to go: the small ones have first call
+    # small replicas stay first, so that few have to move
     rows = np.argsort(size[plan.application], kind="stable")
     spare = FIRST_SPARE if len(bench.instance.nodes) == 1 else max(FIRST_SPARE, plan.nodes)
     while True:
@@ -195,12 +195,12 @@ def _settled(bench: Workbench, plan: ProvisioningPlan) -> tuple[Site, Int]:
 
 
 def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Float, spare: int) -> tuple[Site, Int]:
-    """Return the nodes of a plan and spare ones before anybody stands there; as `_settled`."""
+    """Return the nodes of a plan and spare ones, without replicas; as `_settled`."""
     instance = bench.instance
     packing, number = bench.packing_for(plan, spare)
     homes = homes_of(plan.application, number[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES)
     stand = np.bincount(plan.application, plan.count, minlength=len(size)).astype(np.int64)
-    homes.away[0] -= np.maximum(0, stand - instance.replicas).sum()  # nobody asks where those go that are too many
+    homes.away[0] -= np.maximum(0, stand - instance.replicas).sum()  # surplus replicas are removed
     residual = residual_of(Measure.AVERAGE, bench.capacity)
     clearing = no_clearing(packing, size, homes, residual)
     clearing.missing[:] = instance.replicas
@@ -211,12 +211,12 @@ def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Float, spare: int) -
 
 
 def _copy(packing: Packing) -> Packing:
-    """Return a packing of which who stands where stays as it is."""
+    """Return a packing with the present replicas of another one."""
     return packing._replace(places=packing.places.copy(), node=packing.node.copy(), placed=packing.placed.copy())
 
 
 def _names(plan: ProvisioningPlan, packing: Packing, number: Int) -> list[str]:
-    """Return names for the nodes of a packing: those of the plan, and for others their type and a number not in use."""
+    """Return names for the nodes of a packing: those of the plan, and for others their type and an unused number."""
     names = [""] * len(packing.free)
     for name, place in zip(plan.node_names(), number.tolist(), strict=True):
         names[place] = name

@@ -52,7 +52,7 @@ def run(bench: Workbench, algorithm: Algorithm, rules: Rules, report: ReportProg
 
 
 def _with_enough_nodes(bench: Workbench, algorithm: Algorithm, pack: Callable[[Packing], int]) -> tuple[Packing, int]:
-    """Fill packings with more and more nodes of each kind until there is room; return the last, and how it ended."""
+    """Fill packings with increasing numbers of nodes of each kind until all fits; return the last, and its result."""
     nodes = min(bench.most_nodes, bench.lower_bound + bench.lower_bound // 2 + FIRST_SPARE)
     while True:
         packing = bench.packing(nodes)
@@ -65,7 +65,7 @@ def _with_enough_nodes(bench: Workbench, algorithm: Algorithm, pack: Callable[[P
 
 
 def _required(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Replicas:
-    """Return what is to be placed, in the order in which an algorithm wants it."""
+    """Return the replicas to place, in the order of an algorithm."""
     order = np.arange(len(bench.demand))
     if algorithm.decreasing:
         order = order_of(_sizes(bench, algorithm, rules))
@@ -102,9 +102,9 @@ def _pack(bench: Workbench, algorithm: Algorithm, rules: Rules, required: Replic
 
 
 def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, report: ReportProgress) -> ProvisioningPlan:
-    """Look for the least number of nodes at which an algorithm succeeds ([3] section 5.1).
+    """Search for the smallest number of nodes at which an algorithm succeeds ([3] section 5.1).
 
-    First Fit says how many suffice; where the algorithm cannot do with as many, its plan stands.
+    First Fit gives a sufficient number; if the algorithm fails with it, the plan of First Fit is used.
     """
     best = first_fit_plan(bench)
     most = bench.reach(best)

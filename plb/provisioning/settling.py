@@ -1,4 +1,4 @@
-"""A start for planning anew: who may stay where it stands, and places for the others.
+"""A start for replanning: the replicas that may stay, and nodes for the others.
 
 L applications, N nodes, P rows of a plan.
 """
@@ -22,9 +22,9 @@ from plb.provisioning.standing import NOTHING
 
 @kernel
 def stay(site: Site, application: Int32, node: Int32, count: Int32) -> None:
-    """Put replicas where they stand, row after row, (P,), as far as capacity and limits allow.
+    """Place replicas on their present nodes, row by row, (P,), within capacity and limits.
 
-    `clearing.missing` has the replicas of each application, and in the end those without a place.
+    `clearing.missing` has the replicas of each application, and at the end those without a node.
     """
     packing, clearing, demand = site.packing, site.clearing, site.required.demand
     for row in range(len(application)):

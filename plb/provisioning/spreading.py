@@ -1,7 +1,7 @@
 """Replicas spread over a given number of nodes, one at a time ([3] section 4.4, algorithm 3).
 
-With few replicas of an application on a node, limits bind less. Nodes stand in the order of what is left of them, most
-first, so that the first that takes a replica is Worst Fit's.
+With few replicas of an application on a node, limits bind less. Nodes are ordered by free capacity, largest
+first, so that the first feasible one is that of Worst Fit.
 
 L applications, D dimensions, N nodes.
 """
@@ -32,10 +32,10 @@ from plb.provisioning.packing import (
 
 
 class Spread(NamedTuple):
-    """What is known of the nodes, and which of them the application at hand stands on."""
+    """The nodes, and those of the present application."""
 
     value: Float
-    """(N,) what is left of a node, as one number."""
+    """(N,) free capacity of a node as one number."""
     taken: Int32
     """(N,) replicas of the application at hand."""
     most: Int32
@@ -43,13 +43,13 @@ class Spread(NamedTuple):
     place: Int32
     """(N,) of a node in the order."""
     touched: Int32
-    """(N,) the nodes that it stands on, in the order in which they took one."""
+    """(N,) the nodes of the application, in the order in which it used them."""
     heap: Int32
-    """(N,) of these, those that may take more, the one with most left on top."""
+    """(N,) of these, the feasible ones, the one with the largest free capacity on top."""
 
 
 def nothing_spread(nodes: int) -> Spread:
-    """Return room for so many nodes."""
+    """Return space for a number of nodes."""
     return Spread(np.zeros(nodes), *(np.zeros(nodes, np.int32) for _ in range(5)))
 
 
@@ -57,18 +57,19 @@ def nothing_spread(nodes: int) -> Spread:
 def spread(
     required: Replicas, neighbours: Neighbours, packing: Packing, state: Spread, residual: Residual, in_turn: bool
 ) -> int:
-    """Place the replicas one by one; return how many found no place.
+    """Place the replicas one by one; return how many are not placed.
 
     `STOPPED`: time ran out.
 
     Parameters
     ----------
     residual
-        How what is left of a node becomes one number. Weights that depend on all nodes follow after each application.
+        Combination of the free capacities to one number. Weights that depend on all nodes are updated after each
+        application.
     in_turn
-        False: a replica goes to the node with most left at that moment, of equals to one that has none of the
-        application. True: nodes are asked in turn, in the order before the application, as in the programs of [3]'s
-        authors.
+        False: a replica is placed on the node with the largest free capacity, of equal ones on one without the
+        application. True: nodes are tried in turn, in the order before the application, as in the programs of the
+        authors of [3].
     """
     live, full, lost = len(packing.free), 0, 0
     for node in range(live):
@@ -196,7 +197,7 @@ def _place_by_value(
 
 @kernel
 def _resettle(order: Int32, state: Spread, touched: int, live: int) -> None:
-    """Move the touched nodes, of which less is left than before, back to where they belong in the order."""
+    """Move the changed nodes, which have less free capacity than before, to their places in the order."""
     if touched == 0:
         return
     read = write = state.place[state.touched[0]]
@@ -217,7 +218,7 @@ def _resettle(order: Int32, state: Spread, touched: int, live: int) -> None:
 
 @kernel
 def _before(state: Spread, late: int, other: int, place: int) -> bool:
-    """Tell whether a touched node stands before another, untouched one at a place."""
+    """Return whether a changed node is before another, unchanged one at a place."""
     if state.value[late] != state.value[other]:
         return bool(state.value[late] > state.value[other])
     return bool(state.place[late] < place)
@@ -225,7 +226,7 @@ def _before(state: Spread, late: int, other: int, place: int) -> bool:
 
 @kernel
 def _above(state: Spread, one: int, other: int) -> bool:
-    """Tell whether more is left of one node than of another; of equals, the one that stands first."""
+    """Return whether a node has more free capacity than another; of equal ones, the first in order has."""
     if state.value[one] != state.value[other]:
         return bool(state.value[one] > state.value[other])
     return bool(state.place[one] < state.place[other])
@@ -233,7 +234,7 @@ def _above(state: Spread, one: int, other: int) -> bool:
 
 @kernel
 def _sink(state: Spread, size: int) -> None:
-    """Let the top of the heap sink to where less is left of none below it."""
+    """Restore the order of a heap whose top has changed."""
     place = 0
     while True:
         best = place

@@ -1,4 +1,4 @@
-"""Replicas that stand on nodes and may go elsewhere: a packing that knows who is on each node.
+"""Placed replicas that may move: a packing with the applications on each node.
 
 L applications, D dimensions, N nodes, R replicas in all.
 """
@@ -30,7 +30,7 @@ class Standing(NamedTuple):
 
 
 def nobody_standing(packing: Packing) -> Standing:
-    """Return who stands in an empty packing."""
+    """Return the replicas of an empty packing."""
     replicas = np.diff(packing.start)
     return Standing(
         head=np.full(len(packing.free), NOTHING, np.int32),
@@ -51,7 +51,7 @@ def place_of(standing: Standing, application: int, node: int) -> int:
 
 @kernel
 def add(packing: Packing, standing: Standing, demand: Int32, application: int, node: int, count: int) -> None:
-    """Put replicas on a node; whether they fit there is not looked at."""
+    """Place replicas on a node without checks of capacity."""
     place = place_of(standing, application, node)
     if place == NOTHING:
         place = packing.start[application] + packing.places[application]
@@ -64,7 +64,7 @@ def add(packing: Packing, standing: Standing, demand: Int32, application: int, n
 
 @kernel
 def remove(packing: Packing, standing: Standing, demand: Int32, application: int, node: int, count: int) -> None:
-    """Take replicas, of which there are as many at least, from a node."""
+    """Remove replicas, at most as many as there are, from a node."""
     place = place_of(standing, application, node)
     packing.placed[place] -= count
     take(packing, demand, application, node, -count)
@@ -73,7 +73,7 @@ def remove(packing: Packing, standing: Standing, demand: Int32, application: int
     _unlink(standing, place, node)
     packing.places[application] -= 1
     last = packing.start[application] + packing.places[application]
-    if place != last:  # places of an application stand one after the other
+    if place != last:  # places of an application are consecutive
         other = packing.node[last]
         _unlink(standing, last, other)
         packing.node[place], packing.placed[place] = other, packing.placed[last]
@@ -102,6 +102,6 @@ def _unlink(standing: Standing, place: int, node: int) -> None:
 
 @kernel
 def add_all(packing: Packing, standing: Standing, demand: Int32, application: Int32, node: Int32, count: Int32) -> None:
-    """Put replicas where they stand: application, node and how many, (P,)."""
+    """Place replicas on given nodes: application, node and number, (P,)."""
     for row in range(len(application)):
         add(packing, standing, demand, application[row], node[row], count[row])

@@ -1,4 +1,4 @@
-"""What all algorithms need of an instance, made once: arrays, nodes, and how a packing becomes a plan."""
+"""The data of an instance for all algorithms, made once: arrays, nodes, and the conversion of a packing to a plan."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from plb.provisioning.standing import Standing, add_all, nobody_standing
 from plb.validation import check_number
 
 ReportProgress = Callable[[str], None]
-"""Is told of progress, a line at a time."""
+"""Called with progress, one line at a time."""
 
 
 def say_nothing(_: str) -> None:
-    """Keep progress to oneself."""
+    """Ignore progress."""
 
 
 class Workbench:
@@ -83,17 +83,17 @@ class Workbench:
 
     @cached_property
     def shares(self) -> Float:
-        """Demand of a replica by what the largest node has, (L, D)."""
+        """Demand of a replica relative to the largest node, (L, D)."""
         return np.asarray(self.demand / self.capacity)
 
     @cached_property
     def degrees(self) -> Int:
-        """With how many others each application shares a limit, (L,)."""
+        """Number of applications with which each application shares a limit, (L,)."""
         return degrees(self.neighbours)
 
     @property
     def most_nodes(self) -> int:
-        """How many nodes may be used at the most."""
+        """Largest number of nodes."""
         counts = [node_type.count for node_type in self.instance.nodes]
         replicas = int(self.instance.replicas.sum())
         return sum(replicas if count is None else min(count, replicas) for count in counts)
@@ -118,9 +118,9 @@ class Workbench:
         return empty_packing(self.instance.replicas, self.demand, free, np.cumsum(counts), self.stop)
 
     def reach(self, plan: ProvisioningPlan) -> int:
-        """Return how many of the first nodes have all in them that a plan uses.
+        """Return the number of first nodes among which are all that a plan uses.
 
-        Kinds behind one of which there are as many as it takes do not count: the first nodes never reach them.
+        Kinds after an unlimited kind do not count: the first nodes never include them.
         """
         reach, before = 0, 0
         for node_type, used in zip(
@@ -134,14 +134,14 @@ class Workbench:
         return reach
 
     def packing_for(self, plan: ProvisioningPlan, spare: int = 0) -> tuple[Packing, Int]:
-        """Return an empty packing with the nodes of a plan, and so many more of each kind if there are, not in use yet.
+        """Return an empty packing with the nodes of a plan, and a number of unused nodes of each kind if there are any.
 
         Returns
         -------
         packing
             Nodes by kind, those of the plan in front.
         number
-            (N,) where the nodes of the plan are among them.
+            (N,) positions of the nodes of the plan.
         """
         used = np.bincount(plan.kind, minlength=len(self.instance.nodes))
         counts = [
@@ -157,7 +157,7 @@ class Workbench:
         return packing, number
 
     def standing(self, plan: ProvisioningPlan) -> tuple[Packing, Standing]:
-        """Return the packing of a plan, nodes by kind, and who stands where."""
+        """Return the packing of a plan, nodes by kind, and the replicas of each node."""
         packing, number = self.packing_for(plan)
         standing = nobody_standing(packing)
         node = number[plan.node].astype(np.int32)
@@ -165,16 +165,16 @@ class Workbench:
         return packing, standing
 
     def plan(self, packing: Packing, algorithm: str, names: Sequence[str] | None = None) -> ProvisioningPlan:
-        """Return what a packing with all replicas in it says, nodes that nobody stands on left out.
+        """Return the plan of a packing with all replicas, without empty nodes.
 
         Parameters
         ----------
         packing
             With a place for each replica.
         algorithm
-            What filled it.
+            Name of the algorithm.
         names
-            (N,) of its nodes; None: they have none of their own.
+            (N,) names of its nodes; None: without names.
         """
         row, application = places_of(packing)
         used, node = np.unique(packing.node[row], return_inverse=True)
