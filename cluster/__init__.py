@@ -1,1 +1,4 @@
-"""The simulated cluster and the command line ``plb``. Read `cluster.simulation.simulation` first."""
+"""The simulated cluster that drives the engine, the studies, and the command line ``plb``.
+
+Begin reading in `cluster.simulation.simulation`.
+"""

@@ -1,6 +1,7 @@
 """Placement and load balancing for over-subscribed clusters.
 
-An engine that decides on which node each replica stands. It knows no clock, no simulator, no file and no process.
+The engine chooses the node of each replica. It uses no clock, no simulator, no file and no process. Begin reading in
+`plb.engine`.
 """
 
 from plb.engine import PlacementAndLoadBalancing

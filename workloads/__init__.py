@@ -1,1 +1,4 @@
-"""Demand traces: one columnar format, readers of public traces, synthetic regions, compression to demand models."""
+"""Demand traces: one columnar format, readers of public traces, synthetic regions, compression to demand models.
+
+Begin reading in `workloads.trace`.
+"""

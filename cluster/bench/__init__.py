@@ -1,4 +1,4 @@
-"""How fast the engine is on this machine: `plb bench`.
+"""Benchmarks of the engine: `plb bench`.
 
 Begin reading in `cluster.bench.engine` and `cluster.bench.start`.
 """

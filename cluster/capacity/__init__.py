@@ -1,1 +1,4 @@
-"""How many nodes a scenario needs, or how densely it can be packed, for at most so many violations a day."""
+"""The number of nodes that a scenario needs, or its highest density, for a number of violations: `plb capacity`.
+
+Begin reading in `cluster.capacity.running`.
+"""

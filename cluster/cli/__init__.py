@@ -1,4 +1,4 @@
-"""The command line, ``plb``: one command a module.
+"""The command line, ``plb``: one command in each module.
 
-Begin reading in `cluster.cli.app`, which names them all.
+Begin reading in `cluster.cli.app`, which lists them all.
 """

@@ -1,4 +1,4 @@
-"""How commands print and end: tables, progress, and errors without a traceback.
+"""Output and end of commands: tables, progress, and errors without a traceback.
 
 Begin reading in `cluster.console.output`.
 """

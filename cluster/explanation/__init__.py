@@ -1,4 +1,4 @@
-"""Why a tenant stood where it stood in a recorded run: `plb explain`.
+"""The reasons for the placement of a tenant in a recorded run: `plb explain`.
 
 Begin reading in `cluster.explanation.explanation`.
 """

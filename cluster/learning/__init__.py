@@ -1,4 +1,5 @@
-"""The simulated machines on which a placement policy is learned and measured: jobs, rules, rewards, baselines ([4]).
+"""The simulated machines on which a placement policy is trained and evaluated: jobs, rules, rewards, baselines ([4]).
 
-`cluster.learning.environment` needs Gymnasium: ``pip install 'plb[learning]'``. Nothing else here does, nor PyTorch.
+Begin reading in `cluster.learning.game`. Only `cluster.learning.environment` needs Gymnasium: ``pip install
+'plb[learning]'``.
 """

@@ -1,4 +1,4 @@
-"""The plots of a run and of traces: each function draws into an ``ax``.
+"""Plots of runs and of traces: each function draws into an ``ax``.
 
 Begin reading in `cluster.plots.base`.
 """

@@ -1,4 +1,4 @@
-"""What the commands that plan nodes share, and the scenario that begins where a plan ends.
+"""Output of the commands that plan nodes, and the scenario that starts with a plan.
 
 Begin reading in `cluster.provisioning.output`.
 """

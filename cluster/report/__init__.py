@@ -1,1 +1,4 @@
-"""The report: one page of HTML about a results directory."""
+"""The report: an HTML page on a results directory.
+
+Begin reading in `cluster.report.writing`.
+"""

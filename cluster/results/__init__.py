@@ -1,4 +1,4 @@
 """The results directory of a run: writing, reading, checks and comparisons.
 
-Read `cluster.results.writing` and `cluster.results.reading` first.
+Begin reading in `cluster.results.writing` and `cluster.results.reading`.
 """

@@ -1,4 +1,4 @@
-"""All runs of a scenario or a study: one after the other, or in several processes.
+"""All runs of a scenario or a study, sequential or in several processes.
 
 Begin reading in `cluster.runs.experiment` and `cluster.runs.sweep`.
 """

@@ -1,4 +1,4 @@
 """The contents of a scenario file, one module for each section.
 
-Read `cluster.scenario.scenario` first.
+Begin reading in `cluster.scenario.scenario`.
 """

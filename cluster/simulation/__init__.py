@@ -1,4 +1,4 @@
-"""One simulated run: tenants, metering, failovers, faults and upgrades, and the tables that record them.
+"""A simulated run: tenants, metering, failovers, faults and upgrades, and the tables that record them.
 
-Read `cluster.simulation.simulation` first.
+Begin reading in `cluster.simulation.simulation`.
 """

@@ -1,4 +1,4 @@
-"""What `plb traces` shows.
+"""The tables of `plb traces`.
 
 Begin reading in `cluster.traces.tables`.
 """

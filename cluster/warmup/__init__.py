@@ -1,4 +1,4 @@
-"""Compile the kernels ahead: `plb warmup`.
+"""Compilation of the kernels in advance: `plb warmup`.
 
 Begin reading in `cluster.warmup.warmup`.
 """

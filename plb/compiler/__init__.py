@@ -1,9 +1,8 @@
-"""Kernels: functions that are compiled to machine code, and everything that knows Numba.
+"""Kernels: functions that are compiled to machine code. Only this package uses Numba, which it imports when needed.
 
-Begin with `plb.compiler.kernels`: the decorator and what kernels may take. `plb.compiler.compilation` turns them into
-machine code, `plb.compiler.identity` and `plb.compiler.cache` decide when that has to happen again, and
-`plb.compiler.numba_api` names what is used of Numba beyond its documented interface. No module outside this package
-imports Numba, and importing this package does not import it either.
+Begin reading in `plb.compiler.kernels`, which has the decorator. `plb.compiler.compilation` makes machine code,
+`plb.compiler.identity` and `plb.compiler.cache` decide when it is made again, and `plb.compiler.numba_api` lists the
+names of Numba that are not documented.
 """
 
 from plb.compiler.clock import working_time

@@ -1,6 +1,6 @@
-"""Kernels by address: a chain calls a user's kernels without being compiled anew for each of them.
+"""Kernels by address: a chain calls the kernels of users without a compilation for each of them.
 
-Only imported once something is compiled, since ``import plb`` must load no Numba.
+Only imported when something is compiled, because ``import plb`` must not load Numba.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from plb.compiler.handles import kind_of
 from plb.compiler.numba_api import NumbaError, cgutils, cpu_target
 from plb.errors import KernelError
 
-types: Any = numba.types  # without types of its own
+types: Any = numba.types  # Numba has no types
 _RESULTS: dict[type | None, Any] = {float: types.float64, bool: types.boolean, None: types.none}
 
 
 def compiled_address(function: Callable[..., object], returning: type | None, arguments: tuple[object, ...]) -> int:
-    """Return the address of a kernel, compiled for arguments of these kinds and for that kind of result.
+    """Return the address of a kernel, compiled for arguments of these kinds and for this kind of result.
 
     Raises
     ------

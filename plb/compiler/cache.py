@@ -1,7 +1,7 @@
-"""Machine code on disk: one file an entry, under a key that says all that the code was made of.
+"""Machine code on disk: one file for each entry, with a key of everything from which the code is made.
 
-Files are written whole and then renamed, and carry a checksum, so that a reader finds an entry or none: processes that
-write the same entry at once, a full disk and a damaged file are all harmless.
+Files are written whole and then renamed, and have a checksum, so that a reader finds a valid entry or none: processes
+that write the same entry at once, a full disk and a damaged file do no harm.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SUFFIX = ".kernel"
 FORMAT = b"plb kernel 1\n"
 """What an entry begins with; its checksum follows."""
 UNUSED_DAYS = 90.0
-"""An entry that nobody has read for so long is removed when another one is written."""
+"""Seconds without use after which an entry is removed when another one is written."""
 PATIENCE_SECONDS = 30.0
-"""Whoever waits for another process for so long says that it does."""
+"""Seconds of waiting for another process after which a message is logged."""
 _CHECKSUM = hashlib.sha256().digest_size
 
 
@@ -39,7 +39,7 @@ class KernelCache:
     Parameters
     ----------
     directory
-        Where they lie; None keeps nothing. It need not be writable: what it holds is read all the same.
+        Directory; None keeps nothing. It may be read-only.
     """
 
     def __init__(self, directory: Path | None) -> None:
@@ -49,7 +49,7 @@ class KernelCache:
         self._locks: int | None = None
 
     def load(self, name: str, key: str) -> bytes | None:
-        """Return an entry, or None where there is none, or none that is whole."""
+        """Return an entry, or None without a valid one."""
         if self.directory is None:
             return None
         path = self._path(name, key)
@@ -61,12 +61,12 @@ class KernelCache:
         if not content.startswith(FORMAT) or hashlib.sha256(data).digest() != checksum:
             logger.info("%s is damaged and is made again", path)
             return None
-        with suppress(OSError):  # such as in a directory that is only readable
+        with suppress(OSError):  # for example in a read-only directory
             os.utime(path)
         return data
 
     def store(self, name: str, key: str, data: bytes) -> None:
-        """Write an entry; where that is not possible, say so once in this process."""
+        """Write an entry; if that is impossible, log it once in this process."""
         if self.directory is None or not self._can_write:
             return
         try:
@@ -87,7 +87,7 @@ class KernelCache:
     def alone(self, name: str, key: str) -> Iterator[None]:
         """Wait until no other process makes the entry of a key, and keep others from making it meanwhile.
 
-        Where files cannot be locked nobody waits: two processes may then make the same entry.
+        If files cannot be locked there is no wait: two processes may then make the same entry.
         """
         place = int(key[:12], 16)
         file = self._lock_file()
@@ -103,7 +103,7 @@ class KernelCache:
                 fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
 
     def _lock(self, file: int, name: str, place: int) -> None:
-        """Lock the byte of a key; who waits for long says so."""
+        """Lock the byte of a key; log a long wait."""
         until = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < until:
             try:
@@ -115,7 +115,7 @@ class KernelCache:
         fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
 
     def _lock_file(self) -> int | None:
-        """Return the file whose bytes stand for keys; it stays open, as closing it would release every lock."""
+        """Return the file whose bytes are the locks of keys; it stays open, because closing it releases every lock."""
         if self._locks is None and self._can_write and self.directory is not None and fcntl is not None:
             with suppress(OSError):
                 self.directory.mkdir(parents=True, exist_ok=True)

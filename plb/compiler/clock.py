@@ -1,4 +1,4 @@
-"""A clock that stands still while kernels are compiled, so that compilation counts in no measured time."""
+"""A clock that stops while kernels are compiled, so that no measured time includes compilation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import attrs
 
 @attrs.frozen(eq=False)
 class _State:
-    """How long this process has compiled, and since when it does so; replaced as a whole, since threads read it."""
+    """Seconds of compilation in this process, and start of the present one; replaced as a whole for threads."""
 
     seconds: float = 0.0
     begun: float | None = None
@@ -32,7 +32,7 @@ class CompilationClock:
     def running(self) -> Iterator[None]:
         """Count the seconds of a block; a block within another one counts once.
 
-        A thread that waits for another one to compile adds nothing, so no second is counted twice.
+        A thread that waits for the compilation of another one adds nothing, so no second counts twice.
         """
         seconds, begun = self._state.seconds, time.perf_counter()
         if self._state.begun is not None:
@@ -45,10 +45,10 @@ class CompilationClock:
             self._state = _State(seconds + time.perf_counter() - begun)
 
     def working_time(self) -> float:
-        """Return `time.perf_counter` without the seconds of all blocks; it stands still within one."""
+        """Return `time.perf_counter` without the seconds of all blocks; it stops within one."""
         while True:
             state, now = self._state, time.perf_counter()
-            if state is self._state:  # or a block of another thread has begun or ended in between
+            if state is self._state:  # else a block of another thread has begun or ended
                 return (now if state.begun is None else state.begun) - state.seconds
 
 
@@ -59,7 +59,7 @@ def working_time() -> float:
     """Return `time.perf_counter` without the seconds that this process spent on compiling and loading kernels.
 
     Differences between two readings are durations of the work itself. Every duration that the project reports, and
-    every budget of seconds, is measured with this clock. It is one for all threads of the process: while one of them
-    compiles, it stands still for the others, too.
+    every budget of seconds, is measured with this clock. All threads of the process share it: while one of them
+    compiles, it stops for the others as well.
     """
     return COMPILATION.working_time()

@@ -1,7 +1,7 @@
 """From Python functions to machine code: parts, entries, and how entries are loaded or made.
 
 Numba translates each kernel to LLVM once: a *part*. A kernel that Python calls, or that is called
-by its address, is an *entry*: its module takes in the parts that it calls, directly or not, and is optimised and
+by its address, is an *entry*: its module contains all parts that it calls, directly or not, and is optimised and
 translated as a whole. So no function is optimised more than once an entry, and small ones are inlined where they are
 used. A shared kernel is an entry, too: other entries call it by its symbol. The machine code of an entry is kept on
 disk (`plb.compiler.cache`) under its key (`plb.compiler.keys`).
@@ -151,13 +151,13 @@ class TranslatedKernel(CPUDispatcher):
 
 
 class SharedPart(TranslatedKernel):
-    """A shared kernel as other kernels call it: its machine code is that of an entry, found by its symbol."""
+    """A shared kernel as its callers have it: its machine code is that of an entry, found by its symbol."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function, inline=False)
 
     def translated(self, arguments: tuple[Any, ...]) -> Any:
-        """Make the entry, and tell Numba by which symbol it is called."""
+        """Make the entry, and give Numba its symbol."""
         stored = machine_code(self.py_func, arguments).stored
         descriptor = stored.descriptor.value()
         call = SharedCall(
@@ -174,7 +174,7 @@ class SharedPart(TranslatedKernel):
 
 @attrs.frozen(eq=False)
 class _SharedSignature:
-    """What Numba asks of a function that has been compiled."""
+    """The properties of a compiled function that Numba reads."""
 
     entry_point: object
     signature: Any
@@ -183,7 +183,7 @@ class _SharedSignature:
 
 @cache
 def machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any = None) -> MachineCode:
-    """Load or make the code of a function for these types of arguments, and for a type of result where one is given."""
+    """Load or make the code of a function for these types of arguments, and for a type of result if one is given."""
     with global_compiler_lock, COMPILATION.running():
         key = key_of(function, tuple(map(text_of, arguments)), str(returning))
         if has_changed(function):  # what is kept under the key was made with other values
@@ -207,17 +207,17 @@ def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
 
 
 def _read(data: bytes, name: str) -> Stored | None:
-    """Return what is kept of an entry, or None where this process cannot read it."""
+    """Return the kept data of an entry, or None if this process cannot read them."""
     try:
         stored = pickle.loads(data)
-    except Exception as error:  # anything can come of names that are gone and of bytes that are no pickle
+    except Exception as error:  # removed names and invalid pickles raise any exception
         logger.info("the machine code of %s cannot be read (%s) and is made again", name, error)
         return None
     return stored if isinstance(stored, Stored) else None
 
 
 def _is_at_hand(call: SharedCall) -> bool:
-    """Load or make the shared kernel of a call; tell whether it still is what the caller was compiled for."""
+    """Load or make the shared kernel of a call; return whether it still is the one that the caller was compiled for."""
     try:
         function = call.function()
         if not is_shared(function):
@@ -226,13 +226,13 @@ def _is_at_hand(call: SharedCall) -> bool:
         if key not in _READY:
             _READY[key] = _load(function, key) or _make(function, call.arguments.value(), None, key)
         return _READY[key].stored.returning == call.returning
-    except Exception as error:  # anything: names that are gone, and a kernel that no longer fits such a call
+    except Exception as error:  # removed names, and kernels with other arguments, raise any exception
         logger.info("%s.%s is no longer what it was for a caller: %s", call.module, call.name, error)
         return False
 
 
 def _make(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any, key: str) -> MachineCode:
-    """Compile an entry and keep it; where another process does so at this moment, wait for it."""
+    """Compile an entry and keep it; wait for another process that compiles it now."""
     with kernel_cache().alone(name_of(function), key):
         return _load(function, key) or _made(function, arguments, returning, key)
 

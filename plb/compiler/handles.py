@@ -4,7 +4,7 @@ Numba passes a named tuple of arrays member by member: hundreds of numbers for e
 more than the kernels themselves, to compile and to run. A `Handle` is one pointer to the same numbers, written down
 once. What it points to never changes, so the compiler may keep what it has read; the arrays themselves may change.
 
-Only imported once something is compiled, since ``import plb`` must load no Numba.
+Only imported when something is compiled, because ``import plb`` must not load Numba.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from plb.compiler.compilation import entry_of
 from plb.compiler.identity import text_of
 from plb.compiler.numba_api import AttributeTemplate, OpaqueModel, compute_fingerprint
 
-types: Any = numba.types  # without types of its own
+types: Any = numba.types  # Numba has no types
 
 
 class HandleType(types.Type):
@@ -148,9 +148,9 @@ def _pack(members: Any, address: np.uint64) -> None:
 
 @cache
 def packer_of(kind: type) -> Any:
-    """Return the dispatcher that writes down tuples of a class.
+    """Return the dispatcher that packs tuples of a class.
 
-    Each class has one of its own, so that the machine code kept for one is read without importing any other.
+    Each class has its own, so that the machine code of one is read without importing any other.
     """
     function = FunctionType(_pack.__code__, _pack.__globals__, f"pack_{kind.__qualname__}")
     function.__module__ = kind.__module__

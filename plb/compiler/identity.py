@@ -1,13 +1,13 @@
-"""Which machine code a kernel needs: its own code, the code of what it calls, and the values that it freezes.
+"""The identity of the machine code of a kernel: its code, the code of its callees, and the values that it freezes.
 
-Numba freezes everything that a function takes from around it. So a kernel is known by its instructions and constants,
+Numba freezes everything that a function uses from its environment. So a kernel is identified by its instructions,
 by the values of the names that it reads of its module and of the functions around it, and by the same of every function
 that it calls, shared kernels aside, which are compiled by themselves. Docstrings, comments, annotations and line
-numbers do not count. The rule is one for the kernels of plb and for those of users. Intrinsics, and what stands in for
+numbers do not count. The rule is the same for the kernels of plb and of users. Intrinsics, and replacements of
 functions, operators and attributes (`plb.compiler.overloads`), count by their code, too; how types of users are lowered
 does not.
 
-`text_of` writes types of arguments as texts that are the same in every process and differ where machine code differs.
+`text_of` writes types of arguments as texts that are the same in every process and differ if machine code differs.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ import numpy as np
 from plb.compiler.overloads import overloads
 
 _COUNTED = (int, float, str, bytes, tuple, frozenset, MappingProxyType)
-"""Kinds of constants at the top level of a module that count with its code; none of them changes while it runs."""
+"""Kinds of constants at the top level of a module that count with its code; none of them changes at run time."""
 _IS_FUNCTION = 0x0001
 """Flag of the code of functions; the code of modules and classes does not have it."""
 _KINDS_OF_CODE = 0x04 | 0x08 | 0x20
 """Flags of code with further arguments, by place and by name, and of generators; profilers change others."""
 _LIBRARY = os.path.join(os.path.dirname(os.__file__), "")
-"""Where the files of Python's own modules lie."""
+"""Directory of the standard library."""
 _CONSTANT = frozenset(opcode.hasconst)
 _READS_NAME = {opcode.opmap["LOAD_GLOBAL"]: 1, opcode.opmap["LOAD_NAME"]: 0}
-"""Instructions that read a name around a function, and how many bits their argument has besides the name's number."""
+"""Instructions that read a name from the environment, and the number of further bits of their argument."""
 _READS_ATTRIBUTE = {
     opcode.opmap[name]: bits
     for name, bits in (("LOAD_ATTR", int(sys.version_info >= (3, 12))), ("LOAD_METHOD", 0))
@@ -84,17 +84,17 @@ def compiled_with(function: Callable[..., object]) -> Sequence[Callable[..., obj
 
 
 def has_changed(function: Callable[..., object]) -> bool:
-    """Tell whether a function, or one that it calls, would be read otherwise now than when it was first read."""
+    """Return whether a function, or one that it calls, has changed since it was first read."""
     return any(reading_of.__wrapped__(one) != reading_of(one) for one in compiled_with(function))
 
 
 def share(function: Callable[..., object]) -> bool:
-    """Enter the function of a shared kernel; tell whether it is the first of its name, which alone can be one."""
+    """Register the function of a shared kernel; return whether it is the first with its name, and thus shared."""
     return _SHARED.setdefault(name_of(function), function) is function
 
 
 def is_shared(function: Callable[..., object]) -> bool:
-    """Tell whether a function is that of a shared kernel."""
+    """Return whether a function is that of a shared kernel."""
     return _SHARED.get(name_of(function)) is function
 
 
@@ -105,7 +105,7 @@ def name_of(function: Callable[..., object]) -> str:
 
 @cache
 def reading_of(function: Any) -> Reading:
-    """Return what a function is by itself, and which functions it calls."""
+    """Return the identity of a function without its callees, and these."""
     calls: list[Callable[..., object]] = []
     digest = hashlib.sha256(name_of(function).encode())
     around: set[str] = set()
@@ -127,7 +127,7 @@ def reading_of(function: Any) -> Reading:
 
 
 def code_of_modules(names: Iterable[str]) -> str:
-    """Return a text that differs where a function of these modules does something else, or a constant has changed.
+    """Return a text that differs if a function of these modules or a constant has changed.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 def _instructions(code: CodeType) -> bytes:
     """Return what a code object does.
 
-    Constants are written out where they are used, so a docstring neither counts nor shifts the constants behind it.
+    Constants are written where they are used, so a docstring neither counts nor shifts later constants.
     """
     raw = code.co_code
     constants: list[str] = []
@@ -178,19 +178,19 @@ def _instructions(code: CodeType) -> bytes:
 
 
 def _shows_its_place(kind: type[Any]) -> bool:
-    """Tell whether `repr` of an object of this kind says where it lies in memory."""
+    """Return whether `repr` of an object of this kind has its address."""
     shown: object = kind.__repr__
     return shown is object.__repr__
 
 
 def _function_of(value: Any) -> Any:
-    """Return the Python function of a kernel, of a function of Numba's own decorators or of an intrinsic."""
+    """Return the Python function of a kernel, of a function of Numba's decorators or of an intrinsic."""
     found = getattr(value, "py_func", value)
     return found if isinstance(found, FunctionType) else getattr(found, "__wrapped__", found)
 
 
 def _attribute_of(value: Any, name: str) -> object:
-    """Return an attribute of a module or a class, or None; modules that make theirs when asked are asked."""
+    """Return an attribute of a module or a class, or None; also attributes that a module creates on request."""
     if isinstance(value, type):
         return getattr(value, name, None)
     known = vars(value)
@@ -198,19 +198,19 @@ def _attribute_of(value: Any, name: str) -> object:
         return known.get(name)
     try:
         return getattr(value, name)
-    except Exception:  # whatever the module raises for what it does not have
+    except Exception:  # a module may raise any exception for a missing name
         return None
 
 
 def _slots_of(kind: type[Any]) -> Iterator[str]:
-    """Yield the names that objects of a class keep without a dictionary."""
+    """Yield the names of the attributes of objects of a class without a dictionary."""
     for one in kind.__mro__:
         slots = vars(one).get("__slots__", ())
         yield from (name for name in ([slots] if isinstance(slots, str) else slots) if not name.startswith("__"))
 
 
 def _settings_of(function: Any) -> str:
-    """Return what a function that Numba's own decorator made is compiled for: options, and types if they are fixed."""
+    """Return the options of a function of Numba's decorators, and its types if they are fixed."""
     signatures = () if getattr(function, "_can_compile", True) else function.signatures
     options = getattr(function, "targetoptions", {})
     return f"{_constant(options)} {getattr(function, 'locals', None)!r} {signatures!r}"
@@ -256,7 +256,7 @@ def _constant(value: object) -> str:
 
 
 def _read_around(function: Any, names: Sequence[str]) -> Iterator[tuple[str, object]]:
-    """Yield what a function finds around it by name: in its module, and in the functions that it stands in."""
+    """Yield the names that a function uses from its environment: of its module, and of enclosing functions."""
     for name in names:
         if name in function.__globals__:
             yield name, function.__globals__[name]
@@ -269,7 +269,7 @@ def _read_around(function: Any, names: Sequence[str]) -> Iterator[tuple[str, obj
 
 
 def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]], seen: set[int]) -> Iterator[bytes]:
-    """Yield what is frozen of a value, and note the functions in it.
+    """Yield the frozen parts of a value, and record the functions in it.
 
     Parameters
     ----------
@@ -292,7 +292,7 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
     elif isinstance(function := _function_of(value), FunctionType):
         yield f"{function.__module__}.{function.__qualname__} {getattr(value, 'inline', None)}".encode()
         yield _settings_of(value).encode()
-        if getattr(value, "shared", False):  # compiled by itself; what a call of it looks like is part of the caller
+        if getattr(value, "shared", False):  # compiled separately; the caller contains only the call
             code = function.__code__
             names_of_arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             yield repr((names_of_arguments, code.co_argcount)).encode()
@@ -319,14 +319,14 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
 
 
 _process = os.urandom(8).hex()
-"""Stands beside texts that hold addresses of this process."""
+"""Prefix of texts with addresses of this process."""
 
 
 def text_of(kind: Any) -> str:
     """Return the text of a type of Numba.
 
-    Numba's own text of a named tuple leaves out its module and the names of its members, by which kernels read them,
-    and that of a function leaves out its code.
+    The text of Numba for a named tuple has neither its module nor the names of its members, by which kernels read them,
+    and that for a function does not have its code.
     """
     if hasattr(kind, "dispatcher"):  # a kernel that is handed over
         return f"kernel {identity_of(kind.dispatcher.py_func)}"

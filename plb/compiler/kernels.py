@@ -28,20 +28,20 @@ def kernel(function: Any = None, /, *, inline: bool = False, shared: bool = Fals
     """Compile a function with Numba on its first call, without the interpreter lock, and keep the machine code.
 
     Kernels may call kernels. They allocate nothing and return numbers: Numba's reference counting is off, because it
-    would cost more than the arithmetic. A kernel is compiled again where its own code, the code of a kernel that it
-    calls, a value that it froze, a version or the processor changed. Set ``PLB_CACHE_DIR`` to choose where the machine
-    code is kept. With ``NUMBA_DISABLE_JIT=1`` kernels run as plain Python.
+    would cost more than the arithmetic. A kernel is compiled again if its code, the code of a kernel that it
+    calls, a frozen value, a version or the processor has changed. ``PLB_CACHE_DIR`` sets the directory of the machine
+    code. With ``NUMBA_DISABLE_JIT=1`` kernels run as plain Python.
 
     Parameters
     ----------
     inline
-        True for a small function of the innermost loop that LLVM would not compile into its callers by itself, where
-        ``benchmarks/compiling.py`` shows that this pays.
+        True for a small function of the innermost loop that LLVM would not inline into its callers, if
+        ``benchmarks/compiling.py`` shows an advantage.
     shared
         True for a larger function at the top level of a module that several kernels call. It is compiled once, by
-        itself. A change in it compiles its callers again only if its arguments, their defaults or the type of its
-        result change. A kernel that is not shared is compiled anew into every kernel that Python calls and that needs
-        it. A second shared kernel of the same name is treated like one that is not shared.
+        separately. A change in it compiles its callers again only if its arguments, their defaults or the type of its
+        result change. A kernel that is not shared is compiled into every kernel that Python calls and that needs
+        it. A second shared kernel with the same name is compiled like one that is not shared.
     """
     if function is None:
         return lambda decorated: Kernel(decorated, inline=inline, shared=shared)
@@ -119,7 +119,7 @@ class Kernel(Generic[Arguments, Result]):
         Raises
         ------
         KernelError
-            If the kernel cannot be compiled for such arguments.
+            The kernel cannot be compiled for these arguments.
         """
         if self.dispatcher is self.py_func:
             _UNCOMPILED[id(self)] = self
@@ -131,18 +131,18 @@ class Kernel(Generic[Arguments, Result]):
 
     @property
     def _numba_type_(self) -> Any:
-        # Numba asks a global for this attribute, so that one kernel can call another before either is compiled.
+        # Numba reads this attribute of a global, so that one kernel can call another before either is compiled.
         from plb.compiler.compilation import part_of
 
         return part_of(self.py_func, self.inline)._numba_type_
 
 
 _UNCOMPILED: dict[int, Kernel[..., Any]] = {}
-"""What stands for addresses where nothing is compiled."""
+"""Replaces addresses if nothing is compiled."""
 
 
 class CallByAddress:
-    """A call, within a kernel, of a kernel that is known by its address only.
+    """A call, within a kernel, of a kernel that is given by its address.
 
     Parameters
     ----------

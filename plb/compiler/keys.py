@@ -25,16 +25,16 @@ MAKES_CODE = tuple(
     f"{__package__}.{name}"
     for name in ("addresses", "compilation", "handles", "identity", "keys", "modules", "pcg64", "prefetching")
 )
-"""Modules of which every entry is made."""
+"""Modules that determine every entry."""
 
 
 def digest(parts: Iterable[str]) -> str:
-    """Return a short text that differs for other parts; Numba's own text of types is not enough, see `text_of`."""
+    """Return a short text that differs for other parts; the text of Numba for types is not enough, see `text_of`."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 
 def key_of(function: Callable[..., Any], kinds: tuple[str, ...], returning: str) -> str:
-    """Return what the machine code of an entry is made of: code, frozen values, types, versions and processor."""
+    """Return a digest of everything that determines an entry: code, frozen values, types, versions, processor."""
     parts = (identity_of(function), str(is_shared(function)), *kinds, returning, _surroundings())
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

@@ -17,12 +17,12 @@ from plb.compiler.keys import digest, key_of
 from plb.compiler.numba_api import Compiler, JITCodeLibrary
 
 LEVEL = 3
-"""Level of LLVM's optimisation: at 2 a search is 2 % slower and compiled no sooner, at 1 loops are not vectorised."""
+"""Optimisation level of LLVM: at 2 a search is 2 % slower and compilation not faster, at 1 loops are not vectorised."""
 
 
 @attrs.frozen(eq=False)
 class Late:
-    """A value that is pickled by itself, and only read back where somebody asks for it."""
+    """A value that is pickled separately, and read only when it is needed."""
 
     value: Callable[[], Any]
 
@@ -36,7 +36,7 @@ def _read_late(data: bytes) -> Late:
 
 @attrs.frozen(eq=False)
 class SharedCall:
-    """A shared kernel that an entry calls: enough to find its code, and to make it where there is none."""
+    """A shared kernel that an entry calls: enough to find its code, or to make it."""
 
     module: str
     name: str
@@ -55,21 +55,21 @@ class SharedCall:
 
 @attrs.frozen
 class SharedModule:
-    """What stands for the module of a shared kernel in its callers: they only know its symbol."""
+    """Replaces the module of a shared kernel in its callers, which have only its symbol."""
 
     call: SharedCall
 
 
 class _Module(JITCodeLibrary):
-    """The LLVM module of one function, and which others it calls."""
+    """The LLVM module of one function, and its callees."""
 
     def add_llvm_module(self, module: Any) -> None:
-        """Take in what Numba made of the function, each of its parts simplified by itself, once for all callers."""
+        """Add the module that Numba made of the function, with each of its parts simplified once for all callers."""
         _simplify(module, self._codegen._tm)
         self._final_module.link_in(module)
 
     def add_linking_library(self, library: Any) -> None:
-        """Note that the function calls another one."""
+        """Record that the function calls another one."""
         self._linking_libraries.append(library)
 
     def parts(self) -> Iterator[Any]:
@@ -111,9 +111,9 @@ class _EntryModule(_Module):
     object_file: bytes
 
     def finalize(self) -> None:
-        """Take in the parts, optimise, and translate.
+        """Add the parts, optimise, and translate.
 
-        The object file is asked for rather than taken from the engine, which would hand it over within a callback: an
+        The object file is requested instead of received from the engine in a callback, in which an
         interrupt of the user would be lost there.
         """
         self._raise_if_finalized()
@@ -165,13 +165,13 @@ def _pass_builder(target_machine: Any, level: int) -> Any:
 
 
 class _Passes(Compiler):
-    """Numba's passes, with our kind of module and names of symbols that are the same in every process."""
+    """The passes of Numba, with our kind of module and names of symbols that are the same in every process."""
 
     module: type[_Module]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        # Numba only needs something that stands for the function; `_callable` brings an entry into memory
+        # Numba only needs a placeholder for the function; `_callable` loads an entry into memory
         self.state.targetctx.get_executable = lambda *_: object()
 
     def _compile_bytecode(self) -> Any:
@@ -182,7 +182,7 @@ class _Passes(Compiler):
         return super()._compile_bytecode()
 
     def tag(self, function: Callable[..., Any]) -> str:
-        """Return what tells the function apart from others of its name."""
+        """Return the part of a name that distinguishes the function from others with its name."""
         raise NotImplementedError
 
 

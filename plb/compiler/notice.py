@@ -1,4 +1,4 @@
-"""Telling those who wait for a compilation what happens, once a process."""
+"""Messages about a compilation, once for each process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 logger = logging.getLogger("plb")
 
 SECONDS_A_KERNEL = 0.1
-"""About how long one kernel takes to compile, with its share of the optimisation."""
+"""Approximate seconds of the compilation of one kernel, with its share of the optimisation."""
 SECONDS_TO_FIRST_PLAN = 30
 """About how long a process at most compiles until its first plan."""
 

@@ -1,7 +1,7 @@
 """What this project uses of Numba and llvmlite beyond their documented interfaces, each named once.
 
-Such names may change with any release, so the versions that are supported are bounded in ``pyproject.toml`` and each
-name is looked up here, where a missing one ends in one sentence. Everything else of Numba that `plb.compiler` uses is
+Such names may change with any release, so the supported versions are bounded in ``pyproject.toml`` and each
+name is resolved here; a missing one ends in one sentence. Everything else of Numba that `plb.compiler` uses is
 documented: ``numba.types``, ``numba.typeof``, ``numba.config``, ``numba.extending`` and ``llvmlite``.
 """
 
@@ -17,11 +17,11 @@ from typing import Any
 from plb.errors import UnsupportedNumbaError
 
 SUPPORTED = "numba>=0.68,<0.69"
-"""The versions that are tested, as ``pyproject.toml`` asks for them."""
+"""The tested versions, as in ``pyproject.toml``."""
 _FROM, _BELOW = (0, 68), (0, 69)
 
 NAMES = {
-    "numba._dispatcher.compute_fingerprint": "a key of the types of a named tuple's members, without forming the types",
+    "numba._dispatcher.compute_fingerprint": "a key of the types of a named tuple's members, without making the types",
     "numba._dynfunc.make_function": "a Python function over machine code that was read from the cache",
     "numba.core.cgutils": "helpers that emit instructions: branches, tuples, declarations of functions",
     "numba.core.codegen.JITCodeLibrary": "the module of one function, which is linked and optimised our way",
@@ -43,10 +43,10 @@ MEMBERS = {
         "_engine": "what holds the machine code of this process",
         "_tm": "the target machine, for which LLVM optimises",
         "magic_tuple": "the processor, as part of a key",
-        "set_env": "constants of Python objects that machine code refers to",
+        "set_env": "constants of Python objects in machine code",
     },
     "numba.core.codegen.JitEngine": {
-        "_ee": "LLVM's engine, which takes in object files",
+        "_ee": "the engine of LLVM, which loads object files",
     },
     "numba.core.codegen.JITCodeLibrary": {
         "_codegen": "the code generator of a module",
@@ -54,7 +54,7 @@ MEMBERS = {
         "_final_module": "the module that is linked, optimised and translated",
         "_finalize_dynamic_globals": "finding addresses of this process in a module",
         "_finalized": "whether that has happened",
-        "_get_module_for_linking": "the module of a function that another one takes in",
+        "_get_module_for_linking": "the module of a function for the module of another one",
         "_linking_libraries": "the modules of the functions that a function calls",
         "_raise_if_finalized": "the check that a module is still open",
         "_reload_init": "functions that have to run before the code does",
@@ -87,7 +87,7 @@ MEMBERS = {
         "_overload_func": "the implementation that a user has given for kernels, whose code is part of a key",
     },
     "numba.core.typing.templates._OverloadAttributeTemplate": {
-        "_attr": "the name of an attribute or a method that a user has given an implementation for",
+        "_attr": "the name of an attribute or a method with an implementation of a user",
     },
     "numba.core.types.abstract.Type": {
         "_code": "the number of a type, by which a call finds the code for its arguments",
@@ -106,12 +106,12 @@ def check_version(installed: str) -> None:
 
 
 def look_up(name: str) -> Any:
-    """Return what a name of `NAMES` stands for.
+    """Return the object of a name of `NAMES`.
 
     Raises
     ------
     UnsupportedNumbaError
-        If this version of Numba has no such name.
+        This version of Numba does not have the name.
     """
     package, _, attribute = name.rpartition(".")
     try:

@@ -1,4 +1,4 @@
-"""What users have put in the place of functions, operators and attributes within kernels, by `numba.extending`."""
+"""The replacements of functions, operators and attributes within kernels by users, with `numba.extending`."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _OPERATORS = frozenset(map(id, vars(operator).values()))
 
 
 class Overload(NamedTuple):
-    """What is compiled in the place of something else."""
+    """A replacement that is compiled."""
 
     implementation: Callable[..., object]
     options: str
-    """How it is compiled."""
+    """Options of its compilation."""
 
 
 class Overloads(NamedTuple):
-    """The overloads of this process, by what they stand for."""
+    """The overloads of this process, by what they replace."""
 
     of_functions: Mapping[int, Sequence[Overload]]
     """By the `id` of the function."""
     of_attributes: Mapping[str, Sequence[Overload]]
-    """Of attributes and methods, by name, of whatever type."""
+    """Overloads of attributes and methods, by name, of any type."""
     of_operators: Sequence[Overload]
-    """Of all operators."""
+    """Overloads of operators."""
 
 
 NONE = Overloads({}, {}, ())

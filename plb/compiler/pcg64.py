@@ -3,7 +3,7 @@
 Source: O'Neill, "PCG: A family of simple fast space-efficient statistically good algorithms for random number
 generation", 2014, sections 6.3 and 4.3.1 (jumping ahead).
 
-Only imported once something is compiled, since ``import plb`` must load no Numba.
+Only imported when something is compiled, because ``import plb`` must not load Numba.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from plb.compiler.bit_generators import address_of
 from plb.compiler.handles import unbox_address
 from plb.compiler.numba_api import OpaqueModel, cpu_target
 
-types: Any = numba.types  # without types of its own
+types: Any = numba.types  # Numba has no types
 
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
 UNIT = 2.0**-53
-"""What the upper 53 bits of an output are multiplied by."""
+"""Factor of the upper 53 bits of an output."""
 _WORD, _WIDE = ir.IntType(64), ir.IntType(128)
 _ALL = 2**128 - 1
 _NEXT_DOUBLE = 3
-"""Place of the function that draws from [0, 1) in NumPy's ``bitgen_t``, after the state and two other functions."""
+"""Position of the function that samples from [0, 1) in NumPy's ``bitgen_t``, after state and two functions."""
 
 
 class StreamType(types.Type):
@@ -52,13 +52,13 @@ numba.extending.unbox(StreamType)(unbox_address)
 
 @cache
 def type_of_uniform() -> Any:
-    """Return what kernels take `plb.compiler.uniform` for."""
+    """Return the implementation of `plb.compiler.uniform` for kernels."""
     return _type_of(_uniform_in_place() if _is_laid_out_as_known() else _uniform_by_call)
 
 
 @cache
 def type_of_peek(others: int) -> Any:
-    """Return what kernels take a `plb.compiler.Peek` for; where the state cannot be read it always says 0."""
+    """Return the implementation of a `plb.compiler.Peek` for kernels; it returns 0 if the state cannot be read."""
     return _type_of(_peek(others) if _is_laid_out_as_known() else _unknown)
 
 
@@ -69,7 +69,7 @@ def _type_of(function: Any) -> Any:
 
 
 def jump(steps: int) -> tuple[int, int]:
-    """Return a and c such that so many steps of the generator lead from state s to a·s + c·increment, modulo 2^128."""
+    """Return a and c such that a number of steps of the generator maps state s to a·s + c·increment, modulo 2^128."""
     factor, summand = 1, 0
     for _ in range(steps):
         factor, summand = factor * MULTIPLIER & _ALL, (summand * MULTIPLIER + 1) & _ALL

@@ -1,7 +1,7 @@
 """Asking for memory ahead of its use.
 
 In a large cluster a random row is in no cache, and a step that reads its arrays one after the other waits for memory
-again and again. Asked for together beforehand, they arrive together.
+again and again. Requested together in advance, they arrive together.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 
 class Fetch:
-    """A call, within a kernel, that asks for the first numbers of a row of an array; without effect elsewhere."""
+    """A call, within a kernel, that requests the first numbers of a row of an array; without effect elsewhere."""
 
     def __call__(self, array: npt.NDArray[np.generic], row: int) -> None:
-        """Do nothing where nothing is compiled."""
+        """Do nothing if nothing is compiled."""
 
     @property
     def _numba_type_(self) -> Any:

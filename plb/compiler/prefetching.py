@@ -1,6 +1,6 @@
 """The machine instruction behind `plb.compiler.prefetch`.
 
-Only imported once something is compiled, since ``import plb`` must load no Numba.
+Only imported when something is compiled, because ``import plb`` must not load Numba.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from numba.extending import intrinsic
 
 from plb.compiler.numba_api import cgutils, cpu_target
 
-types: Any = numba.types  # without types of its own
+types: Any = numba.types  # Numba has no types
 READ, KEEP_NEAR, DATA = 0, 3, 1
-"""Arguments of LLVM's prefetch: for reading, into the nearest cache, of data."""
+"""Arguments of the prefetch of LLVM: for reading, into the nearest cache, of data."""
 
 
 @intrinsic

@@ -1,7 +1,7 @@
 """How Numba's registries of functions are read, after an interrupt as well.
 
 Numba reads a registry through generators that yield what is new since the last time. An exception within one of them,
-such as Ctrl-C, ends it for good, and every later compilation of the process would fail.
+such as Ctrl-C, ends it permanently, and every later compilation of the process would fail.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from plb.compiler.numba_api import cpu_target, stream_list
 
 
 def renew_readers() -> None:
-    """Replace the readers of registries that an interrupt has ended by ones that go on at the end of the registry."""
+    """Replace the readers of registries that an interrupt has ended; the new ones continue at the end."""
     for context in (cpu_target.typing_context, cpu_target.target_context):
         for registry, loader in context._registries.items():
             for name, reader in loader._registrations.items():

@@ -1,7 +1,7 @@
-"""Uniform random numbers for kernels: those of `numpy.random.Generator.random`, drawn without a call.
+"""Uniform random numbers for kernels: those of `numpy.random.Generator.random`, without a call.
 
-Kernels draw several for every proposal, and NumPy's generator is reached by the address of a function. Here the same
-generator steps within the kernel, on the same state, so a stream is the same whoever draws from it.
+Kernels sample several for every proposal, and NumPy's generator is reached by the address of a function. Here the same
+generator steps within the kernel, on the same state, so a stream is the same for all users.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from plb.compiler.kernels import ByPointer
 
 
 class Stream(ByPointer, np.random.Generator):
-    """NumPy's generator over PCG64, which kernels take by one pointer.
+    """NumPy's generator over PCG64, which kernels use by one pointer.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class StreamHandle:
     Parameters
     ----------
     address
-        Where NumPy keeps that.
+        Address of its state.
     """
 
     def __init__(self, address: int) -> None:
@@ -51,10 +51,10 @@ class StreamHandle:
 
 
 class Uniform:
-    """A call, within a kernel, that draws the next number of a stream from [0, 1)."""
+    """A call, within a kernel, that samples the next number of a stream from [0, 1)."""
 
     def __call__(self, rng: np.random.Generator) -> float:
-        """Draw where nothing is compiled."""
+        """Sample if nothing is compiled."""
         return rng.random()
 
     @property
@@ -66,18 +66,18 @@ class Uniform:
 
 @attrs.frozen
 class Peek:
-    """A call, within a kernel, that tells which number a stream will give after some others; it draws none.
+    """A call, within a kernel, that returns a later number of a stream without sampling any.
 
     Parameters
     ----------
     others
-        How many numbers are drawn before it.
+        Number of samples before it.
     """
 
     others: int
 
     def __call__(self, rng: np.random.Generator) -> float:
-        """Tell where nothing is compiled."""
+        """Return the number if nothing is compiled."""
         ahead = copy.deepcopy(rng)
         ahead.random(self.others)
         return ahead.random()

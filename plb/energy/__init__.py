@@ -1,1 +1,4 @@
-"""The energy: five terms of a configuration, computed from exact sums, and the score that combines them."""
+"""The energy: five terms of a configuration, computed from exact sums, and the score that combines them.
+
+Begin reading in `plb.energy.score`.
+"""

@@ -1,4 +1,4 @@
 """Evaluation of proposals: constraints, energy changes and their application.
 
-The entry point is `plb.evaluation.proposals`.
+Begin reading in `plb.evaluation.proposals`.
 """

@@ -1,4 +1,4 @@
-"""A placement policy that learns by reinforcement ([4], DeepPlace): networks, training, and the policy that comes out.
+"""A placement policy that learns by reinforcement ([4], DeepPlace): networks, training, and the trained policy.
 
-It needs PyTorch: ``pip install 'plb[learning]'``. `plb.learning.interface` says what a game must offer to be learned.
+It needs PyTorch: ``pip install 'plb[learning]'``. Begin reading in `plb.learning.interface`, the protocol of games.
 """

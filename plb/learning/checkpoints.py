@@ -1,4 +1,4 @@
-"""Files that hold a policy and the state of its training: plain tensors, numbers and text, never code."""
+"""Files with a policy and the state of its training: plain tensors, numbers and text, never code."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from plb.validation import check_names
 
 FORMAT, VERSION = "plb policy", 2
 DESCRIBED = ("settings", "shape", "resources", "iteration", "steps", "curve")
-"""What a file says in numbers and text."""
+"""The numbers and texts of a file."""
 WEIGHTS, MOMENTS = "weights", ("first", "second")
-"""What the tensors of a file are: those of a policy, and those of its optimiser."""
+"""The tensors of a file: those of a policy, and those of its optimiser."""
 CURVE = "curve"
 
 
@@ -47,7 +47,7 @@ class CurveRow:
     gradient_norm
         Before it is shortened.
     decisions
-        Number of them.
+        Number of resources.
     """
 
     iteration: int = count_field(CURVE)
@@ -60,7 +60,7 @@ class CurveRow:
 
 
 def check_resources(names: object, shape: ObservationShape) -> tuple[str, ...]:
-    """Return the names of a game's resources if they are as many as its shape says, or none; else refuse them."""
+    """Return the names of the resources of a game; raise an error if they are not as many as in its shape, or none."""
     found = _plain(names)
     if found and len(found) != shape.resources:
         allowed = f"{shape.resources} names, one for each resource of the game, or none"
@@ -69,13 +69,13 @@ def check_resources(names: object, shape: ObservationShape) -> tuple[str, ...]:
 
 
 def _plain(names: object) -> tuple[str, ...]:
-    """Return names as plain text, whatever kind of string they were: a file takes no other."""
+    """Return names as plain text, because a file has no other type."""
     return tuple(map(str, check_names("policy", "resources", names)))
 
 
 @attrs.frozen(eq=False)
 class Checkpoint:
-    """A policy and the state of its training after some iteration.
+    """A policy and the state of its training after an iteration.
 
     Parameters
     ----------
@@ -90,9 +90,9 @@ class Checkpoint:
     optimiser
         What comes from earlier gradients; None: the policy alone is known, and its training cannot be resumed.
     curve
-        A row for each iteration; empty where the policy alone is known.
+        A row for each iteration; empty if only the policy is known.
     resources
-        Names of the resources of the game, in their order; empty: not said.
+        Names of the resources of the game, in their order; empty: unknown.
     """
 
     settings: TrainingSettings
@@ -107,7 +107,7 @@ class Checkpoint:
         check_resources(self.resources, self.shape)
 
     def policy_alone(self) -> Checkpoint:
-        """Return what deciding takes: a file of it is a third as large, and its training cannot be resumed."""
+        """Return the policy alone: its file is a third as large, and its training cannot be resumed."""
         return attrs.evolve(self, optimiser=None, curve=())
 
 
@@ -121,7 +121,7 @@ def weights_digest(weights: Mapping[str, Float32]) -> str:
 
 
 def content_digest(content: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of all that a file says, its numbers and text as well as its tensors."""
+    """Return the SHA-256 of all contents of a file: numbers, texts and tensors."""
     described = {name: content[name] for name in DESCRIBED}
     described["tensors"] = weights_digest({name: value.numpy() for name, value in content["tensors"].items()})
     text = json.dumps(described, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -129,7 +129,7 @@ def content_digest(content: Mapping[str, Any]) -> str:
 
 
 def write_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a checkpoint; who reads or breaks off meanwhile finds the former file or the new one, both whole."""
+    """Write a checkpoint; readers find the former file or the new one, both whole."""
     tensors = _tensors(checkpoint)
     content = {
         "format": FORMAT,
@@ -183,7 +183,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 
 
 def _content(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return what a file says, if it is a checkpoint of this version."""
+    """Return the contents of a file if it is a checkpoint of this version."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -194,7 +194,7 @@ def _content(path: str | os.PathLike[str]) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             content = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-    except Exception as error:  # PyTorch names no family of errors for files that are none of its own
+    except Exception as error:  # PyTorch raises errors without a common class for other files
         raise CheckpointError(path, "is damaged, or no policy") from error
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise CheckpointError(path, "is no policy")
@@ -204,7 +204,7 @@ def _content(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _checkpoint(content: Mapping[str, Any]) -> Checkpoint:
-    """Return what a file says as it stands; whatever Python raises, it is damaged."""
+    """Return the contents of a file; any exception means that it is damaged."""
     tensors = {name: np.array(value.numpy()) for name, value in content["tensors"].items()}
     optimiser = None
     if content["steps"] is not None:
@@ -222,21 +222,21 @@ def _checkpoint(content: Mapping[str, Any]) -> Checkpoint:
 
 
 def _expected_shapes(checkpoint: Checkpoint) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of all tensors that belong to such a checkpoint, by name."""
+    """Return the shapes of all tensors of such a checkpoint, by name."""
     network = empty_network(checkpoint.settings.network, checkpoint.shape, checkpoint.settings.hidden)
     parts = (WEIGHTS,) if checkpoint.optimiser is None else (WEIGHTS, *MOMENTS)
     return {f"{part}/{name}": tuple(value.shape) for part in parts for name, value in network.state_dict().items()}
 
 
 def _agree(checkpoint: Checkpoint) -> bool:
-    """Return whether there are as many updates and rows as iterations, or none of them with a policy alone."""
+    """Return whether there are as many updates and rows as iterations, or none with a policy alone."""
     if checkpoint.optimiser is None:
         return checkpoint.iteration >= 0 and not checkpoint.curve
     return checkpoint.optimiser.steps == checkpoint.iteration == len(checkpoint.curve)
 
 
 def _tensors(checkpoint: Checkpoint) -> dict[str, Float32]:
-    """Return all tensors by part and name, as they stand in a file."""
+    """Return all tensors by part and name, as in a file."""
     parts: dict[str, Mapping[str, Float32]] = {WEIGHTS: checkpoint.weights}
     if checkpoint.optimiser is not None:
         parts |= zip(MOMENTS, (checkpoint.optimiser.first, checkpoint.optimiser.second), strict=True)

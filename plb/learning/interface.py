@@ -22,7 +22,7 @@ WAIT = 0
 
 @attrs.frozen
 class ObservationShape:
-    """How large an observation is: whole numbers of at least 1, but for the past; they are kept as plain `int`.
+    """The size of an observation: whole numbers of at least 1 (0 for the past), kept as plain `int`.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Observation(NamedTuple):
 
 
 def array_shapes(shape: ObservationShape, machines: int) -> tuple[tuple[int, ...], ...]:
-    """Return the shape of each array of an observation of so many machines, in the order of `Observation`."""
+    """Return the shape of each array of an observation with a number of machines, in the order of `Observation`."""
     return (
         (machines, shape.resources, shape.past + shape.horizon),
         (machines,),
@@ -88,9 +88,9 @@ def array_shapes(shape: ObservationShape, machines: int) -> tuple[tuple[int, ...
 
 
 class PlacementGame(Protocol):
-    """A game that is learned. Equal seeds give equal games, whatever was played before.
+    """A game for training. Equal seeds give equal games, independent of earlier games.
 
-    A game has at least one decision: it is not over at its beginning, and `step` is called at least once.
+    A game has at least one decision: it is not over at its start, and `step` is called at least once.
     """
 
     @property
@@ -108,8 +108,8 @@ class PlacementGame(Protocol):
         ...
 
     def step(self, action: int) -> tuple[Observation, float, bool]:
-        """Decide; return what there is to see then, the reward until then, and whether the game is over.
+        """Decide; return the next observation, the reward until then, and whether the game is over.
 
-        What is returned is the caller's: later steps leave it as it is.
+        The results belong to the caller: later steps do not change them.
         """
         ...

@@ -16,13 +16,13 @@ from plb.learning.library import torch
 from plb.learning.settings import IMAGE
 
 SMALL = 0.01
-"""Scale of the last layers' first weights: the first policy takes all actions about equally often."""
+"""Scale of the first weights of the last layers: the first policy takes all actions with similar probability."""
 SUMMARIES = 9
-"""What is said of a machine in single numbers, over resources and coming steps, if the next job were placed on it."""
+"""Single numbers on a machine with the next job placed on it, over resources and future steps."""
 
 
 class Batch(NamedTuple):
-    """An `Observation` as tensors, each with one axis more in front, (B, …)."""
+    """An `Observation` as tensors, each with a leading axis, (B, …)."""
 
     machines: torch.Tensor
     occupied: torch.Tensor
@@ -63,15 +63,15 @@ class ImageNetwork(torch.nn.Module):
 
 
 class MachineScorer(torch.nn.Module):
-    """One small network that scores each machine for the next job; the same weights serve any number of machines.
+    """A small network that scores each machine for the next job; the same weights apply to any number of machines.
 
-    Each machine is seen by its own curves, by what the next job would make of them, and beside the others' mean and
-    maximum; waiting is scored by the latter and the queue. To relabel the machines relabels the scores.
+    The input of a machine are its curves, its curves with the next job, and the mean and maximum of the
+    others; waiting is scored by the latter and the queue. A relabelling of the machines relabels the scores.
 
     Parameters
     ----------
     shape
-        Of the observations; the number of machines does not matter.
+        Shape of the observations; the number of machines is not used.
     hidden
         Width of the hidden layers.
     """
@@ -121,7 +121,7 @@ class MachineScorer(torch.nn.Module):
             (upcoming * head).sum(dim=(2, 3)) / resources,  # contention with the jobs there
             (idle_then - idle) / (resources * horizon),  # what it adds to the under-use
             (during * (1.0 - busy)).sum(dim=2) / horizon,  # steps in which it would be the only job
-            (free.sum(dim=2) * during).sum(dim=2) / (resources * horizon),  # room left beside it
+            (free.sum(dim=2) * during).sum(dim=2) / (resources * horizon),  # free capacity with the job
             beyond_then.amax(dim=(2, 3)),  # highest peak
             batch.occupied,
             (batch.occupied == 0).to(upcoming.dtype),
@@ -132,7 +132,7 @@ class MachineScorer(torch.nn.Module):
 
 
 def _context_inputs(batch: Batch) -> torch.Tensor:
-    """Return what is the same for all machines, (B, …): the next job, the others of the queue, arrivals."""
+    """Return the scores that are the same for all machines, (B, …): the next job, the others of the queue, arrivals."""
     waiting = (batch.queue.amax(dim=(2, 3)) > 0).to(batch.queue.dtype).mean(dim=1, keepdim=True)
     others = batch.queue[:, 1:].sum(dim=1) / max(1, batch.queue.shape[1] - 1)
     parts = (batch.queue[:, 0], others, waiting, batch.waited, batch.backlog, batch.arrivals)
@@ -140,19 +140,19 @@ def _context_inputs(batch: Batch) -> torch.Tensor:
 
 
 def _linear(inputs: int, outputs: int) -> torch.nn.Linear:
-    """Return a layer without values: PyTorch's own would come from its global random stream."""
+    """Return a layer without values, because those of PyTorch would come from its global random stream."""
     return torch.nn.utils.skip_init(torch.nn.Linear, inputs, outputs)
 
 
 def empty_network(kind: str, shape: ObservationShape, hidden: int) -> ImageNetwork | MachineScorer:
-    """Return a network of a kind (`plb.learning.settings.NETWORKS`) whose weights are yet to be set."""
+    """Return a network of a kind (`plb.learning.settings.NETWORKS`) whose weights are not set."""
     return ImageNetwork(shape, hidden) if kind == IMAGE else MachineScorer(shape, hidden)
 
 
 def first_weights(network: torch.nn.Module, random: np.random.Generator) -> dict[str, Float32]:
-    """Return weights to begin with, by name: uniform, as He et al. scale them for ReLU; biases zero, last layers small.
+    """Return initial weights by name: uniform, scaled as by He et al. for ReLU; biases zero, last layers small.
 
-    The direct way from the summaries to the scores begins at zero, as it has few inputs and learns soonest.
+    The direct path from the summaries to the scores starts at zero, because it has few inputs and learns first.
     """
     weights = {}
     for name, value in network.state_dict().items():
@@ -169,5 +169,5 @@ def weights_of(network: torch.nn.Module) -> dict[str, Float32]:
 
 
 def set_weights(network: torch.nn.Module, weights: Mapping[str, Float32]) -> None:
-    """Copy weights into a network; names and shapes must be its own."""
+    """Copy weights into a network with the same names and shapes."""
     network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})

@@ -41,16 +41,16 @@ class OptimiserState:
 
 @attrs.frozen(eq=False)
 class Update:
-    """What comes of a gradient.
+    """The result of an update.
 
     Parameters
     ----------
     weights
-        By name.
+        Weights by name.
     state
         Of the optimiser.
     gradient_norm
-        Before the gradient was shortened.
+        Norm of the gradient before it was clipped.
     """
 
     weights: dict[str, Float32]
@@ -61,12 +61,12 @@ class Update:
 def updated(
     weights: Mapping[str, Float32], state: OptimiserState, steepest: Mapping[str, Float32], settings: TrainingSettings
 ) -> Update:
-    """Return the weights one step downwards, or raise `NotFiniteError`; what is given stays as it is.
+    """Return the weights after one step, or raise `NotFiniteError`; the arguments are not changed.
 
     Parameters
     ----------
     weights
-        By name.
+        Weights by name.
     state
         Of the optimiser.
     steepest
@@ -91,7 +91,7 @@ def updated(
 
 
 def _put_state(optimiser: torch.optim.Adam, names: list[str], state: OptimiserState) -> None:
-    """Give an optimiser copies of a state, since it changes its own in place; it numbers weights in their order."""
+    """Give an optimiser copies of a state, because it changes its own in place; it numbers weights in their order."""
     numbered = {
         number: {
             "step": torch.tensor(float(state.steps)),

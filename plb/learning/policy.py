@@ -1,4 +1,4 @@
-"""A policy that was learned, to be asked for decisions."""
+"""A trained policy for decisions."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from plb.learning.settings import SCORER, TrainingSettings
 Bools = npt.NDArray[np.bool_]
 
 TIE = 1e-5
-"""Logits that differ by less are equal: the last bits of a sum depend on where in a matrix it stands."""
+"""Logits with a smaller difference are equal: the last bits of a sum depend on its position in a matrix."""
 
 
 class LearnedPolicy:
-    """Decides where the next job goes.
+    """Chooses the machine of the next job.
 
     Parameters
     ----------
     checkpoint
-        What was learned.
+        The trained policy.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self.settings: TrainingSettings = checkpoint.settings
         self.shape: ObservationShape = checkpoint.shape
         self.resources: tuple[str, ...] = checkpoint.resources
-        """Names of the resources of its game, in their order; empty: not said."""
+        """Names of the resources of its game, in their order; empty: unknown."""
         self.digest = weights_digest(checkpoint.weights)
         """SHA-256 of the weights: equal for policies that decide equally."""
         self._network = empty_network(self.settings.network, self.shape, self.settings.hidden)
@@ -46,7 +46,7 @@ class LearnedPolicy:
 
     @property
     def any_machines(self) -> bool:
-        """Whether it takes any number of machines, not only as many as it was trained with."""
+        """Whether it accepts any number of machines, not only that of the training."""
         return self.settings.network == SCORER
 
     def act(self, observation: Observation, allowed: Bools | None = None, *, may_wait: bool = True) -> int:

@@ -18,12 +18,12 @@ from plb.learning.trajectories import Trajectories
 Float64 = npt.NDArray[np.float64]
 
 CHUNK = 512
-"""Decisions of one pass forward and back: enough to keep the processor busy, few enough for its caches."""
+"""Decisions of one forward and backward pass: enough to keep the processor busy, few enough for its caches."""
 
 
 @attrs.frozen(eq=False)
 class Gradient:
-    """What one job sequence says of the weights.
+    """The result of one job sequence.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ class SequenceTask:
     weights
         Of the network, by name.
     iteration, sequence
-        Which one; iterations from 1, sequences from 0.
+        Iteration, from 1, and sequence, from 0.
     """
 
     make_game: MakeGame
@@ -63,7 +63,7 @@ class SequenceTask:
 
 @attrs.frozen(eq=False)
 class SequenceResult:
-    """What comes of it.
+    """The result of a job sequence.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class TrainedPolicy:
 
     @property
     def policy(self) -> LearnedPolicy:
-        """To be asked for decisions."""
+        """The policy for decisions."""
         return LearnedPolicy(self.checkpoint)
 
 
@@ -120,26 +120,26 @@ def train(
 ) -> TrainedPolicy:
     """Train a policy; equal settings and games give equal weights, bit for bit, for any number of workers.
 
-    On processors of one kind and with one version of PyTorch, that is: others may round differently.
+    This holds on processors of one kind and with one version of PyTorch; others may round differently.
 
     Parameters
     ----------
     settings
-        How.
+        Settings of the training.
     make_game
         Makes a game; where `over` calls other processes it is sent there.
     checkpoint
-        File that is written every so often, and at the end; None: none.
+        File that is written regularly, and at the end; None: none.
     resume
-        Whether to go on from that file if it is there. For the same number of iterations, what comes of it is as if
-        nothing had been interrupted; another number is allowed, but the weight of the entropy falls to its end over
-        all iterations, so that what was done with the former number is not done anew.
+        Whether to continue from that file if it exists. For the same number of iterations the result is that of an
+        uninterrupted training. Another number is allowed, but the weight of the entropy decreases to its end over
+        all iterations, and earlier iterations are not repeated.
     start
-        File of a policy whose weights are begun with, rather than with random ones.
+        File of a policy with initial weights, instead of random ones.
     every
         Iterations from one checkpoint to the next.
     resources
-        Names of the resources of the game, in their order, for who uses the policy; empty: not said.
+        Names of the resources of the game, in their order, for users of the policy; empty: unknown.
     over
         Plays the job sequences of an iteration: `map`, or the `map` of a pool of workers.
     progress
@@ -148,7 +148,7 @@ def train(
     Raises
     ------
     CheckpointError
-        A file cannot be read, or is of another training, network or game.
+        A file cannot be read, or has another training, network or game.
     DivergedError
         A weight, gradient or reward is no longer finite; the file has the last state that was written.
     """
@@ -251,7 +251,7 @@ def _beginning(settings: TrainingSettings, shape: ObservationShape, start: str |
 def _resumed(
     settings: TrainingSettings, shape: ObservationShape, resources: tuple[str, ...], path: str | os.PathLike[str]
 ) -> Checkpoint | None:
-    """Return the state that a file holds; None where there is no file."""
+    """Return the state in a file; None if the file does not exist."""
     if not Path(path).exists():
         return None
     found = read_checkpoint(path)
@@ -269,5 +269,5 @@ def _resumed(
 
 
 def _stream(seed: int, *path: int) -> np.random.Generator:
-    """Return the random stream of a part of the training; no two share anything."""
+    """Return the random stream of a part of the training; no two parts share numbers."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=path)))

@@ -1,4 +1,4 @@
-"""Playing: the trajectories of one job sequence in lockstep, so that one pass of the network serves all of them."""
+"""Trajectories of one job sequence in lockstep, so that one pass of the network serves all of them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from plb.learning.library import torch
 from plb.learning.networks import batch_of
 
 FIRST_CAPACITY = 64
-"""Decisions a trajectory for which there is room at first."""
+"""Decisions of a trajectory for which memory is allocated at first."""
 
 
 @attrs.frozen(eq=False)
 class Trajectories:
-    """What happened in N trajectories of one job sequence, K decisions in all.
+    """The N trajectories of one job sequence, K decisions in total.
 
     Parameters
     ----------
@@ -46,18 +46,18 @@ class Trajectories:
 
 
 class NotFiniteError(ArithmeticError):
-    """A network or a game gave a number that is not finite; the message says which."""
+    """A network or a game returned a number that is not finite; the message names it."""
 
 
 def play(
     network: torch.nn.Module, games: Sequence[PlacementGame], seed: int, randoms: Sequence[np.random.Generator]
 ) -> Trajectories:
-    """Play the game of a seed once in each of `games`, actions drawn from the policy.
+    """Play the game of a seed once in each of `games`, with actions sampled from the policy.
 
     Parameters
     ----------
     network
-        Gives the logits.
+        Returns the logits.
     games
         As many as there shall be trajectories; they share nothing.
     seed
@@ -99,7 +99,7 @@ def play(
 
 
 def _drawn(logits: npt.NDArray[np.float32], uniforms: list[float]) -> list[int]:
-    """Return an action drawn from each row of logits, by the inverse of its distribution at a uniform number."""
+    """Return an action sampled from each row of logits, by the inverse of its distribution at a uniform number."""
     if not np.isfinite(logits).all():
         raise NotFiniteError("a logit of the network is")
     exact = logits.astype(np.float64)

@@ -180,7 +180,7 @@ class Audit:
         return Counter(int(problem.domain[node[one], level]) for one in standing if siblings[node[one]] > 0)
 
     def parent_of(self, row: int) -> tuple[str, int, tuple[str, ...]]:
-        """Return the parent service of a child, its number of partitions, and the nodes that affinity allows for `row`."""
+        """Return the parent service of a child, its number of partitions, and the nodes that affinity allows."""
         parent = str(self.state.services[int(self.problem.service[row])].affinity_to)
         head = int(self.problem.parent_row[row])
         if head == NOWHERE:

@@ -1,4 +1,4 @@
-"""The reasons of the moves of a phase: the broken constraint, the replica for which another is evicted, or the energy term."""
+"""The reasons of the moves of a phase: broken constraints, evictions for other replicas, and energy terms."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class MoveReasons:
         return Reason(self.phase, breach.rule, self._name(origin), numbers=breach.numbers, breach=breach)
 
     def _parent_gone_from(self, row: int, origin: int) -> str | None:
-        """Return the partition of the parent if its replica left `origin` in this phase, so that the move is an affinity move."""
+        """Return the partition of the parent if its replica left `origin` in this phase, for an affinity move."""
         if self.problem.affinity[row] != AFFINITY_CHILD:
             return None
         head = int(self.problem.parent_row[row])
@@ -152,7 +152,7 @@ class MoveReasons:
         return term if without[term] > present else None
 
     def _evened_metric(self) -> Reason:
-        """Return the metric with the largest decrease of weighted imbalance; for a metric to be packed, the largest increase."""
+        """Return the metric with the largest decrease of weighted imbalance, or increase if it is to be packed."""
         before, after = self._deviations(self.before.solution), self._deviations(self.after)
         gains = [
             weight * (old - new) * (-1 if is_packed else 1)

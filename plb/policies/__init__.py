@@ -1,4 +1,7 @@
-"""Placement policies, one replica at a time: one file each, and one line below; docs/policies.md walks through one."""
+"""Placement policies, which place one replica at a time: one file for each. docs/policies.md has an example.
+
+Begin reading in `plb.policies.first_fit`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How many nodes do these applications need, and what goes where ([3])."""
+"""Provisioning ([3]): the number of nodes that applications need, and a placement.
+
+Begin reading in `plb.provisioning.provision`.
+"""
 
 from plb.errors import NoCapacityError, NoPlanError
 from plb.provisioning.affinity import Affinity

@@ -1,4 +1,7 @@
-"""How likely is a violation: demand history, eligible past tenants, and the Monte Carlo estimate over them."""
+"""The probability of a violation: demand history, eligible past tenants, Monte Carlo and other estimators.
+
+Begin reading in `plb.risk.interface`.
+"""
 
 from plb.risk.counter import replica_key
 from plb.risk.demand import DemandHistory

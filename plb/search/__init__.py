@@ -1,1 +1,4 @@
-"""The search: proposals, simulated annealing, and the phases placement, repair and balancing."""
+"""The search: move generation, simulated annealing, and the phases placement, repair and balancing.
+
+Begin reading in `plb.search.annealing`.
+"""

@@ -1,4 +1,4 @@
-"""The cluster as arrays: what users have said, by row and index, and what every search starts from.
+"""The cluster as arrays: the descriptions of users by row and index, from which every search starts.
 
 Begin reading in `plb.state.cluster`.
 """

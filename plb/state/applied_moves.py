@@ -1,4 +1,4 @@
-"""Plans that the host carries out: their moves, one after the other, and the departing ends they leave behind."""
+"""Plans that the host applies: their moves, one after the other, and the departing ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from plb.state.role_slots import (
 
 
 def apply_move(state: ClusterState, move: Move, *, leaving: bool) -> None:
-    """Let the replica of a move stand on its target; with `leaving`, keep a departing end on the source."""
+    """Place the replica of a move on its target; with `leaving`, keep a departing end on the source."""
     record = state.partition(move.partition)
     source = NOWHERE if move.source is None else state.node(move.source)
     target = NOWHERE if move.target is None else state.node(move.target)
@@ -58,7 +58,7 @@ def apply_move(state: ClusterState, move: Move, *, leaving: bool) -> None:
 
 
 def _promote(state: ClusterState, record: PartitionRecord, node: int) -> None:
-    """Let the secondary on `node` become the primary: the primary's slot takes its node, and its own is empty."""
+    """Make the secondary on `node` the primary: the slot of the primary gets its node, and its own becomes empty."""
     table = state.rows
     secondary = _slot_on(state, record, Role.SECONDARY, node)
     primary = _slot_on(state, record, Role.PRIMARY, NOWHERE)
@@ -77,7 +77,7 @@ def _promote(state: ClusterState, record: PartitionRecord, node: int) -> None:
 
 
 def _replace_standby(state: ClusterState, record: PartitionRecord, node: int) -> None:
-    """Forget the standby on `node`, if there is one: a replica takes its place."""
+    """Remove the standby on `node`, if there is one, because a replica replaces it."""
     for row in [row for row in record.rows if state.rows.standby[row] and state.rows.node[row] == node]:
         remove_slot(state, record, row)
         link(state, record)
@@ -89,7 +89,7 @@ def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move)
     remove_slot(state, record, row)
     if record.missing is not None and record.missing < 0:
         record.missing += 1
-    # a plan may be older than the number that the service asks for
+    # a plan may be older than the target of the service
     fill_up(state, record, default_loads(state.quanta, state.services[record.service]))
     link(state, record)
 
@@ -101,7 +101,7 @@ def _slot_on(state: ClusterState, record: PartitionRecord, role: Role, node: int
 
 
 def vacate(state: ClusterState, partition: str, node: str) -> None:
-    """Forget the departing end of a move on `node`."""
+    """Remove the departing end of a move on `node`."""
     record = state.partition(partition)
     index = state.node(node, f"partition {partition}")
     for row in record.rows:

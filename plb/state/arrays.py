@@ -74,7 +74,7 @@ class Problem(NamedTuple):
     domain_rule: Int
     """(D,) constraint that each level belongs to."""
     upgraded: Bool
-    """(N,) whether the node's upgrade domain is done in an upgrade that goes on: a preferred location."""
+    """(N,) whether the upgrade domain of the node is completed in a running upgrade: a preferred location."""
     feasibility_classes: Bool
     """(X, N) whether the node is not blocked and its properties satisfy the expression."""
     chains: bool
@@ -91,13 +91,13 @@ class Problem(NamedTuple):
     service: Int32
     """(M,)"""
     feasibility_class: Int32
-    """(M,) what the row asks of nodes."""
+    """(M,) feasibility class of the row."""
     kind: Int8
     """(M,) first index of `receives`."""
     prefers_siblings: Bool
     """(M,) whether the row prefers nodes where its partition has a replica or a standby, and upgraded ones."""
     preferring: bool
-    """Whether any row prefers such nodes; with `unspread_rows` and `related` it spares a step a look at each row."""
+    """Whether any row prefers such nodes; with `unspread_rows` and `related` it spares a step the check of each row."""
     unspread: Bool
     """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
     unspread_rows: int
@@ -117,11 +117,11 @@ class Problem(NamedTuple):
     next_child: Int
     """(M,) for a child, a row of the parent's next child, or NOWHERE."""
     aligned: Bool
-    """(M,) whether primaries of child and parent stand together."""
+    """(M,) whether primaries of child and parent must be on the same node."""
     loose: Bool
     """(M,) whether the child has more replicas than its parent."""
     parents_move: float
-    """Share of the repairs, the last ones, in which a parent may move to mend what parts it from its children."""
+    """Share of the repairs, the last ones, in which a parent may move to a node of its children."""
     movable: Bool
     """(M,) whether a plan may move the row."""
     repairable: Bool
@@ -137,12 +137,12 @@ class Problem(NamedTuple):
     peak_ceiling: Int
     """(M+1, R) quanta: the largest peak over the repetitions; the last row is zero."""
     estimator_rows: Float
-    """(J, 5) how violations follow from sums of columns (`plb.risk.estimates`); J = 0: as a share of repetitions."""
+    """(J, 5) estimators of violations from sums of columns (`plb.risk.estimates`); J = 0: a share of repetitions."""
     variance_unit: Float
-    """(R,) squared quanta that a variance of 1 in a column stands for."""
-    # exact test of the repetitions; without room where `timeline` is off
+    """(R,) squared quanta of a variance of 1 in a column."""
+    # exact test of the repetitions; empty if `timeline` is off
     timeline: bool
-    """Whether a repetition is in violation only if a threshold is reached at some departure (`plb.energy.timeline`)."""
+    """Whether a repetition is in violation only if a threshold is reached at a departure (`plb.energy.timeline`)."""
     trace: Int32
     """(M, K) the trace of each repetition."""
     age: Float
@@ -207,9 +207,9 @@ class Problem(NamedTuple):
     """See `plb.energy.score`."""
     # budgets
     bounded: bool
-    """Whether any of the budgets below says anything."""
+    """Whether any of the budgets below is limited."""
     swap_cost: int
-    """Tenths that a swap of roles costs."""
+    """Cost of a swap of roles in tenths of a move."""
     add_cost: int
     """Tenths that placing a new replica costs."""
     max_moves: int
@@ -217,19 +217,19 @@ class Problem(NamedTuple):
     max_node_moves: Int
     """(N,) most replicas that leave or reach the node by a move."""
     max_service_moves: Int
-    """(S,) most replicas of one service that move."""
+    """(S,) largest number of replicas of a service that move."""
 
 
 @by_pointer
 class Solution(NamedTuple):
-    """What a search changes: where each replica stands, and every sum that follows from it."""
+    """The data that a search changes: the node of each replica, and every sum that follows from it."""
 
     node: Int
     """(M,)"""
     node_load: Int
-    """(N, R) quanta of the standing replicas."""
+    """(N, R) quanta of the placed replicas."""
     total: Int
-    """(R,) Σx over counted nodes, x as `plb.energy.spread.counted_as` says: load in quanta, by default."""
+    """(R,) Σx over counted nodes, x as in `plb.energy.spread.counted_as`: load in quanta, by default."""
     squares: Int
     """(R,) Σx² over counted nodes."""
     aggregate: Int32
@@ -254,9 +254,9 @@ class Solution(NamedTuple):
     service_moves: Int
     """(S,) displaced rows of each service."""
     departed: Int
-    """(N, R) quanta that leave each node in this plan; without room where `Problem.keeps_departed` is off."""
+    """(N, R) quanta that leave each node in this plan; empty if `Problem.keeps_departed` is off."""
     arrivals: Int
-    """(N,) replicas that are built on each node by this plan; without room where `Problem.throttles` is off."""
+    """(N,) replicas that are built on each node by this plan; empty if `Problem.throttles` is off."""
     local_load: Int
     """(L, N, R) quanta of each local domain's service on its counted nodes."""
     local_total: Int
@@ -266,17 +266,17 @@ class Solution(NamedTuple):
     local_score: Int
     """(L,) score of each local domain in units of 2^-40."""
     group_load: Int
-    """(2, G, R) quanta on each leaf fault domain and upgrade domain; without room where no metric is defragmented."""
+    """(2, G, R) quanta on each leaf fault domain and upgrade domain; empty if no metric is defragmented."""
     first_on: Int
-    """(N,) the first row that stands on each node, or NOWHERE; without room where `Problem.timeline` is off."""
+    """(N,) the first row on each node, or NOWHERE; empty if `Problem.timeline` is off."""
     next_on: Int
-    """(M,) the next higher row on the same node, or NOWHERE; without room there."""
+    """(M,) the next higher row on the same node, or NOWHERE; empty if `Problem.timeline` is off."""
     hit: UInt8
-    """(K,) scratch: the repetitions that the last count held to be in violation."""
+    """(K,) scratch: whether the last count found each repetition in violation."""
     picked: Int
-    """(N,) scratch: whether a node was picked to be empty; without room where no metric reserves nodes."""
+    """(N,) scratch: whether a node was chosen to be empty; empty if no metric reserves nodes."""
     uses: Int
-    """(2, G) scratch: picks from each fault and upgrade domain."""
+    """(2, G) scratch: chosen nodes of each fault and upgrade domain."""
 
     def copy(self) -> Solution:
         """Return a copy that shares nothing with this one."""

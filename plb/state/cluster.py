@@ -1,8 +1,8 @@
 """The cluster as arrays: one row a node, one row a replica, whole-number loads, and the maps from names to rows.
 
 A replica row is a *role slot* of a partition: age, largest demand and sampled traces belong to it and survive moves. A
-row without a node is a replica that is still to be placed. Three modules change the state: `plb.state.updates` (what
-the host says of nodes, services and partitions), `plb.state.load_reports` and `plb.state.applied_moves`.
+row without a node is a missing replica. Three modules change the state: `plb.state.updates` (descriptions
+of nodes, services and partitions), `plb.state.load_reports` and `plb.state.applied_moves`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from plb.state.replica_table import RowTable
 
 @attrs.define(eq=False)
 class PartitionRecord:
-    """What the state knows of a partition: its rows by role slot."""
+    """The record of a partition: its rows by role slot."""
 
     name: str
     service: int
@@ -36,33 +36,33 @@ class PartitionRecord:
     version: int = 0
     """Rises with every update."""
     described: tuple[int | None, int | None] | None = None
-    """Number of the description that it has come from."""
+    """Number of its last description."""
     missing: int | None = None
-    """Replicas that it misses, or below 0 has too many; None: what the target of its service says."""
+    """Number of missing replicas, below 0 of surplus ones; None: given by the target of its service."""
     misplaced: int = 0
-    """Of a service on every node: replicas on nodes that do not suit it, where no node misses one."""
+    """For a service on every node: replicas on infeasible nodes, if no node misses one."""
     still: bool = False
-    """True while it is in transition or in quorum loss: nothing of it moves."""
+    """True while it is in transition or in quorum loss: none of its replicas moves."""
     upgrading: bool = False
-    """True while its last description has a replica that an upgrade marks, also when what was asked for is done."""
+    """True while its last description has a replica marked by an upgrade, also after the requested change."""
     role_load: dict[Role, dict[str, float]] = attrs.field(factory=dict)
-    """Reported loads by role, for replicas that have no report of their own."""
+    """Reported loads by role, for replicas without their own report."""
     secondary_load: dict[str, dict[str, float]] = attrs.field(factory=dict)
-    """Loads of secondaries reported node by node: by metric and name of the node."""
+    """Loads of secondaries reported by node: by metric and name of the node."""
     move_cost: dict[Role, MoveCost] = attrs.field(factory=dict)
     """Reported move costs by role."""
 
 
 @attrs.frozen
 class FeasibilityClass:
-    """What a service asks of nodes.
+    """The requirements of a service on nodes.
 
     Parameters
     ----------
     expression
         Its placement constraint.
     blocked
-        Names of the nodes it may not stand on.
+        Names of the nodes on which it may not be placed.
     """
 
     expression: Expression
@@ -70,7 +70,7 @@ class FeasibilityClass:
 
 
 class ClusterState:
-    """Nodes, services, partitions and replicas, and nothing that follows from them."""
+    """Nodes, services, partitions and replicas, without data that follow from them."""
 
     def __init__(self, config: PlbConfig) -> None:
         self.config = config
@@ -79,15 +79,15 @@ class ClusterState:
         self.nodes: list[Node] = []
         self.node_index: dict[str, int] = {}
         self.upgraded_domains: frozenset[str] = frozenset()
-        """Upgrade domains that are done in the upgrade that goes on."""
+        """Upgrade domains that are completed in the running upgrade."""
         self.capacity: Int = np.zeros((0, metrics), np.int64)
         self.services: list[Service] = []
         self.service_index: dict[str, int] = {}
         self.partitions: dict[str, PartitionRecord] = {}
         self.partitions_made = 0
-        """How many there have been so far."""
+        """Number of services so far."""
         self.reported_surplus: set[str] = set()
-        """Names of the partitions whose last description said that they have replicas too many."""
+        """Names of the partitions whose last description has surplus replicas."""
         self.rows = RowTable(metrics)
         self.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
         self.row_partition: dict[int, str] = {}
@@ -95,17 +95,17 @@ class ClusterState:
         self.feasibility_class_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
         self.service_feasibility_class: list[int] = []
         self.node_version = 0
-        """Rises with every change to a node."""
+        """Increases with every change of a node."""
         self.services_version = 0
         """Rises with every service that is made, changed or removed."""
         self.service_version: list[int] = []
         """For each service, rises with every change to it or to one of its partitions."""
         self._reported_metrics: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))
         self.load_version: list[int] = []
-        """For each service, rises with every report of a load or a move cost."""
+        """For each service, increases with every report of a load or a move cost."""
 
     def reports(self) -> Bool:
-        """Return which metrics the replicas of each service carry, (S, R); what they report of others is ignored."""
+        """Return which metrics the replicas of each service have, (S, R); their reports of others are ignored."""
         if self._reported_metrics[0] != self.services_version:
             names = self.config.metric_names
             reported = [[s.metrics is None or name in s.metrics for name in names] for s in self.services]
@@ -116,7 +116,7 @@ class ClusterState:
         return self._reported_metrics[1]
 
     def living_services(self) -> list[Service | None]:
-        """Return the services by index; None where one was removed."""
+        """Return the services by index; None if one was removed."""
         return [s if self.service_index.get(s.name) == index else None for index, s in enumerate(self.services)]
 
     def living_indices(self) -> Sequence[int]:
@@ -144,12 +144,12 @@ class ClusterState:
         return self.partitions[name]
 
     def partition_version(self, name: str) -> int | None:
-        """Return a number that rises with every update of a partition; None where there is none of that name."""
+        """Return a number that increases with every update of a partition; None for an unknown name."""
         record = self.partitions.get(name)
         return None if record is None else record.version
 
     def versions_of(self, services: Iterable[int]) -> tuple[object, object]:
-        """Return versions of the nodes and of what was said of `services`, and of their loads."""
+        """Return versions of the nodes and of the descriptions of `services`, and of their loads."""
         chosen = list(services)
         state = (self.node_version, *(self.service_version[index] for index in chosen))
         return state, tuple(self.load_version[index] for index in chosen)

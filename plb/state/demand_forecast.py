@@ -1,4 +1,4 @@
-"""What the engine expects each replica to demand: K sampled traces a row, redrawn only where they lost eligibility."""
+"""The expected demand of each replica: K sampled traces for each row, sampled again if they are no longer eligible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from plb.state.cluster import ClusterState
 from plb.state.replica_table import RowTable
 
 DRAWN_TOGETHER = 2**14
-"""Rows whose traces are drawn in one go: more would only take more memory by the way."""
+"""Rows whose traces are sampled together: more would only need more memory."""
 
 
 NO_FUTURES: dict[str, Any] = {
@@ -32,7 +32,7 @@ NO_FUTURES: dict[str, Any] = {
     "grows": np.zeros(0, np.bool_),
     "unit": np.zeros(0),
 }
-"""What stands in place of the futures of replicas where nobody asks for them."""
+"""Replaces the demand of replicas if the energy does not depend on it."""
 
 
 class DemandForecast:
@@ -48,7 +48,7 @@ class DemandForecast:
     peak_ceiling
         (M+1, R) quanta: the largest over the repetitions.
     trace
-        (M, K) row of the history; means nothing where none is drawn.
+        (M, K) row of the history; undefined if none is sampled.
     estimator_rows, variance_unit
         As in `plb.state.arrays.Problem`: without any, violations are a share of the repetitions.
     units
@@ -69,7 +69,7 @@ class DemandForecast:
         if self.history is not None:
             self._sampler = TraceSampler(self.history, repetitions=config.repetitions, seed=seed)
             curves = (self.history.level, self.history.initial, self.history.growth, self.history.maximum)
-            # one layout, whatever that of the columns: kernels would be compiled once more for another
+            # one layout for all columns, because kernels would be compiled again for another
             self._curves = np.ascontiguousarray(np.stack([curve[:, columns] for curve in curves], axis=2))
         self._quanta: Float = np.zeros(0)
         self._level: Int32 = np.zeros((0, self._metrics), np.int32)
@@ -99,7 +99,7 @@ class DemandForecast:
         self._anchored_demand: Float = np.full((capacity, self._metrics), -1.0)
 
     def update(self, state: ClusterState, now: float) -> int:
-        """Draw traces for rows that have none, or whose draws are no longer all eligible; return how many rows."""
+        """Sample traces for rows without any, or with traces that are no longer eligible; return the number of rows."""
         table = state.rows
         if self._sampler is None or self.history is None:
             if len(self.peak) != table.capacity + 1:
@@ -120,7 +120,7 @@ class DemandForecast:
         return int(found)
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
-        """Return the fields of `Problem` on when replicas grow and depart; for `timeline` evaluation only."""
+        """Return the fields of `Problem` on growth and departures of replicas; for `timeline` evaluation only."""
         table = state.rows
         if self.history is None or state.config.evaluation is not Evaluation.TIMELINE:
             return {"timeline": False, **NO_FUTURES}
@@ -139,13 +139,13 @@ class DemandForecast:
     def take_changed(self) -> Bool:
         """Return the rows whose peaks have changed since the last call, (M,).
 
-        An array of peaks that is new says nothing of what changed since the one before.
+        A new array of peaks has no record of changes since the previous one.
         """
         changed, self._changed = self._changed, np.zeros_like(self._changed)
         return changed
 
     def _anchor(self, state: ClusterState) -> None:
-        """Anchor the peaks of rows that have reported, where demand or draws changed or the traces still grow."""
+        """Anchor the peaks of rows with reports, if demand or traces have changed or the traces still grow."""
         table = state.rows
         age_before, demand_before = self._anchored_age.copy(), self._anchored_demand.copy()
         anchor_peaks(
@@ -184,7 +184,7 @@ class DemandForecast:
         recorded_peaks(self.peak, self.peak_ceiling, recorded, self.trace, self._level)
 
     def _classes_of(self, state: ClusterState, history: DemandHistory) -> Int:
-        """Return the class of every service in the history, (S,); looked up only when a service changes."""
+        """Return the class of every service in the history, (S,); computed again only if a service changes."""
         if self._classes_version != state.services_version:
             codes = [_class_code(history, service.tenant_class) for service in state.services]
             self._classes, self._classes_version = np.array(codes or [-1]), state.services_version
@@ -199,7 +199,7 @@ class DemandForecast:
 
 
 def _rows(table: RowTable) -> Rows:
-    """Return what of the rows says whether their draws stand."""
+    """Return the data of the rows on which the eligibility of their traces depends."""
     return Rows(
         table.used,
         table.leaving,

@@ -1,4 +1,4 @@
-"""What the arrays of a search stand for: nodes, services, partitions and metrics by name, loads in user units."""
+"""Names for the arrays of a search: nodes, services, partitions and metrics, with loads in user units."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plb.state.replica_table import RowTable
 
 @attrs.frozen(eq=False)
 class Description:
-    """The words behind the indices of a `Problem`.
+    """The names of the indices of a `Problem`.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class Description:
     now
         Time that the search is for, in seconds.
     history
-        The past tenants that demand is sampled from, or None.
+        The past tenants from which demand is sampled, or None.
     replicas
-        What is known of each row beside its arrays in a `Problem`; None: nothing.
+        Further data of each row besides its arrays in a `Problem`; None: no data.
     """
 
     nodes: Sequence[Node] = ()
@@ -45,7 +45,7 @@ class Description:
 
 
 def describe(state: ClusterState, now: float = 0.0, history: DemandHistory | None = None) -> Description:
-    """Return the words behind the arrays of the present state, as long as it is the present one."""
+    """Return the names for the arrays of the present state, as long as it is the present one."""
     return Description(
         tuple(state.nodes),
         tuple(state.services),

@@ -52,7 +52,7 @@ def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, floa
 def set_role_load(
     state: ClusterState, partition: str, role: Role | str, loads: Mapping[str, float], *, only_to_come: bool = False
 ) -> None:
-    """Set the load of all replicas of a role that have no report of their own, also, or only, of those to come."""
+    """Set the load of all present and new replicas of a role without their own report, or only of new ones."""
     item = f"partition {partition}"
     role = check_role(item, "role", role)
     loads = check_loads(item, f"load[{role.name}]", loads)
@@ -71,10 +71,10 @@ def set_role_load(
 
 
 def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
-    """Set the loads of secondaries by node and metric; those to come carry the rounded mean of the reported ones.
+    """Set the loads of secondaries by node and metric; new ones have the rounded mean of the reported ones.
 
-    A secondary that stands already keeps what it carries until it is reported. Without
-    `use_separate_secondary_load` all carry the mean (docs/service-fabric.md, Loads).
+    A placed secondary keeps its load until it is reported. Without
+    `use_separate_secondary_load` all have the mean (docs/service-fabric.md, Loads).
     """
     item = f"partition {partition}"
     given = check_mapping(item, "loads", loads, "a mapping of nodes to loads")
@@ -144,7 +144,7 @@ def _array(values: npt.ArrayLike, field: str, kinds: str, allowed: str) -> npt.N
     """Return values as an array of one of these kinds of numbers, as NumPy has them by letter, or refuse them."""
     try:
         found = np.asarray(values)
-    except (TypeError, ValueError, OverflowError):  # rows of several lengths, and the like
+    except (TypeError, ValueError, OverflowError):  # for example rows of several lengths
         raise InvalidValueError("report_loads", field, values, allowed) from None
     if found.size and found.dtype.kind not in kinds:
         raise InvalidValueError("report_loads", field, values, allowed)
@@ -152,7 +152,7 @@ def _array(values: npt.ArrayLike, field: str, kinds: str, allowed: str) -> npt.N
 
 
 def _check_bulk(state: ClusterState, rows: Int, loads: Float) -> None:
-    """Refuse bulk reports whose shapes do not fit, or that name an unknown row, one row twice, or no load."""
+    """Raise an error for bulk reports with invalid shapes, an unknown row, one row twice, or an invalid load."""
     if rows.ndim != 1:
         raise InvalidValueError("report_loads", "replica_index.shape", rows.shape, "one dimension")
     if loads.shape != (len(rows), len(state.quanta.metrics)):

@@ -1,4 +1,4 @@
-"""Whether the moves of a plan can be carried out one after the other, without carrying any out."""
+"""Checks whether the moves of a plan can be applied one after the other, without applying them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ENDS = {
 }
 """Whether a move of each kind has a source, and whether it has a target."""
 ONLY_ROLE = {MoveKind.SWAP: Role.PRIMARY, MoveKind.PROMOTE: Role.SECONDARY}
-"""Role of the replica that a move of these kinds is of."""
+"""Role of the replica of a move of these kinds."""
 
 
 def check_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) -> None:
-    """Raise `ConflictError` if `moves` cannot be carried out one after the other; changes nothing."""
+    """Raise `ConflictError` if `moves` cannot be applied one after the other; changes nothing."""
     replay = _Replay(state, leaving)
     for move in check_items("plan", "moves", moves, Move):
         _check_fields(move)
@@ -36,12 +36,12 @@ def check_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) ->
 
 
 def preferred(rows: Sequence[int], requested: int) -> int:
-    """Return the row that is wanted if it is among `rows`, else the first, or NOWHERE."""
+    """Return the requested row if it is among `rows`, else the first, or NOWHERE."""
     return requested if requested in rows else next(iter(rows), NOWHERE)
 
 
 def _check_fields(move: Move) -> None:
-    """Refuse a move whose fields do not go with its kind."""
+    """Raise an error for a move whose fields do not fit its kind."""
     check_kind("move", "kind", move.kind, MoveKind)
     check_kind("move", "role", move.role, Role)
     check_kind("move", "reason", move.reason, Reason)
@@ -57,7 +57,7 @@ def _check_fields(move: Move) -> None:
 
 @attrs.define(eq=False)
 class _Replay:
-    """Where replicas stand, and which role they have, after the moves looked at so far."""
+    """The nodes and the roles of replicas after the checked moves."""
 
     state: ClusterState
     leaving: bool
@@ -147,5 +147,5 @@ class _Replay:
 
 
 def answers_return(move: Move) -> bool:
-    """Return whether a move of kind void says that a role cannot come back, not that it cannot be handed over."""
+    """Return whether a move of kind void is for a role that cannot return, not for one that cannot be moved."""
     return move.reason.rule == "upgraded"

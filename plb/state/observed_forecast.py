@@ -1,8 +1,8 @@
-"""What the engine expects of each replica from what it has reported: the columns of an estimator (`plb.risk.columns`).
+"""The expected demand of each replica from its reports: the columns of an estimator (`plb.risk.columns`).
 
-A sample is what a replica carries after a report: hosts that report all loads at each metering have the newest of all
-replicas at one time. A replica that is not warm yet counts at the limit of its service (`plb.Service.limits`), or, for
-a metric without one, at the most that it has demanded and now carries.
+A sample is the load of a replica after a report: hosts that report all loads at each metering have the newest of all
+replicas at one time. A replica with too few samples counts at the limit of its service (`plb.Service.limits`), or, for
+a metric without one, at the maximum of its demand so far and its present load.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from plb.state.demand_forecast import DRAWN_TOGETHER, NO_FUTURES
 from plb.state.replica_table import LARGEST_SAMPLE, RowTable
 
 NEVER = -1
-"""Samples of a row that was not looked at yet."""
+"""Number of samples of a row that was not processed yet."""
 VARIANCE_DIGITS = 12
-"""A standard deviation as large as the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
+"""A standard deviation of the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
 
 
 class ObservedDemandForecast:
-    """The columns of every row of a `ClusterState`; it stands where `plb.state.demand_forecast.DemandForecast` does.
+    """The columns of every row of a `ClusterState`; it has the interface of `plb.state.demand_forecast.DemandForecast`.
 
     Attributes
     ----------
     peak, peak_ceiling, estimator_rows, variance_unit
         As in `plb.state.arrays.Problem`.
     units
-        What a certain violation of a node counts.
+        Count of a certain violation of a node.
     history
-        None: no past tenants are asked.
+        None: no past tenants are used.
     """
 
     history = None
@@ -61,15 +61,15 @@ class ObservedDemandForecast:
         self.peak: Int32 = np.zeros((capacity + 1, self._metrics, self._columns), np.int32)
         self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
         self._changed: Bool = np.zeros(capacity, np.bool_)
-        # of the last look at each row
+        # of the last update of each row
         self._seen: Int = np.full(capacity, NEVER, np.int64)
         self._generation: Int = np.zeros(capacity, np.int64)
         self._vacant: Bool = np.zeros(capacity, np.bool_)
         self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
     def update(self, state: ClusterState, now: float) -> int:
-        """Bring the columns up to date with what was reported; return how many rows changed."""
-        del now  # demand is taken to go on as it was
+        """Update the columns from the reports; return how many rows changed."""
+        del now  # demand is assumed to continue
         table = state.rows
         if len(self.peak) != table.capacity + 1:
             self._allocate(table.capacity)
@@ -81,7 +81,7 @@ class ObservedDemandForecast:
         return len(rows)
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
-        """Return what `plb.state.arrays.Problem` says of when replicas grow and depart: nothing."""
+        """Return the fields of `plb.state.arrays.Problem` on growth and departures of replicas, which are empty."""
         del state
         return {"timeline": False, **NO_FUTURES}
 
@@ -91,7 +91,7 @@ class ObservedDemandForecast:
         return changed
 
     def _measure(self, state: ClusterState) -> None:
-        """Note the largest node; by it the unit of variances is chosen."""
+        """Record the largest node, which determines the unit of variances."""
         bounded = state.capacity < UNLIMITED
         most = np.where(bounded, state.capacity, 0).max(axis=0, initial=0) + bounded.any(axis=0)
         most = np.minimum(most, LARGEST_SAMPLE)
@@ -101,7 +101,7 @@ class ObservedDemandForecast:
             self._seen[:], self._changed[:] = NEVER, True
 
     def _note_services(self, state: ClusterState) -> None:
-        """Note limits and metrics of the services; rows of those that changed are looked at again."""
+        """Record limits and metrics of the services; rows of changed ones are processed again."""
         version = (state.services_version, state.quanta.quanta.tobytes())
         if self._services_version == version:
             return
@@ -122,13 +122,13 @@ class ObservedDemandForecast:
             self._seen[changed[state.rows.service]] = NEVER
 
     def _rows_to_look_at(self, table: RowTable) -> Int:
-        """Return the rows that have shown something since the last look, or go by limits and carry something else."""
+        """Return the rows with new samples, or with limits and another load."""
         new = (table.seen != self._seen) | (table.generation != self._generation) | (table.vacant != self._vacant)
         new |= (table.seen < self._needed) & (table.load[:-1] != self._load).any(axis=1)
         return np.flatnonzero(table.used & ~table.leaving & new)
 
     def _look_at(self, rows: Int, state: ClusterState) -> None:
-        """Form the columns of rows anew."""
+        """Compute the columns of rows from scratch."""
         table = state.rows
         columns = self._columns_of(state, rows)
         self._seen[rows], self._generation[rows] = table.seen[rows], table.generation[rows]
@@ -140,7 +140,7 @@ class ObservedDemandForecast:
         self._changed[rows] = True
 
     def _columns_of(self, state: ClusterState, rows: Int) -> Int32:
-        """Return the columns of rows, (m, R, C); more than the largest node has counts as just more than that."""
+        """Return the columns of rows, (m, R, C); values above the largest node are limited to just more than that."""
         table = state.rows
         samples, seen = table.shown(rows)
         demanded = np.ceil(table.largest_demand[rows] / state.quanta.quanta).astype(np.int64)

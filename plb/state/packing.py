@@ -1,4 +1,4 @@
-"""What a metric's placement strategy asks for: balance, nodes kept empty, load gathered on few nodes."""
+"""The placement strategy of a metric: balance, empty nodes, or load packed on few nodes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ RESERVING = (
     PlacementStrategy.RESERVATION_AND_PACK,
 )
 ALMOST_ALL = 0.999
-"""Weight of empty nodes where the balance of the others decides between equals."""
+"""Weight of empty nodes if the balance of the others decides between equal configurations."""
 
 
 def strategy_of(metric: Metric) -> PlacementStrategy:
-    """Return the strategy of a metric: its own, else what its switches of defragmentation mean."""
+    """Return the strategy of a metric: its own, or that of its switches of defragmentation."""
     if metric.placement_strategy is not None:
         return metric.placement_strategy
     if not metric.defragmentation:
@@ -34,17 +34,17 @@ def strategy_of(metric: Metric) -> PlacementStrategy:
 
 
 def packs(metric: Metric) -> bool:
-    """Return whether load is to be gathered on few nodes."""
+    """Return whether load is to be packed on few nodes."""
     return strategy_of(metric) in PACKING
 
 
 def reserves(metric: Metric) -> bool:
-    """Return whether nodes are to be kept empty, up to the room reserved on them (scoped defragmentation)."""
+    """Return whether nodes are to be kept empty, up to the capacity reserved on them (scoped defragmentation)."""
     return strategy_of(metric) in RESERVING
 
 
 def is_packed(metric: Metric) -> bool:
-    """Return whether the metric asks for more than balance."""
+    """Return whether the metric has a strategy besides balance."""
     return packs(metric) or reserves(metric)
 
 
@@ -58,7 +58,7 @@ def emptiness_weights(metric: Metric) -> tuple[float, float]:
 
 
 def target_empty_nodes(metric: Metric, nodes: int) -> int:
-    """Return how many of so many nodes are to be empty."""
+    """Return the number of nodes to be empty."""
     requested = metric.empty_nodes or 0.0
     return math.floor(requested * nodes) if requested < 1 else int(requested)
 
@@ -66,8 +66,8 @@ def target_empty_nodes(metric: Metric, nodes: int) -> int:
 def empty_limits(state: ClusterState) -> Int:
     """Return the load in quanta up to which a node counts as empty, (N, R); below 0: never.
 
-    Where room is reserved, that is the capacity less the reserved load; a node without a capacity has any room.
-    Without nodes to reserve it is the activity threshold (docs/service-fabric.md, Balancing thresholds).
+    With reserved capacity, that is the capacity minus the reserved load; a node without a capacity is never full.
+    Without reserved nodes it is the activity threshold (docs/service-fabric.md, Balancing thresholds).
     """
     limits = np.zeros_like(state.capacity)
     for index, metric in enumerate(state.config.metrics):
@@ -84,7 +84,7 @@ def empty_limits(state: ClusterState) -> Int:
 
 
 def packing_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
-    """Return what `Problem` says of strategies."""
+    """Return the fields of `Problem` on strategies."""
     metrics = state.config.metrics
     weights = np.array([emptiness_weights(metric) for metric in metrics])
     requested = [target_empty_nodes(metric, int(counted_for[:, index].sum())) for index, metric in enumerate(metrics)]

@@ -12,12 +12,12 @@ from plb.state.cluster import ClusterState, PartitionRecord
 from plb.state.role_slots import fill_up, link, new_slot, note_promotion, release, slots_of, trim
 
 End = tuple[Role, int, bool, bool]
-"""What tells replicas without a slot apart: role, node, whether it leaves or is a standby, and whether that is gone."""
+"""Identity of replicas without a slot: role, node, whether it leaves or is a standby, and whether that was dropped."""
 
 
 @attrs.frozen(eq=False)
 class _Seat:
-    """A replica with the slot that it has from now on, and its node."""
+    """A replica with its new slot and its node."""
 
     row: int
     replica: Replica
@@ -68,7 +68,7 @@ def match_slots(
 def _keep_ends(
     state: ClusterState, record: PartitionRecord, before: Mapping[int, int], others: Mapping[End, Replica]
 ) -> dict[End, int]:
-    """Return the rows of departing ends and standbys that are still there; the rows of the others are given back."""
+    """Return the rows of the remaining departing ends and standbys; the rows of the others are freed."""
     table = state.rows
     kept: dict[End, int] = {}
     for row in record.rows:
@@ -89,12 +89,12 @@ def _seats(
     before: Mapping[int, int],
     defaults: Mapping[Role, Int],
 ) -> tuple[list[_Seat], dict[Role, list[int]]]:
-    """Return the slot of each standing replica, and the rows by role that are left over.
+    """Return the slot of each placed replica, and the remaining rows by role.
 
     Parameters
     ----------
     before
-        Node of each slot so far.
+        Present node of each slot.
     """
     free: dict[Role, list[int]] = {role: [] for role in defaults}
     for row in record.rows:
@@ -137,7 +137,7 @@ def _note_promotion(
     before: Mapping[int, int],
     secondaries: set[int],
 ) -> None:
-    """Draw anew when a secondary became the primary and the old primary did not take its place."""
+    """Sample again if a secondary became the primary and the old primary did not become a secondary."""
     came_from = before.get(row, NOWHERE)
     if came_from in (NOWHERE, node) or state.rows.role[row] != Role.PRIMARY:
         return
@@ -154,7 +154,7 @@ def _note_departure(
     defaults: Mapping[Role, Int],
     before: Mapping[int, int],
 ) -> int:
-    """Add a departing end, with the load of the slot that moved away from there, until its own report."""
+    """Add a departing end, with the load of its slot, until its own report."""
     table = state.rows
     moved = [row for row in record.rows if before.get(row) == node != table.node[row] and table.role[row] == role]
     twins = moved or [row for row in record.rows if table.role[row] == role]
@@ -166,7 +166,7 @@ def _note_departure(
 
 
 def _describe(state: ClusterState, row: int, replica: Replica) -> None:
-    """Note what a replica without a slot is: a standby, or one that leaves."""
+    """Record the kind of a replica without a slot: a standby, or one that leaves."""
     table = state.rows
     table.still[row] = True
     table.leaving[row] = _leaves(replica)

@@ -27,7 +27,7 @@ LARGEST_SAMPLE = 2**31 - 2
 
 
 class RowTable:
-    """Arrays with one row a replica slot, grown by doubling; the last row stays zero and is what NOWHERE selects."""
+    """Arrays with one row for each replica slot, which grow by doubling; the last row stays zero, for NOWHERE."""
 
     def __init__(self, metrics: int, capacity: int = 64) -> None:
         self.load: Int = np.zeros((capacity + 1, metrics), np.int64)
@@ -37,11 +37,11 @@ class RowTable:
         self.leaving: Bool = np.zeros(capacity, np.bool_)
         self.pinned: Bool = np.zeros(capacity, np.bool_)
         self.standby: Bool = np.zeros(capacity, np.bool_)
-        """Left from an earlier replica: it carries load, does not move, and a new replica may take its place."""
+        """Copy of an earlier replica: it has load and does not move, and a new replica may replace it."""
         self.vacant: Bool = np.zeros(capacity, np.bool_)
-        """A standby's place without the standby: it carries nothing."""
+        """The place of a standby that was dropped: it has no load."""
         self.moving: Bool = np.zeros(capacity, np.bool_)
-        """Departing end of a move under way: the first to be dropped where there are too many replicas."""
+        """Departing end of a move in progress: the first to be dropped of surplus replicas."""
         self.still: Bool = np.zeros(capacity, np.bool_)
         """Not ready, so it does not move."""
         self.building: Bool = np.zeros(capacity, np.bool_)
@@ -49,23 +49,23 @@ class RowTable:
         self.swaps_out: Bool = np.zeros(capacity, np.bool_)
         """A primary that is to hand over its role, as its node is about to be upgraded."""
         self.regains: Bool = np.zeros(capacity, np.bool_)
-        """A secondary that is to become the primary again, as its node has been upgraded."""
+        """A secondary that is to become the primary again, because its node has been upgraded."""
         self.upgrading: Bool = np.zeros(capacity, np.bool_)
-        """Of a partition with a replica that an upgrade has marked: no phase but the upgrade's own moves it."""
+        """Of a partition with a replica marked by an upgrade: only the phase of upgrades moves it."""
         self.arriving: Int = np.full(capacity, NOWHERE, np.int64)
-        """Row of the departing end while a move of the row is under way, else NOWHERE; such a row does not move."""
+        """Row of the departing end while a move of the row is in progress, else NOWHERE; such a row does not move."""
         self.used: Bool = np.zeros(capacity, np.bool_)
         self.service: Int = np.zeros(capacity, np.int64)
         self.created: Float = np.zeros(capacity)
         self.key = np.zeros(capacity, np.uint64)
         self.generation: Int = np.zeros(capacity, np.int64)
-        """Rises each time the row is taken, so that nobody takes a new replica for the one before it."""
+        """Increases each time the row is reused, so that a new replica is distinguished from the previous one."""
         self.largest_demand: Float = np.zeros((capacity, metrics))
         self.reported: Bool = np.zeros(capacity, np.bool_)
         self.samples: Int32 = np.zeros((capacity, metrics, 0), np.int32)
-        """The newest loads that each row has shown, quanta, in a ring; how many are kept says `keep_samples`."""
+        """The newest reported loads of each row, quanta, in a ring; `keep_samples` sets their number."""
         self.seen: Int = np.zeros(capacity, np.int64)
-        """Samples that each row has shown since samples are kept as they are now."""
+        """Number of reports of each row since the number of samples was set."""
         self._free: list[int] = list(range(capacity - 1, -1, -1))
 
     @property
@@ -95,20 +95,20 @@ class RowTable:
         self._free.append(row)
 
     def keep_samples(self, count: int) -> None:
-        """Keep so many samples of each row from now on; those of another number are forgotten."""
+        """Keep a number of samples of each row from now on; with another number the present ones are removed."""
         if count != self.samples.shape[2]:
             self.samples = np.zeros((self.capacity, self.load.shape[1], count), np.int32)
             self.seen[:] = 0
 
     def note_samples(self, rows: Int) -> None:
-        """Take what rows carry now as a sample of each."""
+        """Record the present loads of rows as a sample of each."""
         kept = self.samples.shape[2]
         if kept:
             self.samples[rows, :, self.seen[rows] % kept] = np.minimum(self.load[rows], LARGEST_SAMPLE)
         self.seen[rows] += 1
 
     def shown(self, rows: Int) -> tuple[Int32, Int]:
-        """Return the samples of rows, (m, R, H) quanta, the newest first, and how many there have been, (m,)."""
+        """Return the samples of rows, (m, R, H) quanta, the newest first, and the numbers of samples, (m,)."""
         seen, kept = self.seen[rows], self.samples.shape[2]
         newest_first = (seen[:, np.newaxis] - 1 - np.arange(kept)) % max(1, kept)
         return np.take_along_axis(self.samples[rows], newest_first[:, np.newaxis, :], axis=2), seen

@@ -1,4 +1,4 @@
-"""The role slots of a partition: made, given back, and kept in step with the number that its service asks for."""
+"""The role slots of a partition: created, removed, and adapted to the target number of its service."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def roles_of(service: Service) -> tuple[Role, ...]:
 
 
 def default_loads(quanta: MetricQuanta, service: Service) -> dict[Role, Int]:
-    """Return, for each role of a service, what a replica carries until its first report: (R,) quanta.
+    """Return, for each role of a service, the load of a replica until its first report: (R,) quanta.
 
     Parameters
     ----------
     quanta
-        Takes note of the first value of a metric.
+        Fixes quanta by the first value of a metric.
     """
     loads = {role: service.default_load.get(role, {}) for role in roles_of(service)}
     item = f"service {service.name}"
@@ -65,7 +65,7 @@ def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: 
     Parameters
     ----------
     default
-        (R,) quanta that it carries of what was not reported for its role.
+        (R,) quanta of load for metrics without a report for its role.
     """
     table = state.rows
     row = table.take()
@@ -81,7 +81,7 @@ def new_slot(state: ClusterState, record: PartitionRecord, role: Role, default: 
 
 
 def expected_load(state: ClusterState, record: PartitionRecord, role: Role, default: Int) -> Int:
-    """Return the load of a replica without a report of its own: that of its role."""
+    """Return the load of a replica without a report: that of its role."""
     load = default.copy()
     for name, value in record.role_load.get(role, {}).items():
         load[state.quanta.index[name]] = state.quanta.loads("", "", {name: value})[state.quanta.index[name]]
@@ -89,9 +89,9 @@ def expected_load(state: ClusterState, record: PartitionRecord, role: Role, defa
 
 
 def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
-    """Return what a partition without a primary lets its next one carry, (R,): the load of the slot that waits for it.
+    """Return the load of the next primary of a partition without one, (R,): that of the slot that waits for it.
 
-    Where none waits, it is that of a new slot.
+    Without such a slot, it is that of a new slot.
     """
     table = state.rows
     for row in slots_of(state, record):
@@ -103,30 +103,30 @@ def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
 
 
 def slot_key(record: PartitionRecord, slot: int) -> int:
-    """Return the key by which the slot of this number draws its traces; another one after each promotion."""
+    """Return the key with which the slot of this number samples its traces; another one after each promotion."""
     return _key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
 
 
 @lru_cache(maxsize=1024)
 def _key(name: str, slot: int) -> int:
-    """Return a `replica_key`; those of a partition's first slots are asked for again with every further slot."""
+    """Return a `replica_key`; those of the first slots of a partition are used again for every further slot."""
     return replica_key(name, slot)
 
 
 def note_promotion(state: ClusterState, record: PartitionRecord, row: int) -> None:
-    """Let the primary's slot draw its traces anew, as another replica has become the primary."""
+    """Sample the traces of the slot of the primary again, because another replica has become the primary."""
     record.promotions += 1
     state.rows.key[row] = slot_key(record, record.rows.index(row))
 
 
 def _free_key(state: ClusterState, record: PartitionRecord) -> int:
-    """Return the key of the first slot number that no row of the partition has: no two rows share their draws."""
+    """Return the key of the first slot number that no row of the partition has: no two rows share their samples."""
     taken = {int(state.rows.key[row]) for row in record.rows}
     return next(key for slot in count() if (key := slot_key(record, slot)) not in taken)
 
 
 def release(state: ClusterState, row: int) -> None:
-    """Give the row of a slot back; the list of its partition's rows is the caller's to mend."""
+    """Free the row of a slot; the caller updates the rows of its partition."""
     for other in state.partitions[state.row_partition[row]].rows:
         if state.rows.arriving[other] == row:
             state.rows.arriving[other] = NOWHERE
@@ -135,7 +135,7 @@ def release(state: ClusterState, row: int) -> None:
 
 
 def remove_slot(state: ClusterState, record: PartitionRecord, row: int) -> None:
-    """Take a slot from a partition; `link` closes the ring again."""
+    """Remove a slot from a partition; `link` closes the ring again."""
     release(state, row)
     record.rows.remove(row)
 

@@ -1,6 +1,6 @@
-"""What follows from the nodes alone: limits, thresholds, domains and which nodes suit each service.
+"""Tables that follow from the nodes alone: limits, thresholds, domains and the feasible nodes of each service.
 
-It is built anew only when a node, a feasibility class or a quantum changes.
+They are computed again only if a node, a feasibility class or a quantum changes.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def evacuating_nodes(nodes: Sequence[Node]) -> Bool:
 
 
 def feasible_nodes(state: ClusterState, *, primary: bool) -> Bool:
-    """Return which nodes suit each suit: not blocked, and the expression holds for the role; (X, N)."""
+    """Return the feasible nodes of each feasibility class, (X, N): not blocked, and with a true expression."""
     properties = [node.placement_properties for node in state.nodes]
 
     def feasible(feasibility_class: FeasibilityClass, node: Node, has: Mapping[str, str]) -> bool:
@@ -167,7 +167,7 @@ def feasible_nodes(state: ClusterState, *, primary: bool) -> Bool:
 
 
 def domain_paths(state: ClusterState) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Return fault and upgrade domain of every node as paths; where these are off, each node has one of its own."""
+    """Return fault and upgrade domain of every node as paths; if these are off, each node has its own."""
     config = state.config
     fault = [node.fault_domain_path if config.fault_domain_enabled else (node.name,) for node in state.nodes]
     upgrade: list[tuple[str, ...]] = [
@@ -177,9 +177,9 @@ def domain_paths(state: ClusterState) -> tuple[list[tuple[str, ...]], list[tuple
 
 
 def domain_levels(state: ClusterState, usable_nodes: Bool) -> tuple[Int32, Int32, Int32, Int]:
-    """Return domain and parent, (N, D), usable siblings for each suit, (X, N, D), and the rule of each level, (D,).
+    """Return domain and parent, (N, D), usable siblings for each class, (X, N, D), and the rule of each level, (D,).
 
-    A tree in which every node has a top-level domain of its own constrains nothing and is left out.
+    A tree in which every node has its own top-level domain constrains nothing and is omitted.
     """
     levels: list[tuple[list[tuple[str, ...]], Rule]] = []
     paths, upgrade = domain_paths(state)

@@ -1,4 +1,4 @@
-"""What the host says of nodes, services and partitions, entered in the state; what is refused leaves it as it was."""
+"""Updates of nodes, services and partitions in the state; a refused update changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from plb.validation import check_metrics, check_names
 
 
 def put_node(state: ClusterState, node: Node) -> Node | None:
-    """Add a node, or replace the one of this name; return what was known of it, or None."""
+    """Add a node, or replace the one with this name; return the previous description, or None."""
     quanta = state.quanta.copy()
     capacity = quanta.capacities(f"node {node.name}", node.capacities)
     state.quanta = quanta
@@ -35,7 +35,7 @@ def put_node(state: ClusterState, node: Node) -> Node | None:
 
 
 def remove_node(state: ClusterState, name: str) -> Node:
-    """Remove a node on which no replica stands, and return it; the nodes after it move up by one index."""
+    """Remove a node without replicas, and return it; the indices of later nodes decrease by one."""
     index, table = state.node(name), state.rows
     rows = np.flatnonzero(table.used & (table.node == index)).tolist()
     if rows:
@@ -72,7 +72,7 @@ def put_service(state: ClusterState, service: Service) -> None:
 
 
 def _replace_service(state: ClusterState, index: int, service: Service) -> None:
-    """Replace a service whose default loads, each by itself, fit the quanta; where replicas carry them, all have to."""
+    """Replace a service if each of its default loads fits the quanta; if replicas have them, their sums have to fit."""
     records = [record for record in state.partitions.values() if record.service == index]
     quanta = state.quanta.copy()
     defaults = default_loads(quanta, service) if records else {}
@@ -92,7 +92,7 @@ def _replace_service(state: ClusterState, index: int, service: Service) -> None:
 
 
 def _apply_service(state: ClusterState, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
-    """Give a partition the slots that a higher target asks for, and replicas without a report their default loads."""
+    """Give a partition the slots of a higher target, and replicas without a report their default loads."""
     for row in record.rows:
         role = Role(state.rows.role[row])
         keeps = state.rows.reported[row] or state.rows.leaving[row]
@@ -104,7 +104,7 @@ def _apply_service(state: ClusterState, record: PartitionRecord, service: Servic
 
 
 def _feasibility_class(state: ClusterState, service: Service) -> int:
-    """Return the index of what a service asks of nodes; services that ask for the same share it."""
+    """Return the index of the requirements of a service on nodes; services with the same requirements share it."""
     key = (service.placement_constraint, service.blocked_nodes)
     index = state.feasibility_class_index.get(key)
     if index is None:

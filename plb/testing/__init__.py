@@ -1,6 +1,7 @@
 """Property tests for energy terms, constraints, policies and risk models: strategies, invariants, state machines.
 
-``TestMyTerm = machine_of(MyTerm())`` in a test file is a whole test; docs/property-testing.md walks through one.
+``TestMyTerm = machine_of(MyTerm())`` in a test file is a whole test; docs/property-testing.md has examples. Begin
+reading in `plb.testing.machine`.
 """
 
 from plb.testing.busy import all_clusters, busy_clusters

@@ -15,13 +15,13 @@ from plb.testing.histories import CLASSES, peak_columns
 
 @st.composite
 def busy_clusters(draw: st.DrawFn) -> Cluster:
-    """Draw clusters in which there is much to do: uneven, tight, with replicas that swap, move and find no place.
+    """Generate clusters with much work: uneven, tight, with replicas that swap, move and are not placed.
 
-    Hypothesis draws sizes and settings; loads and places come from one drawn seed, since values that are drawn one by
-    one are mostly small and alike, and such clusters are at rest.
+    Hypothesis generates sizes and settings; loads and places come from one generated seed, because values that are
+    generated individually are mostly small and similar, and such clusters have no work.
     """
     random = draw(st.builds(Random, st.integers(0, 2**20)))
-    step, parts = draw(st.sampled_from([(None, 4), (1.0, 1)]))  # whole loads meet limits exactly more often
+    step, parts = draw(st.sampled_from([(None, 4), (1.0, 1)]))  # whole loads reach limits exactly more often
     metrics = tuple(Metric(name, quantum=step) for name in METRICS[: draw(st.integers(1, 3))])
     cluster_nodes = _busy_nodes(draw, random, metrics)
     cluster_services = _busy_services(draw, random, metrics)
@@ -73,7 +73,7 @@ def _busy_nodes(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...]) ->
 
 
 def _busy_services(draw: st.DrawFn, random: Random, metrics: tuple[Metric, ...]) -> tuple[Service, ...]:
-    """Draw services of all kinds, most of them without a placement constraint, whose replicas carry some load."""
+    """Generate services of all kinds, most of them without a placement constraint, whose replicas have load."""
     described = tuple(
         Service(
             f"s{index}",

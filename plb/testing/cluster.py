@@ -1,4 +1,4 @@
-"""A small cluster as its user describes it: what the strategies draw, and engines are made of."""
+"""A small cluster as its user describes it: strategies generate it, and engines are created from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from plb.testing.showing import brief
 
 @attrs.frozen(repr=False)
 class Cluster:
-    """A cluster as its user describes it; it can be built into any number of engines.
+    """A cluster as its user describes it; any number of engines can be created from it.
 
     Parameters
     ----------
@@ -78,14 +78,14 @@ class Cluster:
         return next(service for service in self.services if service.name == name)
 
     def load_of(self, partition: str, role: Role, node: str | None) -> dict[str, Fraction]:
-        """Return the load of a replica: as reported for `node`, else the default of its service."""
+        """Return the load of a replica: the report for `node`, else the default of its service."""
         default = self.service_of(partition).default_load.get(role, {})
         load = default if node is None else self.loads[partition, node]
         return {metric.name: Fraction(load.get(metric.name, 0)) for metric in self.metrics}
 
 
 def configuration_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> Configuration:
-    """Return the engine's present configuration, on arrays of its own."""
+    """Return the present configuration of the engine, with its own arrays."""
     planner = engine._planner
     problem = planner.problem(now)
     return Configuration(

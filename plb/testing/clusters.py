@@ -22,11 +22,11 @@ CONSTRAINTS = {
     "zone == z0": lambda p: p.get("zone") == "z0",
     "zone != z0 || ssd == true": lambda p: "zone" in p and (p["zone"] != "z0" or p.get("ssd") == "true"),
 }
-"""Placement constraints and what they mean, in plain Python, for the properties that `nodes` draws."""
+"""Placement constraints and their meaning in plain Python, for the properties that `nodes` generates."""
 
 
 quantities = st.integers(0, 12) | st.integers(0, 48).map(lambda quarters: quarters / 4)
-"""Loads and levels: zero, whole numbers and quarters, all of them whole numbers of steps."""
+"""Loads and levels: zero, whole numbers and quarters, all of them whole numbers of quanta."""
 capacities = st.integers(8, 40) | st.just(0)
 
 
@@ -136,9 +136,9 @@ def clusters(
     down
         Whether nodes may be down.
     complete
-        True: no replica is missing, since every partition has one and each service asks for no more.
+        True: no replica is missing, because every partition has one and each service has a target of at most one.
     with_history
-        Whether there is a demand history; None: perhaps.
+        Whether there is a demand history; None: random.
     config
         Settings of the engine; None: `settings_of_engines`.
     """
@@ -179,9 +179,9 @@ def clusters(
 def walks(
     draw: st.DrawFn, configuration: Configuration, *, steps: int = 12, usable_only: bool = False
 ) -> list[Proposal]:
-    """Proposals for a walk from `configuration`; they are drawn blindly, so that they may break every rule.
+    """Proposals for a walk from `configuration`; they are random, so that they may break every rule.
 
-    Moves, swaps, exchanges, and rows taken off their node; rows that are leaving stay where they are.
+    Moves, swaps, exchanges, and rows removed from their node; rows that are leaving stay on their nodes.
     """
     problem = configuration.problem
     node = configuration.solution.node.copy()
@@ -206,6 +206,6 @@ def walks(
 
 
 def _used(configuration: Configuration) -> list[int]:
-    """Return the rows, ascending, that stand, wait or leave: all that a service has given load, a ring or a place."""
+    """Return the rows, ascending, that are placed, missing or leaving: all rows in use."""
     problem = configuration.problem
     return [row for row in range(len(problem.origin)) if problem.movable[row] or problem.origin[row] != NOWHERE]

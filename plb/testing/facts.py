@@ -1,4 +1,4 @@
-"""A few facts in one line, and what a term or a constraint says of them.
+"""A few facts in one line, and assertions on a term or a constraint.
 
 ``verify(MyTerm()).given(nodes=[10, 10], replicas=[(0, 4), (0, 2)]).moves((1, 1)).changes_by(-2.0)``
 """
@@ -55,7 +55,7 @@ class Verification:
 
 
 class Facts:
-    """A configuration of which something is said; every method returns the facts, so that they can be chained.
+    """A configuration with assertions; every method returns the facts, so that calls can be chained.
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ class Facts:
         return self
 
     def is_refused(self) -> Facts:
-        """Say that the constraint refuses one of the moves."""
+        """Assert that the constraint refuses one of the moves."""
         assert self.refused, f"{self._constraint.name} refuses none of the moves"
         return self
 
     def is_allowed(self) -> Facts:
-        """Say that the constraint refuses none of the moves."""
+        """Assert that the constraint refuses none of the moves."""
         assert not self.refused, f"{self._constraint.name} refuses {', '.join(self.refused)}"
         return self
 

@@ -1,4 +1,4 @@
-"""Strategies for demand histories, and for replicas whose risk is asked for."""
+"""Strategies for demand histories, and for replicas whose risk is estimated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plb.risk.demand import DemandHistory
 from plb.risk.interface import ReplicaForecast
 
 CLASSES = ("gold", "silver")
-"""Tenant classes that clusters and their histories share."""
+"""Tenant classes of clusters and their histories."""
 
 
 @st.composite

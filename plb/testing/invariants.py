@@ -23,7 +23,7 @@ class Invariant(Enum):
     ORDER = "order does not matter"
     """The same places reached by moves in another order give the same value."""
     ASKING = "asking changes nothing"
-    """No replica moves while a term or a constraint is asked about a proposal."""
+    """No replica moves while a term or a constraint evaluates a proposal."""
     NODES = "relabelling nodes does not matter"
     REPLICAS = "relabelling replicas does not matter"
     SCALE = "scale does not matter"
@@ -73,25 +73,25 @@ class BrokenInvariantError(AssertionError):
 
 
 def same(one: float, other: float, size: float = 1.0) -> bool:
-    """Tell whether two values of a term agree; `size` is that of the values they come from, if these are larger."""
+    """Return whether two values of a term agree; `size` is that of the values they come from, if these are larger."""
     largest = max(abs(one), abs(other), abs(size), 1.0)
     return math.isfinite(one) and math.isfinite(other) and abs(one - other) <= TOLERANCE * largest
 
 
 def begun(term: EnergyTerm, configuration: Configuration) -> EnergyTerm:
-    """Return a copy of a term whose sums are those of a configuration."""
+    """Return a copy of a term with the sums of a configuration."""
     recomputed = deepcopy(term)
     begin(recomputed, configuration)
     return recomputed
 
 
 def value_from_scratch(term: EnergyTerm, configuration: Configuration) -> float:
-    """Return what a term that knows nothing of the past says of a configuration."""
+    """Return the value of a configuration from a new copy of a term."""
     return float(begun(term, configuration).total(configuration))
 
 
 def check_increment(term: EnergyTerm, configuration: Configuration, proposal: Proposal) -> None:
-    """Let a term foretell what a proposal changes, and compare; nothing is changed but what the term does wrong."""
+    """Compare the change that a term returns for a proposal with its totals; a correct term changes nothing."""
     twin = copy_of(configuration)
     before = value_from_scratch(term, configuration)
     foretold = float(delta(term, configuration, proposal))
@@ -106,14 +106,14 @@ def check_increment(term: EnergyTerm, configuration: Configuration, proposal: Pr
 
 
 def check_total(term: EnergyTerm, configuration: Configuration, invariant: Invariant) -> None:
-    """Compare the total of a term that has lived through moves with that of one that begins here."""
+    """Compare the total of a term after moves with that of a new copy."""
     kept, right = float(term.total(configuration)), value_from_scratch(term, configuration)
     if not same(kept, right):
         raise BrokenInvariantError(invariant, f"total says {kept:.9g}, from scratch it is {right:.9g}")
 
 
 def check_order(term: EnergyTerm, configuration: Configuration, first: int) -> None:
-    """Go from the start to the present places by single moves in the order of rows, begun at the `first`; compare."""
+    """Go from the start to the present places by single moves in the order of rows, starting with `first`; compare."""
     problem = configuration.problem
     twin = Configuration(problem, solution_from_scratch(problem, problem.origin.copy()), configuration.description)
     term = begun(term, twin)
@@ -141,7 +141,7 @@ def check_label(term: EnergyTerm, configuration: Configuration, other: Configura
 
 
 def check_agreement(constraint: Constraint, configuration: Configuration, proposal: Proposal) -> None:
-    """Compare what a constraint says of a proposal with what is broken after it."""
+    """Compare the answer of a constraint for a proposal with the broken rows after it."""
     twin = copy_of(configuration)
     before = broken_rows(constraint, configuration)
     refused = constraint.refuses(configuration, proposal)
@@ -157,12 +157,12 @@ def check_agreement(constraint: Constraint, configuration: Configuration, propos
 
 
 def broken_rows(constraint: Constraint, configuration: Configuration) -> frozenset[int]:
-    """Return the rows that break a constraint, as a copy of it without a past says."""
+    """Return the rows that break a constraint, from a new copy of it."""
     return frozenset(int(row) for row in deepcopy(constraint).broken(configuration))
 
 
 def copy_of(configuration: Configuration) -> Configuration:
-    """Return a configuration that shares nothing with this one that changes."""
+    """Return a configuration that shares no mutable data with this one."""
     return Configuration(configuration.problem, configuration.solution.copy(), configuration.description)
 
 

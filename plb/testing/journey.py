@@ -34,9 +34,9 @@ some_node = st.integers(0, 7)
 
 
 class Journey(RuleBasedStateMachine):
-    """Random proposals, one after the other; rows and nodes are numbered from 0 and count around.
+    """Random proposals, one after the other; rows and nodes are numbered from 0 and wrap around.
 
-    What is done with them depends on what is tested: subclasses have `ask`, `apply_proposal_of_terms`, `take_back` and
+    The subject decides what is done with them: subclasses have `ask`, `apply_proposal_of_terms`, `take_back` and
     `compare`.
     """
 
@@ -44,17 +44,17 @@ class Journey(RuleBasedStateMachine):
     asked: ClassVar[frozenset[Invariant]]
     configuration: Configuration
     ask: Callable[[Proposal], None]
-    """Checks what is said of a proposal."""
+    """Checks the answer for a proposal."""
     apply_proposal_of_terms: Callable[[Proposal], None]
-    """Carries a proposal out, and notes it in `passed`."""
+    """Applies a proposal, and records it in `passed`."""
     take_back: Callable[[], None]
     """Takes the last proposal back, and checks that nothing is left of it."""
     compare: Callable[[Configuration, Invariant], None]
-    """Compares with a configuration that differs in what should not matter."""
+    """Compares with a configuration that differs in irrelevant properties."""
 
     @initialize(cluster=small_clusters())
     def begin(self, cluster: Cluster) -> None:
-        """Start from a small cluster, and ask about all that could be done first."""
+        """Start from a small cluster, and check all proposals that are possible at first."""
         self.configuration = configuration_of(cluster.engine())
         self.tested = deepcopy(self.subject)
         self.passed: list[Any] = []
@@ -63,10 +63,10 @@ class Journey(RuleBasedStateMachine):
             self._ask_only(proposal)
 
     def start(self) -> None:
-        """Let what is tested see the start."""
+        """Give the start to the subject."""
 
     def propose(self, proposal: Proposal) -> None:
-        """Ask about a proposal, and carry it out."""
+        """Check a proposal, and apply it."""
         self._ask_only(proposal)
         self.apply_proposal_of_terms(proposal)
 
@@ -155,8 +155,8 @@ class TermMachine(Journey):
         begin(self.tested, self.configuration)
 
     def ask(self, proposal: Proposal) -> None:
-        """Compare the change that the term foretells with its totals."""
-        if Invariant.INCREMENT in self.asked and proposal.target != NOWHERE:  # no search scores what goes nowhere
+        """Compare the change that the term returns with its totals."""
+        if Invariant.INCREMENT in self.asked and proposal.target != NOWHERE:  # no search evaluates dropped replicas
             check_increment(self.tested, self.configuration, proposal)
 
     def apply_proposal_of_terms(self, proposal: Proposal) -> None:
@@ -189,12 +189,12 @@ class ConstraintMachine(Journey):
     tested: Constraint
 
     def ask(self, proposal: Proposal) -> None:
-        """Compare what the constraint says of the proposal with what is broken after it."""
+        """Compare the answer of the constraint for the proposal with the broken rows after it."""
         if Invariant.AGREEMENT in self.asked:
             check_agreement(self.tested, self.configuration, proposal)
 
     def apply_proposal_of_terms(self, proposal: Proposal) -> None:
-        """Note what is broken before."""
+        """Record the broken rows before."""
         before = broken_rows(self.tested, self.configuration)
         self.passed.append((self.configuration.apply(proposal), before))
 

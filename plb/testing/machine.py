@@ -1,4 +1,4 @@
-"""State machines that put a term, a constraint or a risk model through random lives and shrink what fails."""
+"""State machines that apply random events to a term, a constraint or a risk model, and shrink failures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ KINDS: tuple[tuple[type, type[RuleBasedStateMachine], tuple[Invariant, ...]], ..
     (Constraint, ConstraintMachine, OF_CONSTRAINTS),
     (RiskModel, RiskMachine, OF_RISK_MODELS),
 )
-"""What can be tested, by which machine, and what is expected of it."""
+"""The kinds of subjects, their machines, and their expected methods."""
 SETTINGS = settings(
     deadline=None,
     report_multiple_bugs=False,
@@ -45,16 +45,16 @@ def machine_of(
     Parameters
     ----------
     subject
-        What is tested; every example works on a copy.
+        The subject; every example uses a copy.
     without
-        Invariants that are not asked of it, such as `Invariant.SCALE` of a term that counts in units of load.
+        Invariants that do not apply to it, such as `Invariant.SCALE` for a term in units of load.
     metrics
-        For a risk model: names of metrics that it knows.
+        For a risk model: names of its metrics.
 
     Raises
     ------
     InvalidValueError
-        If `subject` is none of the three, or a term with only some of the verbs for sums of its own, or `metrics` is no
+        `subject` is of another kind, or a term with only some of the methods for sums, or `metrics` is not a
         collection of names.
     """
     base, invariants = _kind_of(subject)

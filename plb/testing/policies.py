@@ -24,10 +24,10 @@ Story = list[tuple[object, ...]]
 
 
 def policy_test(policy: PlacementPolicy) -> Callable[[], None]:
-    """Return a test that asks a policy about random clusters, replica after replica.
+    """Return a test that calls a policy for random clusters, replica after replica.
 
-    It fails where the policy chooses a node that was not offered, lets a replica leave that may not, or makes room by
-    what is no move; where the same seed brings another answer; and where the configuration is not left as it was.
+    It fails if the policy chooses a node that was not offered, lets an immovable replica leave, or evicts with
+    an invalid move; if the same seed gives another result; and if the configuration is changed.
     """
 
     @SETTINGS
@@ -68,7 +68,7 @@ class _Asked:
             self._unchanged("begin", lambda: policy.begin(configuration, np.random.default_rng(seed)))
 
     def place(self, row: int) -> None:
-        """Ask where a row goes."""
+        """Choose the node of a row."""
         policy, configuration = self.policy, self.configuration
         if repacks(policy):
             moves = self._unchanged("evict", lambda: moves_for(policy, configuration, row))
@@ -79,7 +79,7 @@ class _Asked:
             self.story.append(("choose", row, node))
 
     def leave(self, node: int) -> None:
-        """Ask who leaves a node, and where each would go."""
+        """Choose the replicas that leave a node, and the node of each."""
         policy, configuration = self.policy, self.configuration
         rows: Int = configuration.rows_on(node)
         rows = rows[configuration.problem.movable[rows]]
@@ -90,7 +90,7 @@ class _Asked:
                 self.place(row)
 
     def _unchanged(self, verb: str, ask: Callable[[], Answer]) -> Answer:
-        """Return an answer; fail if the configuration is not as before."""
+        """Return a result; fail if the configuration has changed."""
         before = self.configuration.solution.copy()
         answer = ask()
         changed = _changed(before, self.configuration.solution)

@@ -25,7 +25,7 @@ NODE_AXIS: Mapping[str, int] = {
     **dict.fromkeys(("domain", "parent"), 0),
     **dict.fromkeys(("receives", "siblings", "feasibility_classes", "group", "local_counted"), 1),
 }
-"""Which axis of an array runs over the nodes."""
+"""The axis of an array that runs over the nodes."""
 NODE_VALUES = ("targets", "held_out", "origin")
 """Arrays whose values are nodes."""
 ROW_AXIS: Mapping[str, int] = dict.fromkeys(
@@ -48,7 +48,7 @@ ROW_AXIS: Mapping[str, int] = dict.fromkeys(
     ),
     0,
 )
-"""Which axis of an array runs over the replicas."""
+"""The axis of an array that runs over the replicas."""
 ROW_VALUES = ("sibling", "parent_row", "first_child", "next_child")
 """Arrays whose values are replicas."""
 IN_QUANTA = (
@@ -72,7 +72,7 @@ Array = npt.NDArray[Any]
 
 
 def with_nodes_swapped(configuration: Configuration, one: int, other: int) -> Configuration:
-    """Return the configuration in which two nodes have each other's index."""
+    """Return the configuration in which the indices of two nodes are swapped."""
     problem, description = configuration.problem, configuration.description
     changed = _swapped(problem, NODE_AXIS, NODE_VALUES, one, other)
     node = _swapped_values(configuration.solution.node, one, other)
@@ -137,7 +137,7 @@ def _with_table_doubled(table: RowTable) -> RowTable:
 
 
 def _doubled(values: Array) -> Array:
-    """Return loads twice as large; what stands for no limit stays."""
+    """Return loads twice as large; unlimited values stay unlimited."""
     unlimited = LARGEST_THRESHOLD if values.dtype == np.int32 else UNLIMITED
     return np.where(values >= unlimited // 2, values, 2 * values).astype(values.dtype)
 

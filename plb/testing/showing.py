@@ -1,4 +1,4 @@
-"""How a counterexample is shown: what was said, without what goes without saying."""
+"""The text of a counterexample, without defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 
 
 def brief(value: Any) -> str:
-    """Return a value as code, attrs objects without the fields that have their defaults or are empty."""
+    """Return a value as code, attrs objects without fields that have their defaults or are empty."""
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     if attrs.has(type(value)):

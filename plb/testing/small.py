@@ -1,4 +1,4 @@
-"""A strategy for clusters so small that a counterexample can be read: few draws, so that it shrinks fast."""
+"""A strategy for clusters so small that a counterexample is readable: few choices, so that it shrinks fast."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _TRAITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         {"up": False},
     ]
 )
-"""What else a node may be; one thing at a time, as few draws shrink fast."""
+"""Further properties of a node; one at a time, because few choices shrink fast."""
 _HABITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
     [{}, {"tenant_class": CLASSES[1]}, {"move_cost": MoveCost.HIGH}, {"move_cost": MoveCost.ZERO}]
 )
-"""What else a service may be."""
+"""Further properties of a service."""
 _UNIT = st.sampled_from([1, 10_000])
-"""What loads and capacities are multiples of; squares of the larger ones are beyond 32 bits."""
+"""Factors of loads and capacities; squares of the larger ones are beyond 32 bits."""
 
 
 @attrs.frozen
 class _Group:
-    """A partition in a few numbers: it stands on nodes that follow one another."""
+    """A partition in a few numbers: its replicas are on consecutive nodes."""
 
     stateful: bool
     first: int
@@ -60,7 +60,7 @@ def _groups(metrics: int, unit: int) -> st.SearchStrategy[list[_Group]]:
 
 @st.composite
 def small_clusters(draw: st.DrawFn) -> Cluster:
-    """Draw two to five nodes, two to four partitions, one to three metrics, and perhaps a history."""
+    """Generate two to five nodes, two to four partitions, one to three metrics, and perhaps a history."""
     names = METRICS[: draw(st.integers(1, 3))]
     unit = draw(_UNIT)
     capacities = draw(st.lists(st.tuples(_CAPACITY, _DOMAIN, _TRAITS), min_size=2, max_size=5))

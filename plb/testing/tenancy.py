@@ -1,4 +1,4 @@
-"""A state machine over the replicas of one node: they come and go, and a risk model says how likely a violation is."""
+"""A state machine over the replicas of one node: they are added and removed, and a risk model estimates the risk."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from plb.testing.histories import replica_forecasts
 from plb.testing.invariants import BrokenInvariantError, Invariant, same
 
 NOW = 10
-"""Time of every question, in seconds."""
+"""Time of every estimate, in seconds."""
 
 
 class RiskMachine(RuleBasedStateMachine):
-    """Replicas that come to a node and leave it."""
+    """Replicas that are added to a node and removed."""
 
     subject: ClassVar[RiskModel]
     asked: ClassVar[frozenset[Invariant]]
@@ -25,7 +25,7 @@ class RiskMachine(RuleBasedStateMachine):
 
     @initialize(data=st.data())
     def begin(self, data: Any) -> None:
-        """Begin with an empty node."""
+        """Start with an empty node."""
         levels = st.fixed_dictionaries({name: st.integers(1, 40).map(float) for name in self.metrics})
         self.thresholds: dict[str, float] = data.draw(levels, label="thresholds")
         self.replicas: list[ReplicaForecast] = []
@@ -51,20 +51,20 @@ class RiskMachine(RuleBasedStateMachine):
 
     @rule()
     def ask_again(self) -> None:
-        """Ask a model without a past the same."""
+        """Estimate the same risk with a new copy of the model."""
         one, two = self._risk(self.replicas), self._risk(self.replicas, deepcopy(self.subject))
         self._expect(Invariant.REPEATS, one == two, f"the risk is {one:.9g}, a copy says {two:.9g}")
 
     @rule(first=st.integers(0, 7))
     def reorder(self, first: int) -> None:
-        """Name the replicas in another order."""
+        """Give the replicas in another order."""
         first = first % len(self.replicas) if self.replicas else 0
         one, two = self._risk(self.replicas), self._risk(self.replicas[first:] + self.replicas[:first])
         self._expect(Invariant.ORDER, same(one, two), f"the risk goes from {one:.9g} to {two:.9g}")
 
     @rule(metric=st.integers(0, 7))
     def raise_threshold(self, metric: int) -> None:
-        """Give the node more room."""
+        """Increase the capacity of the node."""
         before, name = self._risk(self.replicas), self.metrics[metric % len(self.metrics)]
         self.thresholds[name] += 1.0
         after = self._risk(self.replicas)

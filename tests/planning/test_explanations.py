@@ -169,9 +169,7 @@ def test_affinity_says_if_the_parent_cannot_be_followed():
     engine.update_service(Service("kid", affinity_to="db"))
     stand(engine, "db/0")
     stand(engine, "kid/0")
-    assert "1 by affinity (its parent db has no replica that it can join)" in engine.place("kid/0").explain(
-        "kid/0"
-    )
+    assert "1 by affinity (its parent db has no replica that it can join)" in engine.place("kid/0").explain("kid/0")
     stand(engine, "db/1")
     assert "1 by affinity (its parent db has 2 partitions, and affinity requires exactly one)" in engine.place(
         "kid/0"

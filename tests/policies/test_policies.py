@@ -400,7 +400,9 @@ def test_policy_that_makes_room_moves_others_first():
     """All of its moves are made, or none; where placement must not move others, it is not asked."""
     plan = engine_of("clearing", ("n0", "n0", None)).place()
     assert targets(plan) == {"web/0": "n3", "web/1": "n3", "web/2": "n0"}
-    assert [str(move.reason) for move in plan.moves if move.partition == "web/0"] == ["frees capacity on node n0 for web/2"]
+    assert [str(move.reason) for move in plan.moves if move.partition == "web/0"] == [
+        "frees capacity on node n0 for web/2"
+    ]
     full = ("n0", "n0", *["n3"] * 6, None)
     assert targets(engine_of("clearing", full).place()) == {"web/8": "n0"}
     assert engine_of("clearing", full).place().proposals.refused_by_rule["capacity"] >= 1

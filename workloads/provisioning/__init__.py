@@ -1,4 +1,7 @@
-"""Instances of provisioning ([3]): files of the contest and of the paper's authors, generated ones, and plans."""
+"""Instances of provisioning ([3]): files of the contest and of the authors, generated ones, and plans.
+
+Begin reading in `workloads.provisioning.building`.
+"""
 
 from workloads.provisioning.authors import read_authors, write_authors
 from workloads.provisioning.building import (

@@ -1,4 +1,7 @@
-"""Readers of public traces: `READERS` by the name of their format, `convert` for all of them."""
+"""Readers of public traces: `READERS` by the name of their format, `convert` for all of them.
+
+Begin reading in `workloads.readers.convert`.
+"""
 
 from __future__ import annotations
 

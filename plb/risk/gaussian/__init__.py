@@ -1,7 +1,7 @@
-"""Gaussian Percentile Approximation: colocating tasks by a probabilistic fit test.
+"""Gaussian Percentile Approximation ([2]): colocation of tasks by a probabilistic fit test.
 
-[2]: Janus and Rzadca, *SLO-aware Colocation of Data Center Tasks Based on Instantaneous Processor Requirements*, SoCC
-2017. Usage is given as realisations, an array of tasks × realisations × resources, or as means and variances alone.
+Usage is given as realisations, an array of tasks × realisations × resources, or as means and variances. Begin reading
+in `plb.risk.gaussian.fit_tests`.
 """
 
 from plb.risk.gaussian.fit_tests import (

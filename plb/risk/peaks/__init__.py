@@ -1,4 +1,7 @@
-"""Peak prediction: how much will the tasks of a machine use at the most? ([5], Bashir et al., EuroSys 2021)."""
+"""Peak prediction ([5]): the largest future usage of the tasks of a machine.
+
+Begin reading in `plb.risk.peaks.predictors`.
+"""
 
 from plb.risk.peaks.bulk import Predictions, predict
 from plb.risk.peaks.metrics import (

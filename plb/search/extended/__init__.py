@@ -1,4 +1,5 @@
 """Searches with extension terms, extension constraints and placement policies.
 
-Searches in plain Python use the same annealing rule, proposals and budgets as the compiled ones.
+They are plain Python, with the annealing rule, proposals and budgets of the compiled searches. Begin reading in
+`plb.search.extended.chain`.
 """
