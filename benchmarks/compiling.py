@@ -2,9 +2,9 @@
 
     python benchmarks/compiling.py                  # each kernel that is inlined by force, left to LLVM one by one
     python benchmarks/compiling.py --all            # all of them at once
-    python benchmarks/compiling.py --instructions   # what stands in INSTRUCTIONS, left out
+    python benchmarks/compiling.py --instructions   # without the kernels in INSTRUCTIONS
 
-Every variant is measured in turn with the engine as it is, each in a process and a cache directory of its own.
+Every variant is measured in turn with the present engine, each in its own process and cache directory.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from plb.compiler import Kernel
 
 PROPOSALS = 200_000
 RUNS = 25
-"""The fastest of so many runs counts."""
+"""Number of runs, of which the fastest counts."""
 ROUNDS = 3
-"""A variant and the engine as it is take turns so often; the fastest of each counts."""
+"""Number of turns of a variant and the present engine; the fastest of each counts."""
 SMALL, LARGE = 40, 10_000
 
 
@@ -44,14 +44,14 @@ def inlined_kernels() -> Iterator[tuple[str, Kernel[..., object]]]:
 
 
 def draw_by_call() -> None:
-    """Let kernels draw by NumPy's function instead of in place; then no row is fetched ahead either."""
+    """Let kernels sample with the function of NumPy instead of in place; then no row is prefetched either."""
     from plb.compiler import pcg64
 
     pcg64._is_laid_out_as_known = lambda: False
 
 
 def fetch_nothing() -> None:
-    """Ask for no memory ahead."""
+    """Prefetch no memory."""
     from plb.search import move_generation as move_generation
 
     move_generation.ROWS_IN_CACHE = 2**62
@@ -97,7 +97,7 @@ def _fastest(run: Callable[[], object]) -> float:
 
 
 def _compare(what: str, nodes: int, arguments: Sequence[str]) -> None:
-    """Measure a variant in turn with the engine as it is, and print what is lost."""
+    """Measure a variant in turn with the present engine, and print the loss."""
     with tempfile.TemporaryDirectory() as changed, tempfile.TemporaryDirectory() as same:
         rounds = [(_new_process(nodes, arguments, changed), _new_process(nodes, [], same)) for _ in range(ROUNDS)]
     variant, engine = ([max(speeds) for speeds in zip(*side, strict=True)] for side in zip(*rounds, strict=True))

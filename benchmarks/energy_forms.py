@@ -63,7 +63,7 @@ def density_for(region: str, days: float) -> float:
 
 
 def main() -> None:
-    """Measure and print one table a region and the mean ratios."""
+    """Measure and print one table for each region and the mean ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--days", type=float, default=10.0)

@@ -1,4 +1,4 @@
-"""How fast are searches with terms of a user's own? The figures in docs/property-testing.md.
+"""Speed of searches with extension terms. The figures are in docs/property-testing.md.
 
 40 nodes in ten racks, 400 replicas of one metric, one chain on one thread: balancing with the built-in energy, with the
 term of examples/swift_racks.py, and with the one of examples/racks.py, which is plain Python.
@@ -42,11 +42,11 @@ def crowded_engine(terms: dict[str, float]) -> PlacementAndLoadBalancing:
 
 
 def proposals_per_second(kind: str) -> float:
-    """Return how many proposals a second a search draws, compilation aside."""
+    """Return the number of proposals per second of a search, without compilation."""
     engine = crowded_engine(TERMS[kind])
     engine.balance(budget=100)
     begun = time.perf_counter()
-    drawn = engine.balance(budget=PROPOSALS[kind]).proposals.drawn
+    drawn = engine.balance(budget=PROPOSALS[kind]).proposals.generated
     return drawn / (time.perf_counter() - begun)
 
 

@@ -1,7 +1,7 @@
-"""Do the tests notice when accumulators, constraints or eligibility go wrong? Mutants of their code, and who survives.
+"""Mutants of accumulators, constraints and eligibility, and whether the tests find them.
 
 The changes are those of cosmic-ray. Kernels run as plain Python, so nothing is compiled; each mutant has a process of
-its own, forked from one that has imported all but `plb`, and no file is changed. What has been found out is kept in
+process, forked from one that has imported everything except `plb`, and no file is changed. Results are kept in
 `results/mutants.jsonl` and not tried again as long as the changed module is the same.
 
     python benchmarks/mutants.py                  # the sample of benchmarks/mutants.toml
@@ -49,9 +49,9 @@ class Mutant:
     module
         Path of the module.
     operator, occurrence
-        What cosmic-ray does, and at which of the places where it could. No operator: the module is as it is.
+        The operator of cosmic-ray, and the index of its place. No operator: the unchanged module.
     tests
-        Files of the tests that have to notice.
+        Files of the tests that have to fail.
     """
 
     module: str
@@ -61,7 +61,7 @@ class Mutant:
 
     @cached_property
     def source(self) -> str:
-        """The module with the change; as it is where there is nothing to change."""
+        """The module with the change; unchanged without one."""
         from cosmic_ray.mutating import mutate_code
         from cosmic_ray.plugins import get_operator
 
@@ -106,7 +106,7 @@ def mutants_of(module: str, tests: Sequence[str]) -> list[Mutant]:
 def sample_of(
     among: Sequence[Mutant], size: int, same: Sequence[re.Pattern[str]], seed: int
 ) -> tuple[list[Mutant], int]:
-    """Return so many mutants of one module, drawn at random, and how many were left out since they mean the same."""
+    """Return a number of random mutants of one module, and the number of equivalent ones that were left out."""
     original = Mutant(among[0].module, "", 0, ()).source
     chosen: list[Mutant] = []
     left_out = 0
@@ -208,7 +208,7 @@ def outcomes(mutants: Sequence[Mutant], jobs: int, seconds: int) -> Iterator[tup
 
 
 def tried(mutants: Sequence[Mutant], kept: Path, known: dict[str, str], jobs: int, seconds: int) -> dict[str, str]:
-    """Return what became of each mutant by key, and keep what is new."""
+    """Return the result of each mutant by key, and keep new ones."""
     found = dict(known)
     waiting = [mutant for mutant in mutants if mutant.key not in found]
     unchanged = [Mutant(module, "", 0, tests) for tests, module in {one.tests: one.module for one in waiting}.items()]

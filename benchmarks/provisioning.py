@@ -1,6 +1,6 @@
-"""How fast is provisioning beside the programs of [3]'s authors? On their instances, and at the paper's largest sizes.
+"""Speed of provisioning and of the programs of the authors of [3], on their instances and at the largest sizes of the paper.
 
-The folder has ``peer_results.csv`` (instance, algorithm, nodes, lower_bound, seconds) and the instances that it names.
+The folder has ``peer_results.csv`` (instance, algorithm, nodes, lower_bound, seconds) and its instances.
 Seconds are those of the algorithm alone, the best of three, on one thread, with kernels compiled before.
 
     python benchmarks/provisioning.py ../shared/data/lra
@@ -34,10 +34,10 @@ NAMES = {
     "NCD-Fitness (LRASched)": "LRASched-Fitness",
     "WFD-AvgExpo": "WFD-AvgExp",
 }
-"""The authors' programs' names, where they are others."""
+"""Names in the authors' programs, where they differ."""
 RUNS = 3
 SEARCH_SECONDS = 35.0
-"""As long as the authors' best algorithm takes on the instance of 1 % density."""
+"""Seconds of the best algorithm of the authors on the instance of 1 % density."""
 LARGEST, LARGE_DENSITY = 100_000, 0.005
 LARGE_RUNS = (("FF", "paper"), ("SpreadWFD-Avg-BinSearch", "released"), ("SpreadWFD-Avg-BinSearch", "paper"))
 CURVE_DENSITY = 0.01
@@ -68,7 +68,7 @@ def beside_peers(folder: Path) -> None:
 
 
 def run_algorithm(what: str, name: str, instance: Instance, algorithm: str, limit: float | None = None) -> None:
-    """Print what one run comes to."""
+    """Print the result of one run."""
     began = time.perf_counter()
     plan = provision(instance, algorithm, time_limit=limit)
     seconds = time.perf_counter() - began
@@ -112,7 +112,7 @@ def curves(directory: Path) -> None:
 
 
 def anew(directory: Path) -> None:
-    """Print how many of the contest's machines are needed after so many moves from where its instances stand."""
+    """Print how many of the contest's machines are needed after a number of moves from the initial placement."""
     instance = read_contest(directory)
     before = read_contest_placement(directory, instance)
     print(f"{before.nodes:,} machines with {before.count.sum():,} of {instance.replicas.sum():,} instances")
@@ -139,7 +139,7 @@ def _memory() -> str:
 
 
 def main() -> None:
-    """Print what is asked for."""
+    """Print the requested figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of peer_results.csv and the instances")
     parser.add_argument("--large", action="store_true", help="100,000 applications instead; minutes")

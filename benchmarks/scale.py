@@ -1,7 +1,7 @@
 """How does the engine grow? Memory, bulk reports and refreshes at 30 replicas a node, 3 metrics, 100 repetitions.
 
 Partitions of four replicas in racks and upgrade domains, up to forty days old, and a history of 2,000 traces; all is
-said through the engine's public methods. Every size has a process of its own, so that its peak of memory is its own.
+described with the public methods of the engine. Every size has its own process, for its peak of memory.
 Seconds are those of the process on the CPU, the least of three after the first refresh. A refresh searches 4,000
 proposals.
 
@@ -64,7 +64,7 @@ class Cluster:
         return Partition(f"p{index}", service="tenants", replicas=copies, created=created)
 
     def move(self, partitions: int) -> None:
-        """Let all replicas of so many partitions stand on other nodes."""
+        """Place all replicas of a number of partitions on other nodes."""
         for index in range(self._moved, self._moved + partitions):
             self.engine.update_partition(self._partition(index, shift=1))
         self._moved += partitions
@@ -150,13 +150,13 @@ def measure(nodes: int) -> dict[str, str]:
 
 
 def _bulk_report(cluster: Cluster) -> float:
-    """Return how long it takes to report every load anew."""
+    """Return the time of a report of all loads."""
     loads = cluster.loads * cluster.random.uniform(0.9, 1.1, cluster.loads.shape)
     return _seconds(lambda: cluster.engine.report_loads(cluster.rows, loads))
 
 
 def _refresh_after(cluster: Cluster, change: Callable[[], object]) -> float:
-    """Return how long a refresh takes after a change."""
+    """Return the time of a refresh after a change."""
     change()
     return _seconds(cluster.refresh)
 

@@ -1,6 +1,6 @@
-"""How fast is the simulator? CPU seconds of every run of a scenario, the loading of kernels apart.
+"""Speed of the simulator: CPU seconds of every run of a scenario, without the loading of kernels.
 
-Drawing the tenants, loading the kernels and writing the results are not counted. The first line says how long the
+Sampling the tenants, loading the kernels and writing the results are not counted. The first line has the time of the
 kernels took: a run of a few simulated hours of each policy, which compiles them where they are not in the cache.
 
     python benchmarks/simulator.py

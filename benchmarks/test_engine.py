@@ -21,7 +21,7 @@ def bench(request):
 
 @pytest.mark.parametrize("acceptance", [0.5, 0.05])
 def test_scoring_with_early_rejection(benchmark, bench, acceptance):
-    """As many proposals are scored in every run."""
+    """The same number of proposals is evaluated in every run."""
     temperature = bench.temperature_for(acceptance)
     scored, reached, accepted = benchmark(bench.score, temperature)
     assert 0 < reached <= scored < PROPOSALS
@@ -29,7 +29,7 @@ def test_scoring_with_early_rejection(benchmark, bench, acceptance):
 
 
 def test_bulk_report_and_refresh(benchmark, bench):
-    """All loads are reported anew, and the next refresh takes them in without a search."""
+    """All loads are reported, and the next refresh processes them without a search."""
     replicas = bench.choice.movable
     loads = bench.problem.load[replicas] * 0.5
 

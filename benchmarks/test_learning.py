@@ -31,7 +31,7 @@ def test_episode_of_a_heuristic(benchmark, name):
 
 
 def test_game_without_a_network(benchmark):
-    """Its observations are made, and the actions are drawn evenly."""
+    """Its observations are made, and the actions are sampled uniformly."""
     game = JobPlacementGame(SyntheticJobs())
 
     def run() -> int:
@@ -47,7 +47,7 @@ def test_game_without_a_network(benchmark):
 
 @pytest.mark.parametrize("kind", ["scorer", "image"])
 def test_gradient_of_a_job_sequence(benchmark, kind):
-    """Eight trajectories are played and learned from, as a worker does for each sequence of an iteration."""
+    """A worker plays eight trajectories and computes their gradient for each sequence of an iteration."""
     from cluster.learning.config import LearningConfig
     from cluster.learning.training import MakeGame
     from plb.learning.settings import TrainingSettings

@@ -1,4 +1,4 @@
-"""A placement policy of one's own: tenants of one class stand apart, as they grow alike. See docs/policies.md.
+"""A placement policy as an extension: it separates tenants of one class, which grow alike. See docs/policies.md.
 
 Run it with `python examples/apart_by_class.py`; examples/extension_policy.toml lets a simulated cluster use it.
 """
@@ -11,7 +11,7 @@ from plb.registry import register_policy
 
 
 class ApartByClass:
-    """Takes the node with the fewest replicas of the same tenant class; among these, the one with most room."""
+    """Takes the node with the fewest replicas of the same tenant class; among these, the one with the most free capacity."""
 
     name = "apart_by_class"
 

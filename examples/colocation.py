@@ -1,4 +1,4 @@
-"""How many machines for tasks whose usage varies? Packing by `plb.risk.gaussian`: see docs/gaussian.md.
+"""The number of machines for tasks whose usage varies: packing by `plb.risk.gaussian`, see docs/gaussian.md.
 
 Run it with `.venv/bin/python examples/colocation.py`.
 """
@@ -31,7 +31,7 @@ def usage() -> np.ndarray:
 
 
 def main() -> None:
-    """Pack all tasks by three tests, then place one more, and ask how likely overload is."""
+    """Pack all tasks by three tests, then place one more, and compute the frequency of overload."""
     realisations = usage()
     known = observe(realisations, PERCENTS)
     for test in (MeanTimes(1.0), GPA(0.05), Percentile(100.0)):

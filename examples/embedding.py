@@ -1,4 +1,4 @@
-"""The engine in a loop of a few lines, without any simulator: report load, ask for a plan, carry it out.
+"""The engine in a loop of a few lines, without a simulator: report loads, request a plan, apply it.
 
 Run it with `.venv/bin/python examples/embedding.py`.
 """

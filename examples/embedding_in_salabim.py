@@ -1,7 +1,7 @@
-"""The engine inside a discrete-event simulator that is not ours: salabim (https://www.salabim.org).
+"""The engine inside another discrete-event simulator: salabim (https://www.salabim.org).
 
-Tenants come, grow and go, two replicas each; copies take time; two nodes fail and come back. Every process tells the
-engine what happened, and carries out the plan that it gets.
+Tenants arrive, grow and depart, two replicas each; copies take time; two nodes fail and recover. Every process reports
+events to the engine, and applies the plan that it returns.
 
 Run it with `.venv/bin/pip install salabim` and `.venv/bin/python examples/embedding_in_salabim.py`.
 """
@@ -108,10 +108,10 @@ class Metering(sim.Component):
 
 
 class Copy(sim.Component):
-    """A replica on its way: it stands on its target already, and its source is left when the data are copied."""
+    """A replica that is copied: it is on its target already, and leaves its source when the data are copied."""
 
     def setup(self, partition: str, source: str) -> None:
-        """Note what is copied."""
+        """Record what is copied."""
         self.key = partition, source
         copies[partition, source] = self
 
@@ -136,7 +136,7 @@ class Outage(sim.Component):
         self.node, self.repair = node, repair
 
     def process(self) -> Iterator[None]:
-        """Fail and come back."""
+        """Fail and recover."""
         engine.update_node(attrs.evolve(NODES[self.node], up=False), now=self.env.now())
         touched = [name for name in tenants if self.node in {one.node for one in engine.replicas(name)}]
         for name in touched:
@@ -150,7 +150,7 @@ class Outage(sim.Component):
 
 
 def lose(partition: str, node: str) -> None:
-    """Tell the engine which replicas of a partition are left when a node is lost."""
+    """Report to the engine which replicas of a partition remain when a node is lost."""
     replicas = engine.replicas(partition)
     for one in replicas:
         if one.leaving and one.node is not None:

@@ -1,6 +1,6 @@
-"""The engine driven from recorded cluster events: a day of virtual machines that came to Azure in 2017 and left again.
+"""The engine driven by recorded cluster events: a day of virtual machines in Azure in 2017.
 
-When each came, how large it is and how long it stayed is recorded. What it used of its size is not: that is drawn from
+Arrival, size and lifetime are recorded. Usage is not: it is sampled from
 a synthetic region. The nodes have less than the machines may use together.
 
 Run it with `.venv/bin/python examples/embedding_recorded_arrivals.py FOLDER`. The folder holds what `resources/traces`
@@ -57,12 +57,12 @@ def lines(folder: Path, name: str) -> Iterator[list[str]]:
 
 
 def sizes_of_flavours(folder: Path) -> dict[str, list[float]]:
-    """Return what a machine of each flavour may use at the most: vCores and GB."""
+    """Return the largest usage of a machine of each flavour: vCores and GB."""
     return {flavour: [float(part) for part in size.split(",")] for size, flavour in lines(folder, "flav_map.txt")}
 
 
 def shortest_lifetimes(folder: Path) -> dict[int, int]:
-    """Return the shortest lifetime in seconds that each number for a lifetime stands for."""
+    """Return the shortest lifetime in seconds of each code of a lifetime."""
     shortest: dict[int, int] = {}
     for seconds, number in lines(folder, "v1.interval_map.txt"):
         shortest.setdefault(int(number), int(seconds))
@@ -78,7 +78,7 @@ def batches(folder: Path) -> Iterator[tuple[int, list[tuple[str, str]]]]:
 
 
 def read_machines(folder: Path) -> list[Machine]:
-    """Return a sample of the machines of a day, in the order in which they came."""
+    """Return a sample of the machines of a day, in the order of their arrivals."""
     shortest = shortest_lifetimes(folder)
     machines: list[Machine] = []
     for seconds, batch in islice(batches(folder), 0, None, SAMPLED):
@@ -90,14 +90,14 @@ def read_machines(folder: Path) -> list[Machine]:
 
 
 class Usage:
-    """What machines use of their size over their lives: shares that a synthetic region's tenants use of theirs."""
+    """Usage of machines over their lives, as a share of their size: that of the tenants of a synthetic region."""
 
     def __init__(self, tenants: int) -> None:
         self.traces = generate(REGIONS["region1"], tenants, seed=7)
         self.columns = [self.traces.metric_names.index(name) for name in METRICS]
 
     def share(self, tenant: int, age: int) -> npt.NDArray[np.float32]:
-        """Return the shares of the metrics that a tenant uses at an age in seconds; at its end a trace begins anew."""
+        """Return the shares of the metrics that a tenant uses at an age in seconds; a trace is repeated at its end."""
         first = self.traces.series_start[self.traces.series_index[tenant, Role.PRIMARY]]
         step = age // METERING % self.traces.lifetime_steps[tenant]
         used: npt.NDArray[np.float32] = self.traces.values[first + step] / self.traces.max_usage[tenant]
@@ -105,7 +105,7 @@ class Usage:
 
 
 class Host:
-    """The program around the engine: it knows which machines stand, what they use, and what became of the others."""
+    """The program around the engine: it has the present machines, their usage, and counts of the others."""
 
     def __init__(self, sizes: Mapping[str, Sequence[float]], usage: Usage) -> None:
         metrics = [Metric("cpu", trend=False), Metric("memory")]
@@ -120,7 +120,7 @@ class Host:
             self.engine.update_service(Service(flavour, stateful=False, default_load={Role.INSTANCE: expected}))
 
     def place(self, arrivals: Sequence[Machine], now: int) -> None:
-        """Find nodes for the machines that come; those that fit nowhere are turned away."""
+        """Find nodes for arriving machines; those that fit on none are rejected."""
         for machine in arrivals:
             self.engine.update_partition(Partition(machine.name, service=machine.flavour, created=now))
         self.engine.apply(self.engine.place([machine.name for machine in arrivals], now=now))
@@ -134,13 +134,13 @@ class Host:
                 self.counts["placed"] += 1
 
     def remove_departed(self, now: int) -> None:
-        """Take out the machines whose time is over."""
+        """Remove the machines whose lifetime is over."""
         for machine in [machine for machine in self.standing if machine.departure <= now]:
             del self.standing[machine]
             self.engine.remove_partition(machine.name)
 
     def meter(self, now: int) -> None:
-        """Report what each machine uses, count the nodes that carry too much, and carry out what the engine plans."""
+        """Report the usage of each machine, count the overloaded nodes, and apply the plans of the engine."""
         loads = [self.load(machine, now) for machine in self.standing]
         self.engine.report_loads(list(self.standing.values()), loads)
         self.counts["violations"] += len(self.engine.violations())

@@ -1,4 +1,4 @@
-"""What the engine says about its verdicts: what is wrong, why something moves, why something fits nowhere or stays.
+"""The explanations of the engine: violations, reasons of moves, and why a replica is not placed or not moved.
 
 Run it with `.venv/bin/python examples/explaining.py`.
 """

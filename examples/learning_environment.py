@@ -1,4 +1,4 @@
-"""Jobs of one's own in the game that policies learn: for heuristics, and for any learner that knows Gymnasium.
+"""Jobs of a user in the game for placement policies: for heuristics, and for any learner with Gymnasium.
 
 Two kinds of jobs take turns: one uses much in its first half, the other in its second. Two of a kind do not go together
 on a machine, two that differ do.

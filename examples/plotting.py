@@ -1,4 +1,4 @@
-"""A figure of one's own from a results directory: violations so far beside the moves between fault domains.
+"""A plot of a user from a results directory: violations so far, and moves between fault domains.
 
 Run it with `.venv/bin/python examples/plotting.py DIR`. Without a directory it simulates a small cluster first.
 """

@@ -10,7 +10,7 @@ from plb.testing import counterexample, verify
 
 
 class BusyRacks:
-    """How many racks (fault domains) hold any load: the others could be switched off."""
+    """Number of racks (fault domains) with any load: the others could be switched off."""
 
     name = "busy_racks"
 
@@ -31,7 +31,7 @@ class HastyBusyRacks(BusyRacks):
 
 
 def rack_of(configuration: Configuration, node: int) -> str:
-    """Return the rack of a node; one without a fault domain is a rack of its own."""
+    """Return the rack of a node; a node without a fault domain is its own rack."""
     described = configuration.node(node)
     return described.fault_domain or described.name
 
@@ -40,7 +40,7 @@ register_term(BusyRacks())
 
 
 def main() -> None:
-    """Verify the term, catch the hasty one, and let a search use the right one."""
+    """Verify the term, find the fault of the hasty one, and let a search use the correct one."""
     racks = [Node(f"n{i}", fault_domain=f"fd:/rack{i // 2}") for i in range(4)]
     facts = verify(BusyRacks()).given(nodes=racks, replicas=[(0, 4), (2, 2)])
     facts.totals(2).moves((1, 1)).changes_by(-1)

@@ -17,7 +17,7 @@ from plb.testing import counterexample
 
 @kernel
 def loaded(problem: Problem, row: int) -> int:
-    """Return 1 for a replica with load, else 0; NOWHERE stands for no replica."""
+    """Return 1 for a replica with load, else 0; NOWHERE is no replica."""
     for metric in range(problem.load.shape[1]):
         if row != NOWHERE and problem.load[row, metric] > 0:
             return 1
@@ -26,7 +26,7 @@ def loaded(problem: Problem, row: int) -> int:
 
 @kernel
 def change(problem: Problem, solution: Solution, sums: Int, row: int, target: int, partner: int) -> int:
-    """Return how many more racks are busy after a proposal."""
+    """Return the change of the number of busy racks by a proposal."""
     nodes = problem.limit.shape[0]
     gain = loaded(problem, row) - loaded(problem, partner)
     there = sums[target]

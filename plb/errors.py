@@ -1,7 +1,7 @@
 """The errors of the project: one small family.
 
 Misuse raises early, with the item, the field, the value and what would have been allowed. Expected refusals (a replica
-that fits nowhere, a budget that ran out) are values in a plan, never exceptions.
+that fits on no node, a used budget) are values in a plan, never exceptions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from os import PathLike, fspath
 
 
 class PlbError(Exception):
-    """Base of every error that this project raises on purpose.
+    """Base of every error that this project raises intentionally.
 
     `args` are the arguments of the constructor, so that an error can be made again: in another process, or by SimPy.
     """
@@ -25,14 +25,14 @@ class PlbError(Exception):
 
 
 class InvalidValueError(PlbError, ValueError):
-    """A value lies outside its allowed range.
+    """A value is outside its allowed range.
 
     Parameters
     ----------
     item
-        What carries the value, such as ``"node n0"``.
+        The item with the value, such as ``"node n0"``.
     field
-        Its field, such as ``"capacities[cpu]"``.
+        Field of the item, such as ``"capacities[cpu]"``.
     value
         The refused value.
     allowed
@@ -46,19 +46,19 @@ class InvalidValueError(PlbError, ValueError):
 
 
 class UnknownNameError(PlbError, LookupError):
-    """A name refers to nothing that is known here.
+    """A name is unknown.
 
     Parameters
     ----------
     kind
-        What was looked for, such as ``"node"``.
+        Kind of the name, such as ``"node"``.
     name
-        The name that was given.
+        The unknown name.
     known
         The names that exist; the nearest are suggested, or all of them where none is near and they are few. Where there
         are many, the nearest are sought among those that begin or end alike.
     context
-        Where the name stood, put in front of the message when given.
+        Context of the name, a prefix of the message.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str] = (), context: str = "") -> None:
@@ -74,11 +74,11 @@ class UnknownNameError(PlbError, LookupError):
 MOST_LISTED = 16
 """Names that a message lists where none is near."""
 MOST_COMPARED = 1000
-"""Names that are compared letter by letter: all names of a large cluster would take seconds."""
+"""Largest number of names that are compared letter by letter; all names of a large cluster would take seconds."""
 
 
 def _worth_a_look(name: str, names: list[str]) -> list[str]:
-    """Return the names; of too many those beside a name in the order of letters, read forwards and backwards."""
+    """Return the names; of too many the neighbours of a name in alphabetical order, read forwards and backwards."""
     if len(names) <= MOST_COMPARED:
         return names
     forwards = _around(name, sorted(names))
@@ -111,7 +111,7 @@ class KernelError(PlbError):
     name
         The function.
     reason
-        What the compiler says.
+        Message of the compiler.
     """
 
     def __init__(self, name: str, reason: str) -> None:
@@ -173,12 +173,12 @@ class CheckpointError(PlbError):
 
 
 class DivergedError(PlbError):
-    """Training has come to a number that is not finite.
+    """A number of the training is not finite.
 
     Parameters
     ----------
     iteration
-        In which iteration, the first being 1.
+        Iteration, from 1.
     what
         What is not finite, in words.
     """
@@ -205,23 +205,20 @@ class NoPlanError(PlbError):
 
     def __init__(self, instance: str, algorithm: str, nodes: int) -> None:
         super().__init__(instance, algorithm, nodes)
-        self._message = (
-            f"instance {instance}: {algorithm} finds no place for all replicas on the {nodes:,} nodes there are"
-        )
+        self._message = f"instance {instance}: {algorithm} cannot place all replicas on {nodes:,} nodes"
 
 
 class NoCapacityError(PlbError):
-    """A replica finds no place on the nodes that there are, with the others as they stand.
+    """A replica fits on no node, with the others on theirs.
 
     Parameters
     ----------
     instance, application
-        Their names.
+        Names of the applications.
     """
 
     def __init__(self, instance: str, application: str) -> None:
         super().__init__(instance, application)
         self._message = (
-            f"instance {instance}: application {application} finds no place on the nodes that there are, with the "
-            "others as they stand"
+            f"instance {instance}: application {application} fits on no node, with the other replicas on theirs"
         )

@@ -1,11 +1,11 @@
-"""How the numbers and names of an explanation are put into words."""
+"""Texts for the numbers and names of an explanation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 MOST_NAMED = 5
-"""Names that a sentence lists before it counts the rest."""
+"""Number of names that a sentence lists before it counts the others."""
 
 
 def amount(number: float) -> str:

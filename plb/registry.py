@@ -1,7 +1,7 @@
-"""Energy terms, constraints and placement policies of users, by the names under which settings choose them.
+"""Energy terms, constraints and placement policies of users, by the names with which settings choose them.
 
-A new one is one file that ends in one line, ``register_term(MyTerm())``; whoever imports that file may name it in
-``PlbConfig(extension_terms={"my_term": 1.0})``.
+An extension is one file that ends with ``register_term(MyTerm())``. After the import of that file,
+``PlbConfig(extension_terms={"my_term": 1.0})`` uses it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from plb.settings.extensions import ANNEALING
 from plb.validation import check_name
 
 BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "extension_terms")
-"""Names that plans use for the energy and its own terms."""
+"""Reserved names: those of the energy and its terms in plans."""
 
 _terms: dict[str, EnergyTerm] = {}
 _constraints: dict[str, Constraint] = {}
 _policies: dict[str, PlacementPolicy] = {policy.name: policy for policy in KNOWN_POLICIES}
 RESERVED = (ANNEALING, *_policies)
-"""Names of policies that are not to be had: the engine's own search, and the built-in ones."""
+"""Reserved names of policies: the search of the engine, and the built-in ones."""
 Item = TypeVar("Item", EnergyTerm, Constraint, PlacementPolicy)
 
 
 def register_term(term: object) -> None:
-    """Make an energy term known under its name; every search works on a copy of it.
+    """Register an energy term with its name; every search works on a copy of it.
 
     Raises
     ------
@@ -101,30 +101,30 @@ def extension_term(name: str) -> EnergyTerm:
 
 
 def extension_constraint(name: str) -> Constraint:
-    """Return a copy of the constraint of that name; refuse a name that nothing is registered under."""
+    """Return a copy of the constraint with a name; raise an error for an unknown name."""
     return deepcopy(_known(_constraints, "constraint", name))
 
 
 def extension_policy(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlacementPolicy | None:
-    """Return a copy of the policy of that name, None for the engine's own search; refuse a name that is not known.
+    """Return a copy of the policy with a name, None for the search of the engine; raise an error for an unknown name.
 
     Parameters
     ----------
     options
-        Options in which the copy differs (`plb.policies.options`).
+        Options that differ from those of the registered policy (`plb.policies.options`).
     """
     check_policy(name)
     return with_options(name, _policies.get(name), options)
 
 
 def check_policy(name: str) -> None:
-    """Refuse a name under which there is neither a policy nor the engine's own search."""
+    """Raise an error for a name of neither a policy nor the search of the engine."""
     if name != ANNEALING and name not in _policies:
         raise UnknownNameError("placement policy", name, [ANNEALING, *_policies], "PlbConfig")
 
 
 def extension_terms() -> Mapping[str, EnergyTerm]:
-    """Return the terms that are registered, by name."""
+    """Return the registered terms by name."""
     return MappingProxyType(_terms)
 
 

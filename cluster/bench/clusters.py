@@ -26,14 +26,14 @@ def bench_cluster(
 ) -> PlacementAndLoadBalancing:
     """Return an engine with partitions of four replicas each, filled to where some nodes are at risk.
 
-    Five racks, ten upgrade domains.
+    The fault domain of a node: five racks, ten upgrade domains.
 
     Parameters
     ----------
     nodes
-        Their number; 30 replicas stand on each.
+        Number of nodes; 30 replicas are on each.
     seed
-        Of places, loads and past tenants.
+        Seed of places, loads and past tenants.
     metrics
         Names of metrics; those after the third have the capacity of the third.
     repetitions

@@ -35,7 +35,7 @@ DECISIONS = 20
 
 
 def decision_seconds(engine: PlacementAndLoadBalancing, service: str) -> dict[str, float]:
-    """Return by policy the seconds from a waiting replica of a service to its node, rules included."""
+    """Return by policy the seconds from a missing replica of a service to its node, including the rules."""
     name = "newcomer"
     engine.update_partition(Partition(name, service=service))
     row = engine.replicas(name)[0].index
@@ -46,7 +46,7 @@ def decision_seconds(engine: PlacementAndLoadBalancing, service: str) -> dict[st
 
 
 def seconds_of(policy: PlacementPolicy, configuration: Configuration, row: int) -> float:
-    """Return the seconds that one decision takes; moves of others that a policy wants first are not made."""
+    """Return the seconds of one decision, without the moves that a policy makes before it."""
     policy = copy.deepcopy(policy)
     if isinstance(policy, PreparedPolicy):
         policy.begin(configuration, np.random.default_rng(0))

@@ -34,9 +34,9 @@ from plb.testing import configuration_of
 SIZES = (40, 400, 4_000, 10_000)
 """Numbers of nodes."""
 QUALITY_SECONDS = (0.01, 0.1, 1.0, 10.0)
-"""Seconds of balancing after which its quality is looked at."""
+"""Seconds of balancing after which its quality is measured."""
 BALANCING_WEIGHT = 1e6
-"""Weight of imbalance with which it pays to move replicas."""
+"""Weight of imbalance with which moves lower the energy."""
 BISECTIONS = 20
 """Halvings of the range in which a temperature is searched."""
 PLANNED = 4_000
@@ -59,15 +59,15 @@ def bench_engine(
     sizes
         Numbers of nodes.
     proposals
-        Proposals drawn for each figure.
+        Number of proposals for each figure.
     seconds
-        Times after which the quality of a search is looked at.
+        Times after which the quality of a search is measured.
     cold
-        Whether to measure the first plan of a process that has to compile the kernels, too.
+        Whether to measure the first plan of a process without compiled kernels as well.
     seed
-        Of the clusters and of all that is drawn.
+        Seed of the clusters and of all random numbers.
     report
-        Called with the name of each step before it begins.
+        Called with the name of each step before it starts.
     """
     found = []
     for nodes in sorted(sizes):
@@ -107,7 +107,7 @@ class SizeBench:
         self._describe()
 
     def _describe(self) -> None:
-        """Take the arrays that are measured on from the engine as it is."""
+        """Copy the arrays for the measurements from the engine."""
         self.configuration = configuration_of(self.engine)
         self.problem: Problem = self.configuration.problem
         self.solution: Solution = start_solution(self.problem)
@@ -148,11 +148,11 @@ class SizeBench:
 
     @property
     def replicas(self) -> int:
-        """Replicas that stand."""
+        """Number of placed replicas."""
         return int((self.problem.origin >= 0).sum())
 
     def bytes_per_replica(self) -> float:
-        """Return the memory of the arrays of a search, a replica."""
+        """Return the memory of the arrays of a search for each replica."""
         arrays = (*self.problem, *self.solution)
         size = sum({id(array): array.nbytes for array in arrays if isinstance(array, np.ndarray)}.values())
         return size / self.replicas

@@ -25,11 +25,11 @@ class SizeFigures:
     two_threads
         As `early_five`, on two threads at once.
     arithmetic
-        A loop over moves drawn beforehand that does only the 2·R·K adds and compares.
+        A loop over prepared moves with only the 2·R·K adds and compares.
     reached_monte_carlo_half, reached_monte_carlo_five
-        Share of scored configurations whose repetitions were evaluated.
+        Share of evaluated configurations whose repetitions were evaluated.
     bytes_per_replica
-        Memory of the arrays of a search, a replica.
+        Memory of the arrays of a search for each replica.
     timeline_five
         As `early_five`, with repetitions tested at every departure (`plb.energy.timeline`).
     report_seconds, refresh_seconds

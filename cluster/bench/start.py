@@ -1,7 +1,7 @@
-"""How long new processes take until they plan: `plb bench start`.
+"""The time of new processes until their first plan: `plb bench start`.
 
-Each figure comes from processes of its own. What nothing disturbs is the fastest of several; what compiles is measured
-once, into a cache directory of its own that is empty.
+Each figure comes from separate processes. Times without compilation are the fastest of several; times with compilation
+are measured once, with an empty cache directory.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from plb.compiler.cache import SUFFIX
 from plb.errors import PlbError
 
 RUNS = 5
-"""Processes for a figure that is the fastest of several."""
+"""Number of processes, of which the fastest is the figure."""
 IMPORT = """
 import time
 begun = time.perf_counter()
@@ -64,9 +64,9 @@ class Timed:
     Parameters
     ----------
     seconds
-        What the process says.
+        Seconds that the process prints.
     process_seconds
-        From its start to its exit.
+        Seconds from its start to its exit.
     """
 
     seconds: float
@@ -165,7 +165,7 @@ def _fastest(program: str) -> Timed:
 
 
 def _timed(program: str, cache: str | None = None) -> Timed:
-    """Return the seconds of a program that prints its own."""
+    """Return the seconds that a program prints."""
     printed, seconds = _run(program, cache)
     return Timed(float(printed), seconds)
 

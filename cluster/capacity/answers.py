@@ -64,14 +64,14 @@ def answer(
     evaluate: Evaluate,
     note: Callable[[Mapping[str, Answer]], None] | None = None,
 ) -> dict[str, Answer]:
-    """Search for all policies side by side, a value of each at a time.
+    """Search for all policies together, one value of each at a time.
 
     Parameters
     ----------
     question
-        What is asked.
+        The question.
     policies
-        Their names.
+        Names of the policies.
     evaluate
         Tries values.
     note

@@ -1,4 +1,4 @@
-"""One run of a search: a policy over the tenants of one repeat, at one number of nodes or one density."""
+"""A run of a search: a policy with the tenants of a repeat, at one number of nodes or one density."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from plb import PlbError
 
 @attrs.frozen(eq=False)
 class Subject:
-    """The scenario that is asked about, as its file and the command line say it.
+    """The scenario of the question, from its file and the command line.
 
     Parameters
     ----------
     file
         The scenario file.
     given
-        What the command line says instead: keywords of `cluster.scenario.scenario_file.override`, as plain JSON values.
+        Changes of the command line: keywords of `cluster.scenario.scenario_file.override`, as plain JSON values.
     scenario
-        The scenario that they make.
+        The resulting scenario.
     inputs
-        Digests of the files that its tenants come from.
+        Digests of the files of its tenants.
     """
 
     file: str
@@ -47,14 +47,14 @@ class Subject:
 
     @classmethod
     def read(cls, file: Path, given: Mapping[str, Any]) -> Subject:
-        """Read a scenario; what is given as None stays as it is in the file."""
+        """Read a scenario; None keeps the value of the file."""
         traces = given.get("traces")
         scenario = override(read_scenario(file), **{**given, "traces": None if traces is None else Path(traces)})
         return cls(str(file), given, scenario, digests_of_inputs(scenario))
 
     @property
     def source(self) -> Source:
-        """Where its tenants come from; read once."""
+        """Source of its tenants; read once."""
         return _read(_text(self._as_json()))[1]
 
     def _as_json(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Subject:
         }
 
     def task(self, question: Question, value: float, policy: str, repeat: int) -> Task:
-        """Return one run; its key says all that it depends on: not the limits, nor the range of the search."""
+        """Return a run. Its key has everything on which it depends, but not the limits and the range of the search."""
         there = question.scenario(self.scenario, value)
         run = attrs.evolve(there.run, policies=(policy,), repeats=1)
         of_cluster = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
@@ -82,12 +82,12 @@ class Subject:
 
 
 def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Simulate what a task describes.
+    """Simulate a task.
 
     Returns
     -------
     dict
-        ``totals`` of the run and ``timings``; or ``impossible``, which says why the cluster cannot hold the tenants, or
+        ``totals`` of the run and ``timings``; or ``impossible``, the reason why the cluster cannot hold the tenants, or
         that the workload has too few.
     """
     from cluster.simulation.simulation import simulate
@@ -100,14 +100,14 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
         tenants = _tenants(subject, question, value, repeat)
     except DensityError as error:
         return {"impossible": str(error)}
-    # one search at a time, as there is a process a core
+    # one thread, because there is a process for each core
     alone = attrs.evolve(there, engine={"threads": 1, **there.engine})
     result = whole(simulate(alone, source, tenants, arguments["policy"], repeat))
     return {"totals": result.totals, "timings": result.timings}
 
 
 def tenants_at(question: Question, scenario: Scenario, source: Source, value: float, repeat: int = 0) -> TenantSequence:
-    """Return the tenants of a repeat at a value: with other nodes the same, with another density others.
+    """Return the tenants of a repeat at a value: the same for any number of nodes, others for another density.
 
     Raises
     ------
@@ -135,14 +135,14 @@ def _question(text: str) -> Question:
 
 @lru_cache(maxsize=1)
 def _read(subject: str) -> tuple[Scenario, Source]:
-    """Return the scenario of a subject, and where its tenants come from."""
+    """Return the scenario of a subject, and the source of its tenants."""
     fields = json.loads(subject)
     read = Subject.read(Path(fields["file"]), fields["given"])
     if (read.scenario.digest(), dict(read.inputs)) != (fields["scenario_sha256"], fields["inputs"]):
-        raise PlbError(f"{read.file}: it, or what it reads, has changed since the search began; begin anew")
+        raise PlbError(f"{read.file}: the file or its inputs have changed since the search began; use --force")
     return read.scenario, read_source(read.scenario)
 
 
-@lru_cache(maxsize=1)  # runs with the same tenants follow one another, and traces are large
+@lru_cache(maxsize=1)  # runs with the same tenants are consecutive, and traces are large
 def _tenants(subject: str, question: str, value: float, repeat: int) -> TenantSequence:
     return tenants_at(_question(question), *_read(subject), value, repeat)

@@ -28,9 +28,9 @@ def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> No
     Parameters
     ----------
     question
-        What was asked.
+        The question.
     answers
-        One a policy, in the order of their colours.
+        Answers of the policies, in the order of their colours.
     """
     from matplotlib.ticker import MaxNLocator
 

@@ -1,4 +1,4 @@
-"""What was found at one number of nodes or one density, and what that says of it."""
+"""The result at one number of nodes or one density."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAY = 86400.0
 
 @attrs.frozen
 class Point:
-    """What a policy did at one value.
+    """The results of a policy at one value.
 
     Parameters
     ----------
@@ -28,11 +28,11 @@ class Point:
     unresolved
         Those of them where none could be, a day, mean over the repeats.
     failovers
-        A day, mean over the repeats.
+        Violations a day, mean over the repeats.
     not_placed
-        Tenants who found no place when they arrived, mean over the repeats.
+        Tenants that were not placed when they arrived, mean over the repeats.
     tenants
-        Who arrived, mean over the repeats.
+        Arrived tenants, mean over the repeats.
     impossible
         Why there was no run at all; empty where there was one.
     suffices
@@ -68,7 +68,7 @@ class Point:
         return "no: not placed" if few else "no"
 
     def as_json(self, name: str) -> dict[str, Any]:
-        """Return it as plain JSON values, the value under a name."""
+        """Return plain JSON values, the value with a given name."""
         return {
             name: self.value,
             "suffices": self.suffices,
@@ -84,12 +84,12 @@ class Point:
 
 
 def point_of(question: Question, value: float, outcomes: Sequence[Mapping[str, Any]]) -> Point:
-    """Return what the runs at a value say together.
+    """Return the summary of the runs at a value.
 
     Parameters
     ----------
     outcomes
-        Of each repeat, what `cluster.capacity.evaluation.run_at` returns.
+        For each repeat, the result of `cluster.capacity.evaluation.run_at`.
     """
     impossible = next((str(one["impossible"]) for one in outcomes if "impossible" in one), "")
     if impossible:

@@ -1,4 +1,4 @@
-"""What is asked of a scenario: about its nodes or its density, how many violations are too many, and where to look."""
+"""The question on a scenario: its nodes or its density, the limit of violations, and the range of the search."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from plb import InvalidValueError
 from plb.validation import check_number
 
 VIOLATIONS_A_DAY = 1.0
-"""Of the whole cluster."""
+"""Violations a day of the whole cluster."""
 LEAST_REPEATS = 3
-"""Without ``--repeats``: two give an interval so wide that it says nothing."""
+"""Least number of repeats by default: the interval of two is too wide."""
 NODES_STEP, DENSITY_STEP = 1.0, 0.05
 LEAST_STEP = 1e-6
 FARTHEST = 4
-"""Unless told otherwise, a search ends at so many times the nodes or the density of the scenario."""
+"""Upper end of the search by default, as a multiple of the nodes or the density of the scenario."""
 FIRST_STEP_SHARE = 16
-"""The first step is the scenario's own value by this."""
+"""Divisor of the value of the scenario for the first step."""
 ROUNDING = 1e-9
 
 
 class Searched(StrEnum):
-    """What a search varies."""
+    """The quantity that a search varies."""
 
     NODES = "nodes"
-    """The nodes that are in no group; the tenants stay the same."""
+    """The nodes outside of groups; the tenants do not change."""
     DENSITY = "density"
-    """The density, on the scenario's own nodes."""
+    """The density, with the nodes of the scenario."""
 
 
 @attrs.frozen(kw_only=True)
 class Question:
-    """What is asked of a scenario.
+    """The question on a scenario.
 
-    Values lie on a grid: whole multiples of `step`. Places on it grow with what a cluster can bear: with the nodes, and
-    against the density.
+    Values are on a grid: whole multiples of `step`. Places on it increase with the ability of a cluster: with the
+    nodes, and against the density.
 
     Parameters
     ----------
@@ -102,19 +102,19 @@ class Question:
         return multiple if self.searched is Searched.NODES else -multiple
 
     def search(self) -> Search:
-        """Return a search from the place that is nearest to the scenario's own value."""
+        """Return a search from the place nearest to the value of the scenario."""
         lowest, highest = self._ends
         start = min(max(self.place(self.scenario_value), lowest), highest)
         return least_sufficient(start, lowest, highest, max(1, abs(start) // FIRST_STEP_SHARE))
 
     def suffices(self, violations: float, refused: float) -> bool:
-        """Return whether so many violations a day, and such a share of tenants without a place, are few enough."""
+        """Return whether the violations a day, and the share of tenants that are not placed, are within the limits."""
         return violations <= self.violations and refused <= self.refused
 
     def scenario(self, scenario: Scenario, value: float) -> Scenario:
         """Return a scenario with the nodes or the density of a value.
 
-        With other nodes its tenants are not those of its density, but of the scenario that is asked about: see
+        With another number of nodes the tenants are those of the original scenario: see
         `cluster.simulation.tenants.make_tenants`.
         """
         if self.searched is Searched.NODES:
@@ -187,7 +187,7 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
 
 
 def _most(searched: Searched) -> float:
-    """Return the most nodes, or the highest density, that a scenario may have."""
+    """Return the largest number of nodes, or the highest density, of a scenario."""
     return float(MOST_NODES) if searched is Searched.NODES else MOST_DENSITY
 
 
@@ -199,7 +199,7 @@ def _least_nodes(scenario: Scenario) -> int:
 
 
 def _check(scenario: Scenario, searched: Searched) -> None:
-    """Refuse what can have neither other nodes nor another density."""
+    """Raise an error for a scenario whose nodes and density are fixed."""
     problems = []
     if scenario.workload.kind == "plan":
         message = "the tenants of a plan stand on its nodes, at no other density; plb provision plans their number"

@@ -95,13 +95,15 @@ def _fails(question: Question, point: Point) -> str:
 
 
 def _change(question: Question, found: float) -> str:
-    """Return what would have to change in the scenario; of a density, how far it is from the one that was found."""
+    """Return the difference between the answer and the scenario."""
     difference = found - question.scenario_value
     if question.searched is Searched.DENSITY:
         share = abs(difference) / found
         if share < 0.005:
-            return "That is the scenario's own density."
-        return f"The scenario's {question.scenario_value:g} is {share:.0%} {'less' if difference > 0 else 'more'}."
+            return "That is the density of the scenario."
+        return (
+            f"That of the scenario, {question.scenario_value:g}, is {share:.0%} {'less' if difference > 0 else 'more'}."
+        )
     scenario_value, nodes = _value(question, question.scenario_value), _value(question, abs(difference))
     if difference == 0:
         return f"The scenario has {scenario_value}: add none."

@@ -2,8 +2,8 @@
 
 ::
 
-    OUT/journal.jsonl    the finished runs, as they came; a search goes on from here
-    OUT/capacity.json    scenario, versions, question, all that was tried, answers; the same bytes for any --jobs
+        OUT/journal.jsonl    the finished runs in the order in which they ended; a search resumes from here
+        OUT/capacity.json    scenario, versions, question, all tried values, answers; the same bytes for any --jobs
     OUT/capacity.png     violations a day by nodes or density
 """
 
@@ -33,25 +33,25 @@ REPORT, PLOT = "capacity.json", "capacity.png"
 
 
 class CapacitySearch:
-    """A search in a directory; what it has found so far is in `answers`.
+    """A search in a directory; its results so far are in `answers`.
 
     Parameters
     ----------
     subject, question
-        What is asked of which scenario.
+        The question on a scenario.
     folder
-        Directory of the results; made where it is missing.
+        Directory of the results; created if it does not exist.
     jobs
-        Processes; None: one a core.
+        Processes; None: one for each core.
     force
-        True: another question that was asked there is forgotten. Finished runs stay, as far as they fit.
+        True: another question in the directory is replaced. Finished runs that fit are kept.
     console
-        For progress.
+        Called with progress.
 
     Raises
     ------
     ResultsExistError
-        The directory holds something other than this search, and `force` is False.
+        The directory has something other than this search, and `force` is False.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class CapacitySearch:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What is asked of which scenario, as plain JSON values."""
+        """The question on a scenario, as plain JSON values."""
         return {"scenario_sha256": self.subject.scenario.digest(), "question": self.figures["question"]}
 
     def run(self) -> Mapping[str, Answer]:
@@ -87,7 +87,7 @@ class CapacitySearch:
             A run failed.
         """
         scenario = self.subject.scenario
-        with self._console.status("Reading the workload and drawing the tenants ..."):
+        with self._console.status("Reading the workload and sampling the tenants ..."):
             source = self.subject.source
             make_faults(scenario, nodes_of(scenario.cluster, metrics_of(scenario, source)))  # refuses unknown names
             tenants_at(self.question, scenario, source, self.question.easiest)

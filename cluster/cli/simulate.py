@@ -69,7 +69,7 @@ def _prepare(scenario: Scenario, quiet: bool) -> Experiment:
 
     from cluster.runs.experiment import prepare
 
-    with messages(quiet=quiet).status("Reading the workload and drawing the tenants ..."):
+    with messages(quiet=quiet).status("Reading the workload and sampling the tenants ..."):
         return prepare(scenario)
 
 

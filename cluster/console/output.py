@@ -26,9 +26,9 @@ WIDTH_OF_FILES = 120
 
 
 def clear_errors(command: Callable[P, T]) -> Callable[P, T]:
-    """Let a command end with a message, not with a traceback, on a `PlbError` or a file that cannot be used.
+    """End a command with a message instead of a traceback on a `PlbError` or an unusable file.
 
-    After Ctrl-C the message holds what the `KeyboardInterrupt` says of where things are.
+    After Ctrl-C the message has the text of the `KeyboardInterrupt`.
     """
 
     @functools.wraps(command)
@@ -49,23 +49,23 @@ def _without_traceback(command: Callable[P, T], *args: P.args, **kwargs: P.kwarg
         return command(*args, **kwargs)
     except PlbError as error:
         say(str(error))
-    except BrokenPipeError:  # who reads has heard enough; no message
+    except BrokenPipeError:  # the reader has closed the pipe; no message
         raise
     except OSError as error:
-        # Polars names the file in the text alone
+        # Polars has the file in the text only
         say(str(error) if error.filename is None else f"{error.filename}: {error.strerror}")
     raise typer.Exit(BAD_INPUT)
 
 
 def say(message: str) -> None:
-    """Say on standard error what is wrong."""
+    """Print an error on standard error."""
     typer.secho(f"plb: {message}", err=True, fg=typer.colors.RED)
 
 
 def output(*, quiet: bool = False) -> Console:
-    """Return the console for tables on standard output; wide where that is no terminal.
+    """Return the console for tables on standard output; it is wide without a terminal.
 
-    What it prints is text: names with brackets stay as they are. What is to stand out is a `rich.text.Text`.
+    It prints plain text: names with brackets are not markup. Emphasis needs a `rich.text.Text`.
     """
     from cluster.console.tables import FittingConsole
 

@@ -1,4 +1,4 @@
-"""A console that prints names as they are, and tables so that every cell can be read, however narrow the terminal."""
+"""A console that prints names unchanged, and tables with readable cells on narrow terminals."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 
 WIDEST = 10_000
-"""Columns of a terminal in which every table has the room that it wants."""
+"""Width of a terminal in which every table has its full width."""
 NARROWEST_TEXT = 20
-"""Columns of the table with longer texts are not made narrower: below that, words fall apart."""
+"""Least width of columns with long texts."""
 
 
 class FittingConsole(Console):
     """A console that reads no markup, and narrows tables without cutting anything off.
 
     A table that does not fit gets headings of several lines, and its texts are folded; names and figures stay in one
-    line. Where that is not enough, the space beside the rules goes, and where that is not enough either, the table is
-    printed as wide as it is then, and the terminal wraps its lines.
+    line. If that is not enough, the space at the rules is removed, and if that is not enough either, the table is
+    printed too wide, and the terminal wraps its lines.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print as any console of Rich does, tables fitted."""
+        """Print with tables that fit."""
         width = self.width
         fitted = [self._fitted(one) if isinstance(one, Table) else one for one in objects]
         try:

@@ -19,19 +19,19 @@ SMALLEST = 5e-7
 
 
 def render(found: Explanation, best: int) -> Iterator[RenderableType]:
-    """Yield what is to be printed.
+    """Yield the parts of the printed explanation.
 
     Parameters
     ----------
     best
-        How many of the other nodes that would take a replica, and of those that would not, are told.
+        Number of the other feasible nodes, and of the infeasible ones, that are shown.
     """
     yield from _head(found)
     if found.events:
         yield ""
         yield _history(found)
     if found.leaving:
-        yield f"Replicas of it are still leaving {listed(found.leaving)}."
+        yield f"Replicas of it are still on {listed(found.leaving)}, which they are leaving."
     for one in found.replicas:
         yield ""
         yield from _replica(found, one, best)
@@ -48,7 +48,7 @@ def _head(found: Explanation) -> Iterator[str]:
 
 
 def _history(found: Explanation) -> Table:
-    table = Table("time", "what happened until then", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table = Table("time", "event", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for event in found.events:
         table.add_row(in_words(event.time_s), event.text)
     return table
@@ -60,8 +60,8 @@ def _replica(found: Explanation, one: Alternatives, best: int) -> Iterator[Rende
         yield _diagnosis_table(one.diagnosis, one.nodes)
     if one.given_up:
         rules = listed([rule_in_words(rule) for rule in one.given_up])
-        why = "which it breaks where it stands" if one.standing else "which placement gives up"
-        yield f"Not asked: {rules}, {why}."
+        why = "which it breaks on its node" if one.standing else "which placement relaxes"
+        yield f"Not checked: {rules}, {why}."
     if one.others:
         yield _places(found, one, best)
         yield from _comparison(found, one)
@@ -72,13 +72,13 @@ def _replica(found: Explanation, one: Alternatives, best: int) -> Iterator[Rende
 def _verdict(found: Explanation, one: Alternatives) -> str:
     role = one.role.name.lower()
     if one.standing is None:
-        return f"The {role} has no place: of {counted(one.nodes, 'node')}, {_so_many(one)} would take it."
-    text = f"The {role} stands on {one.standing.node}: of {counted(one.nodes - 1, 'other node')}, "
+        return f"The {role} is not placed: of {counted(one.nodes, 'node')}, {_so_many(one)} would take it."
+    text = f"The {role} is on {one.standing.node}: of {counted(one.nodes - 1, 'other node')}, "
     text += f"{_so_many(one)} would take it."
     if _asks_risk(found):
-        text += f" Its node runs into a violation with probability {one.standing.violation_probability:.3f}."
+        text += f" The probability of a violation of its node is {one.standing.violation_probability:.3f}."
     if one.rank is None:
-        text += " Its own node would not take it anew."
+        text += " Its own node is no longer feasible."
     if one.immovable is not None:
         text += f" It may not move: {one.immovable.value}."
     return text
@@ -93,7 +93,7 @@ def _asks_risk(found: Explanation) -> bool:
 
 
 def _diagnosis_table(diagnosis: Sequence[RuledOut], nodes: int) -> Table:
-    table = Table(title="ruled out, each node by the first rule that it fails", title_justify="left")
+    table = Table(title="infeasible nodes, each with the first rule that it fails", title_justify="left")
     table.add_column("rule", no_wrap=True)
     table.add_column("nodes", justify="right")
     table.add_column("left", justify="right")
@@ -106,9 +106,9 @@ def _diagnosis_table(diagnosis: Sequence[RuledOut], nodes: int) -> Table:
 
 
 def _places(found: Explanation, one: Alternatives, best: int) -> Table:
-    """Return the nodes that would take a replica, with what the energy would be more there than where it stands.
+    """Return the feasible nodes of a replica, with the difference of the energy to its present node.
 
-    For one that waits it is more than on the best of them.
+    For a replica that is not placed it is the difference to the best node.
     """
     assert found.config is not None
     base = one.standing or one.places[0]
@@ -118,7 +118,7 @@ def _places(found: Explanation, one: Alternatives, best: int) -> Table:
     present = parts[base.node]
     changes = {node: {name: value - present[name] for name, value in there.items()} for node, there in parts.items()}
     names = [name for name in present if any(abs(there[name]) > SMALLEST for there in changes.values())]
-    what = "where it stands" if one.standing else "the best node"
+    what = "its node" if one.standing else "the best node"
     table = Table(title=f"the best nodes by energy, compared with {what}", title_justify="left")
     table.add_column("node", no_wrap=True)
     for heading in ("energy", *map(rule_in_words, names)):
@@ -142,10 +142,10 @@ def _change(value: float) -> str:
 
 
 def _comparison(found: Explanation, one: Alternatives) -> Iterator[str]:
-    """Yield what the energies say of the node where a replica stands."""
+    """Yield sentences on the energy of the node of a replica."""
     assert found.config is not None
     if found.decided_by is not None:
-        yield f"The policy {found.decided_by} decides; it does not go by this energy."
+        yield f"The policy {found.decided_by} decides. It does not use this energy."
         return
     if one.standing is None or not one.others:
         return
@@ -157,11 +157,11 @@ def _comparison(found: Explanation, one: Alternatives) -> Iterator[str]:
     else:
         yield f"{best.node} would lower the energy by {-change:.4f}."
         if found.config.min_load_balancing_interval is None:
-            yield "Balancing is off in this scenario: what stands moves for violations, faults and to make room alone."
+            yield "Balancing is off in this scenario: replicas move only for violations, faults and new replicas."
 
 
 def _price_of_move(found: Explanation, one: Alternatives, best: Place) -> Iterator[str]:
-    """Say where nothing but the price of a move keeps a replica where it stands."""
+    """Yield a sentence if only the cost of a move keeps a replica on its node."""
     config, standing = found.config, one.standing
     assert config is not None
     assert standing is not None
@@ -177,7 +177,7 @@ def _price_of_move(found: Explanation, one: Alternatives, best: Place) -> Iterat
     cheapest = min(one.others, key=without_move)
     saved = without_move(standing) - without_move(cheapest)
     if saved > SMALLEST:
-        yield f"A move counts {price(best):g}; without that, {cheapest.node} would lower the energy by {saved:.4f}."
+        yield f"A move costs {price(best):g}. Without that, {cheapest.node} would lower the energy by {saved:.4f}."
 
 
 def _changes(one: Alternatives, best: int) -> Iterator[RenderableType]:

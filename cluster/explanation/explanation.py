@@ -1,4 +1,4 @@
-"""Why a tenant's replicas stand where they stand at a time of a recorded run: the data of `plb explain`."""
+"""The reasons for the nodes of a tenant's replicas at a time of a recorded run: the data of `plb explain`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from plb.settings.extensions import ANNEALING
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """All that `plb explain` tells.
+    """The data of `plb explain`.
 
     Parameters
     ----------
     run, stay
         The recorded run, and the stay of the tenant in it.
     time_s
-        The time that is asked for, in seconds since the start; everything that happened at it has happened.
+        The time in seconds since the start; all events at this time are included.
     events
-        What happened to the tenant until then.
+        Events of the tenant until then.
     replicas
-        Where each of its replicas stands, and could stand; none while it is not there.
+        Node and alternatives of each of its replicas; empty while the tenant is absent.
     leaving
-        Nodes that replicas of it are still leaving.
+        Nodes that its replicas are leaving.
     shares
         Load of every node by metric, as a share of its capacity; metrics without one are left out.
     config
@@ -55,12 +55,12 @@ class Explanation:
 
     @property
     def decided_by(self) -> str | None:
-        """The placement policy that decides instead of the energy; None where the energy does."""
+        """The placement policy that decides instead of the energy; None if the energy decides."""
         return None if self.config is None or self.config.policy == ANNEALING else self.config.policy
 
 
 def question(run: RecordedRun, tenant: str, time_s: int) -> Explanation:
-    """Return an explanation that tells nothing yet but who is asked for, and when.
+    """Return an explanation with tenant and time only.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def answer(asked: Explanation, progress: Callable[[float], None] | None = None) 
     Raises
     ------
     PlbError
-        If the run cannot be played again as it was recorded.
+        The run cannot be replayed as it was recorded.
     """
     run, stay = asked.run, asked.stay
     if asked.status == "not arrived":
@@ -114,7 +114,7 @@ def answer(asked: Explanation, progress: Callable[[float], None] | None = None) 
 
 
 def parts_of_energy(config: PlbConfig, energy: Energy) -> dict[str, float]:
-    """Return what each term adds to an energy, as far as terms are added up; without their weights where not."""
+    """Return the summand of each term of an energy, if terms are summed; otherwise the terms without weights."""
     if config.combination is not Combination.ADDITIVE:
         return energy.terms
     weights = {
@@ -129,7 +129,7 @@ def parts_of_energy(config: PlbConfig, energy: Energy) -> dict[str, float]:
 
 
 def _shares(replay: RunReplay) -> dict[str, dict[str, float]]:
-    """Return the load of every node as a share of its capacity, by metric."""
+    """Return the load of every node relative to its capacity, by metric."""
     recorder = replay.simulation.recorder
     found: dict[str, dict[str, float]] = {}
     for (node, loads), capacities in zip(replay.engine.node_loads().items(), recorder.capacity, strict=True):

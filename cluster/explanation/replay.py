@@ -1,4 +1,4 @@
-"""A recorded run played again up to a time, so that its engine can be asked: the same run, or an error."""
+"""A recorded run that is replayed up to a time, so that its engine can be queried: the same run, or an error."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMPARED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "node_events": ("time_s", ()),
     "node_load": ("time_s", ()),
 }
-"""Tables by which a replay is held against the record up to a time: their column of it, and which are held (or all)."""
+"""Tables with which a replay is compared up to a time: their column of it, and which are compared (or all)."""
 STAYS = ("tenant", "tenant_class", "replicas", "arrival_s", "departure_s")
 """Columns of the table of tenants that are known before the run."""
 
@@ -52,16 +52,16 @@ class RunReplay:
 
     @property
     def engine(self) -> PlacementAndLoadBalancing:
-        """The engine, as it is at the time that the replay has come to."""
+        """The engine at the present time of the replay."""
         return self.simulation.engine
 
     def look_at(self, tenant: str, times: Iterable[int], until: int) -> list[Look]:
-        """Play on to `until`, and return the replicas of a tenant after each of `times` up to there.
+        """Continue to `until`, and return the replicas of a tenant after each of `times` until then.
 
         Raises
         ------
         PlbError
-            If what happened until then is not what was recorded.
+            The events until then differ from the recorded ones.
         """
         looks = []
         for when in sorted({*(time for time in times if time <= until), until}):
@@ -77,7 +77,7 @@ class RunReplay:
             return ()
 
     def _check(self, until: int) -> None:
-        """Raise `PlbError` if what happened up to a time is not what the record says."""
+        """Raise `PlbError` if the events up to a time differ from the record."""
         run = self.run
         self.check_stays()
         played = self.simulation.recorder.result(run.policy, run.repeat, until, {}, complete=False).tables
@@ -87,7 +87,7 @@ class RunReplay:
                 raise self._other(f"up to {until} s, {name}")
 
     def check_stays(self) -> None:
-        """Raise `PlbError` if the tenants that arrive in the whole run are not those of the record."""
+        """Raise `PlbError` if the tenants that arrive in the whole run differ from those of the record."""
         run = self.run
         made = self.simulation.recorder.result(run.policy, run.repeat, run.seconds, {}, complete=False)
         if not run.table("tenants").select(STAYS).equals(made.tables["tenants"].select(STAYS)):
@@ -100,7 +100,7 @@ class RunReplay:
             raise self._other("traces")
 
     def _other(self, what: str) -> PlbError:
-        message = f"{what} are not those that were recorded; the results come from other sources, so simulate anew"
+        message = f"{what} differ from the recorded ones; the results have other sources, so simulate again"
         return PlbError(f"{self.run.folder}: {message}")
 
 

@@ -1,4 +1,4 @@
-"""What happened to one tenant until a time: from the tables of its run, and from looks at where it stood."""
+"""The events of a tenant until a time: from the tables of its run, and from its nodes in a replay."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from plb import UnknownNameError
 from plb.phrasing import counted, rule_in_words
 
 ORDER = ("arrival", "placement", "refusal", "move", "interruption", "departure")
-"""Kinds of events, in the order in which those of one time are told."""
+"""Kinds of events, in the order of those at the same time."""
 
 
 @attrs.frozen
 class Event:
-    """Something that happened to a tenant.
+    """An event of a tenant.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def stay_of(run: RecordedRun, tenant: str) -> Stay:
     Raises
     ------
     UnknownNameError
-        If none of that name arrives in the run.
+        No tenant with this name arrives in the run.
     ResultsError
         If the table of tenants has it twice, or with times that no stay in the run has.
     """
@@ -123,12 +123,12 @@ def history_of(run: RecordedRun, stay: Stay, looks: Sequence[Look], until: int) 
 
 
 def _refusals(rows: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
-    """Yield refusals; those of a role that follow one another for the same reasons are one event."""
+    """Yield refusals; consecutive refusals of a role for the same reasons are one event."""
     groups: list[list[Mapping[str, Any]]] = []
     for row in sorted(rows, key=lambda row: (row["role"], row["time_s"])):
         before = groups[-1][-1] if groups else None
         alike = before is not None and all(before[name] == row[name] for name in ("role", "ruled_out", "nodes"))
-        # attempts begin anew where it had a place in between
+        # a placement in between starts a new event
         if alike and before is not None and before["attempt"] <= row["attempt"]:
             groups[-1].append(row)
         else:
@@ -142,13 +142,13 @@ def _refused(rows: Sequence[Mapping[str, Any]]) -> Event:
     ruled_out = json.loads(first["ruled_out"])
     why = ", ".join(f"{count} by {rule_in_words(rule)}" for rule, count in ruled_out.items())
     again = f", {attempts} times until {in_words(last['time_s'])}" if attempts > 1 else ""
-    text = f"{first['role']} finds no place{again}: of {first['nodes']} nodes, {why or 'none is ruled out'}"
+    text = f"{first['role']} is not placed{again}: of {first['nodes']} nodes, {why or 'none is ruled out'}"
     numbers = {"attempts": attempts, "until_s": last["time_s"], "nodes": first["nodes"], "ruled_out": ruled_out}
     return Event(first["time_s"], "refusal", text, {"role": first["role"], **numbers})
 
 
 def _placements(looks: Sequence[Look], moved: set[tuple[int, str]]) -> Iterator[Event]:
-    """Yield where replicas that had no place got one; where others went is told by their moves."""
+    """Yield the placements of missing replicas; moves have their own events."""
     before: Mapping[int, str | None] = {}
     for time, replicas in looks:
         standing = {one.index: one.node for one in replicas if not one.leaving}

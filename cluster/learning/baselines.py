@@ -1,8 +1,8 @@
-"""Heuristics that place jobs without having learned ([4], "Evaluations - Baselines").
+"""Heuristics that place jobs ([4], "Evaluations - Baselines").
 
-Tetris, best fit, worst fit and chance place the head of the queue only where it fits, and wait where it fits nowhere: a
-job that is larger than a machine waits until the episode is cut short. What fits is a question of what one looks at,
-see `FitRule`. Ties go to the first machine.
+Tetris, best fit, worst fit and random place the head of the queue only where it fits, and wait if it fits nowhere: a
+job that is larger than a machine waits until the episode is cut short. `FitRule` defines what
+fits. Ties go to the first machine.
 
 Shapes: M machines, D resources.
 """
@@ -45,7 +45,7 @@ def requirement(episode: Episode, fit: FitRule) -> Floats:
 
 
 def capacity(episode: Episode, fit: FitRule) -> Floats:
-    """Return what each machine has left, (M, D)."""
+    """Return the free capacity of each machine, (M, D)."""
     if fit is FitRule.PRESENT:
         return np.asarray(1.0 - episode.usage)
     left = np.ones((episode.dimensions.machines, len(episode.dimensions.resources)))
@@ -60,18 +60,18 @@ def _figures(episode: Episode, fit: FitRule) -> Floats:
 
 
 def fits(needed: Floats, left: Floats) -> npt.NDArray[np.bool_]:
-    """Return on which machines there is room, (M,)."""
+    """Return on which machines the job fits, (M,)."""
     return np.asarray((needed <= left + ROUNDING).all(axis=1))
 
 
 @attrs.frozen
 class Scoring(ABC):
-    """Takes the machine with the highest score of those on which the job fits.
+    """Chooses the machine with the highest score of those on which the job fits.
 
     Parameters
     ----------
     fit
-        What is looked at.
+        The usage that counts.
     """
 
     fit: FitRule = FitRule.PRESENT
@@ -116,14 +116,14 @@ class WorstFitBaseline(Scoring):
 
 @attrs.frozen
 class RandomPlacement:
-    """Takes any machine on which the job fits, each equally often.
+    """Chooses any machine on which the job fits, with equal probability.
 
     Parameters
     ----------
     fit
-        What is looked at.
+        The usage that counts.
     seed
-        Equal seeds decide equally in equal episodes, whatever was played before.
+        Equal seeds decide equally in equal episodes, independent of earlier ones.
     """
 
     fit: FitRule = FitRule.PRESENT
@@ -138,9 +138,9 @@ class RandomPlacement:
 
 @attrs.frozen
 class LeastPenalty:
-    """Takes the machine whose penalties rise least over the steps of the job; it never waits.
+    """Chooses the machine with the least increase of penalties over the steps of the job; it never waits.
 
-    It is no baseline of [4]. It sees the curves, as a learned policy does, and knows the weights of the penalties, but
+    It is not a baseline of [4]. It uses the curves, as a learned policy does, and the weights of the penalties, but
     not what comes later.
     """
 

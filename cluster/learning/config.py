@@ -1,6 +1,6 @@
-"""What a learning file says: machines, jobs, rewards, training and evaluation. `read_config` reads one from TOML.
+"""The contents of a learning file: machines, jobs, rewards, training and evaluation. `read_config` reads one from TOML.
 
-Every field stands in the file under the same name, in the section named like the class: ``[machines]``, ``[jobs]``,
+Every field has the same name in the file, in the section named like the class: ``[machines]``, ``[jobs]``,
 ``[bootstrap]``, ``[penalties]``, ``[training]``, ``[evaluation]``.
 """
 
@@ -32,7 +32,7 @@ SYNTHETIC = "synthetic"
 JOB_KINDS: Mapping[str, type[Jobs]] = MappingProxyType(
     {SYNTHETIC: SyntheticJobs, "traces": TraceSource, "bitbrains": TraceSource, "region": RegionSource}
 )
-"""What ``kind`` may say in a section of jobs, and what its other fields are."""
+"""Values of ``kind`` in a section of jobs, and the classes of its other fields."""
 TOP_LEVEL = ("name", "machines", "jobs", "bootstrap", "penalties", "training", "evaluation")
 TRAINING_FIELDS = tuple(field.name for field in attrs.fields(TrainingSettings))
 BOOTSTRAP_ITERATIONS = 100
@@ -40,18 +40,18 @@ BOOTSTRAP_ITERATIONS = 100
 
 @attrs.frozen(kw_only=True)
 class EvaluationSection(Section):
-    """On what a trained policy is measured, beside which baselines.
+    """The evaluation of a trained policy, and its baselines.
 
     Parameters
     ----------
     sequences
-        Number of job sequences; none of them is trained on. Jobs of traces are those of other tenants.
+        Number of job sequences, which are not used for training. Jobs of traces are those of other tenants.
     machines
-        Numbers of machines. Where there are more than in ``[machines]``, as many more jobs arrive; none: that number.
+        Numbers of machines. With more than in ``[machines]``, jobs increase in proportion; empty: that number.
     baselines
         Names of the baselines (`cluster.learning.baselines.BASELINES`).
     seed
-        Of the sequences.
+        Seed of the sequences.
     """
 
     sequences: int = count(20, low=2)
@@ -61,7 +61,7 @@ class EvaluationSection(Section):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield the names that no baseline has, and what stands twice."""
+        """Yield unknown names of baselines, and repeated values."""
         for name in values.get("baselines", ()):
             if name not in BASELINES:
                 yield "baselines", UnknownNameError("baseline", name, BASELINES, "evaluation")
@@ -73,7 +73,7 @@ class EvaluationSection(Section):
 
 @attrs.frozen(kw_only=True)
 class LearningConfig:
-    """All that a policy depends on, and how it is measured.
+    """Everything on which a policy and its evaluation depend.
 
     Parameters
     ----------

@@ -12,14 +12,14 @@ from plb.errors import InvalidValueError, PlbError
 from plb.learning.interface import ObservationShape
 
 MOST_CELLS = 2**28
-"""Numbers that one array of an episode holds at the most, 2 GiB: machines by resources by steps, or jobs likewise."""
+"""Largest number of values in one array of an episode, 2 GiB: machines by resources by steps, or jobs likewise."""
 RESOURCES = ("cpu", "memory")
-"""Those of machines and jobs where nothing else is said."""
+"""Resources of machines and jobs by default."""
 
 
 @attrs.frozen(kw_only=True)
 class Dimensions(Section):
-    """The dimensions of an episode and of what is seen of it.
+    """The dimensions of an episode and of its observations.
 
     Parameters
     ----------

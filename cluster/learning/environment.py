@@ -1,4 +1,4 @@
-"""Episodes as an environment of Gymnasium, for learners other than this project's."""
+"""Episodes as an environment of Gymnasium, for other learners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ except ImportError:
     raise MissingExtraError("gymnasium") from None
 
 SEEDS = 2**31
-"""The seeds of episodes that are drawn, where none is given, lie below this."""
+"""Upper bound of the seeds of episodes that are sampled if none is given."""
 
 
 class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
@@ -35,8 +35,8 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
     Parameters
     ----------
     source
-        Who provides the jobs; None: `SyntheticJobs`. ``reset(seed=7)`` begins with its sequence 7, a reset without a
-        seed with the sequence of a seed that is drawn.
+        Provider of the jobs; None: `SyntheticJobs`. ``reset(seed=7)`` starts with its sequence 7, a reset without a
+        seed with the sequence of a sampled seed.
     dimensions, penalties, longest_steps
         See `cluster.learning.episode.Episode`.
     """

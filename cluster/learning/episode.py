@@ -6,7 +6,7 @@ nothing else.
 
 - As long as jobs wait there are decisions: one places the head on a machine, or waits. Waiting ends the step; so does
   an empty queue.
-- The penalties of a step are counted when it ends, for what then stands. Steps in which nobody waits need no decision.
+- The penalties of a step are counted at its end. Steps without waiting jobs need no decision.
 - The episode ends when all jobs have arrived, been placed and finished; or, cut short, at its longest step.
 
 Shapes: M machines, D resources, N jobs, P, H, Q and A as in `plb.learning.interface`; L the longest step.
@@ -41,9 +41,9 @@ class Record:
     dimensions, penalties
         Of the episode.
     standing
-        What stood in each step, from the first arrival to the end.
+        Usage in each step, from the first arrival to the end.
     arrival
-        When each job arrived, (N,).
+        Arrival of each job, (N,).
     machine, placed
         Where each job was placed, and when, (N,); `NOT_PLACED` where it was not.
     time
@@ -72,7 +72,7 @@ class Episode:
     penalties
         Weights of the rewards.
     longest_steps
-        In this step an episode is cut short, so that a policy that always waits comes to an end; None: four
+        Step at which an episode is cut short, so that it ends for a policy that always waits; None: four
         horizons after the last arrival.
     """
 
@@ -93,7 +93,7 @@ class Episode:
         self.head = self._arrived = 0
 
     def begin(self, sequence: JobSequence) -> None:
-        """Begin anew with these jobs: all machines empty, in the step of the first arrival."""
+        """Restart with these jobs: all machines empty, in the step of the first arrival."""
         sizes = self.dimensions
         if sequence.resources != len(sizes.resources):
             allowed = f"{len(sizes.resources)}, as the machines have"
@@ -116,7 +116,7 @@ class Episode:
         self._arrive()
 
     def _check_capacity(self) -> None:
-        """Refuse an episode whose arrays would take more memory than machines have."""
+        """Raise an error for an episode whose arrays would need too much memory."""
         sizes = self.dimensions
         most = MOST_CELLS // (sizes.machines * len(sizes.resources)) - sizes.past - sizes.horizon
         if self.last_step > most:
@@ -158,7 +158,7 @@ class Episode:
         return self._usage[:, :, self.dimensions.past + self.time]
 
     def upcoming(self, steps: int) -> RewardState:
-        """Return what will stand in the next steps, the present one first, if nothing more were placed; no queue."""
+        """Return the usage of the next steps, the present one first, if nothing more were placed; without the queue."""
         self._check_begun()
         now = self.dimensions.past + self.time
         window = slice(now, now + check_count("episode", "steps", steps, low=1, high=self.dimensions.horizon))
@@ -170,7 +170,7 @@ class Episode:
         )
 
     def running(self) -> Ints:
-        """Return the jobs that stand on a machine now."""
+        """Return the jobs that are on a machine now."""
         self._check_begun()
         placed = self.placed[: self.head]
         return np.flatnonzero(placed + self.jobs.steps[: self.head] > self.time)
@@ -206,7 +206,7 @@ class Episode:
         self.head += 1
 
     def _move_on(self, until: int) -> float:
-        """End the steps before `until`, through which nothing but time changes, and return their reward."""
+        """End the steps before `until`, in which only time changes, and return their reward."""
         until = min(until, self.last_step)
         self._queue[self.time : until] = self.queue
         reward = -float(self.penalties.of(self._standing(self.time, until)).sum())
@@ -228,7 +228,7 @@ class Episode:
         )
 
     def record(self) -> Record:
-        """Return what happened so far; what happens later leaves it as it is."""
+        """Return the data so far; later steps do not change them."""
         self._check_begun()
         first = self._arrival[0]
         return Record(
@@ -243,7 +243,7 @@ class Episode:
         )
 
     def observe(self) -> Observation:
-        """Return what there is to see now, in arrays of its own."""
+        """Return the present observation, in arrays of its own."""
         self._check_begun()
         sizes, now, head = self.dimensions, self.time, self.head
         shown = min(self.queue, sizes.visible)

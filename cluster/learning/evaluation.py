@@ -1,4 +1,4 @@
-"""The evaluation of policies on held-back job sequences: means, 95 % intervals, paired differences, tables."""
+"""The evaluation of policies on held-out job sequences: means, 95 % intervals, paired differences, tables."""
 
 from __future__ import annotations
 
@@ -110,12 +110,12 @@ def evaluate(
     over: Map = map,
     progress: Callable[[], object] | None = None,
 ) -> EvaluationResult:
-    """Let the trained policy and the baselines play the same held-back job sequences.
+    """Let the trained policy and the baselines play the same held-out job sequences.
 
     Parameters
     ----------
     config
-        Says which jobs, rewards and baselines.
+        Jobs, rewards and baselines.
     policy
         File of the trained policy. It decides for the most likely action.
     machines
@@ -167,14 +167,14 @@ def baselines(config: LearningConfig) -> dict[str, Policy]:
 
 
 def learned(path: str) -> Policy:
-    """Return the trained policy in a file, as baselines are: it decides for the most likely action."""
+    """Return the trained policy in a file as a baseline: it takes the most likely action."""
     file = Path(path)
     return _learned(path, file.stat().st_mtime_ns if file.exists() else 0)
 
 
 @lru_cache(1)
 def _learned(path: str, _changed: int) -> Policy:
-    """Return the policy that the file held when it was last changed; it is asked for once a sequence."""
+    """Return the policy of a file at its last change; it is called once for each sequence."""
     from plb.learning.policy import LearnedPolicy
 
     policy = LearnedPolicy.load(path)
@@ -184,16 +184,16 @@ def _learned(path: str, _changed: int) -> Policy:
 MARKS = {"better": "<", "worse": ">", "equal": " "}
 MOST_DECIMALS = 2
 SHOWN_SINGLY = 2
-"""So many resources have a column of their own; more of them share one."""
+"""Largest number of resources with a column each; with more they share one."""
 
 
 def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Table:
-    """Return the means of all policies; where the learned one is better or worse for sure, a mark says so."""
+    """Return the means of all policies, with marks for significant differences to the learned one."""
     resources = config.machines.resources
     used = [UTILISATION + one for one in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
     columns = ("reward", "over_use", "machines", *used, "fragmentation", "wait")
     table = Table(
-        title=f"{config.name}: {evaluation.machines} machines, {evaluation.sequences} held-back job sequences",
+        title=f"{config.name}: {evaluation.machines} machines, {evaluation.sequences} held-out job sequences",
         caption="± half of the 95 % interval; < the learned policy is better, > worse, sequence by sequence",
         box=SIMPLE_HEAVY,
     )

@@ -23,22 +23,22 @@ PAIRS = ("short_steps", "long_steps", "short_usage", "base", "peak", "high_share
 class SyntheticJobs(Section):
     """Short and long jobs, each dominated by one resource.
 
-    - A **long** job uses little, its base, and much, its peak, in one phase, whose place in the job is random; where
-      the phase runs over the end of the job the rest of it is at the beginning. By default, and without noise, two
+    - A **long** job has low usage, its base, and high usage, its peak, in one phase at a random time of the job; if
+      the phase exceeds the end of the job, its rest is at the beginning. By default, and without noise, two
       such jobs fit on one machine where their peaks alternate, and use one resource beyond its capacity where they
       meet and are of the same dominant resource.
     - A **short** job uses about the same in all of its steps: it fits into the valley of a long one, if it begins at
       the right time.
-    - The dominant resource is random, each equally often. Of the others the job uses a share of that, so that a job
-      that wants much CPU and one that wants much memory go together whatever their phases.
+    - The dominant resource is random, with equal probability. Of the others the job uses a share of that, so that a job
+      with much CPU and one with much memory fit together in any phase.
 
-    All ranges are a low and a high end, drawn from uniformly and independently for each job; ends belong to a range.
+    All ranges have a low and a high end, and are sampled uniformly and independently for each job; ends are included.
 
     Parameters
     ----------
     rate
-        Jobs that arrive in a step, on average; numbers are Poisson. By default jobs keep 10 machines 64 % busy in the
-        long run; a short sequence keeps them less so, as it begins and ends with empty machines.
+        Mean number of jobs that arrive in a step; numbers are Poisson. By default jobs use 64 % of 10 machines in the
+        long run; less in a short sequence, which begins and ends with empty machines.
     jobs
         Number of jobs in a sequence.
     resources
@@ -54,9 +54,9 @@ class SyntheticJobs(Section):
     high_share
         How much of a long job is the phase, at least a step.
     other
-        What jobs use of other resources, as a share of what they use of the dominant one.
+        Usage of other resources, as a share of that of the dominant one.
     noise
-        Usage is multiplied in each step by a number that is drawn from 1 - noise to 1 + noise. No job uses more than a
+        Usage is multiplied in each step by a random number from 1 - noise to 1 + noise. No job uses more than a
         machine.
 
     Notes

@@ -17,17 +17,17 @@ from cluster.learning.sequence import Floats
 ROUNDING = 1e-9
 """Usage beyond capacity by so much, or less, is none."""
 UTILISATION = "utilisation_"
-"""What the names of the utilisations of single resources begin with."""
+"""Prefix of the names of the utilisations of single resources."""
 
 
 @attrs.frozen
 class LearningFigure:
-    """What there is to say of a figure.
+    """The description of a figure.
 
     Parameters
     ----------
     heading
-        Short, for the head of a table.
+        Short name, for the head of a table.
     meaning
         What it is, in words.
     less_is_better
@@ -54,7 +54,7 @@ FIGURES: Mapping[str, LearningFigure] = MappingProxyType(
         ),
         "utilisation": LearningFigure("utilisation", "usage of used machines, at most 1, mean", less_is_better=False),
         "fragmentation": LearningFigure(
-            "fragmentation", "share of free room not on the freest machine", less_is_better=True
+            "fragmentation", "share of the free capacity that is not on the freest machine", less_is_better=True
         ),
         "wait": LearningFigure("wait", "steps from arrival to placement, mean over jobs", less_is_better=True),
         "unplaced": LearningFigure("unplaced", "jobs that were not placed", less_is_better=True),
@@ -67,11 +67,11 @@ FIGURES: Mapping[str, LearningFigure] = MappingProxyType(
         "steps": LearningFigure("steps", "steps from the first arrival to the end", less_is_better=None),
     }
 )
-"""The figures of every episode, by name; beside them stand the utilisations of the single resources."""
+"""The figures of every episode, by name, without the utilisations of the single resources."""
 
 
 def figure(name: str) -> LearningFigure:
-    """Return what there is to say of a figure, that of a single resource's utilisation included."""
+    """Return the description of a figure, also of the utilisation of a single resource."""
     if name in FIGURES or not name.startswith(UTILISATION):
         return FIGURES[name]
     resource = name.removeprefix(UTILISATION)
@@ -114,15 +114,15 @@ def figures(record: Record) -> dict[str, float]:
 
 
 def fragmentation(usage: Floats) -> float:
-    """Return the average fragmentation of free room, mean over resources ([4], "Evaluations – Fragmentation").
+    """Return the average fragmentation of free capacity, mean over resources ([4], "Evaluations – Fragmentation").
 
-    It is 1 - (1/T) Σ_t (free room of the freest machine) / (free room of all), over the steps with any. [4] calls this
-    an average and prints it without 1/T.
+    It is 1 - (1/T) Σ_t (free capacity of the freest machine) / (free capacity of all), over the steps with any. [4]
+    calls this an average and prints it without 1/T.
 
     Parameters
     ----------
     usage
-        (M, D, S); what is used beyond 1 is no negative room.
+        (M, D, S); usage above 1 is not negative free capacity.
     """
     free = np.maximum(1.0 - usage, 0.0)
     total, largest = free.sum(axis=0), free.max(axis=0, initial=0.0)

@@ -1,4 +1,4 @@
-"""Plots of learning. Each draws into an `ax` that it is given and can be used alone."""
+"""Plots of learning. Each draws into a given `ax` and can be used alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from plb.learning.checkpoints import CurveRow
 
 SHOWN = ("reward", "over_use", "machines", "utilisation", "fragmentation", "wait")
-"""Figures of `plot_figure` that `save_evaluation` draws."""
+"""Figures in the plot of `save_evaluation`."""
 
 
 def plot_curve(ax: Axes, curves: Mapping[str, Sequence[CurveRow]]) -> None:

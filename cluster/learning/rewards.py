@@ -19,7 +19,7 @@ PARTS = ("contention", "over_use", "wait", "under_use")
 
 
 class RewardState(NamedTuple):
-    """What stands on the machines, and in the queue, over some steps.
+    """The jobs on the machines, and in the queue, over some steps.
 
     Parameters
     ----------

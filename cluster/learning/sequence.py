@@ -1,4 +1,4 @@
-"""Jobs, sequences of them, and who provides these.
+"""Jobs, sequences of them, and their providers.
 
 Shapes: N jobs, D resources, T steps of a job, H the longest job that is allowed.
 """
@@ -20,9 +20,9 @@ Ints = npt.NDArray[np.int64]
 
 ALLOWED = "an array of steps by resources, none of them 0"
 MOST_USAGE = 1e6
-"""Machines that a job may use; sums of squares are then exact enough."""
+"""Largest usage of a job in machines; sums of squares are then exact enough."""
 LATEST = 1_000_000
-"""The last step in which a job may arrive; every step up to there takes room."""
+"""The last step in which a job may arrive; every step until then needs memory."""
 
 
 def _usage(values: npt.ArrayLike) -> Floats:
@@ -36,7 +36,7 @@ def _usage(values: npt.ArrayLike) -> Floats:
 
 @attrs.frozen(eq=False)
 class Job:
-    """What is placed: it runs for T steps from when it is placed, on one machine.
+    """A job: it runs for T steps on one machine, from its placement on.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class JobSequence:
     jobs
         At least one; all with the same resources.
     name
-        Where it came from, such as ``"synthetic/7"``.
+        Its origin, such as ``"synthetic/7"``.
     """
 
     jobs: tuple[Job, ...] = attrs.field(converter=_jobs)
@@ -123,7 +123,7 @@ class JobSequence:
         return max(job.steps for job in self.jobs)
 
     def arrays(self, horizon: int) -> JobArrays:
-        """Return the jobs as arrays, with room for `horizon` steps each."""
+        """Return the jobs as arrays of `horizon` steps each."""
         if self.longest > horizon:
             allowed = f"at most the horizon, {horizon}"
             raise InvalidValueError(f"job sequence {self.name!r}", "steps of a job", self.longest, allowed)

@@ -1,4 +1,4 @@
-"""Which jobs are placed: settings in, the source of the jobs out, in whatever process asks."""
+"""The source of the jobs of some settings, in any process."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from plb.errors import InvalidValueError, PlbError, UnknownNameError
 from workloads.regions import REGIONS, generate
 
 KEPT = 4
-"""Sources, and sequences, that a process keeps; traces are large."""
+"""Number of sources, and of sequences, that a process keeps; traces are large."""
 
 
 @attrs.frozen(kw_only=True)
 class TraceSource(TraceWindows):
-    """Windows of a trace that is read from files, some of its tenants held back.
+    """Windows of a trace that is read from files, with some of its tenants held out.
 
     Parameters
     ----------
     kind
-        ``"traces"`` (the project's own format) or ``"bitbrains"``.
+        ``"traces"`` (the format of this project) or ``"bitbrains"``.
     path
         Directory of the traces.
     held_back
@@ -95,21 +95,21 @@ def expected_steps(jobs: Jobs) -> int:
 
 
 def scaled(jobs: Jobs, factor: float) -> Jobs:
-    """Return the same jobs in other numbers, for a cluster that is so many times as large."""
+    """Return the same jobs in other numbers, for a cluster of another size."""
     return attrs.evolve(jobs, rate=jobs.rate * factor, jobs=max(1, round(jobs.jobs * factor)))
 
 
 @attrs.frozen
 class SourceOf:
-    """The jobs of some settings; it is small, so that it can be sent to other processes, which read the traces anew.
+    """The jobs of some settings; it is small, so that it can be sent to other processes, which read the traces again.
 
     Parameters
     ----------
     jobs
         The settings.
     held_back
-        True: jobs that nothing is learned from. Synthetic jobs of one seed are independent of those of another, so that
-        none needs to be held back.
+        True: jobs that are not used for training. Synthetic jobs of different seeds are independent, so that
+        none needs to be held out.
     """
 
     jobs: Jobs
@@ -122,7 +122,7 @@ class SourceOf:
 
 @lru_cache(KEPT)
 def _sequence(source: SourceOf, seed: int) -> JobSequence:
-    """Return a sequence; it is asked for once a trajectory, one after another."""
+    """Return a sequence, which is used for each trajectory, one after another."""
     return _source(source.jobs, held_back=source.held_back).sequence(seed)
 
 

@@ -36,13 +36,13 @@ class TraceWindows(Section):
     step_minutes
         A step, over which the trace's demand is averaged: a multiple of the trace's interval.
     steps
-        How long jobs run, from a shortest to a longest length.
+        Shortest and longest duration of jobs.
     sizes
-        What a job uses, as a share of a machine, where its tenant has its maximum demand; drawn for each job, for all
+        Usage of a job at the maximum demand of its tenant, as a share of a machine; sampled for each job, for all
         resources together.
     capacity
-        Capacity of a machine by resource, in the units of the metrics: jobs are then as large as their tenants are, and
-        `sizes` says nothing. None: sizes are drawn.
+        Capacity of a machine by resource, in the units of the metrics: jobs are then as large as their tenants, and
+        `sizes` is not used. None: sizes are sampled.
     """
 
     rate: float = number(3.0, low=0.01, high=1000.0)
@@ -55,7 +55,7 @@ class TraceWindows(Section):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield what is wrong with the resources and the ranges."""
+        """Yield the problems of the resources and the ranges."""
         yield from resource_conflicts("tracewindows", values)
         yield from pair_conflicts("tracewindows", values, ("steps", "sizes"))
         capacity, resources = values.get("capacity", ()), values.get("resources", RESOURCES)
@@ -65,16 +65,16 @@ class TraceWindows(Section):
 
 
 class TraceJobs:
-    """Jobs with the usage of random windows of the tenants' primary replicas, the same tenant in several jobs or none.
+    """Jobs with the usage of random windows of the primary replicas of tenants, with replacement.
 
-    Usage is the demand by the tenant's own maximum of that metric, times a size that is drawn: the curves are those of
-    the trace, how much of a machine they take is not. A metric of which a tenant only ever has 0 gives 0. A tenant
-    whose life is shorter than the shortest job is left out; every other is taken equally often.
+    Usage is the demand relative to the maximum of the tenant in that metric, times a sampled size: the curves are those
+    of the trace, their size is not. A metric that is always 0 for a tenant gives 0. A tenant whose life is shorter than
+    the shortest job is omitted; all others have equal probability.
 
     Parameters
     ----------
     traces
-        Where the demand comes from.
+        Source of the demand.
     windows
         Which windows become jobs.
     name
@@ -135,13 +135,13 @@ class TraceJobs:
         return np.asarray(np.divide(means, whole_machine, out=np.zeros_like(means), where=whole_machine > 0.0))
 
     def _whole_machine(self, series: int, size: float) -> Floats:
-        """Return the demand of a series that takes a whole machine, (D,); 0 where it only ever has 0."""
+        """Return the demand of a series that uses a whole machine, (D,); 0 if it is always 0."""
         if self.windows.capacity:
             return np.array(self.windows.capacity)
         return np.asarray(self._most[series] / size) if size > 0.0 else np.zeros(len(self._metrics))
 
     def halves(self, share: float, seed: int) -> tuple[TraceJobs, TraceJobs]:
-        """Return the jobs of some tenants to learn from, and those of the others to be judged by.
+        """Return the jobs of some tenants for training, and those of the others for evaluation.
 
         Parameters
         ----------

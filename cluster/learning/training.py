@@ -1,4 +1,4 @@
-"""Training as a learning file says: from historical traces first, where it asks for that, then on its jobs."""
+"""The training of a learning file: first on historical traces, if it has them, then on its jobs."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Progress = Callable[[str, int, "CurveRow"], object]
 
 @attrs.frozen
 class MakeGame:
-    """Makes games to learn from, in whatever process it is called.
+    """Makes games for training, in any process.
 
     Parameters
     ----------
     jobs, machines, penalties
-        Of the games; jobs of traces are those that are not held back.
+        Settings of the games; jobs of traces are those that are not held out.
     """
 
     jobs: Jobs
@@ -99,8 +99,8 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
     OSError
         It cannot be written to.
     ConflictError
-        The directory holds files, and neither `resume` nor `force` is given; or it holds a training that cannot be gone
-        on with: one with other settings, or whose summary is missing or damaged.
+        The directory has files, and neither `resume` nor `force` is given; or its training cannot be
+        continued: it has other settings, or its summary is missing or damaged.
     """
     check_free(folder, force=True)
     if force or not folder.exists() or not any(folder.iterdir()):
@@ -122,9 +122,10 @@ def train(
     config
         What is trained, and on what.
     folder
-        Takes the files; it is made where it is missing. What an earlier training left there is removed unless `resume`.
+        Directory of the files; created if it does not exist. The files of an earlier training are removed unless
+        `resume`.
     resume
-        Whether to go on from the checkpoints in it. What comes of it is as if nothing had been interrupted.
+        Whether to continue from its checkpoints. The result is that of an uninterrupted training.
     over
         Plays the job sequences: `map`, or that of `cluster.learning.workers.workers`.
     progress

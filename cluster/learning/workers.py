@@ -1,4 +1,4 @@
-"""Processes that play: one map for training and evaluation, whose results come in the order of what is to be done."""
+"""Processes that play: one map for training and evaluation, with results in the order of the tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 @contextmanager
 def workers(count: int) -> Iterator[Map]:
-    """Yield a map over so many processes; for one it is Python's own.
+    """Yield a map over a number of processes; for one it is that of Python.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def workers(count: int) -> Iterator[Map]:
     if count == 1:
         yield map
         return
-    context = multiprocessing.get_context("spawn")  # a copy of a process with threads may hang
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
     with ProcessPoolExecutor(count, context, initializer=begin_process) as pool:
 
         def over(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
@@ -38,7 +38,7 @@ def workers(count: int) -> Iterator[Map]:
                 for future in futures:
                     yield future.result()
             except BrokenProcessPool:
-                raise PlbError("a process ended by itself; was memory short? Try fewer --jobs") from None
+                raise PlbError("a process ended unexpectedly, perhaps without memory; try fewer --jobs") from None
 
         try:
             yield over

@@ -1,7 +1,7 @@
-"""Plots of what happened until a time, and what all plots have in common: colours, short names and files.
+"""The plot of violations over time, and common parts of all plots: colours, short names and files.
 
-Plots draw into an `ax` that they are given and can be used alone. They take data frames as
-`cluster.results.reading.Results.table` returns them.
+Plots draw into a given `ax` and can be used alone. They use data frames of
+`cluster.results.reading.Results.table`.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ DAY = 86400.0
 COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a")
 DOTS_PER_INCH = 130
 MOST_LETTERS = 28
-"""Of a name beside an axis."""
+"""Length of a name at an axis."""
 T = TypeVar("T")
 
 
 def coloured(lines: Iterable[T]) -> Iterator[tuple[T, str]]:
-    """Yield what is drawn with its colour; where there are more than colours, they begin anew."""
+    """Yield lines with their colours, which repeat if there are more lines."""
     return zip(lines, cycle(COLOURS), strict=False)
 
 
 def shortened(names: Iterable[str]) -> list[str]:
-    """Return names as they fit beside an axis: of long ones, the beginning."""
+    """Return names that fit at an axis: of long ones, the beginning."""
     return [name if len(name) <= MOST_LETTERS else f"{name[: MOST_LETTERS - 1]}…" for name in names]
 
 
 def plot_violations(
     ax: Axes, shortages: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
 ) -> None:
-    """Draw the cumulative number of violations over time, a line a policy; mean and range over repeats.
+    """Draw the cumulative number of violations over time, a line for each policy; mean and range over repeats.
 
-    A line goes as far as the longest run of its policy. Where some of its runs end before, it is the mean of those that
-    go on, so that it may fall there. The legend has the mean over all runs of what there was at their ends.
+    A line ends with the longest run of its policy. After the end of a run, the line is the mean of the others, so that
+    it may decrease. The legend has the mean of all runs at their ends.
 
     Parameters
     ----------

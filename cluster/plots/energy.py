@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OF_PLANS = "movement"
-"""The term that is about a plan alone; the others are about where everything stands after it."""
+"""The term of a plan; the others are those of the configuration after it."""
 
 
 def plot_energy(ax: Axes, plans: pl.DataFrame, term: str, policies: Sequence[str], days: float) -> None:
-    """Draw one term of the energy after every plan, a line a policy.
+    """Draw one term of the energy after every plan, a line for each policy.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Plots of the load of the nodes: bands over them, and a map by node and time.
+"""Plots of the load of the nodes: bands over all nodes, and a map by node and time.
 
-A run has more meterings than a picture has columns. What is drawn for a cell is then its largest load, so that a
-violation of one metering is seen.
+A run has more meterings than a plot has columns. A cell then has its largest load, so that a
+violation of one metering is visible.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ MOST_COLUMNS, MOST_ROWS = 360, 180
 
 
 def plot_load_bands(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: float, days: float) -> None:
-    """Draw how one metric's load spreads over the nodes: median, middle half, whole range, and the threshold.
+    """Draw the distribution of one metric's load over the nodes: median, middle half, whole range, and the threshold.
 
-    Where there are more meterings than `MOST_COLUMNS`, several that follow each other are drawn as one, at the last.
+    With more meterings than `MOST_COLUMNS`, consecutive ones are drawn as one, at the last.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def plot_load_bands(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: f
 
 
 def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: float, days: float) -> QuadMesh:
-    """Draw load by node and time as a heat map; loads at or above the threshold stand out.
+    """Draw load by node and time as a heat map; loads at or above the threshold have another colour.
 
     A metering fills the interval that ends with it. A run that was interrupted leaves the rest of the axis empty.
     Of more meterings than `MOST_COLUMNS` or nodes than `MOST_ROWS`, neighbours share a cell, which shows the
@@ -107,6 +107,6 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
 
 
 def _starts(count: int, most: int) -> NDArray[np.int64]:
-    """Return where the cells begin, (cells,): at most so many, whose lengths differ by one at most."""
+    """Return the starts of the cells, (cells,): at most a number, whose lengths differ by at most one."""
     cells = min(count, most)
     return np.arange(cells) * count // cells

@@ -1,4 +1,4 @@
-"""The plots that `plb simulate` leaves beside its tables: violations over time, and the load of the nodes."""
+"""The plots of `plb simulate`: violations over time, and the load of the nodes."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 MINUTES_A_YEAR = 365.25 * 1440.0
 MOST_CLASSES = 12
-"""Tenant classes that are drawn."""
+"""Number of tenant classes in the plot."""
 
 
 def availability_by_class(tenants: pl.DataFrame, seconds: Mapping[tuple[str, int], float]) -> pl.DataFrame:
-    """Return how long the tenants of each class stayed, and for how long they could not be used.
+    """Return how long the tenants of each class stayed, and for how long they were unavailable.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The plot of what a trace is like: six panels. Each function draws into an `ax` that it is given."""
+"""The plot of the properties of a trace: six panels. Each function draws into a given `ax`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLASSES_SHOWN = 10
 
 
 def plot_tenants(ax: Axes, trace: TraceDescription) -> None:
-    """Draw how many tenants live over time, or how many reach an age where the trace does not say when they began."""
+    """Draw the number of tenants over time, or the number that reach an age if the trace does not have their starts."""
     start = np.zeros(len(trace.lifetime_hours)) if trace.start_hours is None else trace.start_hours
     steps = np.rint(np.concatenate([start, start + trace.lifetime_hours]) * HOUR / trace.step_seconds)
     edges, place = np.unique(steps, return_inverse=True)
@@ -61,7 +61,7 @@ def plot_classes(ax: Axes, trace: TraceDescription) -> None:
 
 
 def plot_usage(ax: Axes, trace: TraceDescription) -> None:
-    """Draw the distribution over the series of mean and peak usage by MaxUsage."""
+    """Draw the distribution over the series of mean and peak usage relative to MaxUsage."""
     for figures, colour in coloured(trace.metrics):
         if len(figures.mean_shares):
             _distribution(ax, figures.mean_shares, f"{figures.metric.name}, mean", colour)

@@ -1,4 +1,4 @@
-"""What the commands that plan nodes show and write: progress, a table, figures as JSON."""
+"""Output of the commands that plan nodes: progress, a table, figures as JSON."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from workloads.provisioning.tables import writer_of
 
 
 def check_endings(outputs: Sequence[Path | None]) -> None:
-    """Raise `InvalidValueError` if a file's name asks for a compression that cannot be written; None: not wanted.
+    """Raise `InvalidValueError` if a file name has a compression that cannot be written; None: no file.
 
-    To be asked before a plan is sought, as that may take long.
+    It is called before the search, which may take long.
     """
     for path in outputs:
         if path is not None:
@@ -39,7 +39,7 @@ def finish(
     moves: Moves | None = None,
     quiet: bool,
 ) -> None:
-    """Print the closing table, what was written and what is wrong; end in exit code 1 if anything is.
+    """Print the summary table, the written files and the faults; end with exit code 1 if there is any.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def finish(
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[ReportProgress]:
-    """Show the latest line that is told, on standard error."""
+    """Show the latest message on standard error."""
     if quiet:
         yield lambda _text: None
         return

@@ -59,7 +59,7 @@ def _lines(plan: ProvisioningPlan, source: str, nodes: Sequence[str]) -> Iterato
         yield f"nodes = [{', '.join(map(_text, nodes))}]"
     yield f"density_metric = {_text(_density_metric(plan))}"
     if instance.time_points > 1:
-        yield f"plan_hours = 24.0  # the {instance.time_points} time points spread over it; then they begin anew"
+        yield f"plan_hours = 24.0  # the {instance.time_points} time points, spread over it and repeated"
     yield "# An application that grows beyond its plan for a while:"
     application = _text(instance.applications[0])
     yield f"# growth = [{{ tenant_class = {application}, at_hours = 6.0, hours = 6.0, factor = 1.5 }}]"

@@ -52,13 +52,13 @@ class Picture:
     Parameters
     ----------
     source
-        The picture itself, as a ``data:`` address.
+        The image, as a ``data:`` address.
     caption
-        What stands under it.
+        The caption.
     alternative
-        What it shows, for those who do not see it.
+        The alternative text.
     width, height
-        Pixels at which it is well to see; it is made narrower where there is no room.
+        Its usual width in pixels; it is made narrower if necessary.
     """
 
     source: str
@@ -70,14 +70,14 @@ class Picture:
 
 @attrs.frozen
 class Gallery:
-    """Pictures beside one another, where there is room."""
+    """Images in a row, if they fit."""
 
     pictures: tuple[Picture, ...]
 
 
 @attrs.frozen
 class Tables:
-    """Tables beside one another, where there is room."""
+    """Tables in a row, if they fit."""
 
     tables: tuple[PageTable, ...]
 
@@ -136,18 +136,18 @@ def share(value: float | None) -> str:
 DOTS_PER_INCH = 150
 """Sharp on screens with small dots, too."""
 PIXELS_PER_INCH = 100
-"""At which the letters of a picture are about as large as those of the page."""
+"""Pixels an inch at which the letters of an image are as large as those of the page."""
 WIDE, HIGH = 6.0, 3.2
-"""Inches of a picture, unless it is given others."""
+"""Default size of an image in inches."""
 
 
 def picture(
     draw: Callable[[Axes], object], caption: str, alternative: str, *, width: float = WIDE, height: float = HIGH
 ) -> Picture:
-    """Return what `draw` draws into the axes that it is given; if it returns a map of loads, that gets a colour bar.
+    """Return the image of `draw`, which draws into given axes; if it returns a map of loads, that gets a colour bar.
 
-    Names in the plots are never read as formulas; letters that the font lacks are drawn as boxes, and what long names
-    leave no room for is cut.
+    Names in the plots are never read as formulas. Letters that the font lacks are drawn as boxes, and long names are
+    cut.
     """
     from matplotlib import rc_context
     from matplotlib.collections import QuadMesh

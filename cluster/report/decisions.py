@@ -105,11 +105,11 @@ def slowest_section(material: Material) -> PageSection:
         ).iter_rows()
     )
     introduction = Text(
-        "In milliseconds of wall-clock time. Run anew, the scenario gives other ones; nothing else on this page "
-        "differs then but the column wall (s) of the comparison."
+        "In milliseconds of wall-clock time. They differ between runs of the scenario; nothing else on this page "
+        "differs, except the column wall (s) of the comparison."
     )
     caption = f"The {len(rows)} slowest plans of all runs."
-    searched = ("moves", "not placed", "proposals drawn", "scored", "accepted")
+    searched = ("moves", "not placed", "proposals generated", "scored", "accepted")
     headings = ("policy", "repeat", "occasion", "search ended by", "simulated time", "ms", *searched)
     return PageSection("slowest", heading, (introduction, PageTable(caption, headings, rows, left=4)))
 
@@ -119,7 +119,7 @@ def refusals_section(material: Material) -> PageSection:
     heading = "Refusals by rule"
     refusals = material.results.table("refusals")
     if not len(refusals):
-        return PageSection("refusals", heading, (Text("Every replica found a place when it was looked for."),))
+        return PageSection("refusals", heading, (Text("Every replica was placed."),))
     tries: Counter[tuple[str, str]] = Counter()
     nodes: Counter[tuple[str, str]] = Counter()
     for policy, ruled_out in refusals.select("policy", "ruled_out").iter_rows():
@@ -131,12 +131,12 @@ def refusals_section(material: Material) -> PageSection:
         (rule, policy, count(tries[rule, policy]), count(nodes[rule, policy])) for rule, policy in sorted(tries)
     )
     totals = "; ".join(f"{policy}: {of_policy.get(policy, 0):,}" for policy in material.policies)
-    caption = f"In how many of the refusals each rule ruled out nodes, and how many nodes together{material.of_sums}."
+    caption = f"Number of refusals in which each rule excluded nodes, and number of these nodes{material.of_sums}."
     return PageSection(
         "refusals",
         heading,
         (
-            Text(f"Refusals, each a replica that was looked for a place once and found none: {totals}."),
+            Text(f"Refusals, each an attempt to place a replica: {totals}."),
             PageTable(caption, ("rule", "policy", "refusals", "nodes ruled out"), rows, left=2),
         ),
     )

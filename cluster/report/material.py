@@ -17,7 +17,7 @@ class Material:
     Parameters
     ----------
     results
-        The directory; it holds a run at least.
+        The directory, with at least one run.
     """
 
     def __init__(self, results: Results) -> None:
@@ -28,11 +28,11 @@ class Material:
         self.lengths = {policy: results.lengths(policy) for policy in self.policies}
         self.days = max(results.days, 1e-6)
         self.shown_repeat = first_common(self.repeats)
-        """Of which plots of a single repeat are drawn."""
+        """The repeat in plots of a single repeat."""
 
     @property
     def of_shown(self) -> str:
-        """Which repeat a plot shows, for captions."""
+        """The repeat of a plot, for captions."""
         return "" if max(map(len, self.repeats.values())) == 1 else f", repeat {self.shown_repeat + 1}"
 
     @property

@@ -1,4 +1,4 @@
-"""The moves of a report, each with what the engine says of it and with the energies of the plan that it belongs to."""
+"""The moves of a report, each with its reason and with the energies of its plan."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from plb.model.move import MoveKind, Phase
 MOST_MOVES = 2000
 """Moves of a run that a report lists."""
 MOST_IN_ALL = 4000
-"""Moves of all runs together that a report lists, so that browsers are quick with it."""
+"""Number of moves of all runs that a report lists, so that browsers are fast."""
 OCCASIONS: Mapping[str, str] = {"constraint check": Phase.REPAIR.value, "balancing": Phase.BALANCING.value}
 """Phases by the occasion of a plan; all others are `Phase.PLACEMENT`."""
 
 
 @attrs.frozen
 class Moved:
-    """A move as the page shows it; all of it is text.
+    """A move as the page shows it, as text.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ class Moved:
     cells
         Time, tenant, role and kind, from, to, phase, cause and outcome.
     why
-        What the engine says.
+        The text of the engine.
     terms
-        Name, value before and value after, of the energy and of each of its terms that is not 0 both times.
+        Name, value before and value after, of the energy and of each of its terms that is not always 0.
     command
-        What tells more.
+        Further text.
     """
 
     policy: str

@@ -113,7 +113,7 @@ def _node_events(material: Material) -> list[Block]:
         for policy, repeat, time, node, down, cause in _listed(events, material.policies).iter_rows()
     )
     if rows:
-        caption = f"Nodes that went down and came back{_first(events, 'node_events')}."
+        caption = f"Nodes that went down and were restored{_first(events, 'node_events')}."
         headings = ("policy", "repeat", "node", "cause", "event", "simulated time")
         blocks.append(PageTable(caption, headings, rows, left=5))
     return blocks

@@ -19,14 +19,14 @@ OUTCOMES = {
     "violations": "violations",
     "shortages_covered": "covered by moves under way",
     "shortages_unresolved": "nothing could be moved",
-    "violated_node_minutes": "node minutes short of something",
+    "violated_node_minutes": "node minutes in violation",
 }
 
 
 def comparison_section(material: Material) -> PageSection:
-    """Return the policies beside one another."""
+    """Return the comparison of the policies."""
     headings, rows = comparison_rows(material.comparison)
-    caption = f"Policies beside one another; {comparison_caption(material.comparison)}."
+    caption = f"Comparison of the policies; {comparison_caption(material.comparison)}."
     runs = material.comparison.repeats
     counted = tuple((policy, count(runs[policy]), *cells) for policy, *cells in rows)
     table = PageTable(caption, (headings[0], "runs", *headings[1:]), counted)
@@ -40,13 +40,13 @@ def comparison_section(material: Material) -> PageSection:
 
 
 def violations_section(material: Material) -> PageSection:
-    """Return the violations over time, and what came of all shortages."""
+    """Return the violations over time, and the outcomes of all shortages."""
     rows = []
     for policy in material.policies:
         totals = [run.totals for run in material.results.runs if run.policy == policy]
         means = (sum(one[name] for one in totals) / len(totals) for name in OUTCOMES)
         rows.append((policy, *map(count, means)))
-    caption = "Nodes and metering times that were short of something, means over repeats."
+    caption = "Nodes and metering times in violation, means over repeats."
     table = PageTable(caption, ("policy", *OUTCOMES.values()), tuple(rows))
     if not any(run.totals["violations"] for run in material.results.runs):
         return PageSection("violations", "Violations over time", (Text("No node was in violation at any time."), table))
@@ -54,7 +54,7 @@ def violations_section(material: Material) -> PageSection:
     drawn = picture(
         lambda ax: plot_violations(ax, shortages, material.policies, material.lengths, material.days),
         "Violations so far: nodes and metering times at which a failover was started because of a shortage.",
-        "Cumulative violations over simulated time, a line a policy; the totals are in the table below.",
+        "Cumulative violations over simulated time, a line for each policy; the totals are in the table below.",
         width=7.5,
         height=3.8,
     )

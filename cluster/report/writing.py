@@ -28,7 +28,7 @@ PAGE = Path(__file__).parent / "page"
 def report_page(results: Results) -> str:
     """Return the report of a results directory, as HTML.
 
-    The page asks nothing of any network: pictures, style and script are in it, and it forbids the browser all else.
+    The page needs no network: images, style and script are in it, and it forbids the browser everything else.
 
     Raises
     ------

@@ -69,7 +69,7 @@ class Experiment:
 def prepare(scenario: Scenario) -> Experiment:
     """Read the workload and draw the tenants of every repeat."""
     source = read_source(scenario)
-    make_faults(scenario, nodes_of(scenario.cluster, metrics_of(scenario, source)))  # refuses names that do not exist
+    make_faults(scenario, nodes_of(scenario.cluster, metrics_of(scenario, source)))  # raises an error for unknown names
     sequences = tuple(make_tenants(scenario, source, repeat) for repeat in range(scenario.run.repeats))
     for sequence in sequences:
         check_classes(scenario.workload.growth, sequence.traces)

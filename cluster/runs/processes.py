@@ -75,7 +75,7 @@ def run_in_processes(
     """
     jobs = min(jobs, len(pairs))
     threads = max(1, cores() // jobs)
-    context = multiprocessing.get_context("spawn")  # a copy of a process with threads may hang
+    context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
     shared = _Shared(
         attrs.evolve(scenario, engine={"threads": threads, **scenario.engine}),
         source,
@@ -98,20 +98,22 @@ def run_in_processes(
                 yield from (future.result() for future in done)
         except BrokenProcessPool:
             if not shared.stop.is_set():
-                raise PlbError("a process of the runs ended by itself; was memory short? Try fewer --jobs") from None
+                raise PlbError(
+                    "a process of the runs ended unexpectedly, perhaps without enough memory; try fewer --jobs"
+                ) from None
         finally:
             shared.stop.set()
 
 
 def _submit(pool: ProcessPoolExecutor, pairs: Iterable[tuple[str, int]]) -> set[Future[RunResult]]:
-    """Submit runs. Processes start here, with Ctrl-C held back: they inherit that, and leave Ctrl-C to this process."""
+    """Submit runs. Processes start here, with Ctrl-C blocked: they inherit that, and leave Ctrl-C to this process."""
     with interrupts_held_back():
         return {pool.submit(_simulate, *pair) for pair in pairs}
 
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Keep Ctrl-C waiting meanwhile; processes that start then inherit that, and never see it."""
+    """Block Ctrl-C; processes that start meanwhile inherit that, and never receive it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -131,7 +133,7 @@ def _relay(reports: SimpleQueue[Report], progress: Callable[[str, int, float], N
 
 @contextmanager
 def _stopped_by_interrupt(stop: Event) -> Iterator[None]:
-    """Let the first Ctrl-C set `stop`; only the main thread is told of it."""
+    """Let the first Ctrl-C set `stop`; only the main thread receives it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -149,7 +151,7 @@ def _stopped_by_interrupt(stop: Event) -> Iterator[None]:
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

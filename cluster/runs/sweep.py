@@ -1,7 +1,7 @@
-"""Many independent runs, on the cores of this machine or on a Dask cluster; what is finished is kept and not repeated.
+"""Independent runs, on the cores of this machine or on a Dask cluster; finished runs are kept and not repeated.
 
-A run is a `Task`: a function's arguments under a key that says what they are. Results are written to a journal as they
-come, so a sweep that is killed goes on where it stood, and one that is asked for more runs makes only those.
+A run is a `Task`: the arguments of a function with a key that identifies them. Results are written to a journal as
+they come, so a killed sweep resumes, and a sweep with more runs makes only the new ones.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from cluster.runs.processes import cores, ignore_interrupts
 from plb.errors import PlbError
 
 CHECK = "check"
-"""What tells a damaged line of a journal, beside the fields of `TaskOutcome`."""
+"""Field of a line of a journal with its checksum, besides the fields of `TaskOutcome`."""
 Run = Callable[[Mapping[str, Any]], Mapping[str, Any]]
-"""What a task is done by: a function of a module, from plain JSON values to plain JSON values."""
+"""Function of a task: in a module, from plain JSON values to plain JSON values."""
 
 
 @attrs.frozen
@@ -45,12 +45,12 @@ class Task:
 
 @attrs.frozen
 class TaskOutcome:
-    """What came of a task.
+    """The outcome of a task.
 
     Parameters
     ----------
     key
-        Of the task.
+        Key of the task.
     values
         What the function returned; None where it failed.
     seconds
@@ -67,14 +67,14 @@ class TaskOutcome:
 
     @property
     def last_line(self) -> str:
-        """The last line of the traceback: the error itself."""
+        """The last line of the traceback, which has the error."""
         return (self.error or "").strip().splitlines()[-1] if self.error else ""
 
 
 class Journal:
-    """The outcomes of the finished tasks of a sweep, one a line of a file, in the order in which they came.
+    """The outcomes of the finished tasks of a sweep, one in each line of a file, in the order in which they came.
 
-    Use it as a context: no two processes write one journal at a time.
+    Use it as a context: no two processes write one journal at the same time.
 
     Parameters
     ----------
@@ -104,12 +104,12 @@ class Journal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let others write it."""
-        with suppress(OSError):  # of a line that could not be written, which `add` told
+        """Release the journal."""
+        with suppress(OSError):  # a line that could not be written, which `add` has reported
             self._file.close()
 
     def add(self, outcome: TaskOutcome) -> None:
-        """Keep an outcome beyond the end of this process; a failure is not kept, so that it is tried again."""
+        """Store an outcome; a failure is not stored, so that it is tried again."""
         if outcome.error is not None:
             return
         content = json.loads(json.dumps(attrs.asdict(outcome), allow_nan=False))
@@ -129,7 +129,7 @@ class Journal:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise PlbError(f"{self._path}: another process carries this sweep out; give another directory") from None
+            raise PlbError(f"{self._path}: another process runs this sweep; give another directory") from None
 
     def _read(self) -> None:
         self._file.seek(0)
@@ -144,13 +144,13 @@ class Journal:
     def _remember(self, number: int, line: bytes) -> None:
         content = _plain(line)
         if content is None or content.pop(CHECK, None) != _digest(content):
-            raise PlbError(f"{self._path}, line {number}: is no outcome of a run, or damaged; remove the file")
+            raise PlbError(f"{self._path}, line {number}: is not an outcome of a run, or damaged; remove the file")
         outcome = TaskOutcome(**content)
         self.finished[outcome.key] = outcome
 
 
 def _plain(line: bytes) -> dict[str, Any] | None:
-    """Return the object of a line of JSON; None where it holds none."""
+    """Return the object of a line of JSON; None without one."""
     try:
         content = json.loads(line)
     except (ValueError, RecursionError):
@@ -159,7 +159,7 @@ def _plain(line: bytes) -> dict[str, Any] | None:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """Return what tells a line of a journal from a damaged one, in hexadecimal digits."""
+    """Return the checksum of a line of a journal, in hexadecimal digits."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -172,7 +172,7 @@ def sweep(
     scheduler: str | None = None,
     progress: Callable[[TaskOutcome], None] | None = None,
 ) -> list[TaskOutcome]:
-    """Do the tasks that the journal does not have, and return the outcomes of all, in the order of the tasks.
+    """Run the tasks that the journal does not have, and return the outcomes of all, in the order of the tasks.
 
     The outcomes do not depend on how many processes there are, where they are, or in which order tasks end.
 
@@ -183,11 +183,11 @@ def sweep(
     tasks
         All of them, finished or not.
     journal
-        Takes outcomes as they come.
+        Stores the outcomes.
     jobs
-        Processes on this machine; None: one a core. 1: this process.
+        Processes on this machine; None: one for each core. 1: this process.
     scheduler
-        Address of a Dask scheduler whose workers do the tasks instead, such as ``tcp://10.0.0.1:8786``. They need this
+        Address of a Dask scheduler whose workers run the tasks instead, such as ``tcp://10.0.0.1:8786``. They need this
         package.
     progress
         Called with each new outcome.
@@ -220,7 +220,7 @@ def sweep(
 def outcomes(
     run: Run, tasks: Sequence[Task], *, jobs: int | None = None, scheduler: str | None = None
 ) -> Iterator[TaskOutcome]:
-    """Begin tasks in their order, and yield the outcomes as they come; parameters and errors are those of `sweep`."""
+    """Start tasks in their order, and yield the outcomes as they come; parameters and errors are those of `sweep`."""
     if not tasks:
         return
     requested = min(cores() if jobs is None else jobs, len(tasks))
@@ -232,7 +232,7 @@ def outcomes(
 
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
-        # loky replaces a worker that has come to hold much memory; no task is lost
+        # loky replaces a worker with much memory; no task is lost
         warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
         if scheduler is None:
             stack.enter_context(parallel_config("loky", n_jobs=requested, initializer=ignore_interrupts))
@@ -243,7 +243,9 @@ def outcomes(
         try:
             yield from Parallel(return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs")(calls)
         except TerminatedWorkerError:
-            message = "a process ended by itself; was memory short? Try fewer jobs. What is finished is kept"
+            message = (
+                "a process ended unexpectedly, perhaps without enough memory; try fewer jobs. Finished runs are kept"
+            )
             raise PlbError(message) from None
 
 
@@ -261,7 +263,7 @@ def _client(scheduler: str) -> Any:
 
 
 def _do(run: Run, task: Task) -> TaskOutcome:
-    """Do a task; what goes wrong is its outcome, so that the others go on."""
+    """Run a task; an exception is its outcome, so that the others continue."""
     began = time.process_time()
     try:
         values = run(task.arguments)

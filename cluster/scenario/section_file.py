@@ -92,7 +92,7 @@ class SectionReader:
         Parameters
         ----------
         check
-            Called with the object made from each setting; raises an error to reject it.
+            Called with the object of each setting; raises an error to reject it.
         """
         hints = get_type_hints(kind)
         values = {}

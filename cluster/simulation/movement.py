@@ -1,4 +1,4 @@
-"""Moves that take time: data are copied, both nodes carry the load, and a move of a primary interrupts service."""
+"""Moves that take time: data are copied, both nodes have the load, and a move of a primary interrupts service."""
 
 from __future__ import annotations
 

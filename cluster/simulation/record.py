@@ -23,7 +23,7 @@ from plb.model.plan import Energy, Plan
 from plb.model.unplaced import Unplaced
 
 CAUSES = {"capacity": VIOLATION, "eviction": PLACEMENT, "new replica": PLACEMENT, "upgraded": UPGRADE}
-"""Cause of a move by the rule behind it; any other rule is its own cause."""
+"""Cause of a move by its rule; any other rule is its own cause."""
 
 
 @attrs.define(eq=False)
@@ -99,7 +99,7 @@ SLOWEST_PLANS = 20
 
 @attrs.frozen
 class SlowPlan:
-    """The time that a plan took.
+    """The duration of a plan.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class Recorder:
         self._plan_seconds.append(seconds)
         counts = plan.proposals
         head = (now, occasion, len(plan.moves), len(plan.unplaced), plan.end_reason)
-        search = (counts.drawn, counts.scored, counts.reached_monte_carlo, counts.accepted)
+        search = (counts.generated, counts.scored, counts.reached_monte_carlo, counts.accepted)
         self._plans.append((*head, *search, *_energies(plan.energy_before), *_energies(plan.energy_after)))
 
     def refusal(self, now: int, tenant: int, attempt: int, unplaced: Unplaced, *, arrives: bool) -> None:

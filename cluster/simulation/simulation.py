@@ -1,4 +1,4 @@
-"""One run: a discrete-event simulation of a cluster whose tenants are placed by the engine of one policy."""
+"""A run: a discrete-event simulation of a cluster whose tenants are placed by the engine of one policy."""
 
 from __future__ import annotations
 

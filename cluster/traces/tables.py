@@ -1,4 +1,4 @@
-"""Tables of `plb traces`: what traces are like, and statistics of regions beside the published ones."""
+"""Tables of `plb traces`: properties of traces, and statistics of regions with the published ones."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def description_tables(trace: TraceDescription, title: str) -> tuple[Table, Tabl
 
 
 def statistics_table(region: str, rows: Sequence[StatisticRow]) -> Table:
-    """Return a table of a region's statistics: generated beside published, and whether it agrees."""
+    """Return a table of the statistics of a region: generated and published, and whether they agree."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"{region}: generated beside published")
+    table = Table(title=f"{region}: generated and published statistics")
     for heading, justify in (("statistic", "left"), ("published", "left"), ("source", "left"), ("generated", "right")):
         table.add_column(heading, justify=justify)  # type: ignore[arg-type]
     table.add_column("agrees")

@@ -1,4 +1,4 @@
-"""Which kernels are compiled meanwhile: what the engine tells its logger, as values."""
+"""The kernels that are being compiled: the log records of the engine as values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plb.compiler import notice
 
 
 class Compilations(logging.Filter):
-    """Takes announcements of compilations, and warnings, out of what the engine tells; they reach nobody else."""
+    """Receives announcements of compilations, and warnings, of the engine; nobody else receives them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Compilations(logging.Filter):
         self._times: list[float] = []
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Take in a record; tell whether it is to go on."""
+        """Process a record; return whether others receive it."""
         if record.pathname == notice.__file__ and isinstance(record.args, tuple):
             self._names.append(str(record.args[0]))
             self._times.append(time.perf_counter())
@@ -32,7 +32,7 @@ class Compilations(logging.Filter):
         return True
 
     def end(self) -> None:
-        """Note that the last kernel is compiled."""
+        """Record that the last kernel is compiled."""
         self._times.append(time.perf_counter())
 
     def kernels(self) -> list[tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""The log of `plb warmup`: what every run compiled, and how long that took."""
+"""The log of `plb warmup`: the compilations of every run, and their times."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ NAME = "warmup.log"
 
 
 class WarmupLog:
-    """A file beside the kernels, to which every run appends; a run goes on where it cannot be written.
+    """A file in the directory of the kernels, to which every run appends; a run continues if it cannot be written.
 
     Parameters
     ----------
     directory
-        That of the kernels; None where there is none.
+        Directory of the kernels; None without one.
     jobs
         Number of processes of the run that begins.
     """

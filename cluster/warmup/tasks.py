@@ -26,14 +26,14 @@ PRIMARY, SECONDARY = Role.PRIMARY, Role.SECONDARY
 
 
 def place_new_replicas() -> None:
-    """Place replicas that are new, with violation probabilities from a demand history."""
+    """Place new replicas, with violation probabilities from a demand history."""
     engine = _tiny_engine()
     engine.update_partition(Partition("new", service="wide"))
     engine.apply(engine.place())
 
 
 def evict() -> None:
-    """Place a replica that fits nowhere unless others move."""
+    """Place a replica that fits only if others move."""
     engine = _tiny_engine()
     _add_service(engine, "small", 20.0)
     for node in range(NODES):
@@ -44,7 +44,7 @@ def evict() -> None:
 
 
 def place_beside_others() -> None:
-    """Place a replica that has to stand beside another one, where there is no room for it, and balance both."""
+    """Place a replica with affinity to another one, whose node has no free capacity, and balance both."""
     engine = _tiny_engine()
     _add_service(engine, "leader", 20.0)
     _add_service(engine, "follower", 70.0, affinity_to="leader")
@@ -56,7 +56,7 @@ def place_beside_others() -> None:
 
 
 def repair() -> None:
-    """Move replicas off nodes that are too full: as far as a budget lets them, and then all of them."""
+    """Move replicas from nodes above their limits: first with a budget, and then all of them."""
     engine = _tiny_engine(max_moves=1)
     _overload(engine)
     engine.repair()
@@ -65,7 +65,7 @@ def repair() -> None:
 
 
 def balance() -> None:
-    """Even out the load of nodes, and list the nodes that a replica could have."""
+    """Balance the load of nodes, and list the alternatives of a replica."""
     engine = _tiny_engine(w_imbalance=1e6, max_percentage_to_move=1.0)
     _add_service(engine, "small", 20.0)
     for number in range(3):
@@ -76,7 +76,7 @@ def balance() -> None:
 
 
 def place_one_at_a_time() -> None:
-    """Let a policy place and repair, beside replicas that follow theirs."""
+    """Let a policy place and repair, with affinity moves."""
     engine = _tiny_engine(policy="prv_worst_fit")
     engine.update_partition(Partition("new", service="wide"))
     _add_service(engine, "follower", 5.0, affinity_to="wide")
@@ -87,7 +87,7 @@ def place_one_at_a_time() -> None:
 
 
 def plan_by_reports() -> None:
-    """Plan with an estimator that goes by what replicas have reported."""
+    """Plan with an estimator that uses reports."""
     engine = _tiny_engine(estimator="gaussian")
     _overload(engine)
     engine.repair()
@@ -150,12 +150,12 @@ def _add_service(engine: PlacementAndLoadBalancing, name: str, cpu: float, **fie
 
 
 def _stand(engine: PlacementAndLoadBalancing, name: str, node: str) -> None:
-    """Tell the engine of a partition with one replica; its service is what stands before the slash."""
+    """Add a partition with one replica to the engine; its service is the part before the slash."""
     engine.update_partition(Partition(name, service=name.partition("/")[0], replicas=(Replica(PRIMARY, node),)))
 
 
 def _overload(engine: PlacementAndLoadBalancing) -> None:
-    """Let a second replica stand on each node of the first partition, and both be larger than the node."""
+    """Add a second replica to each node of the first partition, with both above the limits of the node."""
     for node in ("n0", "n1"):
         _add_service(engine, f"more-{node}", 30.0)
         _stand(engine, f"more-{node}", node)
@@ -257,17 +257,17 @@ def provision_as_released() -> None:
 
 
 def provision_by_search() -> None:
-    """Plan by the search that improves what the algorithms find."""
+    """Plan by the search that improves the plans of the algorithms."""
     provision(_tiny_instance(), AUTO)
 
 
 def provision_anew() -> None:
-    """Plan from where replicas stand."""
+    """Plan from a present placement."""
     replan(provision(_tiny_instance(), "FF"), most_moves=None)
 
 
 def _tiny_instance() -> Instance:
-    """Return an instance that needs one node more than its lower bound, so that searches begin."""
+    """Return an instance that needs one node more than its lower bound, so that searches run."""
     ones = np.ones(2, np.int32)
     return Instance(
         name="tiny",

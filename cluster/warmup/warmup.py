@@ -1,7 +1,7 @@
-"""Compile every kernel ahead, so that later processes do not wait for any: `plb warmup`.
+"""Compiles every kernel in advance, so that later processes do not wait: `plb warmup`.
 
-The work is cut into tasks, each with a tiny engine or instance of its own, and goes to as many processes as there are
-cores. What one of them compiles the others find on disk, and none compiles what another one is compiling
+The work is divided into tasks, each with a tiny engine or instance, which run in as many processes as there are
+cores. Each process finds the kernels of the others on disk, and none compiles a kernel that another one is compiling
 (`plb.compiler.cache`).
 """
 
@@ -47,29 +47,29 @@ TASKS: Mapping[str, Callable[[], None]] = {
     **PROVISIONING,
     "repair": repair,
     "peak predictions": predict_peaks,
-    "own energy terms": plan_with_extension_terms,
+    "extension terms": plan_with_extension_terms,
     "energy terms": change_terms,
     "placement policies": place_one_at_a_time,
-    "room for new replicas": evict,
-    "peaks step by step": predict_a_machine,
-    "placement beside others": place_beside_others,
-    "risk by past tenants": replay_past_tenants,
+    "evictions for new replicas": evict,
+    "peaks of a machine": predict_a_machine,
+    "placement with affinity": place_beside_others,
+    "risk from past tenants": replay_past_tenants,
     "estimators": plan_by_reports,
     "upgrades": hand_over_and_drop,
     "risk by samples": go_by_samples,
     "balancing": balance,
 }
-"""The longest first, so that processes finish at about the same time. What tasks share, the first ones compile."""
+"""The longest first, so that processes finish at about the same time. The first ones compile what tasks share."""
 
 
 @attrs.frozen
 class Warmed:
-    """What came of a task.
+    """The result of a task.
 
     Parameters
     ----------
     task
-        Its name.
+        Name of the task.
     seconds
         From its beginning to its end.
     kernels
@@ -77,7 +77,7 @@ class Warmed:
     warnings
         What the engine warned of meanwhile.
     error
-        The traceback, where it failed.
+        The traceback, if it failed.
     """
 
     task: str
@@ -88,22 +88,22 @@ class Warmed:
 
     @classmethod
     def of(cls, outcome: TaskOutcome) -> Warmed:
-        """Return what came of a task from what its process returned."""
+        """Return the result of a task from that of its process."""
         return cls(outcome.key, **(outcome.values or {}), error=outcome.error)
 
 
 def warm_up(jobs: int | None = None) -> Iterator[Warmed]:
-    """Compile every kernel that is not on disk yet, and yield what came of each task as it ends.
+    """Compile every kernel that is not on disk, and yield the result of each task as it ends.
 
     Parameters
     ----------
     jobs
-        Number of processes; None: one a core. 1: this process.
+        Number of processes; None: one for each core. 1: this process.
 
     Raises
     ------
     PlbError
-        If a process ends by itself.
+        A process ended unexpectedly.
     """
     tasks = [Task(name, {"task": name}) for name in TASKS]
     return map(Warmed.of, outcomes(_do, tasks, jobs=jobs))
@@ -116,7 +116,7 @@ def warm_up_provisioning() -> None:
 
 
 def _do(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Do a task; return the fields of `Warmed` that a process can say."""
+    """Run a task; return the fields of `Warmed` that a process has."""
     begun = time.perf_counter()
     with noted() as compilations:
         TASKS[arguments["task"]]()

@@ -17,7 +17,7 @@ class Proposals:
 
     Parameters
     ----------
-    drawn
+    generated
         Number of proposals.
     scored
         Proposals that passed the constraints, so that their energy or a bound of it was computed.
@@ -29,7 +29,7 @@ class Proposals:
         Refusals by constraint or budget, and rejections by the energy term that worsened most.
     """
 
-    drawn: int = 0
+    generated: int = 0
     scored: int = 0
     reached_monte_carlo: int = 0
     accepted: int = 0
@@ -41,7 +41,7 @@ class Proposals:
             return {key: a.get(key, 0) + b.get(key, 0) for key in {**a, **b}}
 
         return Proposals(
-            self.drawn + other.drawn,
+            self.generated + other.generated,
             self.scored + other.scored,
             self.reached_monte_carlo + other.reached_monte_carlo,
             self.accepted + other.accepted,
@@ -134,8 +134,8 @@ def _what_ran(outcome: DomainOutcome) -> str:
     text = f"{_joined([phase.value for phase in outcome.phases])} ran and "
     text += "found nothing to change" if outcome.end_reason == "nothing to do" else f"ended as {outcome.end_reason}"
     proposals = outcome.proposals
-    if proposals.drawn:
-        text += f", having accepted {proposals.accepted} of {counted(proposals.drawn, 'proposal')}"
+    if proposals.generated:
+        text += f", having accepted {proposals.accepted} of {counted(proposals.generated, 'proposal')}"
     if proposals.refused_by_rule:
         text += f", refused by rule: {_counts(proposals.refused_by_rule)}"
     if proposals.rejected_by_term:

@@ -2,9 +2,9 @@
 
 [1] section 5.1 lets a replica follow an eligible trace as recorded. Eligibility bounds the trace's maxima from below
 only, so a replica that has long stopped growing is expected to reach the mean of all larger maxima. Here the trace
-tells how demand goes on, and the replica's own record from where:
+gives the later demand, and the reports of the replica the start:
 
-- a metric with trend grows from the largest demand seen by what the trace still grows after this age;
+- a metric with trend grows from the largest demand so far by the later growth of the trace at this age;
 - a metric without trend keeps the trace's level in proportion to the largest demand seen. Maxima of a bursty metric
   take a day to show, so until then this weighs as much as the share of the day that has passed, the recorded level the
   rest.
@@ -55,19 +55,19 @@ def anchor_peaks(
     trend: Int,
     quanta: Float,
 ) -> None:
-    """Fill in the peaks of `rows`, as far as they are no longer what they were when last filled in.
+    """Fill in the peaks of `rows` that have changed since they were last filled in.
 
     Parameters
     ----------
     peak, peak_ceiling
         (M+1, R, K) and (M+1, R) quanta; changed.
     settled_age
-        (M, R) age in seconds after which the peaks of a metric no longer change by themselves; infinite where they are
+        (M, R) age in seconds after which the peaks of a metric no longer depend on age; infinite if they are
         not anchored yet; changed.
     anchored_age, anchored_demand
         (M,) and (M, R) age and largest demand at which the peaks were last filled in; changed.
     rows
-        (m,) rows to look at.
+        (m,) rows to update.
     trace
         (M, K) rows of the history.
     age, largest_demand
@@ -120,7 +120,7 @@ def anchor_growing(
     Returns
     -------
     tuple
-        The largest peak, and the age after which the peaks no longer change by themselves.
+        The largest peak, and the age after which the peaks no longer depend on age.
     """
     highest = 0
     settled = 0.0
@@ -135,10 +135,10 @@ def anchor_growing(
 def age_growing(
     peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, quantum: float
 ) -> int:
-    """Bring peaks that were filled in at a lesser age, for the same demand and traces, to this age; return the largest.
+    """Update peaks of a lesser age, for the same demand and traces, to this age; return the largest.
 
-    What a trace still grows only becomes less, so a peak that has come down to the demand stays there and its trace is
-    not looked at. Parameters as in `anchor_growing`.
+    The later growth of a trace only decreases, so a peak that equals the demand does not change and its trace is
+    not evaluated. Parameters as in `anchor_growing`.
     """
     least = peak_in_quanta(demand, quantum)
     highest = least
@@ -151,7 +151,7 @@ def age_growing(
 
 @kernel
 def growing_peak(curves: Float32, at: int, metric: int, age: float, demand: float, quantum: float) -> int:
-    """Return the peak in quanta of a metric with trend, when trace `at` goes on from `demand` at `age`."""
+    """Return the peak in quanta of a metric with trend, if trace `at` continues from `demand` at `age`."""
     duration = float(curves[at, metric, GROWTH])
     left = float(curves[at, metric, LEVEL]) - curves[at, metric, INITIAL]
     left *= 1.0 - age / duration if age < duration else 0.0
@@ -160,7 +160,7 @@ def growing_peak(curves: Float32, at: int, metric: int, age: float, demand: floa
 
 @kernel
 def peak_in_quanta(peak: float, quantum: float) -> int:
-    """Return a peak in whole quanta, rounded up, as far as peaks are counted."""
+    """Return a peak in whole quanta, rounded up, up to the largest counted value."""
     return min(math.ceil(peak / quantum), LARGEST_LEVEL)
 
 

@@ -1,10 +1,10 @@
-"""What estimators add up over the replicas of a node: the columns that `plb.risk.estimates` reads, in whole quanta.
+"""The columns that estimators sum over the replicas of a node, in whole quanta; `plb.risk.estimates` reads them.
 
-A sample is what a replica carried at one time. The newest samples of all replicas count as of one time, the ones before
-them as of one time, and so on. A replica is warm once it has shown as many samples as the estimator wants; until then
+A sample is the load of a replica at one time. The newest samples of all replicas belong to one time, the previous ones
+to one time, and so on. A replica is warm once it has as many samples as the estimator needs; until then
 it counts at its limit.
 
-Where the past of a node is asked for and a warm replica has fewer samples than are kept, its own are repeated.
+If the past of a node is needed and a warm replica has fewer samples than are kept, its samples are repeated.
 
 m replicas, R metrics, H samples kept, C columns.
 """
@@ -34,12 +34,12 @@ from plb.risk.peaks.predictors import (
 from plb.risk.peaks.windows import percentile_of
 
 Single: TypeAlias = BorgDefault | Windowed
-"""A predictor that is no maximum of others."""
+"""A predictor that is not a maximum of others."""
 
 
 @attrs.frozen(eq=False)
 class Shown:
-    """What is known of some replicas.
+    """The samples of some replicas.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Shown:
     limit: Int
 
     def within(self, history: int, *, cap: bool) -> tuple[Int, Int]:
-        """Return the newest samples, at most `history`, capped if asked for, and their number: (m, R, h), (m,)."""
+        """Return the newest samples, at most `history`, capped on request, and their number: (m, R, h), (m,)."""
         samples = self.samples[:, :, :history]
         if cap:
             samples = np.minimum(samples, self.limit[:, :, np.newaxis])
@@ -160,6 +160,6 @@ def _find_percentiles(samples: Int, seen: Int, percentile: float, window: Float,
 
 
 def _repeated(samples: Int, seen: Int, history: int) -> Int:
-    """Return so many samples of each row, (m, R, history), its own repeated where it has fewer."""
+    """Return a number of samples of each row, (m, R, history), repeated if it has fewer."""
     at = np.arange(history) % np.maximum(seen, 1)[:, np.newaxis]
     return np.take_along_axis(samples, at[:, np.newaxis, :], axis=2)

@@ -1,6 +1,6 @@
 """Counter-based randomness: 64-bit words that are a pure function of (seed, replica key, repetition, counter).
 
-No state is carried along, so a draw does not depend on which other draws were made, in what order or on what machine.
+There is no state, so a sample does not depend on other samples, on their order or on the machine.
 The mixing function is the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), a bijection of 64-bit words.
 Sums and products wrap at 2^64 by intent; where kernels run as plain Python, callers silence NumPy's overflow warning.
 """
@@ -39,7 +39,7 @@ def replica_key(partition_name: str, slot: int) -> int:
 
 @kernel
 def mixed(word: np.uint64) -> np.uint64:
-    """Return `word` thoroughly mixed; a bijection."""
+    """Return `word` mixed; a bijection."""
     word = (word ^ (word >> SHIFT_30)) * FIRST_FACTOR
     word = (word ^ (word >> SHIFT_27)) * SECOND_FACTOR
     return word ^ (word >> SHIFT_31)
@@ -47,19 +47,19 @@ def mixed(word: np.uint64) -> np.uint64:
 
 @kernel
 def replica_stream(seed: np.uint64, key: np.uint64) -> np.uint64:
-    """Return the word from which all of a replica's draws derive."""
+    """Return the word from which all samples of a replica derive."""
     return mixed(mixed(seed + GOLDEN) ^ key)
 
 
 @kernel
 def repetition_stream(stream: np.uint64, repetition: int) -> np.uint64:
-    """Return the word from which the draws of one repetition derive."""
+    """Return the word from which the samples of one repetition derive."""
     return mixed(stream + np.uint64(repetition + 1) * GOLDEN)
 
 
 @kernel
 def uniform_index(stream: np.uint64, draw: int, size: int) -> int:
-    """Return draw number `draw` of the repetition: an index in [0, size), uniform up to a relative error of size/2^32.
+    """Return sample number `draw` of the repetition: an index in [0, size), uniform up to a share of size/2^32.
 
     The high word of a product, not a remainder: one multiplication and no bias towards small indices.
     """
@@ -69,7 +69,7 @@ def uniform_index(stream: np.uint64, draw: int, size: int) -> int:
 
 @kernel
 def row_stream(stream: np.uint64) -> np.uint64:
-    """Return the word from which the hashes of rows derive, apart from those of draws."""
+    """Return the word from which the hashes of rows derive, separate from those of samples."""
     return mixed(stream ^ ROW_SALT)
 
 

@@ -30,8 +30,8 @@ NAMES = "a collection of names"
 class DemandHistory:
     """Past tenants as demand models ([1] section 5.3). Make one with `from_columns`.
 
-    Rows are sorted by (tenant class, role) and keep the order they were given in within such a group, so every set
-    that eligibility draws from is a slice of rows. All arrays are read-only and C-contiguous.
+    Rows are sorted by (tenant class, role) and keep their given order within such a group, so every set
+    of eligible traces is within a slice of rows. All arrays are read-only and C-contiguous.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class DemandHistory:
         Raises
         ------
         InvalidValueError
-            A value is outside its range; the message names the row as it was given.
+            A value is outside its range; the message has the row in the given order.
         ConflictError
             Columns differ in length, a metric is named twice, or there is no trace.
         """
@@ -140,11 +140,11 @@ class DemandHistory:
 
     @property
     def bytes_per_trace(self) -> float:
-        """Bytes a trace; 8 + 16·R, so 56 for three metrics."""
+        """Bytes of a trace; 8 + 16·R, so 56 for three metrics."""
         return self.nbytes / len(self)
 
     def class_code(self, name: str | None) -> int:
-        """Return the code of a tenant class, or -1 where the history has none of that name."""
+        """Return the code of a tenant class, or -1 for an unknown name."""
         try:
             return self.classes.index(name) if name is not None else -1
         except ValueError:

@@ -1,8 +1,8 @@
-"""Eligibility: which past tenants may stand for a replica, D(db) of [1] section 5.1, and in what order it widens.
+"""Eligibility: the past tenants that may represent a replica, D(db) of [1] section 5.1, and its widening.
 
-The traces of the replica's class and role that lived at least as long as it has and whose maxima reach the largest
-demand it has shown. Where none is left, the criteria are dropped one after another in the order of `Widening`; the last
-holds the whole history, so there is always something to draw from. `plb.risk.sampling` draws.
+They are the traces of the class and role of the replica with a lifetime of at least its age and maxima of at least its
+largest demand. If there is none, the criteria are dropped one after another in the order of `Widening`; the last
+level has the whole history, so there is always a trace. `plb.risk.sampling` samples them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from plb.risk.demand import DemandHistory
 
 
 class Widening(IntEnum):
-    """What a replica's traces must have in common with it; the first that leaves any trace is used.
+    """The criteria of the traces of a replica; the first level with any trace is used.
 
-    A replica whose class is unknown starts at `ALL_AGE_DEMAND`.
+    A replica with an unknown class starts at `ALL_AGE_DEMAND`.
     """
 
     CLASS_ROLE_AGE_DEMAND = 0
@@ -31,9 +31,9 @@ class Widening(IntEnum):
     CLASS_AGE_DEMAND = 1
     """Same class in any role, lifetime, maxima."""
     CLASS_DEMAND = 2
-    """Same class, maxima: the replica has outlived all who grew as large."""
+    """Same class, maxima: the replica is older than all tenants with as large maxima."""
     CLASS_AGE = 3
-    """Same class, lifetime: the replica has outgrown its whole class."""
+    """Same class, lifetime: the demand of the replica exceeds that of its whole class."""
     CLASS = 4
     """Same class."""
     ALL_AGE_DEMAND = 5
@@ -79,7 +79,7 @@ def trace_table(history: DemandHistory) -> TraceTable:
 def eligible_traces(
     history: DemandHistory, *, tenant_class: str | None, role: Role, age: float, largest_demand: npt.ArrayLike
 ) -> tuple[Widening, Int]:
-    """Return the rows that may stand for a replica, and how far the criteria had to widen to find any.
+    """Return the rows that may represent a replica, and the level of widening with the first of them.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def eligible_traces(
 
 @kernel
 def row_range(level: int, code: int, role: int, group_start: Any) -> tuple[int, int]:
-    """Return the rows [low, high) that a widening level looks at; `group_start` has shape (3C + 1,)."""
+    """Return the rows [low, high) of a level of widening; `group_start` has shape (3C + 1,)."""
     scope = CRITERIA[level, SCOPE]
     if scope == ONE_ROLE:
         return group_start[ROLES * code + role], group_start[ROLES * code + role + 1]
@@ -128,8 +128,8 @@ def row_range(level: int, code: int, role: int, group_start: Any) -> tuple[int, 
 def is_eligible(row: int, level: int, age: float, largest_demand: Float, table: TraceTable) -> bool:
     """Return whether a row within the level's range meets its criteria; `largest_demand` has shape (R,).
 
-    All metrics are looked at although the first may settle it: which one does is random, and a processor that guesses
-    wrong loses more time than the comparisons take.
+    All metrics are compared although the first may decide: which one does is random, and a wrong branch prediction
+    takes more time than the comparisons.
     """
     fits = True
     if CRITERIA[level, LIFETIME]:

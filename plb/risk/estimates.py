@@ -1,6 +1,6 @@
-"""How likely a node is in violation, where that is not a share of repetitions: estimates from what replicas have shown.
+"""Estimates of violations from reports, which are not a share of repetitions.
 
-Each estimator adds something up over the replicas of a node, for each metric: means and variances, samples of the past,
+Each estimator sums columns over the replicas of a node, for each metric: means and variances, samples of the past,
 percentiles. These are its *columns* (`plb.risk.columns`). An estimator reads the sums of its columns:
 
 - ``GAUSSIAN``: the first column is the mean, the second the variance; the probability that a Gaussian total reaches the
@@ -10,8 +10,8 @@ percentiles. These are its *columns* (`plb.risk.columns`). An estimator reads th
   deviations ([5] section 4);
 - ``PERCENTILE``: the predicted peak is a percentile of such samples, interpolated linearly.
 
-A predicted peak is a violation if it reaches the threshold of some metric, and of several estimators if one says so
-([5] section 4, the maximum over predictors). Where `CAP` names a column, the peak is at most its sum.
+A predicted peak is a violation if it reaches the threshold of a metric, and of several estimators if one reaches it
+([5] section 4, the maximum over predictors). If `CAP` names a column, the peak is at most its sum.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ def node_violations(
     Parameters
     ----------
     estimator_rows
-        (J, 5) see `KIND`; a Gaussian is the only one.
+        (J, 5) see `KIND`; a Gaussian is always alone.
     variance_unit
-        (R,) squared quanta that a variance of 1 stands for.
+        (R,) squared quanta of a variance of 1.
     aggregate, incoming, outgoing
-        (R, C) sums of columns on the node, and columns of the replica that joins and of the one that leaves.
+        (R, C) sums of columns on the node, and columns of the replica that is added and of the one that is removed.
     threshold
         (R,) quanta.
     """
@@ -73,7 +73,7 @@ def node_violations(
 
 @kernel
 def gaussian_excess(mean: float, variance: float, threshold: float) -> float:
-    """Return the probability that a Gaussian total reaches a threshold; 0 or 1 where nothing varies."""
+    """Return the probability that a Gaussian total reaches a threshold; 0 or 1 without variance."""
     if variance <= 0.0:
         return 1.0 if mean >= threshold else 0.0
     return 0.5 * math.erfc((threshold - mean) / (math.sqrt(variance) * _SQRT_2))
@@ -81,7 +81,7 @@ def gaussian_excess(mean: float, variance: float, threshold: float) -> float:
 
 @kernel
 def predicts_violation(estimator: Float, sums: Int32, incoming: Int32, outgoing: Int32, threshold: float) -> bool:
-    """Tell whether a predicted peak reaches a threshold in quanta; `estimator` is (5,), the others are (C,) quanta."""
+    """Return whether a predicted peak reaches a threshold in quanta; `estimator` is (5,), the others (C,) quanta."""
     first, last = int(estimator[FIRST]), int(estimator[LAST])
     if estimator[CAP] >= 0.0:
         cap = int(estimator[CAP])

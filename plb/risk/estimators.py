@@ -1,7 +1,7 @@
-"""Who says how likely a violation is: the estimators that an engine can be driven by, and their names.
+"""The estimators of the probability of a violation for an engine, and their names.
 
-``monte-carlo`` is that of [1]; ``gaussian`` that of [2], over what replicas have shown; peak predictors of [5] are
-written as `plb.risk.peaks.specs` has it, such as ``n-sigma:n=3,warmup=12,history=60``.
+``monte-carlo`` is that of [1]; ``gaussian`` that of [2], from reports; peak predictors of [5] are
+written as in `plb.risk.peaks.specs`, such as ``n-sigma:n=3,warmup=12,history=60``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from plb.validation import check_count, check_switch
 
 @attrs.frozen
 class MonteCarlo:
-    """[1]: repetitions drawn from past tenants; see `plb.risk.monte_carlo`."""
+    """[1]: repetitions sampled from past tenants; see `plb.risk.monte_carlo`."""
 
     kind: ClassVar[str] = "monte-carlo"
 
 
 @attrs.frozen(kw_only=True)
 class Gaussian:
-    """[2] section 4: the total of a node is Gaussian, with the summed means and variances of what replicas have shown.
+    """[2] section 4: the total of a node is Gaussian, with the summed means and variances of the reports of replicas.
 
     Parameters
     ----------
@@ -49,29 +49,29 @@ class Gaussian:
 
 
 Estimator: TypeAlias = MonteCarlo | Gaussian | Predictor
-"""What tells an engine how likely a violation is."""
+"""The estimator of an engine."""
 
 
 def estimator_of(text: object, item: str = "PlbConfig") -> Estimator:
-    """Return the estimator that a text describes; errors name the item.
+    """Return the estimator of a text; errors name the item.
 
     Raises
     ------
     UnknownNameError
-        There is no such estimator or parameter.
+        The estimator or a parameter is unknown.
     InvalidValueError
-        A value is out of range, or the estimator looks into the future.
+        A value is out of range, or the estimator uses the future.
     """
     if not isinstance(text, str):
         raise InvalidValueError(item, "estimator", text, "a text such as 'monte-carlo' or 'n-sigma:n=5'")
     found: Estimator | PeakOracle = parse(text, more=(MonteCarlo, Gaussian))
     if isinstance(found, PeakOracle):
-        raise InvalidValueError(item, "estimator", text, "an estimator that looks at the past alone")
+        raise InvalidValueError(item, "estimator", text, "an estimator that uses the past only")
     return found
 
 
 def samples_kept(estimator: Estimator) -> int:
-    """Return how many samples of each replica an estimator looks at."""
+    """Return the number of samples of each replica that an estimator uses."""
     if isinstance(estimator, Maximum):
         return max(samples_kept(one) for one in estimator.of)
     if isinstance(estimator, MonteCarlo | BorgDefault):
@@ -80,7 +80,7 @@ def samples_kept(estimator: Estimator) -> int:
 
 
 def samples_needed(estimator: Estimator) -> int:
-    """Return how many samples it takes at the most until a replica is known to an estimator."""
+    """Return the largest number of samples until a replica is warm."""
     if isinstance(estimator, Maximum):
         return max(samples_needed(one) for one in estimator.of)
     if isinstance(estimator, MonteCarlo | BorgDefault):

@@ -1,6 +1,6 @@
-"""What demand to expect of a replica as time goes on: the mean over the past tenants of its class and role.
+"""The expected demand of a replica over time: the mean over the past tenants of its class and role.
 
-G groups of tenant class and role, A ages in equal steps, R metrics, n replicas, H coming steps.
+G groups of tenant class and role, A ages in equal steps, R metrics, n replicas, H future steps.
 """
 
 from __future__ import annotations

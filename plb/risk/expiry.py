@@ -1,4 +1,4 @@
-"""Which replicas need other draws: each draw stores for how long it stands."""
+"""The replicas whose traces have to be sampled again: each sample has a time of expiry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plb.risk.sampling import NONE, Array
 
 
 class Rows(NamedTuple):
-    """What the engine says of M rows now."""
+    """The present data of M rows."""
 
     used: Bool
     """(M,)"""
@@ -31,7 +31,7 @@ class Rows(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """For what replicas the rows were drawn, and for how long the draws stand; what it starts with never does."""
+    """The replicas for which the rows were sampled, and the expiry of the samples."""
 
     key: Array
     """(M,) uint64."""
@@ -40,11 +40,11 @@ class Draws(NamedTuple):
     group: Int
     """(M,) class and role."""
     widening: Array
-    """(M,) int8, NONE where nothing is drawn."""
+    """(M,) int8, NONE if nothing is sampled."""
     age: Float
-    """(M,) seconds, when drawn."""
+    """(M,) seconds, when sampled."""
     demand: Float
-    """(M, R) largest demand in user units, when drawn."""
+    """(M, R) largest demand in user units, when sampled."""
     valid_age: Float
     """(M,) see `plb.risk.sampling.TraceDraws`."""
     valid_demand: Float
@@ -53,14 +53,14 @@ class Draws(NamedTuple):
 
 @kernel
 def find_expired(rows: Rows, draws: Draws, classes: Int, roles: int, now: float, age: Float, expired: Int) -> int:
-    """Return how many rows need draws, and write them to the front of `expired` (M,), ascending.
+    """Return how many rows have to be sampled, and write them to the front of `expired` (M,), ascending.
 
-    Draws for another replica, or for a greater age or demand than the row has now, are forgotten: `widening` is NONE.
+    Samples for another replica, or for a greater age or demand than the present one, are removed: `widening` is NONE.
 
     Parameters
     ----------
     rows, draws
-        What the engine says now, and what was drawn before.
+        The present data, and the previous samples.
     classes
         (S,) class of each service.
     roles

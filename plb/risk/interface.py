@@ -31,9 +31,9 @@ class ReplicaForecast:
     largest_demand
         Largest demand seen so far by metric (LBMax of [1] section 5.1), in user units; missing ones are 0.
     key
-        Stable 64-bit key of the replica (`plb.risk.replica_key`): its random draws depend on it alone.
+        Stable 64-bit key of the replica (`plb.risk.replica_key`), which determines its random samples.
     samples
-        What it has demanded so far by metric, in user units, the oldest first, equally often of each; the newest may
+        Its demand so far by metric, in user units, the oldest first, equally many of each; the newest may
         suffice. Missing: not known. The newest samples of the replicas of a node count as of one time, the ones before
         as of one time, and so on.
     seen
@@ -90,14 +90,14 @@ class RiskModel(Protocol):
     def probability_of_violation(
         self, replicas: Sequence[ReplicaForecast], *, thresholds: Mapping[str, float], now: float
     ) -> float:
-        """Return the probability, in [0, 1], that the replicas' summed demand ever reaches a threshold.
+        """Return the probability, in [0, 1], that the summed demand of the replicas ever reaches a threshold.
 
         Parameters
         ----------
         replicas
-            The replicas that stand, or would stand, on the node.
+            The present replicas of the node, or those of a what-if.
         thresholds
-            Demand from which on the node is in violation, f·c, by metric in user units; a missing metric is unlimited.
+            Demand at which a violation of the node begins, f·c, by metric in user units; a missing metric is unlimited.
         now
             Present time in seconds, on the same clock as the replicas' creation.
         """

@@ -1,7 +1,7 @@
 """Monte Carlo probability of violation ([1] sections 5.1 and 5.3, Algorithm 1).
 
-Each repetition replaces every replica by a past tenant and asks whether the node would be in violation. There are two
-ways to ask: `peak` sums every trace at its level, as [1] section 7 puts it into the engine; `timeline` is the exact
+Each repetition replaces every replica by a past tenant and tests the node for a violation. There are two
+tests: `peak` sums every trace at its level, as in the engine of [1] section 7; `timeline` is the exact
 test at the departure times of section 5.3. Demand is in whole quanta, rounded up and never above the rounded level, so
 `timeline` is never above `peak`, repetition by repetition. S replicas, K repetitions, T traces, R metrics.
 """
@@ -57,10 +57,10 @@ def curves_in_quanta(history: DemandHistory, quanta: Float) -> Curves:
 
 
 class MonteCarloRisk:
-    """Probability of violation by replaying past tenants: a `RiskModel`.
+    """Probability of violation by replay of past tenants: a `RiskModel`.
 
-    The same replicas give the same answer in whatever order they come, and replicas keep their draws from node to node
-    and from call to call while these stay eligible, so that neighbouring placements are compared on common random
+    The same replicas give the same result in any order, and replicas keep their samples on all nodes
+    and in all calls while these are eligible, so that similar placements are compared with common random
     numbers. The standard error of a probability p is sqrt(p(1 − p)/K).
 
     Parameters
@@ -110,9 +110,9 @@ class MonteCarloRisk:
         Parameters
         ----------
         replicas
-            The replicas that stand, or would stand, on the node.
+            The present replicas of the node, or those of a what-if.
         thresholds
-            Demand from which on the node is in violation, f·c, by metric in user units; a missing metric is unlimited.
+            Demand at which a violation of the node begins, f·c, by metric in user units; a missing metric is unlimited.
         now
             Present time in seconds. Only departures from now on are tested.
         evaluation
@@ -154,9 +154,9 @@ class MonteCarloRisk:
 
 
 def departures(history: DemandHistory, created: Float, trace: Int32, now: float) -> Float:
-    """Return when each replica would depart in each repetition, shape (S, K), in seconds.
+    """Return the departure of each replica in each repetition, shape (S, K), in seconds.
 
-    A replica that stands now departs now at the earliest. That matters only where eligibility had to widen beyond the
+    A present replica does not depart before now. That matters only if eligibility was widened beyond the
     lifetime: a replica older than all its models still counts with its demand.
     """
     departure: Float = np.maximum(created[:, np.newaxis] + history.lifetime[trace].astype(np.float64), now)
@@ -194,7 +194,7 @@ def repetitions_in_violation_timeline(
     """Return in how many repetitions the demand reaches a threshold at a departure that is not before `now`.
 
     `traces` (S, K) rows, `created` (S,) and `departure` (S, K) in seconds, `thresholds` (R,) in quanta. Monotone curves
-    make the departures sufficient ([1] section 5.3); metrics whose levels together stay below are not looked at.
+    make the departures sufficient ([1] section 5.3); metrics whose summed levels are below are skipped.
     """
     count = 0
     for repetition in range(traces.shape[1]):

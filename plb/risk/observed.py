@@ -1,8 +1,8 @@
 """Risk by what replicas have demanded so far: the Gaussian of [2] and the peak predictors of [5] as risk models.
 
-Demand is counted in whole quanta, rounded up, as `plb.risk.monte_carlo` does it. An engine that one of them drives
-(`plb.PlbConfig.estimator`) keeps the same columns, and mends their sums from move to move; there, more than the largest
-node has counts as just more than that.
+Demand is counted in whole quanta, rounded up, as in `plb.risk.monte_carlo`. An engine with one of these estimators
+(`plb.PlbConfig.estimator`) keeps the same columns, and updates their sums with each move; there, values above the
+largest node are limited to just more than that.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class ObservedRisk:
     """Probability of violation by what replicas have shown: a `plb.risk.RiskModel`.
 
     A replica that the estimator does not know yet counts at its limit, and so does a metric without samples; without a
-    limit, at the most that is known of its demand. Tenant class, role, age and key do not matter, nor does the present
-    time: demand goes on as it was.
+    limit, at its largest known demand. Tenant class, role, age and key are not used, nor is the present
+    time: demand is assumed to continue.
 
     Parameters
     ----------
@@ -41,22 +41,22 @@ class ObservedRisk:
         `plb.risk.estimators.Gaussian` or a predictor of `plb.risk.peaks`, or its text, such as
         ``"n-sigma:n=5,warmup=12,history=60"``. Probabilities of a Gaussian are whole multiples of 2^-20.
     quanta
-        Quantum in which demand is counted, by metric in user units: a power of two each, for every metric that replicas
-        have. Everything that a replica counts is rounded up to it, so it should be small beside what replicas demand.
+        Quantum in which demand is counted, by metric in user units: a power of two each, for every metric of the
+        replicas. All demand is rounded up to it, so it should be small relative to demand.
 
     Raises
     ------
     InvalidValueError
-        The estimator is Monte Carlo, which goes by past tenants (`plb.risk.MonteCarloRisk`), or looks into the future,
+        The estimator is Monte Carlo, which uses past tenants (`plb.risk.MonteCarloRisk`), or uses the future,
         or a value of it is out of range. A quantum is not a power of two.
     UnknownNameError
-        There is no such estimator or parameter.
+        The estimator or a parameter is unknown.
     """
 
     def __init__(self, estimator: Gaussian | Predictor | str, *, quanta: Mapping[str, float]) -> None:
         found = estimator_of(estimator, ITEM) if isinstance(estimator, str) else estimator
         if not isinstance(found, Gaussian | Predictor):
-            raise InvalidValueError(ITEM, "estimator", estimator, "a Gaussian, or a predictor that looks at the past")
+            raise InvalidValueError(ITEM, "estimator", estimator, "a Gaussian, or a predictor that uses the past")
         self.estimator = found
         given = checked_quanta(ITEM, quanta)
         self.metrics = tuple(given)
@@ -71,9 +71,9 @@ class ObservedRisk:
         Parameters
         ----------
         replicas
-            The replicas that stand, or would stand, on the node.
+            The present replicas of the node, or those of a what-if.
         thresholds
-            Demand from which on the node is in violation, f·c, by metric in user units; a missing metric is unlimited.
+            Demand at which a violation of the node begins, f·c, by metric in user units; a missing metric is unlimited.
         now
             Present time in seconds.
 

@@ -62,7 +62,7 @@ def proposals_of(tally: Int) -> Proposals:
     rules = zip(RULE_NAMES, counts[FIRST_RULE:FIRST_TERM], strict=True)
     terms = zip(TERM_NAMES, counts[FIRST_TERM:], strict=True)
     return Proposals(
-        drawn=counts[GENERATED],
+        generated=counts[GENERATED],
         scored=counts[SCORED],
         reached_monte_carlo=counts[REACHED_MONTE_CARLO],
         accepted=counts[ACCEPTED],

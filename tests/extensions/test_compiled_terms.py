@@ -155,7 +155,7 @@ def plans_of(cluster, **extensions):
 def texts_of(plan):
     """Return what a search came to."""
     moves = [(move.partition, move.index, move.source, move.target) for move in plan.moves]
-    return moves, plan.energy_after.total, plan.proposals.drawn, plan.proposals.scored, plan.proposals.accepted
+    return moves, plan.energy_after.total, plan.proposals.generated, plan.proposals.scored, plan.proposals.accepted
 
 
 @settings(max_examples=40, deadline=None)

@@ -99,7 +99,7 @@ def test_plan_at_rest_says_so():
     plan = engine.balance()
     assert plan.end_reason == "nothing has changed since the last search of this kind"
     assert plan.phases == ()
-    assert plan.proposals.drawn == 0
+    assert plan.proposals.generated == 0
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_any_change_ends_the_rest(change):
     engine = uneven()
     until_rest(engine, "balance", None)
     change(engine)
-    assert engine.balance().proposals.drawn > 0
+    assert engine.balance().proposals.generated > 0
 
 
 def test_plan_that_is_not_carried_out_is_not_the_state():
@@ -135,7 +135,7 @@ def test_another_budget_is_another_search():
     """A host that allows more proposals gets them."""
     engine = uneven()
     until_rest(engine, "balance", 400)
-    assert engine.balance(budget=40_000).proposals.drawn > 0
+    assert engine.balance(budget=40_000).proposals.generated > 0
 
 
 @pytest.mark.slow

@@ -227,7 +227,7 @@ def test_counts_of_a_plan_add_up(cluster, policy):
     """Every node that was looked at was refused by a rule or scored, and every node of what waits is accounted for."""
     plan = cluster.engine(policy=policy).place()
     counts = plan.proposals
-    assert counts.drawn == counts.scored + sum(counts.refused_by_rule.values())
+    assert counts.generated == counts.scored + sum(counts.refused_by_rule.values())
     assert counts.accepted <= counts.scored
     assert counts.accepted >= sum(move.source is None for move in plan.moves)
     for one in plan.unplaced:

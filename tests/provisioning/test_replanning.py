@@ -175,7 +175,7 @@ def test_of_larger_nodes_alike_those_of_the_first_kind_are_opened() -> None:
 def test_who_finds_no_place_is_named() -> None:
     """There is one node, and it is full."""
     instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("node", np.array([10]), 1),))
-    with pytest.raises(NoCapacityError, match="application a finds no place on the nodes that there are"):
+    with pytest.raises(NoCapacityError, match="application a fits on no node"):
         replan(a_plan(instance, [(0, 0, 1)], [0]))
 
 

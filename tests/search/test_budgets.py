@@ -80,15 +80,15 @@ def test_counts_of_proposals_add_up(cluster, budget, verb):
     )
     plan = getattr(engine, verb)(budget=budget)
     counts = plan.proposals
-    assert counts.drawn <= budget
-    assert counts.scored + sum(counts.refused_by_rule.values()) <= counts.drawn
+    assert counts.generated <= budget
+    assert counts.scored + sum(counts.refused_by_rule.values()) <= counts.generated
     assert counts.reached_monte_carlo <= counts.scored
     assert counts.accepted + sum(counts.rejected_by_term.values()) <= counts.scored
     assert set(counts.refused_by_rule) <= {rule.name.lower() for rule in Rule}
     assert plan.end_reason in END_REASONS
     assert plan.reproducible
     total = counts + counts
-    assert total.drawn == 2 * counts.drawn
+    assert total.generated == 2 * counts.generated
     assert sum(total.refused_by_rule.values()) == 2 * sum(counts.refused_by_rule.values())
 
 
@@ -238,9 +238,9 @@ def test_smallest_budgets_end_at_once(config, budget):
     engine.update_partition(Partition("new", service="web"))
     plan = engine.place(budget=budget)
     assert [move.kind for move in plan.moves] == [MoveKind.ADD]
-    assert plan.proposals.drawn <= (budget or 0)
+    assert plan.proposals.generated <= (budget or 0)
     balanced = engine.balance(budget=budget)
-    assert balanced.proposals.drawn <= (budget or 0)
+    assert balanced.proposals.generated <= (budget or 0)
     assert balanced.end_reason == "the budget of proposals is used up"
 
 

@@ -71,7 +71,7 @@ def test_number_of_threads_does_not_matter(threads, small_cluster):
         alone, together = cluster.engine(threads=1), cluster.engine(threads=threads)
         plan = alone.balance(budget=budget)
         assert plan == together.balance(budget=budget)
-        assert plan.proposals.drawn > 0
+        assert plan.proposals.generated > 0
 
 
 @examples(5)

@@ -259,4 +259,4 @@ def test_search_with_time_does_not_take_a_few_quiet_rounds_for_the_end():
     engine.configure(attrs.evolve(engine.config, simulated_annealing_iterations_per_round=1, initial_temperature=50.0))
     plan = engine.balance(budget=Budget(seconds=30.0))
     assert plan.end_reason == "the energy no longer changes"
-    assert plan.proposals.drawn >= 4 * 1200
+    assert plan.proposals.generated >= 4 * 1200

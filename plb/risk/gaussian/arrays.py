@@ -71,8 +71,8 @@ def _numbers(item: str, field: str, values: npt.ArrayLike) -> Array:
 
 
 def _check_range(item: str, field: str, array: Array, low: float) -> None:
-    """Raise unless all values lie in [low, ∞); the extremes tell, so that no mask is made of a large array."""
-    if array.size and low <= array.min() and array.max() < math.inf:  # a NaN is neither
+    """Raise an error unless all values lie in [low, ∞). Only the extremes are tested, which needs no mask."""
+    if array.size and low <= array.min() and array.max() < math.inf:  # a NaN satisfies neither
         return
     refused = np.argwhere(~((array >= low) & (array < math.inf)))
     if len(refused):

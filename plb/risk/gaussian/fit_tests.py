@@ -1,7 +1,7 @@
 """Does this task still fit on this machine? GPA and the estimates that [2] section 5.1 compares it with.
 
-All of them add something up over the tasks of a machine, so a machine's state is two sums for each resource, and a test
-costs the same however many tasks it has. With several resources, each has sums of its own, and a task fits only if
+All tests sum over the tasks of a machine, so the state of a machine is two sums for each resource, and a test
+takes the same time for any number of tasks. With several resources, each has its own sums, and a task fits only if
 it fits in all of them ([2] section 6).
 """
 
@@ -29,7 +29,7 @@ class Demands:
     size
         (N, R), in the units of the resources.
     variance
-        (N, R), in their squares; 0 where a test looks at sizes alone.
+        (N, R), in their squares; 0 if a test uses sizes only.
     """
 
     size: Float
@@ -40,7 +40,7 @@ class Demands:
 class FitTest(Protocol):
     """Tasks fit together on a machine if, in every resource, Σ size + quantile · sqrt(Σ variance) ≤ capacity.
 
-    Write one of your own by giving a class these three members.
+    A test of a user is a class with these three members.
     """
 
     @property
@@ -90,11 +90,11 @@ class GPA:
 
 @attrs.frozen
 class _Sizes(ABC):
-    """What tests have in common that give each task a size of its own and add up sizes."""
+    """Base of tests that give each task a size and sum sizes."""
 
     @property
     def quantile(self) -> None:
-        """None: variances do not count."""
+        """None: variances are not used."""
         return
 
     @abstractmethod

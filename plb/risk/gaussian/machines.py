@@ -26,13 +26,13 @@ class Fit(StrEnum):
 class Machines:
     """The open machines of a packing, all of one capacity.
 
-    A machine is two sums for each resource: of the sizes and of the variances of its tasks. Asking whether a task fits
-    costs the same however many tasks a machine has. What a task adds is a row of `Demands`: two arrays, (R,) each.
+    A machine is two sums for each resource: of the sizes and of the variances of its tasks. A test whether a task fits
+    takes the same time for any number of tasks. A task adds a row of `Demands`: two arrays, (R,) each.
 
     Parameters
     ----------
     capacity
-        Of each machine, (R,) or, for one resource, a number.
+        Capacity of each machine, (R,) or, for one resource, a number.
     test
         Says whether a task fits.
     fit
@@ -57,16 +57,16 @@ class Machines:
         return self._enough(free, deviation)
 
     def fits_on(self, machine: int, size: Float, variance: Float) -> bool:
-        """Return whether a task that adds this fits on one machine."""
+        """Return whether a task with these sums fits on a machine."""
         free, deviation = self._with(slice(machine, machine + 1), size, variance)
         return bool(self._enough(free, deviation)[0])
 
     def fits_alone(self, size: Float, variance: Float) -> Bool:
-        """Return which of N tasks that add this, (N, R) each, fit on a machine without others; shape (N,)."""
+        """Return which of N tasks, (N, R) each, fit on an empty machine; shape (N,)."""
         return self._enough(self.capacity - size, np.sqrt(variance))
 
     def place(self, size: Float, variance: Float) -> int:
-        """Give a task to a machine, a new one where it fits on none; return which."""
+        """Place a task on a machine, on a new one if it fits on none; return the machine."""
         free, deviation = self._with(slice(self._open), size, variance)
         enough = self._enough(free, deviation).nonzero()[0]
         if not len(enough):
@@ -93,9 +93,9 @@ class Machines:
         return np.asarray((free >= needed).all(axis=1))
 
     def _space(self, free: Float, deviation: Float) -> Float:
-        """Return how much space machines would have, in the resource that has least; Best Fit takes the least of all.
+        """Return the free space of machines in the resource with the least; Best Fit chooses the least of all.
 
-        ``FitBin`` is ``F(z) − (1 − ρ)`` with z = (c − μ')/σ'. It grows with z, and z still tells apart machines for
+        ``FitBin`` is ``F(z) − (1 − ρ)`` with z = (c − μ')/σ'. It increases with z, which distinguishes machines for
         which F is 1 to the last digit.
         """
         if self.quantile is None:

@@ -59,7 +59,7 @@ class TaskStatistics:
 def observe(realisations: npt.ArrayLike, percentiles: Sequence[float] = ()) -> TaskStatistics:
     """Return the statistics of tasks whose usage was observed.
 
-    The variance is that of the observed values themselves (divided by K, not K − 1): [2] section 3 takes μ and σ of
+    The variance is that of the observed values (divided by K, not K − 1): [2] section 3 takes μ and σ of
     the empirical distribution. Percentiles between two observed values are interpolated linearly.
 
     Parameters
@@ -80,12 +80,12 @@ def split_observations(realisations: int, share: float, seed: int) -> tuple[Int,
     """Return which realisations are observed before packing, and on which the packing is evaluated.
 
     The two are disjoint, except under full clairvoyance, where both are all realisations ([2] section 5.1). The
-    observed ones are drawn at random: realisations may have an order, such as that of time.
+    observed ones are sampled at random, because realisations may have an order, such as that of time.
 
     Parameters
     ----------
     realisations
-        How many there are, K, at least 1.
+        K, the number of realisations, at least 1.
     share
         Clairvoyance level: the share of them that is observed, in (0, 1]; 1: full clairvoyance.
     seed

@@ -21,17 +21,17 @@ MAX_FAILURES = 5
 
 @attrs.frozen(eq=False)
 class GaussianPacking:
-    """Which task stands on which machine.
+    """The machine of each task.
 
     Parameters
     ----------
     machine
-        Of each task, in the order in which machines were opened, shape (N,).
+        Machine of each task, in the order in which machines were opened, shape (N,).
     machines
         Number of machines, m_abs.
     oversized
-        Tasks that do not fit on a machine even alone, shape (N,). Each opened a machine all the same, as algorithm 1
-        of [2] says.
+        Tasks that do not fit on an empty machine, shape (N,). Each has opened a machine, as in algorithm 1
+        of [2].
     """
 
     machine: Int
@@ -47,7 +47,7 @@ def pack(
     fit: Fit | str = Fit.BEST,
     max_failures: int = MAX_FAILURES,
 ) -> GaussianPacking:
-    """Pack tasks, in the order in which they are given, on as few machines as the heuristics finds.
+    """Pack tasks, in the given order, on as few machines as the heuristic finds.
 
     Parameters
     ----------
@@ -81,10 +81,10 @@ def pack(
 
 
 def rebalance(machines: Machines, place: Int, demands: Demands, max_failures: int) -> None:
-    """Move tasks to the machine that was opened last, which mostly has much space left, until that failed some times.
+    """Move tasks to the last opened machine, which mostly has much free space, up to a number of failed attempts.
 
-    In turn each of the other machines is asked for its first task, the one that it has had longest, be it that the
-    attempt before failed or not. Attempts that fail are counted over all machines ([2] section 4).
+    The first task of each of the other machines is tried in turn, the one that it has had longest, also
+    after a failed attempt. Failed attempts are counted over all machines ([2] section 4).
 
     Parameters
     ----------

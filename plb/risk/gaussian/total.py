@@ -1,7 +1,7 @@
 """The total usage of a machine as a Gaussian ([2] sections 3.6 and 4).
 
-Whatever the tasks' own distributions, that of their sum comes near a Gaussian when there are ten or more. Its high
-percentiles come out somewhat too low: rare events are underestimated ([2] section 3.6).
+For any distributions of the tasks, that of their sum is nearly Gaussian for ten or more tasks. Its high
+percentiles are somewhat too low: rare events are underestimated ([2] section 3.6).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from plb.risk.gaussian.arrays import check_amounts, check_realisations
 from plb.validation import check_number
 
 ROUNDING = 1e-12
-"""A variance that is summed up from covariances may fall below 0 by this share of what was summed."""
+"""A variance that is summed from covariances may be below 0 by this share of the sum."""
 
 
 @attrs.frozen(eq=False)
@@ -85,7 +85,7 @@ class Total:
 
     @classmethod
     def of_realisations(cls, realisations: npt.ArrayLike) -> Total:
-        """Return the Gaussian with mean and variance of the realised totals; correlations between tasks count.
+        """Return the Gaussian with mean and variance of the realised totals, with the correlations between tasks.
 
         Parameters
         ----------

@@ -38,9 +38,9 @@ class Predictions:
     limit
         Summed limits of the tasks that were there, (S,).
     usage
-        Summed usage, each task's capped at its limit, (S,).
+        Summed usage, that of each task capped at its limit, (S,).
     peak
-        Predicted peaks, a row for each predictor, (P, S); not a number where an oracle has no value.
+        Predicted peaks, a row for each predictor, (P, S); NaN if an oracle has no value.
     """
 
     machine: Int
@@ -64,18 +64,18 @@ def predict(
     threads: int | None = None,
     report: Callable[[int], None] = lambda _samples: None,
 ) -> Predictions:
-    """Return what predictors and oracles say at every step of every machine.
+    """Return the peaks of predictors and oracles at every step of every machine.
 
     Parameters
     ----------
     samples
-        Of the tasks on their machines.
+        Samples of the tasks on their machines.
     predictors
         P predictors or oracles.
     threads
-        None: one a core. The result does not depend on it.
+        Threads; None: one for each core. The result does not depend on it.
     report
-        Called with the number of samples of each machine that is done.
+        Called with the number of samples of each completed machine.
     """
     workers = check_count("predict", "threads", threads, low=1) if threads is not None else os.cpu_count() or 1
     parts = []

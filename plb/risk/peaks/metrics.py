@@ -1,6 +1,6 @@
-"""How good predictions are beside the oracle: savings, violation rate and violation severity ([5] section 5.1.3).
+"""Accuracy of predictions relative to the oracle: savings, violation rate and violation severity ([5] section 5.1.3).
 
-All are taken over the rows that both the predictor and the oracle have. A prediction violates the oracle where it lies
+All use the rows that both the predictor and the oracle have. A prediction violates the oracle if it is
 below it by more than a billionth of it: anything less is rounding.
 """
 
@@ -83,7 +83,7 @@ def machine_metrics(machine: Int, limit: Float, peak: Float, oracle: Float) -> M
     Parameters
     ----------
     machine, limit, peak, oracle
-        Of each machine and step, (S,), as in `Predictions`; not a number where the predictor or the oracle has no row.
+        Value of each machine and step, (S,), as in `Predictions`; NaN if the predictor or the oracle has no row.
     """
     both, group, numbers = _compared(machine, peak, oracle)
     steps = np.bincount(group)

@@ -1,6 +1,6 @@
-"""Peak predictors and the peak oracle of [5] (Bashir et al., EuroSys 2021): what they are told, not how they compute.
+"""Peak predictors and the peak oracle of [5] (Bashir et al., EuroSys 2021): their parameters, not their computation.
 
-Every predictor but `BorgDefault` has a *warm-up*: a task counts at its limit until it was seen in so many steps in a
+Every predictor except `BorgDefault` has a *warm-up*: a task counts at its limit until it has so many samples in a
 row, and never fewer than two, as in the authors' released simulator. It has a *history*: the newest samples of each
 task, the present one included. And it has a *cap*: usage above the limit of the same sample counts as that limit.
 
@@ -18,9 +18,9 @@ from plb.errors import InvalidValueError
 from plb.validation import check_count, check_items, check_member, check_number, check_switch
 
 LEAST_SEEN = 2
-"""The first sample of a task never counts as warm, whatever the warm-up."""
+"""The first sample of a task never counts as warm, for any warm-up."""
 MOST_SAMPLES = 1_000_000
-"""Of warm-up and history; at five minutes nine years and a half."""
+"""Limit of warm-up and history; at five minutes nine years and a half."""
 
 
 class Form(StrEnum):
@@ -103,10 +103,10 @@ class MachinePercentile:
 
 @attrs.frozen(kw_only=True)
 class NSigma:
-    """The mean of the machine's usage and n standard deviations ([5] section 4); sample deviations, in both forms.
+    """The mean of the usage of the machine and n standard deviations ([5] section 4); sample deviations, in both forms.
 
-    In the paper's form the past of the machine is the summed usage of all tasks that were on it, but for those that are
-    cold now and count at their limits. Nothing bounds it from above, as nothing in [5] does. While no task is warm, the
+    In the form of the paper the past of the machine is the summed usage of all its tasks, without those that are
+    cold now and count at their limits. It has no upper bound, as in [5]. While no task is warm, the
     prediction is the summed limit in both forms.
 
     Parameters
@@ -136,7 +136,7 @@ class NSigma:
 
 @attrs.frozen
 class Maximum:
-    """The largest of several predictions ([5] section 4); each predictor keeps its own warm-up, history and cap.
+    """The largest of several predictions ([5] section 4); each predictor has its own warm-up, history and cap.
 
     Parameters
     ----------
@@ -158,12 +158,12 @@ class Maximum:
 
 @attrs.frozen(kw_only=True)
 class PeakOracle:
-    """The largest usage to come of the tasks that are present now ([5] section 3.1), within a horizon.
+    """The largest future usage of the present tasks ([5] section 3.1), within a horizon.
 
-    As in the released simulator the present step is not looked at, tasks that come later are not counted, a task that
-    has left adds 0, and usage to come is capped at the limit of now. Steps are counted in time: where a machine has
-    gaps, the window holds fewer samples. The last steps of a machine, whose horizon its trace does not cover, have no
-    value; where that is all of them, the first has, over what there is. Where nothing is to come, the value is the
+    As in the released simulator the present step is not included, later tasks are not counted, a task that
+    has left adds 0, and future usage is capped at the present limit. Steps are counted in time: if a machine has
+    gaps, the window has fewer samples. The last steps of a machine, whose horizon its trace does not cover, have no
+    value; if these are all, the first has the value over the available samples. Without future usage, the value is the
     summed limit.
 
     Parameters

@@ -9,18 +9,18 @@ import numpy as np
 from plb.array_types import Float, Int
 
 LEAST_FREE = 16
-"""Tasks for which there is room from the beginning."""
+"""Number of tasks for which memory is allocated at first."""
 
 
 class RecentSamples:
-    """Keeps at least the newest samples of each task that is there now, each task's in consecutive rows.
+    """Keeps at least the newest samples of each present task, those of each task in consecutive rows.
 
-    Every task has room for twice its history; where that is full, the newer half moves to its beginning.
+    Every task has space for twice its history; if it is full, the newer half moves to its beginning.
 
     Parameters
     ----------
     history
-        Samples of a task that are kept.
+        Number of samples of a task that are kept.
     """
 
     def __init__(self, history: int) -> None:
@@ -33,7 +33,7 @@ class RecentSamples:
         self.limit: Float = np.zeros(LEAST_FREE * self._width)
 
     def add(self, tasks: Sequence[Hashable], usage: Float, limit: Float) -> tuple[Int, Int]:
-        """Add a sample of each task that is there; forget the others.
+        """Add a sample of each present task; remove the others.
 
         Returns
         -------

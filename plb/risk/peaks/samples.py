@@ -28,14 +28,14 @@ LONGEST = 2**62
 
 
 class MachineSamples(NamedTuple):
-    """The samples of one machine: N samples, S steps in which any task was there, R runs.
+    """The samples of one machine: N samples, S steps with any task, R runs.
 
-    Samples stand by task and time. A run is a task in consecutive steps of the machine: where a whole machine has a
-    gap, runs go on across it, and where a task has a gap of its own, it comes back as a new run.
+    Samples are sorted by task and time. A run is a task in consecutive steps of the machine: if the whole machine has a
+    gap, runs continue across it, and after a gap of a single task, a new run begins.
     """
 
     time: Int
-    """Of each step, ascending, (S,)."""
+    """Time of each step, ascending, (S,)."""
     usage: Float
     """Shape (N,)."""
     limit: Float
@@ -94,7 +94,7 @@ class TaskSamples:
         Parameters
         ----------
         machine, task
-            Whole numbers that stand for machines and tasks; sums go over tasks in the order of these.
+            Whole numbers for machines and tasks; sums over tasks are in the order of these.
         time
             Whole numbers in any unit. Samples of a machine at the same time are one step of it.
         usage, limit
@@ -148,7 +148,7 @@ class TaskSamples:
         seen = np.arange(1, len(rows) + 1) - np.repeat(run_start[:-1], np.diff(run_start))
         return MachineSamples(
             time,
-            self.usage[chosen].copy(),  # kernels are compiled anew for an array that is read-only, as a host's may be
+            self.usage[chosen].copy(),  # kernels are compiled again for a read-only array
             self.limit[chosen].copy(),
             snapshot.astype(np.int64, copy=False),
             run_start,
@@ -160,13 +160,13 @@ class TaskSamples:
 
 
 def allowed_amounts(name: str, values: Float) -> npt.NDArray[np.bool_]:
-    """Return which values may be a usage or a limit, see `AMOUNTS`."""
+    """Return whether values are allowed for a usage or a limit, see `AMOUNTS`."""
     least = SMALLEST_LIMIT if name == "limit" else 0.0
     return np.asarray((values == 0.0) | ((values >= least) & (values < LARGEST)))
 
 
 def order_of(machine: Int, task: Int, time: Int) -> Int | None:
-    """Return the order of rows by machine, task and time; None where they stand in it."""
+    """Return the order of rows by machine, task and time; None if they are in it."""
     if not (_back(machine, task, time)).any():
         return None
     key = _packed(machine, task, time)
@@ -174,7 +174,7 @@ def order_of(machine: Int, task: Int, time: Int) -> Int | None:
 
 
 def _packed(*columns: Int) -> Int | None:
-    """Return one number a row that sorts as the columns do, or None where it would be too large."""
+    """Return one number for each row that sorts as the columns do, or None if it would be too large."""
     key = np.zeros(len(columns[0]), np.int64)
     span = 1
     for column in columns:
@@ -189,7 +189,7 @@ def _packed(*columns: Int) -> Int | None:
 
 
 def _back(machine: Int, task: Int, time: Int) -> npt.NDArray[np.bool_]:
-    """Return which rows but the first stand before the row above them."""
+    """Return which rows except the first are smaller than the previous row."""
     later = time[1:] < time[:-1]
     for column in (task, machine):
         later = (column[1:] < column[:-1]) | ((column[1:] == column[:-1]) & later)
@@ -197,7 +197,7 @@ def _back(machine: Int, task: Int, time: Int) -> npt.NDArray[np.bool_]:
 
 
 def same_as_above(*columns: Int) -> npt.NDArray[np.bool_]:
-    """Return which rows but the first have what the row above them has."""
+    """Return which rows except the first equal the previous row."""
     return np.asarray(np.logical_and.reduce([column[1:] == column[:-1] for column in columns]))
 
 

@@ -1,6 +1,6 @@
 """Predictors as text: ``n-sigma:n=5,warmup=24``, ``max(rc-like:percentile=99;n-sigma)``, ``oracle:horizon=288``.
 
-A kind, then its parameters after a colon, separated by commas; what is not said keeps its default. ``max(...)`` holds
+A kind, then its parameters after a colon, separated by commas; missing ones have their defaults. ``max(...)`` has
 predictors separated by semicolons.
 """
 
@@ -21,11 +21,11 @@ PredictorOrOracle: TypeAlias = Predictor | PeakOracle
 KINDS: dict[str, type[Any]] = {one.kind: one for one in (BorgDefault, RcLike, NSigma, MachinePercentile, PeakOracle)}
 SWITCH = {"true": True, "false": False}
 MOST_MAXIMA = 64
-"""In one text; each may hold others."""
+"""Largest number of maxima in a text."""
 
 
 def parse(text: str, more: Sequence[type[Any]] = ()) -> Any:
-    """Return the predictor, or oracle, that a text describes.
+    """Return the predictor, or oracle, of a text.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def _parse_member(text: str) -> Predictor:
 
 
 def _members(inside: str, text: str) -> Iterator[str]:
-    """Yield what stands between semicolons that are in no bracket."""
+    """Yield the parts between semicolons outside of brackets."""
     depth, begun = 0, 0
     for place, letter in enumerate(inside):
         depth += (letter == "(") - (letter == ")")

@@ -1,4 +1,4 @@
-"""Predictions for one machine, one step at a time: what an agent on a machine would run."""
+"""Predictions for one machine, one step at a time, as an agent on a machine would make them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ITEM = "step"
 
 
 class PeakAt(NamedTuple):
-    """What is said of a machine at one step."""
+    """The prediction for a machine at one step."""
 
     peak: float
     """Predicted peak."""
@@ -64,9 +64,9 @@ class MachinePeak:
         Parameters
         ----------
         tasks
-            Names of the tasks that are there, or whatever else tells them apart and sorts: sums go in this order.
+            Names of the present tasks, or other sortable identifiers: sums are in this order.
         usage, limit
-            Of each task; see `plb.risk.peaks.samples.AMOUNTS`.
+            Values of each task; see `plb.risk.peaks.samples.AMOUNTS`.
 
         Raises
         ------

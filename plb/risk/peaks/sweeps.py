@@ -175,7 +175,7 @@ def look_ahead(
     rows: Int, bounds: Int, snapshot: Int, run_end: Int, task_end: Int, usage: Float, limit: Float, capped: bool,
     last: Int, percentile: float, window: Float, peak: Float,
 ) -> None:  # fmt: skip
-    """Find the largest usage to come of the tasks of each step, for the first `len(peak)` steps.
+    """Find the largest future usage of the tasks of each step, for the first `len(peak)` steps.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 The streaming form and the bulk form differ in how they keep samples, never in how they compute: both call what is here,
 on the same numbers in the same order, so they agree to the last bit.
 
-Samples are addressed by row: those of a task in consecutive steps stand in consecutive rows, so a sample of age k is k
+Samples are addressed by row: those of a task in consecutive steps are in consecutive rows, so a sample of age k is k
 rows above the present one. `rows[begin:end]` are the present samples of a machine, in the order of tasks, and
 `seen[begin:end]` the number of samples in a row that each task has. A task is warm if that is at least `needed`.
 """
@@ -17,11 +17,11 @@ from plb.compiler import kernel
 from plb.risk.peaks.predictors import MachinePercentile, NSigma
 
 MEAN_AND_DEVIATIONS, PERCENTILE = 0, 1
-"""Statistics of a machine's ratios."""
+"""Statistics of the ratios of a machine."""
 
 
 def statistic_for(predictor: MachinePercentile | NSigma) -> tuple[int, float]:
-    """Return the statistic of the ratios that a predictor asks for, and its parameter."""
+    """Return the statistic of the ratios of a predictor, and its parameter."""
     if isinstance(predictor, NSigma):
         return MEAN_AND_DEVIATIONS, predictor.n
     return PERCENTILE, predictor.percentile
@@ -130,7 +130,7 @@ def percentile_of(values: Float, count: int, percentile: float) -> float:
 
 @kernel
 def selected(values: Float, count: int, rank: int) -> float:
-    """Return the value of a rank, from 0, and part the others around it (Hoare's selection)."""
+    """Return the value of a rank, from 0, and partition the others around it (Hoare's selection)."""
     low, high = 0, count - 1
     while low < high:
         pivot = values[(low + high) // 2]
@@ -155,7 +155,7 @@ def selected(values: Float, count: int, rank: int) -> float:
 
 @kernel
 def statistic_of(kind: int, parameter: float, ratios: Float, first: int, last: int, window: Float) -> float:
-    """Return the statistic of a machine's ratios, `ratios[first : last + 1]`; `window` is overwritten."""
+    """Return the statistic of the ratios of a machine, `ratios[first : last + 1]`; `window` is overwritten."""
     if kind == MEAN_AND_DEVIATIONS:
         return mean_and_deviations(ratios, first, last, parameter)
     for place in range(first, last + 1):

@@ -161,7 +161,7 @@ def test_the_slowest_decisions_are_those_of_the_timings(page: Page, eventful: Pa
         .row(first[1]["plan"], named=True)
     )
     assert rows[0][:3] == [first[0]["policy"], str(first[0]["repeat"] + 1), plan["occasion"]]
-    assert number(rows[0][headings.index("proposals drawn")]) == plan["drawn"]
+    assert number(rows[0][headings.index("proposals generated")]) == plan["drawn"]
 
 
 def test_empty_sections_say_so(calm: Path):
