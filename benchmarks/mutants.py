@@ -1,6 +1,6 @@
 """Mutants of accumulators, constraints and eligibility, and whether the tests find them.
 
-The changes are those of cosmic-ray. Kernels run as plain Python, so nothing is compiled; each mutant has a process of
+The changes are those of cosmic-ray. Kernels run as plain Python, so nothing is compiled; each mutant has its own
 process, forked from one that has imported everything except `plb`, and no file is changed. Results are kept in
 `results/mutants.jsonl` and not tried again as long as the changed module is the same.
 

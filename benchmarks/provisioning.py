@@ -1,4 +1,4 @@
-"""Speed of provisioning and of the programs of the authors of [3], on their instances and at the largest sizes of the paper.
+"""Speed of provisioning and of the programs of the authors of [3], on their instances and at the paper's largest sizes.
 
 The folder has ``peer_results.csv`` (instance, algorithm, nodes, lower_bound, seconds) and its instances.
 Seconds are those of the algorithm alone, the best of three, on one thread, with kernels compiled before.

@@ -11,7 +11,7 @@ from plb.registry import register_policy
 
 
 class ApartByClass:
-    """Takes the node with the fewest replicas of the same tenant class; among these, the one with the most free capacity."""
+    """Takes the node with the fewest replicas of the same tenant class; among these, that with most free capacity."""
 
     name = "apart_by_class"
 

@@ -69,7 +69,7 @@ class Tenant(sim.Component):
         counts["placed"] += 1
         tenants[name] = self
         self.born, self.growth = now, draws.uniform(0.0, 0.5) / HOUR
-        carry_out(plan)
+        apply_plan(plan)
         yield self.hold(draws.expovariate(1 / LIFETIME))
         for (partition, _), copy in list(copies.items()):
             if partition == name:
@@ -104,7 +104,7 @@ class Metering(sim.Component):
                 for role in (Role.PRIMARY, Role.SECONDARY):
                     engine.report_role_load(name, role, {"memory": tenant.memory()})
             counts["violations"] += len(engine.violations())
-            carry_out(engine.refresh(self.env.now()))
+            apply_plan(engine.refresh(self.env.now()))
 
 
 class Copy(sim.Component):
@@ -143,7 +143,7 @@ class Outage(sim.Component):
             lose(name, self.node)
         plan = engine.refresh(self.env.now())
         say(f"{self.node} is down; {len(touched)} tenants lose a replica, {len(plan.moves)} moves begin")
-        carry_out(plan)
+        apply_plan(plan)
         yield self.hold(self.repair)
         engine.update_node(NODES[self.node], now=self.env.now())
         say(f"{self.node} is up again")
@@ -169,7 +169,7 @@ def left_without(node: str, replicas: Sequence[PlacedReplica]) -> list[Replica]:
     return [Replica(role, where) for role, where in standing.items()]
 
 
-def carry_out(plan: Plan) -> None:
+def apply_plan(plan: Plan) -> None:
     """Begin the moves of a plan."""
     engine.apply(plan, leaving=True)
     for move in plan.moves:

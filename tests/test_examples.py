@@ -70,7 +70,7 @@ def test_quick_start_compares_the_energies(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "violations.png").exists()
 
 
-def test_own_traces_run_from_the_traces_that_are_shipped(tmp_path: Path) -> None:
+def test_scenario_with_traces_runs_from_the_shipped_traces(tmp_path: Path) -> None:
     """A scenario finds its traces relative to its own folder."""
     assert set(simulate("own_traces.toml", tmp_path)) == {"original", "modified"}
 

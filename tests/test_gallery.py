@@ -85,7 +85,7 @@ def test_rack_outage_costs_quorums_only_where_domains_are_ignored() -> None:
     assert runs["original"].totals["availability"] > runs["without_domains"].totals["availability"]
 
 
-def test_flapping_builds_nothing_anew() -> None:
+def test_flapping_rebuilds_nothing() -> None:
     """Secondaries are promoted; the node is back before anything is rebuilt."""
     run = runs_of("flapping")["original"]
     times = run.tables["node_events"].select("time_s", "goes_down", "node").rows()

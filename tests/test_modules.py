@@ -13,7 +13,7 @@ import pytest
 from tests.sources import ROOT, modules, name_of, trees
 
 MOST_LINES = 60
-REASON = "# long, "
+REASON = "# long because "
 """How the comment begins that says why a function has more lines than that."""
 
 

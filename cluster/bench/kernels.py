@@ -22,7 +22,7 @@ from plb.state.arrays import Problem, Solution
 
 
 @kernel(inline=True)
-def _draw_allowed(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
+def _generate_allowed(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
     """Generate a proposal; its row is NOWHERE if none was found or a rule refuses it."""
     row, target, partner = generate_proposal(problem, solution, choice, rng)
     if row == NOWHERE or target == solution.node[row]:
@@ -46,7 +46,7 @@ def score_only(
     energy = present_energy(problem, solution)
     accepted = 0
     for _ in range(proposals):
-        row, target, partner = _draw_allowed(problem, solution, choice, rng)
+        row, target, partner = _generate_allowed(problem, solution, choice, rng)
         if row == NOWHERE:
             continue
         highest = energy - temperature * math.log(1.0 - uniform(rng))
@@ -60,7 +60,7 @@ def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Strea
     scored = 0
     lowest = math.inf
     for _ in range(proposals):
-        row, target, partner = _draw_allowed(problem, solution, choice, rng)
+        row, target, partner = _generate_allowed(problem, solution, choice, rng)
         if row == NOWHERE:
             continue
         here = solution.node[row]

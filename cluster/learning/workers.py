@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from typing import Any
 
-from cluster.runs.processes import begin_process, interrupts_held_back
+from cluster.runs.processes import begin_process, interrupts_blocked
 from plb.errors import PlbError
 
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -32,7 +32,7 @@ def workers(count: int) -> Iterator[Map]:
     with ProcessPoolExecutor(count, context, initializer=begin_process) as pool:
 
         def over(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-            with interrupts_held_back():
+            with interrupts_blocked():
                 futures = [pool.submit(function, item) for item in items]
             try:
                 for future in futures:

@@ -107,12 +107,12 @@ def run_in_processes(
 
 def _submit(pool: ProcessPoolExecutor, pairs: Iterable[tuple[str, int]]) -> set[Future[RunResult]]:
     """Submit runs. Processes start here, with Ctrl-C blocked: they inherit that, and leave Ctrl-C to this process."""
-    with interrupts_held_back():
+    with interrupts_blocked():
         return {pool.submit(_simulate, *pair) for pair in pairs}
 
 
 @contextmanager
-def interrupts_held_back() -> Iterator[None]:
+def interrupts_blocked() -> Iterator[None]:
     """Block Ctrl-C; processes that start meanwhile inherit that, and never receive it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield

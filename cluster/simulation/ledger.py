@@ -33,7 +33,7 @@ class Metering:
         (H, R) load of the replicas on each node, without departing ends.
     departing
         (H, R) load of the departing ends of moves under way.
-    foretold
+    predicted
         (H, R) reported load of the replicas on each node, without departing ends.
     """
 
@@ -42,7 +42,7 @@ class Metering:
     reported: Floats
     standing: Floats
     departing: Floats
-    foretold: Floats
+    predicted: Floats
 
     @property
     def metered(self) -> Floats:
@@ -155,8 +155,8 @@ class Ledger:
         demand = self.demand(rows, now).astype(np.float64)
         reported = self._reported(rows, demand, now)
         standing, departing = self._by_node(rows, demand)
-        foretold = standing if reported is demand else self._by_node(rows, reported)[0]
-        return Metering(rows, demand, reported, standing, departing, foretold)
+        predicted = standing if reported is demand else self._by_node(rows, reported)[0]
+        return Metering(rows, demand, reported, standing, departing, predicted)
 
     def _by_node(self, rows: Ints, demand: Floats) -> Floats:
         """Return the demand on each node of replicas that stay and of those that depart, (2, H, R)."""

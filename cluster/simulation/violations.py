@@ -60,7 +60,7 @@ class NodeShortage:
 
 def needs_repair(metering: Metering, threshold: Floats) -> bool:
     """Return whether a node may be at its threshold, now or as predicted, without departing ends."""
-    return bool((_nearly_reached(metering.standing, threshold) | _nearly_reached(metering.foretold, threshold)).any())
+    return bool((_nearly_reached(metering.standing, threshold) | _nearly_reached(metering.predicted, threshold)).any())
 
 
 def nodes_relieved(moves: Iterable[Move]) -> set[str]:

@@ -132,7 +132,7 @@ def why_it_stays(outcome: DomainOutcome, partition: str) -> list[str]:
 def _what_ran(outcome: DomainOutcome) -> str:
     """Return which phases ran, why the last ended, and the proposals refused by each rule."""
     text = f"{_joined([phase.value for phase in outcome.phases])} ran and "
-    text += "found nothing to change" if outcome.end_reason == "nothing to do" else f"ended as {outcome.end_reason}"
+    text += "found nothing to change" if outcome.end_reason == "nothing to do" else f"ended ({outcome.end_reason})"
     proposals = outcome.proposals
     if proposals.generated:
         text += f", having accepted {proposals.accepted} of {counted(proposals.generated, 'proposal')}"

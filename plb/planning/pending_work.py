@@ -56,7 +56,7 @@ class WorkToPlace:
     def __init__(self, state: ClusterState, names: Sequence[str] | None) -> None:
         self._state = state
         self._records = (
-            partitions_to_look_at(state) if names is None else [state.partition(n) for n in dict.fromkeys(names)]
+            partitions_with_work(state) if names is None else [state.partition(n) for n in dict.fromkeys(names)]
         )
 
     def of(self, domain: ServiceDomain | None) -> Work:
@@ -81,7 +81,7 @@ class WorkToPlace:
         return Work(missing, surpluses, handovers)
 
 
-def partitions_to_look_at(state: ClusterState) -> list[PartitionRecord]:
+def partitions_with_work(state: ClusterState) -> list[PartitionRecord]:
     """Return the partitions for which there may be something to do, in the order in which they were made.
 
     There are many partitions and few of these, so they are found by their rows.

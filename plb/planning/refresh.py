@@ -106,7 +106,7 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.SWITCHED_OFF)
         if not self.run.is_anything_movable:
             return self._idle(Stage.BALANCING, Idle.NOTHING_MOVABLE)
-        if self.scheduler.is_held_back(self.domain.services, self.now):
+        if self.scheduler.is_delayed(self.domain.services, self.now):
             return self._idle(Stage.BALANCING, Idle.NODE_EVENT)
         version = (self.state_version, self.load_version)
         if self.record.at_fixed_point == version:

@@ -52,14 +52,14 @@ def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
     and one with swaps only, follow; if the setting requests it, another that only empties nodes.
     If sampling is biased, slow balancing also runs each of them unbiased.
     """
-    variants = _unguided_variants(config)
+    variants = _unbiased_variants(config)
     if not config.biased_sampling:
         return variants
     biased = [attrs.evolve(variant, biased=True) for variant in variants]
     return [*biased, *variants] if slow else biased
 
 
-def _unguided_variants(config: PlbConfig) -> list[Variant]:
+def _unbiased_variants(config: PlbConfig) -> list[Variant]:
     mask = rule_masks(config)[0]
     usual = Variant(mask, config.swap_primary_probability, config.exchange_probability)
     wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)

@@ -136,7 +136,7 @@ class Scheduler:
                 del record.under_way[partition]
         return bool(record.under_way)
 
-    def is_held_back(self, services: Iterable[int], now: float) -> bool:
+    def is_delayed(self, services: Iterable[int], now: float) -> bool:
         """Return whether a node was added or removed too recently for balancing."""
         delays = {
             NodeChange.NEW: self.config.balancing_delay_after_new_node,

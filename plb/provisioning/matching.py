@@ -74,7 +74,7 @@ def match(required: Replicas, neighbours: Neighbours, packing: Packing, filling:
         missing += filling.missing[application]
     for node in range(nodes):
         count_node(packing, filling, node, 1)
-    _look_at_all(required, neighbours, packing, filling, matches, remaining)
+    _update_all(required, neighbours, packing, filling, matches, remaining)
     while missing > 0:
         if packing.stop[0]:
             return STOPPED
@@ -83,7 +83,7 @@ def match(required: Replicas, neighbours: Neighbours, packing: Packing, filling:
         if application == NOBODY:
             break
         if filling.missing[application] == 0:
-            _look_at(required, neighbours, packing, filling, matches, remaining, node)
+            _update(required, neighbours, packing, filling, matches, remaining, node)
             continue
         take(packing, required.demand, application, node, 1)
         for dimension in range(len(filling.totals)):
@@ -94,9 +94,9 @@ def match(required: Replicas, neighbours: Neighbours, packing: Packing, filling:
         if filling.missing[application] == 0:
             remaining = drop_done(filling, remaining)
         if filling.score == FITNESS:  # what is left of all nodes is part of every score
-            _look_at_all(required, neighbours, packing, filling, matches, remaining)
+            _update_all(required, neighbours, packing, filling, matches, remaining)
         else:
-            _look_at(required, neighbours, packing, filling, matches, remaining, node)
+            _update(required, neighbours, packing, filling, matches, remaining, node)
     for node in range(nodes):
         entry = matches.head[node]
         while entry != NOBODY:
@@ -130,7 +130,7 @@ def _enter(matches: Matches, application: int, node: int) -> None:
 
 
 @kernel
-def _look_at_all(
+def _update_all(
     required: Replicas, neighbours: Neighbours, packing: Packing, filling: Filling, matches: Matches, remaining: int
 ) -> None:
     """Look for the best application for every node; nodes of a kind that nobody is on are alike."""
@@ -141,14 +141,14 @@ def _look_at_all(
             if matches.head[node] == NOBODY and empty != NOBODY:
                 matches.best[node], matches.score[node] = matches.best[empty], matches.score[empty]
                 continue
-            _look_at(required, neighbours, packing, filling, matches, remaining, node)
+            _update(required, neighbours, packing, filling, matches, remaining, node)
             if matches.head[node] == NOBODY:
                 empty = node
         first = packing.end[kind]
 
 
 @kernel
-def _look_at(
+def _update(
     required: Replicas,
     neighbours: Neighbours,
     packing: Packing,

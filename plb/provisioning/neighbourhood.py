@@ -95,19 +95,19 @@ def no_clearing(packing: Packing, size: Float, homes: Homes, residual: Residual)
         moved=np.zeros((3, 2 * replicas), np.int32),
         homes=homes,
     )
-    _look_at_all(packing, clearing, residual)
+    _update_all(packing, clearing, residual)
     return clearing
 
 
 @kernel
-def _look_at_all(packing: Packing, clearing: Clearing, residual: Residual) -> None:
+def _update_all(packing: Packing, clearing: Clearing, residual: Residual) -> None:
     """Note how each node is."""
     for node in range(len(clearing.left)):
-        _look_at(packing, clearing, residual, node)
+        _update(packing, clearing, residual, node)
 
 
 @kernel
-def _look_at(packing: Packing, clearing: Clearing, residual: Residual, node: int) -> None:
+def _update(packing: Packing, clearing: Clearing, residual: Residual, node: int) -> None:
     """Note how a node is, after a change."""
     clearing.left[node] = left(residual, packing.free, node)
     clearing.full[node] = is_full(packing, node)
@@ -141,7 +141,7 @@ def _put(site: Site, application: int, node: int, count: int) -> None:
         add(packing, standing, site.required.demand, application, node, count)
     else:
         remove(packing, standing, site.required.demand, application, node, -count)
-    _look_at(packing, clearing, site.residual, node)
+    _update(packing, clearing, site.residual, node)
     note_away(clearing.homes, packing, standing, application, node, count)
 
 

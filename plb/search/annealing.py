@@ -19,7 +19,7 @@ from plb.compiler import Stream, working_time
 from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.search.budget import ENDLESS, Budget, EndReason
-from plb.search.chain import ChainState, Step, anneal, compound_step, extended_step
+from plb.search.chain import ChainState, Step, anneal, compound_proposal, extended_step
 from plb.search.cooling_schedule import (
     BEST_ENERGY,
     BEST_MOVEMENT,
@@ -179,12 +179,14 @@ def _new_chain(
 def _addresses_of_steps(
     chain: _Chain, problem: Problem, choice: Choice, has_compound: bool, has_extensions: bool
 ) -> tuple[int, int]:
-    """Return the addresses of `compound_step` and `extended_step`, or NO_KERNEL where a chain has no such steps."""
+    """Return the addresses of `compound_proposal` and `extended_step`, or NO_KERNEL where a chain has no such steps."""
     compound = extended = NO_KERNEL
     solution, chain_state, extension_state = chain.solution, chain.chain_state, chain.extension_state
     step = Step(0, 0, NOWHERE, False, 0.0)
     if has_compound:
-        compound = compound_step.address(None, problem, solution, choice, chain_state, extension_state, chain.rng, step)
+        compound = compound_proposal.address(
+            None, problem, solution, choice, chain_state, extension_state, chain.rng, step
+        )
     if has_extensions:
         extended = extended_step.address(None, problem, solution, chain_state, extension_state, step)
     return compound, extended

@@ -66,7 +66,7 @@ _MOVES = int(Rule.MOVES)
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
 _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
 _WITHOUT_SPREADING = ~SPREADING
-_call_compound_step = CallByAddress(None)
+_call_compound_proposal = CallByAddress(None)
 _call_extended_step = CallByAddress(None)
 
 
@@ -82,7 +82,7 @@ class ChainState(NamedTuple):
     transaction: Transaction
     """Scratch for steps of several moves; its capacity is 0 where such steps cannot occur."""
     compound: int = NO_KERNEL
-    """Address of `compound_step`, which is compiled only where steps of several moves are possible."""
+    """Address of `compound_proposal`, which is compiled only where steps of several moves are possible."""
     extended: int = NO_KERNEL
     """Address of `extended_step`, which is compiled only for extension terms and constraints."""
 
@@ -191,7 +191,9 @@ def _step(
     highest = energy - schedule[TEMPERATURE] * math.log(1.0 - uniform(rng))
     if makes_spread_moves or (problem.related and _has_children(problem, row, partner)):
         step = Step(row, target, partner, makes_spread_moves, highest)
-        _call_compound_step(chain_state.compound, problem, solution, choice, chain_state, extension_state, rng, step)
+        _call_compound_proposal(
+            chain_state.compound, problem, solution, choice, chain_state, extension_state, rng, step
+        )
         return
     if extension_state.change.shape[0] + extension_state.test.shape[0] > 0:
         step = Step(row, target, partner, makes_spread_moves, highest)
@@ -255,7 +257,7 @@ def extended_step(
 
 
 @kernel
-def compound_step(
+def compound_proposal(
     problem: Problem,
     solution: Solution,
     choice: Choice,

@@ -18,7 +18,7 @@ from plb.settings.config import PlbConfig, Replay
 from plb.state.cluster import ClusterState
 from plb.state.replica_table import RowTable
 
-DRAWN_TOGETHER = 2**14
+SAMPLED_TOGETHER = 2**14
 """Rows whose traces are sampled together: more would only need more memory."""
 
 
@@ -112,8 +112,8 @@ class DemandForecast:
         classes = self._classes_of(state, self.history)
         found = find_expired(_rows(table), self._draws, classes, len(Role), now, self._age, self._expired)
         expired = self._expired[:found]
-        for first in range(0, found, DRAWN_TOGETHER):
-            self._draw(expired[first : first + DRAWN_TOGETHER], state, classes)
+        for first in range(0, found, SAMPLED_TOGETHER):
+            self._sample(expired[first : first + SAMPLED_TOGETHER], state, classes)
         self._changed[expired] = True
         if self._anchored:
             self._anchor(state)
@@ -166,7 +166,7 @@ class DemandForecast:
         for metric in range(self._metrics):
             self._changed |= self._anchored_demand[:, metric] != demand_before[:, metric]
 
-    def _draw(self, rows: Int, state: ClusterState, classes: Int) -> None:
+    def _sample(self, rows: Int, state: ClusterState, classes: Int) -> None:
         assert self._sampler is not None
         table, draws = state.rows, self._draws
         key, code, role = table.key[rows], classes[table.service[rows]], table.role[rows]

@@ -65,7 +65,7 @@ class _Replay:
     role: dict[int, Role] = attrs.field(factory=dict)
     gone: set[int] = attrs.field(factory=set)
     """Rows that were dropped, replaced, or given up for a promoted one."""
-    held: set[tuple[str, int]] = attrs.field(factory=set)
+    occupied: set[tuple[str, int]] = attrs.field(factory=set)
     """Nodes that departing ends will hold."""
 
     def make(self, move: Move) -> None:
@@ -108,10 +108,10 @@ class _Replay:
         row = self._row_of(move, source, self._slots_of(record))
         there = [other for other in self._rows_of(record) if self._node_of(other) == target]
         standbys = [other for other in there if self.state.rows.standby[other]]
-        if len(there) > len(standbys) or (record.name, target) in self.held:
+        if len(there) > len(standbys) or (record.name, target) in self.occupied:
             raise ConflictError(f"{move}: a replica of the partition is on {move.target}; make a new plan")
         if self.leaving and move.kind is MoveKind.MOVE:
-            self.held.add((record.name, source))
+            self.occupied.add((record.name, source))
         self.gone.update(standbys)
         self.node[row] = target
 

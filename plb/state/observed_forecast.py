@@ -18,7 +18,7 @@ from plb.risk.estimates import CAP, CERTAIN, LAST
 from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, samples_needed
 from plb.settings.config import PlbConfig
 from plb.state.cluster import ClusterState
-from plb.state.demand_forecast import DRAWN_TOGETHER, NO_FUTURES
+from plb.state.demand_forecast import NO_FUTURES, SAMPLED_TOGETHER
 from plb.state.replica_table import LARGEST_SAMPLE, RowTable
 
 NEVER = -1
@@ -75,9 +75,9 @@ class ObservedDemandForecast:
             self._allocate(table.capacity)
         self._measure(state)
         self._note_services(state)
-        rows = self._rows_to_look_at(table)
-        for first in range(0, len(rows), DRAWN_TOGETHER):
-            self._look_at(rows[first : first + DRAWN_TOGETHER], state)
+        rows = self._changed_rows(table)
+        for first in range(0, len(rows), SAMPLED_TOGETHER):
+            self._update(rows[first : first + SAMPLED_TOGETHER], state)
         return len(rows)
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
@@ -121,13 +121,13 @@ class ObservedDemandForecast:
         if len(limits):
             self._seen[changed[state.rows.service]] = NEVER
 
-    def _rows_to_look_at(self, table: RowTable) -> Int:
+    def _changed_rows(self, table: RowTable) -> Int:
         """Return the rows with new samples, or with limits and another load."""
         new = (table.seen != self._seen) | (table.generation != self._generation) | (table.vacant != self._vacant)
         new |= (table.seen < self._needed) & (table.load[:-1] != self._load).any(axis=1)
         return np.flatnonzero(table.used & ~table.leaving & new)
 
-    def _look_at(self, rows: Int, state: ClusterState) -> None:
+    def _update(self, rows: Int, state: ClusterState) -> None:
         """Compute the columns of rows from scratch."""
         table = state.rows
         columns = self._columns_of(state, rows)

@@ -69,7 +69,7 @@ class Facts:
 
     def __init__(self, subject: EnergyTerm | Constraint, configuration: Configuration, rows: Sequence[int]) -> None:
         self.subject, self.configuration, self._rows = deepcopy(subject), configuration, rows
-        self.before = self.foretold = 0.0
+        self.before = self.predicted = 0.0
         self.refused: list[str] = []
         if isinstance(self.subject, EnergyTerm):
             begin(self.subject, configuration)
@@ -96,7 +96,7 @@ class Facts:
     def changes_by(self, value: float) -> Facts:
         """Say by how much the moves changed the term: its totals, and what its increments add up to."""
         self._expect("change of the total", value, value_from_scratch(self._term, self.configuration) - self.before)
-        self._expect("sum of the increments", value, self.foretold)
+        self._expect("sum of the increments", value, self.predicted)
         return self
 
     def is_refused(self) -> Facts:
@@ -131,7 +131,7 @@ class Facts:
 
     def _apply_moves(self, proposal: Proposal) -> None:
         if isinstance(self.subject, EnergyTerm):
-            self.foretold += float(delta(self.subject, self.configuration, proposal))
+            self.predicted += float(delta(self.subject, self.configuration, proposal))
             apply_proposal_of_terms((self.subject,), self.configuration, proposal)
             return
         if self.subject.refuses(self.configuration, proposal):

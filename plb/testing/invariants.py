@@ -94,13 +94,13 @@ def check_increment(term: EnergyTerm, configuration: Configuration, proposal: Pr
     """Compare the change that a term returns for a proposal with its totals; a correct term changes nothing."""
     twin = copy_of(configuration)
     before = value_from_scratch(term, configuration)
-    foretold = float(delta(term, configuration, proposal))
+    predicted = float(delta(term, configuration, proposal))
     twin.apply(proposal)
     after = value_from_scratch(term, twin)
-    if not same(foretold, after - before, max(abs(before), abs(after))):
+    if not same(predicted, after - before, max(abs(before), abs(after))):
         raise BrokenInvariantError(
             Invariant.INCREMENT,
-            f"delta says {foretold:.9g} for {text_of_proposal(proposal)}, "
+            f"delta says {predicted:.9g} for {text_of_proposal(proposal)}, "
             f"but the total goes from {before:.9g} to {after:.9g}",
         )
 

@@ -151,7 +151,7 @@ def test_a_kernel_that_becomes_shared_is_compiled_as_one(tried):
     assert tried.run(SHARED.format("2")) == Ran([10030, 1], ["story.g"], [])
 
 
-def test_a_shared_kernel_that_is_defined_anew_runs_its_new_code(tried):
+def test_a_redefined_shared_kernel_runs_its_new_code(tried):
     """As in a notebook, where a cell is run again, or by `importlib.reload`."""
     source = """
         import importlib, sys
@@ -224,7 +224,7 @@ def run_made():
 
 
 @pytest.mark.parametrize("decorated", ["", "@by_pointer"])
-def test_tuples_of_two_classes_of_one_name_are_told_apart(tried, decorated):
+def test_tuples_of_two_classes_of_one_name_are_distinguished(tried, decorated):
     """In one process: each has its own places."""
     shape = "class Sums(NamedTuple):\n    {0}: int\n    {1}: int\n"
     one, other = shape.format("total", "number"), shape.format("number", "total")

@@ -124,7 +124,7 @@ def module_with(**names):
 
 
 @pytest.mark.parametrize("make", FROZEN.values(), ids=FROZEN)
-def test_functions_of_other_machine_code_are_told_apart(make):
+def test_functions_with_different_machine_code_are_distinguished(make):
     """By all that Numba freezes; a function that was only made again is the same."""
     assert identity_of(make(1)) == identity_of(make(1))
     assert identity_of(make(1)) != identity_of(make(2))
@@ -202,7 +202,7 @@ OWN_CODE = [
 ]
 
 
-def test_own_code_counts():
+def test_the_code_of_a_kernel_counts():
     """Each of these does something else."""
     identities = [identity_in(f"def f(x, y):\n    {body}\n") for body in OWN_CODE]
     assert len(set(identities)) == len(OWN_CODE)
@@ -301,7 +301,7 @@ def calculations(draw):
 
 @examples(200)
 @given(one=calculations(), other=calculations())
-def test_functions_that_calculate_something_else_are_told_apart(one, other):
+def test_functions_with_different_results_are_distinguished(one, other):
     """Python calculates what both give; where that differs, neither may run the machine code of the other."""
     first, second = (function_in(source) for source in (one, other))
     with_python = [[function(x) for x in (0, 1, 5, 11)] for function in (plain(one), plain(other))]

@@ -271,7 +271,7 @@ def test_threads_that_need_kernels_at_once_compile_each_once(tried, tmp_path, ca
     assert ran.compiled == EVERYTHING
 
 
-def test_an_interrupt_ends_a_compilation_and_the_next_call_begins_anew(tried, tmp_path):
+def test_an_interrupt_ends_a_compilation_and_the_next_call_compiles_again(tried, tmp_path):
     """At whatever moment it comes."""
     ran = tried.run("run_interrupted", cache=tmp_path / "cache")
     result, interrupts = ran.result

@@ -35,7 +35,7 @@ def test_books_of_departures_and_arrivals_are_exact(cluster, data):
     assert configuration.solution.arrivals.tolist() == start.arrivals.tolist()
 
 
-def test_room_that_others_leave_in_the_same_plan_does_not_count():
+def test_capacity_that_others_free_in_the_same_plan_does_not_count():
     """A new instance of 6 fits once one of 4 has moved from n0 to n1; with the setting nobody makes room."""
     nodes, replicas = {"n0": 8, "n1": 5}, {"a": ("n0", 4)}
     for prevents, kinds in ((False, [MoveKind.MOVE, MoveKind.ADD]), (True, [])):
@@ -68,7 +68,7 @@ def test_no_order_of_moves_overfills_a_node(cluster):
         assert ((gain == 0) | (before[node] + gain <= problem.limit[node])).all()
 
 
-def test_constraint_check_may_use_room_that_others_leave():
+def test_constraint_check_may_use_capacity_that_others_free():
     """An overloaded node is mended although the way there is tight."""
     engine = engine_with({"n0": 10, "n1": 10}, {"a": ("n0", 6), "b": ("n0", 6)}, prevent_transient_overcommit=True)
     assert [m.kind for m in engine.repair().moves] == [MoveKind.MOVE]
@@ -164,7 +164,7 @@ def test_replicas_in_build_count():
     ("phase", "verb"),
     [("constraint_check", "repair"), ("balancing", "balance")],
 )
-def test_other_phases_keep_to_their_own_limits(phase, verb):
+def test_other_phases_observe_their_limits(phase, verb):
     """Four instances would have to move to the second node; one may be built there at a time."""
     replicas = {f"p{index}": ("n0", 25) for index in range(8)}
     other = {"throttle_balancing_phase": False}

@@ -120,7 +120,7 @@ def test_pairs_that_the_loss_of_a_replica_would_part_are_those_of_the_definition
             assert breaks_pair(configuration.problem, configuration.solution, row) == right.pair_would_break(row)
 
 
-def test_domains_share_what_their_own_parent_holds():
+def test_domains_share_the_replicas_of_their_parent():
     """One of two racks in hall a has a replica, hall b two: the newcomer goes to the other rack of hall a."""
     racks = ["fd:/a/1", "fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2"]
     engine = engine_on(*(Node(f"n{index}", fault_domain=rack) for index, rack in enumerate(racks)))

@@ -21,7 +21,7 @@ from tests.docs.pages import ROOT
 from tests.docs.shown_changes import applied, headings_of, hunks_of, parameters_of, section_of
 
 DOCS = ROOT / "docs"
-SKELETON = ["What it says", "Formula", "Parameters", "Example", "Edge cases", "Source"]
+SKELETON = ["Meaning", "Formula", "Parameters", "Example", "Edge cases", "Source"]
 PAGES = [
     page for kind in ("constraints", "terms") for page in sorted((DOCS / kind).glob("*.md")) if page.stem != "index"
 ]
@@ -109,7 +109,7 @@ def test_change_applies_to_the_sources(change):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES, ids=name_of)
-def test_change_passes_its_own_tests(change, tmp_path):
+def test_change_passes_its_tests(change, tmp_path):
     """Applied to a copy, it passes the tests and shows the example that it brings; kernels run as plain Python."""
     for folder in ("plb", "tests", "docs", "cluster", "workloads", "examples", "benchmarks"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.png"))

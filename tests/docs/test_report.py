@@ -21,7 +21,7 @@ def test_the_guide_names_every_section():
     assert [row for row in rows[:-1] if f'"{row}"' not in sources] == []
 
 
-def test_the_guide_tells_the_bounds():
+def test_the_guide_states_the_bounds():
     """How many moves and plans a page lists."""
     assert f"first {moves.MOST_MOVES:,} moves of each run, and {moves.MOST_IN_ALL:,} of all runs" in GUIDE
     assert decisions.SLOWEST_SHOWN == 20

@@ -41,7 +41,7 @@ def test_reference_has_every_column_and_every_public_name(site: Path) -> None:
     assert [name for name in plb.__all__ if f"<h2>{name}<" not in names] == []
 
 
-def test_examples_have_pages_of_their_own(site: Path) -> None:
+def test_every_example_has_a_page(site: Path) -> None:
     """Links to them stay in the site."""
     assert "sources/examples/gallery/churn.toml.html" in (site / "gallery.html").read_text()
     assert "density_end" in (site / "sources" / "examples" / "gallery" / "churn.toml.html").read_text()

@@ -161,7 +161,7 @@ def test_copy_of_a_solution_shares_nothing(cluster, data):
     assert same_solutions(configuration.solution, start)
 
 
-def test_terms_keep_no_sums_of_their_own(small_cluster):
+def test_built_in_terms_keep_no_sums(small_cluster):
     """The verbs apply and undo of the built-in terms leave the configuration alone: it keeps their sums."""
     configuration = configuration_of(small_cluster.engine())
     before = configuration.solution.copy()

@@ -96,7 +96,7 @@ def problem(small_cluster: Cluster) -> Problem:
 
 
 @pytest.mark.kernels
-def test_only_nodes_on_which_something_changed_are_summed_anew(problem):
+def test_only_changed_nodes_are_summed_again(problem):
     """A peak that changes unannounced shows on its node when, and only when, something announced changes there."""
     kept = KeptPeakSums()
     nothing = np.zeros(len(problem.origin), np.bool_)
@@ -120,7 +120,7 @@ def test_what_a_search_does_to_its_sums_is_not_kept(problem):
 
 
 @pytest.mark.kernels
-def test_other_peaks_or_nodes_begin_anew(problem):
+def test_other_peaks_or_nodes_are_summed_from_scratch(problem):
     """Peaks in another array, as after a change of settings, and nodes that came or went."""
     kept = KeptPeakSums()
     nothing = np.zeros(len(problem.origin), np.bool_)
@@ -136,7 +136,7 @@ def test_other_peaks_or_nodes_begin_anew(problem):
 
 
 @pytest.mark.parametrize("change", ["report", "time"])
-def test_peaks_that_are_anchored_anew_are_summed_anew(change):
+def test_peaks_that_are_anchored_again_are_summed_again(change):
     """A replica keeps its traces, but is expected to reach more after a report, and less once it has grown."""
     history = DemandHistory.from_columns(
         ["cpu"],

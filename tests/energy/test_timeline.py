@@ -131,7 +131,7 @@ def demand_by_hand(configuration: Configuration, row: int, metric: int, k: int, 
 
 @examples(80)
 @given(cluster=growing_clusters(replay="as_recorded"))
-def test_replicas_that_follow_their_traces_are_judged_as_the_risk_model_judges(cluster):
+def test_replicas_that_follow_their_traces_have_the_probability_of_the_risk_model(cluster):
     """The engine's test at departures equals that of `plb.risk`, which sums whole curves."""
     engine = cluster.engine()
     configuration = configuration_of(engine)

@@ -23,7 +23,7 @@ def nodes_of(engine: PlacementAndLoadBalancing, partition: str) -> list[str | No
     return [replica.node for replica in engine.replicas(partition)]
 
 
-def test_repairs_under_a_budget_of_moves_go_on_until_all_is_mended():
+def test_repairs_with_a_budget_of_moves_continue_until_all_is_repaired():
     """One move a plan: every domain gets its turn."""
     engine = engine_of(3, "a", "b", max_moves=1)
     for service in "ab":

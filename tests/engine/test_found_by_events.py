@@ -138,7 +138,7 @@ def test_what_is_refused_changes_nothing():
             verb("w", Role.PRIMARY, "low" if verb == engine.report_move_cost else {"cpu": 1})
 
 
-def test_asking_does_not_change_what_is_told_of_a_service_on_every_node():
+def test_queries_of_a_service_on_every_node_change_nothing():
     """Slots for nodes that miss a replica are the engine's own until a plan fills them."""
     engine = cluster()
     engine.update_service(Service("agent", stateful=False, on_every_node=True))
@@ -151,7 +151,7 @@ def test_asking_does_not_change_what_is_told_of_a_service_on_every_node():
     assert sorted(r.node for r in engine.replicas("a")) == ["n0", "n1", "n2"]
 
 
-def test_repair_that_mends_nothing_moves_nothing():
+def test_repair_without_an_improvement_moves_nothing():
     """A crowded fault domain whose neighbour has no room: moving about within it would help nobody."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=1000.0), seed=0)
     for name in ("a1", "a2", "a3", "b1"):
@@ -166,7 +166,7 @@ def test_repair_that_mends_nothing_moves_nothing():
     assert engine.repair().moves == ()
 
 
-def test_swap_waits_for_the_move_that_makes_room():
+def test_swap_waits_for_the_move_that_frees_capacity():
     """The secondary's node is full until another replica has left it."""
     engine = cluster()
     engine.update_service(Service("db", target_replicas=2))

@@ -104,7 +104,7 @@ def test_stale_void_leaves_newer_marks():
     assert [str(one) for one in engine.place().moves] == ["swap primary of db/0 from n0 to n1"]
 
 
-def test_void_that_is_carried_out_twice_is_stale():
+def test_void_that_is_applied_twice_is_stale():
     """No mark is left that it could answer."""
     engine = engine_of(Replica(P, "n0", upgrade="swap_out"), Replica(S, "n1", pinned=True))
     plan = engine.place()
@@ -121,7 +121,7 @@ def test_new_replica_is_a_primary_where_only_a_departing_end_has_that_role():
 
 
 @pytest.mark.parametrize("settings", [{}, {"combination": "service_fabric"}])
-def test_energy_after_a_promotion_is_the_energy_once_it_is_carried_out(settings):
+def test_energy_after_a_promotion_is_the_energy_once_it_is_applied(settings):
     """The replica carries what a primary carries; that its role changes is no movement."""
     engine = engine_on("n0", "n1", "n2", **settings)
     loads = {P: {"cpu": 10.0}, S: {"cpu": 2.0}}

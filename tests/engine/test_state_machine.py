@@ -280,7 +280,7 @@ class EngineMachine(RuleBasedStateMachine):
     def go_on(self, then: str) -> None:
         """Carry out the plan just made, begin to, or leave it."""
         if then != "leave it":
-            self.world.carry_out(leaving=then == "begin")
+            self.world.apply_plan(leaving=then == "begin")
 
     @rule(data=st.data(), name=some_partition)
     def vacate(self, data: st.DataObject, name: str) -> None:

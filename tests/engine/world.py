@@ -413,7 +413,7 @@ class World:
         moves = sum(move.kind in (MoveKind.MOVE, MoveKind.SWAP) for move in plan.moves)
         assert self.config.max_moves is None or moves <= self.config.max_moves
 
-    def carry_out(self, *, leaving: bool) -> None:
+    def apply_plan(self, *, leaving: bool) -> None:
         """Carry the last plan out if nothing has changed since: as a whole, and move by move."""
         if self.plan is None or self.planned_at != self.version:
             return

@@ -17,7 +17,7 @@ from tests.engine.strategies import examples
 
 @examples(150)
 @given(all_clusters(), st.data())
-def test_judge_gives_the_exact_energy_if_it_is_low_enough(cluster, data):
+def test_evaluation_returns_the_exact_energy_if_it_is_low_enough(cluster, data):
     """For any threshold: the energy of a full evaluation if that is at most the threshold, else a rejection."""
     configuration = configuration_of(cluster.engine())
     problem = configuration.problem

@@ -194,7 +194,7 @@ def test_result_does_not_depend_on_threads():
     assert plans[0].energy_after.terms["occupied"] == 1.0
 
 
-def test_plan_tells_what_compiled_terms_and_constraints_did():
+def test_plan_reports_compiled_terms_and_constraints():
     """Refusals and rejections are counted by name, as those in plain Python are."""
     proposals = (
         four_nodes(extension_terms={"occupied": 100.0}, extension_constraints=["not_on_last"]).balance().proposals

@@ -25,7 +25,7 @@ LOADS = {Role.PRIMARY: {"cpu": 10.0}, Role.SECONDARY: {"cpu": 2.0}}
 TestOnePrimaryANode = machine_of(OnePrimaryANode())
 
 
-def test_no_phase_breaks_a_constraint_and_repair_mends_it():
+def test_no_phase_breaks_a_constraint_and_repair_restores_it():
     """Placement and balancing keep off the node; repair clears it and says why."""
     engine = four_nodes(extension_constraints=["off_last_node"])
     engine.apply(engine.place())
@@ -172,7 +172,7 @@ def test_violations_list_every_constraint_that_a_replica_breaks():
     assert str(refused[0]) == "primary of db/0 on node n3 breaks off last node"
 
 
-def test_partition_that_is_placed_wholly_says_what_a_constraint_ruled_out():
+def test_all_or_nothing_placement_reports_the_nodes_that_a_constraint_excluded():
     """Three of four replicas would find a node; the last one is kept off n3 by the constraint alone."""
     engine = databases("off_last_node", replicas=4, partially_place_services=False)
     stand(engine, "db/0")

@@ -86,7 +86,7 @@ def test_weight_times_term_is_added_to_the_energy(combination):
     assert energies[2].total == pytest.approx(energies[0].total + 2.5 * 4)
 
 
-def test_plans_without_additions_are_those_of_the_compiled_chains():
+def test_plans_without_extensions_are_those_of_the_compiled_chains():
     """An engine that names none makes the same plan whether or not any are registered, and reports no further terms."""
     plan = four_nodes().place()
     assert plan.energy_after.extension_terms == {}

@@ -68,7 +68,7 @@ def test_a_file_of_a_policy_alone_is_less_than_half_as_large(tmp_path):
     assert (tmp_path / "alone.pt").stat().st_size < (tmp_path / "whole.pt").stat().st_size / 2
 
 
-def test_the_digest_tells_names_shapes_and_values_apart():
+def test_the_digest_distinguishes_names_shapes_and_values():
     """And nothing else: neither the order of the names nor that of the memory."""
     plain = {"a": np.arange(6, dtype="f4").reshape(2, 3), "b": np.zeros(2, dtype="f4")}
     digest = weights_digest(plain)

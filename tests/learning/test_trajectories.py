@@ -57,7 +57,7 @@ def test_in_lockstep_trajectories_are_what_each_is_alone(kind):
     assert len(set(lengths)) > 1
 
 
-def test_long_games_outgrow_the_first_room():
+def test_long_games_exceed_the_initial_memory():
     """Nothing of what was seen is lost where the arrays grow."""
     played = play(network_of("image", LARGE), [Cheap(decisions=300) for _ in range(2)], 3, randoms(2))
     game = Cheap(decisions=300)

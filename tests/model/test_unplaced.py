@@ -28,7 +28,7 @@ pytestmark = pytest.mark.kernels
 
 @examples(200)
 @given(all_clusters())
-def test_counts_are_those_of_an_ordered_elimination(cluster):
+def test_counts_are_those_of_rules_checked_in_order(cluster):
     """Every node counts once, at the first rule it fails: down, excluded, placement, domains, capacity."""
     engine = cluster.engine(move_existing_replica_for_placement=False)
     before = placement_of(engine, cluster)
@@ -72,7 +72,7 @@ def test_refusal_reads_as_a_sentence(refusal, text):
     assert str(refusal) == text
 
 
-def test_service_that_wants_more_replicas_than_nodes_leaves_the_rest_unplaced():
+def test_service_with_more_replicas_than_nodes_has_unplaced_ones():
     """Five instances on three nodes: three are placed, two are excluded from every node."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
     for index in range(3):

@@ -84,7 +84,7 @@ def test_energies_are_those_of_the_formula_with_the_replica_there(cluster):
 
 @examples(60)
 @given(all_clusters())
-def test_refused_replicas_are_told_as_placement_tells_them(cluster):
+def test_refused_replicas_are_reported_as_by_placement(cluster):
     """What waits after a plan was carried out is ruled out by the rules, and with the numbers, of `Plan.unplaced`."""
     engine = cluster.engine(move_existing_replica_for_placement=False)
     plan = engine.place(budget=120)
@@ -131,7 +131,7 @@ def test_asking_leaves_the_engine_exactly_as_it_was(cluster):
     assert engine.repair(budget=60, now=600.0) == alone.repair(budget=60, now=600.0)
 
 
-def test_the_own_node_is_judged_by_a_twin_cluster():
+def test_the_present_node_is_evaluated_by_a_twin_cluster():
     """On four equal nodes the energies are those of engines that were told of the replica on each of them."""
     loads = {"n0": 10.0, "n1": 30.0, "n2": 5.0, "n3": 20.0}
 
@@ -234,7 +234,7 @@ def test_a_node_that_is_too_full_already_needs_more_than_the_replica():
     assert change == "12 more cpu must be free on full (it needs 5 and 0 is free)"
 
 
-def test_blocked_nodes_and_constraints_of_ones_own_are_obstacles():
+def test_blocked_nodes_and_extension_constraints_are_obstacles():
     """A block list is told apart from the placement constraint; a constraint of the user's own goes by its name."""
     config = PlbConfig(metrics=[Metric("cpu")], extension_constraints=[OffLastNode.name])
     engine = PlacementAndLoadBalancing(config, seed=3)
@@ -364,7 +364,7 @@ def test_the_buffer_of_nodes_is_closed_to_what_moves():
         ("", {}, []),
     ],
 )
-def test_clauses_that_do_not_hold_are_told(constraint, properties, unmet):
+def test_clauses_that_do_not_hold_are_reported(constraint, properties, unmet):
     """Parts that a top-level && joins are told apart; within parentheses, or beside ||, the whole is told."""
     found = [str(clause) for clause in unmet_clauses(constraint, properties, primary=True)]
     if unmet is None:

@@ -44,7 +44,7 @@ def test_a_parent_stays_beside_its_child() -> None:
     assert not engine.place().moves
 
 
-def test_replicas_of_a_service_whose_metrics_change_carry_the_defaults_of_the_new_ones() -> None:
+def test_replicas_of_a_service_whose_metrics_change_have_the_defaults_of_the_new_ones() -> None:
     """What they have not reported; the load of a metric that is gone goes, too."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu"), Metric("disk")]))
     engine.update_node(Node("n0"))
@@ -57,7 +57,7 @@ def test_replicas_of_a_service_whose_metrics_change_carry_the_defaults_of_the_ne
     assert engine.node_loads()["n0"] == {"cpu": 0.0, "disk": 5.0}
 
 
-def test_a_drop_that_is_carried_out_late_leaves_a_replica_missing() -> None:
+def test_a_drop_that_is_applied_late_leaves_a_replica_missing() -> None:
     """Since the plan was made, the service has come to want as many as there are."""
     engine = engine_on("n0", "n1", "n2", "n3")
     engine.update_service(Service("db", target_replicas=2))

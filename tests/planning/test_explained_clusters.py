@@ -243,7 +243,7 @@ def test_violations_are_those_that_a_plain_look_finds(cluster):
 
 @examples(100)
 @given(odd_clusters())
-def test_soft_rules_are_told_only_when_asked_for(cluster):
+def test_soft_rules_are_reported_only_on_request(cluster):
     """By default only hard rules and overloaded nodes are violations."""
     engine = cluster.engine()
     everything = engine.violations(soft=True)
@@ -284,7 +284,7 @@ def test_every_partition_of_every_cluster_has_an_explanation(call, domains, clus
         assert refusal.fitting >= 0
         assert len({one.rule for one in refusal.diagnosis}) == len(refusal.diagnosis)
         for one in refusal.diagnosis:
-            check_elimination(one, names, known)
+            check_diagnosis(one, names, known)
     assert {name for one in plan.outcomes for name in one.partitions} == {p.name for p in cluster.partitions}
     assert all({*one.phases, *one.idle} == set(Phase) for one in plan.outcomes)
 
@@ -314,7 +314,7 @@ def test_numbers_of_a_refusal_are_those_of_the_cluster_after_the_plan(cluster):
                 assert full.replicas in {sum(node in inside for node in immovable) for inside in of_domain}
 
 
-def check_elimination(one: Any, nodes: set[str], domains: set[str]) -> None:
+def check_diagnosis(one: Any, nodes: set[str], domains: set[str]) -> None:
     """Assert that what one rule says agrees with its count and names what exists."""
     assert 0 < one.nodes <= len(nodes)
     if one.rule == "node":

@@ -53,7 +53,7 @@ def test_exclusion_names_the_nodes_that_are_taken():
     )
 
 
-def test_placement_tells_blocked_nodes_from_unfit_ones():
+def test_placement_distinguishes_blocked_nodes_from_infeasible_ones():
     """One node is in the block list, two fail the expression."""
     engine = engine_on(Node("a", properties={"zone": "z0"}), Node("b", properties={"zone": "z1"}), "c")
     engine.update_service(
@@ -200,7 +200,7 @@ def test_range_is_named_where_the_peaks_add_up_to_too_much():
     )
 
 
-def test_no_replica_makes_room_for_a_partition_that_is_not_placed_wholly():
+def test_no_replica_is_evicted_for_an_incomplete_all_or_nothing_placement():
     """One of two new replicas would fit if another moved; as the second fits nowhere, nothing moves."""
     engine = engine_with({"n0": 10, "n1": 4, "n2": 4}, {"old": ("n0", 4)}, partially_place_services=False)
     add_instance(engine, 8, instances=2)
@@ -234,7 +234,7 @@ def test_a_phase_that_does_two_things_is_named_once():
     assert "web/2 where it is: placement ran and ended as" in plan.explain("web/2")
 
 
-def test_partition_placed_wholly_or_not_at_all_says_so():
+def test_all_or_nothing_placement_is_reported():
     """Three of four replicas found a node; all four wait, and the fourth says why."""
     engine = engine_on("a", "b", "c", partially_place_services=False)
     engine.update_service(Service("web", stateful=False, target_replicas=4))

@@ -22,7 +22,7 @@ def unbound(cluster: Cluster) -> Cluster:
     return attrs.evolve(cluster, services=tuple(attrs.evolve(s, max_moves=None) for s in cluster.services))
 
 
-def until_rest(engine: PlacementAndLoadBalancing, verb: str, budget: int | None) -> int:
+def until_fixed_point(engine: PlacementAndLoadBalancing, verb: str, budget: int | None) -> int:
     """Carry out plan after plan until one moves nothing; return how many moved something."""
     for number in range(ROUNDS):
         plan = getattr(engine, verb)(budget=budget)
@@ -41,7 +41,7 @@ def assert_moves_nothing(plan: Plan) -> None:
 @pytest.mark.parametrize("verb", ["repair", "balance"])
 @examples(60)
 @given(cluster=all_clusters(), budget=st.sampled_from([240, 60, None]))
-def test_own_result_is_at_rest(verb, cluster, budget):
+def test_own_result_is_a_fixed_point(verb, cluster, budget):
     """A second plan from the result of one that no budget of moves bound moves nothing, mended or not."""
     engine = unbound(cluster).engine(**UNBOUND)
     start = configuration_of(engine)
@@ -55,17 +55,17 @@ def test_own_result_is_at_rest(verb, cluster, budget):
 
 @examples(40)
 @given(cluster=all_clusters(), budget=st.sampled_from([240, None]))
-def test_plans_come_to_rest_under_any_budget_of_moves(cluster, budget):
+def test_plans_reach_a_fixed_point_with_any_budget_of_moves(cluster, budget):
     """Where each plan may move only some replicas, a few in a row come to rest; another then moves nothing."""
     engine = cluster.engine()
-    assert until_rest(engine, "repair", budget) <= 4 * len(cluster.partitions)
-    until_rest(engine, "balance", budget)
+    assert until_fixed_point(engine, "repair", budget) <= 4 * len(cluster.partitions)
+    until_fixed_point(engine, "balance", budget)
     assert_moves_nothing(engine.balance(budget=budget))
 
 
 @examples(40)
 @given(cluster=all_clusters())
-def test_refreshes_come_to_rest(cluster):
+def test_refreshes_reach_a_fixed_point(cluster):
     """Placement, repair and balancing together: a few refreshes at one time, then none moves any."""
     engine = cluster.engine()
     moved = [bool(_refresh_and_apply(engine).moves) for _ in range(ROUNDS)]
@@ -92,10 +92,10 @@ def uneven() -> PlacementAndLoadBalancing:
     return engine
 
 
-def test_plan_at_rest_says_so():
+def test_plan_of_a_fixed_point_reports_it():
     """It ends at once: no phase ran and no proposal was drawn."""
     engine = uneven()
-    until_rest(engine, "balance", None)
+    until_fixed_point(engine, "balance", None)
     plan = engine.balance()
     assert plan.end_reason == "nothing has changed since the last search of this kind"
     assert plan.phases == ()
@@ -116,15 +116,15 @@ def test_plan_at_rest_says_so():
     ],
     ids=["load", "node", "settings", "service", "partition", "removal"],
 )
-def test_any_change_ends_the_rest(change):
+def test_any_change_ends_the_fixed_point(change):
     """What the result depends on has changed, so that the search runs again."""
     engine = uneven()
-    until_rest(engine, "balance", None)
+    until_fixed_point(engine, "balance", None)
     change(engine)
     assert engine.balance().proposals.generated > 0
 
 
-def test_plan_that_is_not_carried_out_is_not_the_state():
+def test_plan_that_is_not_applied_does_not_change_the_state():
     """Asked again, the engine searches again: it is still where it was."""
     engine = uneven()
     assert engine.balance().moves
@@ -134,7 +134,7 @@ def test_plan_that_is_not_carried_out_is_not_the_state():
 def test_another_budget_is_another_search():
     """A host that allows more proposals gets them."""
     engine = uneven()
-    until_rest(engine, "balance", 400)
+    until_fixed_point(engine, "balance", 400)
     assert engine.balance(budget=40_000).proposals.generated > 0
 
 
@@ -142,8 +142,8 @@ def test_another_budget_is_another_search():
 @pytest.mark.parametrize("verb", ["repair", "balance"])
 @examples(600)
 @given(cluster=all_clusters(), budget=st.sampled_from([240, 60, None]))
-def test_own_result_is_at_rest_in_many_more_clusters(verb, cluster, budget):
+def test_own_result_is_a_fixed_point_in_many_more_clusters(verb, cluster, budget):
     """The same, ten times as often."""
     engine = cluster.engine()
-    until_rest(engine, verb, budget)
+    until_fixed_point(engine, verb, budget)
     assert_moves_nothing(getattr(engine, verb)(budget=budget))

@@ -48,7 +48,7 @@ def test_plan_breaks_no_hard_constraint_that_held(verb, cluster):
 @pytest.mark.parametrize("verb", VERBS)
 @examples(80)
 @given(cluster=all_clusters())
-def test_moves_carried_out_one_by_one_give_what_the_plan_says(verb, cluster):
+def test_moves_applied_one_by_one_give_the_configuration_of_the_plan(verb, cluster):
     """Each move alone is accepted in the order of the plan, and the end is the predicted placement and energy."""
     engine = cluster.engine()
     before = placement_of(engine, cluster)
@@ -191,7 +191,7 @@ def test_balanced_cluster_is_left_alone():
     )
 
 
-def test_repair_names_the_overload_that_it_mends():
+def test_repair_names_the_overload_that_it_repairs():
     """The reason of a move off an overloaded node carries node, metric, load and limit in user units."""
     engine = uneven_cluster()
     engine.report_load("web/0", "n0", {"cpu": 12})
@@ -244,7 +244,7 @@ def test_domain_without_a_node_that_is_up_counts_for_nothing():
 
 
 @pytest.mark.parametrize("overloaded", ["primary", "secondary"])
-def test_swap_tells_which_of_its_nodes_was_overloaded(overloaded):
+def test_swap_names_its_overloaded_node(overloaded):
     """On two nodes only a swap of roles can help; its reason is the node without room, whichever replica leaves it."""
     config = PlbConfig(
         metrics=[Metric("cpu", violation_threshold=1.0)], max_percentage_to_move=1.0, swap_primary_probability=0.5
@@ -265,7 +265,7 @@ def test_swap_tells_which_of_its_nodes_was_overloaded(overloaded):
     ]
 
 
-def test_soft_rule_that_can_be_mended_leaves_no_hard_one_broken():
+def test_soft_rule_that_can_be_repaired_leaves_no_hard_one_broken():
     """One call mends the overload too, although that takes a place which the upgrade domains would rather not give."""
     config = PlbConfig(metrics=[Metric("m")], fault_domain_constraint_priority=-1)
     engine = PlacementAndLoadBalancing(config, seed=3)
@@ -289,7 +289,7 @@ def test_soft_rule_that_can_be_mended_leaves_no_hard_one_broken():
     assert engine.violations() == ()
 
 
-def test_making_room_keeps_the_sums_of_peaks_within_their_range():
+def test_evictions_keep_the_sums_of_peaks_within_their_range():
     """Where the peaks of one node would outgrow 32 bits, the new replica finds no place; nothing wraps."""
     history = DemandHistory.from_columns(
         ("m",),

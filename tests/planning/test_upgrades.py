@@ -221,7 +221,7 @@ def test_a_promotion_leaves_missing_what_is_missing_beside_a_standby(state: str)
     assert [(move.kind, move.role) for move in engine.place().moves] == [(MoveKind.ADD, S2)]
 
 
-def test_promotions_and_new_replicas_of_one_plan_share_the_room_of_a_node() -> None:
+def test_promotions_and_new_replicas_of_one_plan_share_the_capacity_of_a_node() -> None:
     """There is room for one primary beside a secondary, and for no new replica then."""
     settings = {"relax_capacity_constraint_for_upgrade": False, "capacity_limit": "capacity"}
     engine = engine_of(limited("n0", 12), limited("n1", 4), **settings)
@@ -236,7 +236,7 @@ def test_promotions_and_new_replicas_of_one_plan_share_the_room_of_a_node() -> N
     assert engine.node_loads()["n0"] == {"cpu": 12.0}
 
 
-def test_a_promoted_replica_carries_what_the_primary_was_reported_to_carry() -> None:
+def test_a_promoted_replica_has_the_reported_load_of_the_primary() -> None:
     """The primary before it had outgrown the node."""
     settings = {"relax_capacity_constraint_for_upgrade": False, "capacity_limit": "capacity"}
     engine = engine_of(limited("n0", 12), "n1", **settings)
@@ -279,7 +279,7 @@ def test_of_two_places_where_the_primary_may_have_stood_one_is_enough() -> None:
     assert not engine.place().moves
 
 
-def test_a_standby_that_comes_back_carries_its_load_again() -> None:
+def test_a_restored_standby_has_its_load_again() -> None:
     """Its place alone carried nothing."""
     engine = engine_of("n0", "n1")
     for state, load in (("standby", 2.0), ("dropped", 0.0), ("standby", 2.0)):

@@ -163,7 +163,7 @@ def test_standard_deviation_takes_the_node_that_leaves_loads_most_even(question)
 
 @examples(80)
 @given(question=questions() | uneven())
-def test_inner_product_takes_the_node_whose_room_suits_the_demand(question):
+def test_inner_product_chooses_the_node_whose_free_capacity_is_aligned_with_the_demand(question):
     """The largest sum over metrics of weight, demand and room, as shares of the capacity of the node."""
     configuration, row, nodes = question
     if row is None:

@@ -241,7 +241,7 @@ def test_counts_of_a_plan_add_up(cluster, policy):
     st.lists(st.integers(0, 6), min_size=1, max_size=8),
     st.sampled_from(["first_fit", "random", "worst_fit_max", "largest_first"]),
 )
-def test_repair_relieves_a_node_where_there_is_room(loads, policy):
+def test_repair_relieves_a_node_if_another_has_free_capacity(loads, policy):
     """No node is in violation afterwards, and nothing moves where none was."""
     engine = engine_of(policy, ("n0",) * len(loads), nodes=7)
     for index, load in enumerate(loads):
@@ -271,7 +271,7 @@ def test_repair_moves_nothing_only_where_nothing_can_move(cluster, policy):
 
 @examples(60)
 @given(clusters(with_history=True), st.data())
-def test_configuration_tells_what_policies_read(cluster, data):
+def test_configuration_has_the_data_of_policies(cluster, data):
     """Nodes for a replica, capacities and probabilities of a violation are those of asking node by node."""
     configuration = configuration_of(cluster.engine(w_failovers=1.0))
     for proposal in data.draw(walks(configuration)):
@@ -396,7 +396,7 @@ def test_policy_lives_as_long_as_its_engine():
     assert extension_policy("annealing") is None
 
 
-def test_policy_that_makes_room_moves_others_first():
+def test_policy_that_evicts_moves_others_first():
     """All of its moves are made, or none; where placement must not move others, it is not asked."""
     plan = engine_of("clearing", ("n0", "n0", None)).place()
     assert targets(plan) == {"web/0": "n3", "web/1": "n3", "web/2": "n0"}
@@ -433,7 +433,7 @@ def test_children_follow_a_parent_that_a_policy_moves():
     assert targets(engine.repair()) == {"web/0": "n3", "tail/0": "n3"}
 
 
-def test_partition_that_is_placed_wholly_is_placed_wholly():
+def test_all_or_nothing_placement_is_complete_or_empty():
     """Where one of its replicas finds no place, or the policy wants none, the others wait, too."""
     engine = engine_of("picky", partially_place_services=False)
     engine.update_service(Service("pair", stateful=False, target_replicas=2))
@@ -461,7 +461,7 @@ def test_answer_that_was_not_offered_is_an_error_that_names_the_policy():
 @pytest.mark.parametrize(
     "move", [Proposal(6, 1), Proposal(0, 9), Proposal(0, -1), Proposal(99, 1), Proposal(-1, 1), Proposal(0, 1, 1)]
 )
-def test_move_that_makes_no_room_is_refused(move, monkeypatch):
+def test_eviction_that_frees_no_capacity_is_refused(move, monkeypatch):
     """The replica itself, nodes and replicas that there are not, and an exchange with one that stands elsewhere."""
     engine = engine_of("pushy", ("n3",) * 6 + (None,))
     monkeypatch.setattr(Pushy, "evict", lambda *_: [move])
@@ -469,7 +469,7 @@ def test_move_that_makes_no_room_is_refused(move, monkeypatch):
         engine.place()
 
 
-def test_room_is_made_by_exchanges_too():
+def test_evictions_may_be_exchanges():
     """Two replicas that change nodes."""
     register_policy(Pushy(Proposal(0, 2, 1)))
     engine = engine_of("pushy", ("n0", "n2", None))
@@ -486,7 +486,7 @@ def test_answer_of_another_kind_is_refused(answer, monkeypatch):
 
 
 @pytest.mark.parametrize("answer", [None, 3, "all", [(0, 1)], [None]])
-def test_room_and_order_that_are_no_lists_of_their_kind_are_refused(answer, monkeypatch):
+def test_evictions_and_orders_of_another_type_are_refused(answer, monkeypatch):
     """The message names the policy and the verb."""
     monkeypatch.setattr(Pushy, "evict", lambda *_: answer)
     with pytest.raises(InvalidValueError, match="policy pushy: evict for row 1 = "):

@@ -92,7 +92,7 @@ def test_options_cannot_be_changed_behind_the_settings():
     assert hash(config) == hash(attrs.evolve(config))
 
 
-def test_engine_takes_other_options_when_it_is_configured_anew():
+def test_engine_uses_other_options_when_it_is_configured_again():
     """The policy is made afresh, as for another policy."""
     config = PlbConfig(metrics=[Metric("cpu")], policy="prv_worst_fit", policy_options={"held_out": 0})
     engine = PlacementAndLoadBalancing(config)

@@ -125,7 +125,7 @@ def test_repacking_moves_nothing_where_placement_must_not():
     assert packed([[4, 7], []], 10, policy_options={"most_moves": 0}) == {"new": "n1"}
 
 
-def test_repacking_makes_room_also_for_a_replica_that_is_failed_over():
+def test_repacking_evicts_also_for_a_replica_that_is_failed_over():
     """Not to lower the energy: its moves say for whom."""
     engine = filled([[4, 6, 6], [10, 9], [17], [14]], policy="repacking")
     engine.report_load("1/0", "n1", {"cpu": 13.0})

@@ -177,8 +177,8 @@ def test_more_nodes_than_were_thought_of_at_first(algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["FF", "auto", "WFD-Avg", "NCD-DotProduct", "Medea-NodeCandidates"])
-def test_nodes_that_run_out_are_told(algorithm: str) -> None:
+def test_too_few_nodes_are_reported(algorithm: str) -> None:
     """There are two, and each takes one replica."""
     made = make_instance([6], [3], [])
-    with pytest.raises(NoPlanError, match="the 2 nodes there are"):
+    with pytest.raises(NoPlanError, match="cannot place all replicas on 2 nodes"):
         provision(attrs.evolve(made, nodes=(NodeType("node", np.array([10]), 2),)), algorithm)

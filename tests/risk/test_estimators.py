@@ -307,7 +307,7 @@ def test_single_and_bulk_reports_show_the_same():
 
 
 @pytest.mark.parametrize("policy", ["annealing", "best_fit_max", "prv_worst_fit"])
-def test_admission_holds_whoever_looks_for_a_place(policy):
+def test_admission_holds_in_every_phase(policy):
     """Where a violation would be certain on every node, nothing is placed; primary and secondary are asked for each."""
     register_constraint(Admission(0.5))
     engine = engine_with("borg-default:phi=1", [], [])
@@ -356,7 +356,7 @@ def test_replica_is_known_after_its_warmup_also_where_less_is_kept():
         assert engine.violation_probabilities()["n0"] == 0.0
 
 
-def test_metrics_that_a_service_does_not_carry_do_not_count():
+def test_metrics_that_a_service_does_not_have_do_not_count():
     """Neither by a limit nor by what was shown before; nor do they once limits change."""
     engine = engine_with(SPECS[2], ["n0"] * 3, [[(39, 1)] * HISTORY] * 3)
     assert engine.violation_probabilities()["n0"] == 1.0

@@ -30,7 +30,7 @@ def mean_demand(history: DemandHistory, rows: list[int], age: float) -> np.ndarr
 
 @NO_DEADLINE
 @given(histories(), st.sampled_from(CLASSES), st.sampled_from(Role), st.integers(0, 4), st.floats(0.0, 8.0))
-def test_course_is_that_of_tenants_who_lived_so_long(
+def test_expected_demand_is_that_of_tenants_of_this_age(
     history: DemandHistory, tenant_class: str, role: Role, age: int, load: float
 ):
     """Present load, and what the mean grew by, times the share that lives on; where nobody does, 0."""

@@ -247,7 +247,7 @@ class HalfOfTheMaximum:
         return Demands(sizes, np.zeros_like(sizes))
 
 
-def test_a_test_of_the_users_own_packs() -> None:
+def test_a_test_of_a_user_packs() -> None:
     """It needs a name, a quantile and what each task adds."""
     values = np.array([[1.0, 4.0], [2.0, 6.0], [1.0, 8.0]])
     found = pack(observe(values, [100.0]), capacity=5.0, test=HalfOfTheMaximum())

@@ -36,7 +36,7 @@ def test_without_variance_the_total_is_its_mean(mean: float, capacity: float) ->
 
 @settings(deadline=None)
 @given(AMOUNTS, DEVIATIONS, st.floats(1e-6, 1.0 - 1e-6))
-def test_percentile_is_reached_with_the_rest_of_the_probability(mean: float, deviation: float, share: float) -> None:
+def test_percentile_is_reached_with_the_remaining_probability(mean: float, deviation: float, share: float) -> None:
     """The two are inverse."""
     total = Total(np.array([mean]), np.array([deviation**2]))
     found = total.probability_of_reaching(total.percentile(share))[0]

@@ -157,9 +157,7 @@ def test_a_draw_that_is_still_eligible_is_kept(
 @pytest.mark.kernels
 @NO_DEADLINE
 @given(histories(), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 10), st.integers(0, 10)), min_size=2))
-def test_drawing_on_from_earlier_draws_gives_what_drawing_anew_gives(
-    history: DemandHistory, seen: list[tuple[int, int, int]]
-) -> None:
+def test_earlier_samples_do_not_change_the_result(history: DemandHistory, seen: list[tuple[int, int, int]]) -> None:
     """What was drawn before spares work and changes nothing, however age and demand have grown since."""
     sampler = TraceSampler(history, repetitions=30, seed=11)
     replica = ([7, 8], [0, -1], [Role.PRIMARY, Role.SECONDARY])
@@ -241,7 +239,7 @@ def test_seed_and_key_both_change_the_draws() -> None:
     assert (TraceSampler(LARGE, seed=0).draw([2], *given).trace != base).mean() > 0.9
 
 
-def test_keys_are_stable_and_tell_partitions_and_slots_apart() -> None:
+def test_keys_are_stable_and_distinguish_partitions_and_slots() -> None:
     """The key comes from the name's bytes, not from Python's salted hash; the value is pinned."""
     assert replica_key("orders/0", 0) == PINNED_KEY
     keys = {replica_key(f"p{i}", slot) for i in range(2000) for slot in range(3)}

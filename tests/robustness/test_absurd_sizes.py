@@ -54,7 +54,7 @@ def test_jobs_on_machines_have_a_largest_size(tmp_path: Path):
     assert [problem.place for problem in raised.value.problems] == ["jobs", "bootstrap"]
 
 
-def test_episodes_of_ones_own_jobs_have_a_largest_size():
+def test_episodes_of_given_jobs_have_a_largest_size():
     """A job that arrives after a very long time."""
     episode = Episode(Dimensions(machines=10_000))
     late = JobSequence([Job(1_000_000, np.ones((1, 2)))])

@@ -38,7 +38,7 @@ def assert_said(run: Any, words: str, place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_a_disk_without_room_is_refused_before_anything_begins(inputs: Path, disk: Disk, name: str):
+def test_a_full_disk_is_refused_before_anything_begins(inputs: Path, disk: Disk, name: str):
     """Nobody waits for results that cannot be kept."""
     small = disk("size=256k")
     fill(small)

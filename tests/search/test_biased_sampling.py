@@ -107,7 +107,7 @@ def uneven_engine(**settings: object) -> PlacementAndLoadBalancing:
 
 
 @pytest.mark.parametrize("biased", [True, False])
-def test_quick_balancing_that_is_guided_leaves_alone_what_does_not_call_for_it(*, biased: bool) -> None:
+def test_quick_balancing_with_biased_sampling_moves_only_for_imbalanced_metrics(*, biased: bool) -> None:
     """Without guidance the other metric is evened out by the way."""
     plan = uneven_engine(biased_sampling=biased, max_percentage_to_move=1.0).balance()
     moved = {move.partition.partition("/")[0] for move in plan.moves}

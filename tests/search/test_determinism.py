@@ -19,7 +19,7 @@ from tests.engine.strategies import examples
 
 @examples(80)
 @given(all_clusters(), st.integers(0, 400))
-def test_two_engines_that_were_told_the_same_plan_the_same(cluster, budget):
+def test_two_engines_with_the_same_descriptions_make_the_same_plan(cluster, budget):
     """Over several calls in a row, with what the plans changed in between."""
     one, other = cluster.engine(), cluster.engine()
     for verb in ("place", "repair", "balance", "balance"):
@@ -120,7 +120,7 @@ for verb in ("place", "repair", "balance"):
 """
 
 
-def test_fresh_processes_plan_the_same_whatever_their_hash_seed():
+def test_new_processes_make_the_same_plan_for_any_hash_seed():
     """Nothing depends on the order of sets, on addresses or on what a process did before."""
     printed = []
     for hash_seed in ("0", "1", "4242"):

@@ -223,7 +223,7 @@ PACKED = attrs.evolve(PLAIN, defragmentation=True)
         ({}, {"n0", "n1", "n2", "n3"}),
     ],
 )
-def test_new_replicas_go_to_the_fullest_nodes_with_room(settings, targets):
+def test_new_replicas_go_to_the_fullest_feasible_nodes(settings, targets):
     """Free: 2, 6, 8, 10. One of load 2 comes: nodes are taken, the fullest first, until more than the goal is free."""
     metric = attrs.evolve(PACKED, **settings)
     replicas = {"a": ("n0", 8), "b": ("n1", 4), "c": ("n2", 2)}

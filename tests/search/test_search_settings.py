@@ -66,7 +66,7 @@ def test_budget_within_a_timeout_keeps_its_other_limits():
 @pytest.mark.parametrize(
     ("slow", "timeout"), [(False, "fast_balancing_search_timeout"), (True, "slow_balancing_search_timeout")]
 )
-def test_quick_and_slow_balancing_have_timeouts_of_their_own(slow, timeout):
+def test_quick_and_slow_balancing_have_separate_timeouts(slow, timeout):
     """Each is cut short by its own, and not by the other."""
     for name in ("fast_balancing_search_timeout", "slow_balancing_search_timeout"):
         settings = ENDLESS if name == timeout else {}

@@ -31,7 +31,7 @@ def unbalanced(**settings) -> PlacementAndLoadBalancing:
 
 
 @pytest.mark.parametrize("constraints", [(), ("one_primary_a_node",)], ids=["compiled", "own constraint"])
-def test_a_primary_crosses_to_the_rack_of_its_secondary_if_that_makes_room(constraints):
+def test_a_primary_moves_to_the_rack_of_its_secondary_if_that_frees_capacity(constraints):
     """Without the setting it stays in its rack, as both racks would be wrong after the first move alone."""
     for makes_spread_moves, racks in (
         (False, {"primary": "a", "secondary": "b"}),

@@ -127,7 +127,7 @@ def test_built_in_metrics_ignore_the_written_loads() -> None:
     assert default_loads(service(metrics=metrics), stateful=False) == {Role.INSTANCE: {"ReplicaCount": 0, "CPU": 5}}
 
 
-def test_a_single_replica_carries_the_primary_load_in_both_roles() -> None:
+def test_a_single_replica_has_the_primary_load_in_both_roles() -> None:
     """A stateful service with target size 1 has the primary load for its secondary too."""
     step = service(metrics=[{"name": "CPU", "weight": 1.0, "primary": 7, "secondary": 5}], target_replica_set_size=1)
     assert default_loads(step, stateful=True)[Role.SECONDARY] == {"CPU": 7}
@@ -183,7 +183,7 @@ def test_replicas_on_unknown_nodes_are_left_out() -> None:
     assert [(one.role, one.node) for one in made.replicas] == [(Role.INSTANCE, "1")]
 
 
-def test_a_replica_without_a_role_carries_nothing_but_takes_its_node() -> None:
+def test_a_replica_without_a_role_has_no_load_and_occupies_its_node() -> None:
     """No other replica of its partition comes there."""
     made = partition_from(partition(replica("none", 0)), stateful=True, on_every_node=False, nodes={0, 1})
     assert [(one.node, one.state) for one in made.replicas] == [("0", ReplicaState.DROPPED)]
@@ -366,7 +366,7 @@ def test_a_failed_expectation_says_what_was_and_what_should_be() -> None:
     assert verdict_of({**requested, "pattern": "0 move * *=>2"}, player) is None
 
 
-def test_expressions_are_told_in_words() -> None:
+def test_expressions_have_a_text() -> None:
     """As they stand in the file, with the operators between."""
     expression = {"op": "==", "a": [{"fn": "count_if", "pred": {"match": "0 *"}}, {"fn": "service_domains"}]}
     assert describe({"type": "expr", "expr": expression}) == "(count_if '0 *' == service_domains)"

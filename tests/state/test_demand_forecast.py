@@ -174,7 +174,7 @@ def test_age_redraws_what_did_not_live_as_long(engine):
 
 
 @pytest.mark.parametrize("now", [400.0, 1500.0])
-def test_partition_that_is_made_anew_draws_as_a_new_one(engine, now):
+def test_partition_that_is_created_again_samples_as_a_new_one(engine, now):
     """A tenant who left and came back under the same name is young again: what its namesake had drawn is void."""
     first = draws_of(engine)[rows_of(engine)]
     engine.report_load("db/0", "n0", {"cpu": 38.0})
@@ -223,7 +223,7 @@ def test_namesake_expects_what_a_new_replica_expects(reports):
     assert risk(used) == risk(made()) == 1.0
 
 
-def test_time_that_goes_back_anchors_anew(engine):
+def test_time_that_goes_back_anchors_again(engine):
     """A host may go back to an earlier snapshot; what is expected then is what was expected there."""
     engine.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY), ("n2", SECONDARY)))
     draws_of(engine, 100.0)

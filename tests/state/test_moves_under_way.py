@@ -77,7 +77,7 @@ def moving() -> PlacementAndLoadBalancing:
     return engine
 
 
-def test_both_ends_hold_room_until_the_source_is_vacated():
+def test_both_ends_reserve_capacity_until_the_source_is_vacated():
     """A departing end keeps its load from others, and gives it back when it is gone."""
     engine = moving()
     plan = engine.balance()

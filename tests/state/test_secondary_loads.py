@@ -50,7 +50,7 @@ reports = st.lists(st.dictionaries(st.sampled_from(NODES[1:]), st.integers(0, 50
 
 @examples(60)
 @given(reports, st.booleans())
-def test_secondaries_to_come_carry_the_rounded_average(updates, separate):
+def test_new_secondaries_have_the_rounded_mean(updates, separate):
     """Each has what was last said of its node, else what it carried; one to come has the average of all."""
     engine = engine_with_secondaries(use_separate_secondary_load=separate)
     said = {}
@@ -63,7 +63,7 @@ def test_secondaries_to_come_carry_the_rounded_average(updates, separate):
     assert loads_of(engine, 1) == {"n0": 0, "n1": 7, "n2": 7, "n3": 7, None: 7}, "the other metric is untouched"
 
 
-def test_secondary_that_comes_later_carries_the_average():
+def test_later_secondary_has_the_mean():
     """One that stood before and was never reported keeps its load."""
     engine = engine_with_secondaries()
     engine.report_secondary_loads("p", {"n1": {"cpu": 4}, "n2": {"cpu": 7}})

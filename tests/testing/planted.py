@@ -227,9 +227,9 @@ class Peaks:
         return self.reached(configuration, self.draws(configuration))
 
     def delta(self, configuration, proposal):
-        return self.foretold(configuration, proposal, self.draws(configuration))
+        return self.predicted(configuration, proposal, self.draws(configuration))
 
-    def foretold(self, configuration, proposal, draws):
+    def predicted(self, configuration, proposal, draws):
         before = self.reached(configuration, draws)
         back = configuration.apply(proposal)
         after = self.reached(configuration, draws)
@@ -241,7 +241,7 @@ class OneDrawLess(Peaks):
     """Increments that miss the last repetition."""
 
     def delta(self, configuration, proposal):
-        return self.foretold(configuration, proposal, self.draws(configuration) - 1)
+        return self.predicted(configuration, proposal, self.draws(configuration) - 1)
 
 
 class UpgradeDomains:

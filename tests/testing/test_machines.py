@@ -109,7 +109,7 @@ def test_invariant_that_is_not_asked_is_not_checked():
     assert first_failure(planted.Crowding()) is Invariant.SCALE
 
 
-def test_same_call_tells_the_same_story():
+def test_same_call_has_the_same_result():
     """A counterexample is the same whenever it is asked for."""
     story = counterexample(planted.TrialNotTakenBack())
     assert story is not None

@@ -101,7 +101,7 @@ def test_what_cannot_be_read_is_not_described(
     assert set(caught.value.problems) == set(whole.value.problems)
 
 
-def test_faults_of_several_batches_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faults_of_several_batches_are_reported_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A class that differs, a value above MaxUsage and a series that is too short come in one error."""
     path = folder(tmp_path) / TRACES_FILE
     for edit in (put(1, "tenant_class", "BC"), put(5, "disk", 2000.0), lambda frame: frame.head(6)):

@@ -265,7 +265,7 @@ def test_contest_needs_its_directory_and_an_application_with_an_instance(tmp_pat
 
 
 @pytest.mark.parametrize("place", [100, 1000, 2000, 3000])
-def test_a_damaged_gzip_is_told_wherever_the_damage_is(tmp_path: Path, place: int):
+def test_a_damaged_gzip_is_reported_for_any_damage(tmp_path: Path, place: int):
     """Whether its checksum or its stream is wrong."""
     path = json_lines(
         tmp_path / "instance_usage-0.json.gz", (google2019_line(at, 0.1 / (at + 1), 0.1) for at in range(3000))
@@ -278,7 +278,7 @@ def test_a_damaged_gzip_is_told_wherever_the_damage_is(tmp_path: Path, place: in
 
 
 @pytest.mark.parametrize("place", [100, 1000, 2000])
-def test_a_damaged_table_is_told_wherever_the_damage_is(tmp_path: Path, place: int):
+def test_a_damaged_table_is_reported_for_any_damage(tmp_path: Path, place: int):
     """A table that was gzipped as a whole is unpacked first."""
     pl.DataFrame({"start_time": range(3000)}).write_parquet(tmp_path / "table.parquet")
     packed = bytearray(gzip.compress((tmp_path / "table.parquet").read_bytes()))
@@ -290,7 +290,7 @@ def test_a_damaged_table_is_told_wherever_the_damage_is(tmp_path: Path, place: i
     assert found.expected == "a whole .gz file"
 
 
-def test_a_disk_that_refuses_is_not_told_as_a_damaged_file(tmp_path: Path):
+def test_a_disk_error_is_not_reported_as_a_damaged_file(tmp_path: Path):
     """What the system says of the place that a file is unpacked to is left to it."""
     (tmp_path / "table.parquet.xz").write_bytes(lzma.compress(b"content"))
     with pytest.raises(FileNotFoundError, match="gone"):

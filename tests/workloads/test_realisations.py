@@ -75,7 +75,7 @@ def test_bitbrains_has_a_task_a_machine_and_day_of_several_resources(tmp_path: P
     assert [metric.name for metric in read_samples(folder).resources] == ["cpu"]
 
 
-def test_own_format_has_a_task_a_series(tmp_path: Path) -> None:
+def test_project_format_has_a_task_for_each_series(tmp_path: Path) -> None:
     """Any metric may be a resource; without a word it is the CPU."""
     traces = one_tenant([float(k) for k in range(24)], cpu=[2.0] * 24)
     write_traces(traces, tmp_path)

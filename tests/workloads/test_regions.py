@@ -87,7 +87,7 @@ def test_replicas_and_roles_follow_the_class(some: TraceSet) -> None:
     assert ((some.series_index[:, Role.SECONDARY] >= 0) == local).all()
 
 
-def test_secondaries_need_the_same_disk_and_less_of_the_rest(some: TraceSet) -> None:
+def test_secondaries_need_the_same_disk_and_less_of_the_others(some: TraceSet) -> None:
     """A secondary keeps the primary's data (disk peaks within 5 %) but uses less CPU on average."""
     both = some.select(some.replicas > 1)
     history_peak = np.maximum.reduceat(both.values[:, 2], both.series_start[:-1])

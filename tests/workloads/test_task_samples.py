@@ -79,7 +79,7 @@ def test_times_may_be_fractions_and_come_back_as_they_were(tmp_path: Path):
     assert table.time_s(table.samples.time).tolist() == [0.1, 300.1]
 
 
-def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path):
+def test_all_problems_of_a_file_are_reported_together(tmp_path: Path):
     """Each with its row, from 1 without the header, and its column."""
     found = problems(tmp_path, "m,a,0,-1,1\n,b,0,1,inf\nm,c,soon,1,\nm,d,0,many,1\nm,e,0,nan,1e400\n")
     assert found == [

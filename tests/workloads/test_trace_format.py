@@ -152,7 +152,7 @@ def test_a_fault_names_file_row_and_column(
     assert file_named in str(caught.value)
 
 
-def test_all_problems_of_a_file_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
     """Three faults of different kinds in one file come in one error."""
     path = folder(tmp_path) / TRACES_FILE
     for edit in (put(2, "disk", -1.0), put(3, "role", "chief"), put(6, "time_s", 5.0)):
@@ -191,7 +191,7 @@ def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", None, 5, "disk"], ids=["empty", "blank", "null", "a number", "doubled"])
-def test_a_metric_without_a_name_of_its_own_is_refused(tmp_path: Path, name: object) -> None:
+def test_a_metric_without_a_unique_name_is_refused(tmp_path: Path, name: object) -> None:
     """The names of the metrics in the metadata must be texts, not be empty, and differ."""
     path = folder(tmp_path) / TRACES_FILE
     header = json.loads(pl.read_parquet_metadata(path)[KEY])
@@ -265,7 +265,7 @@ def test_what_could_not_be_read_is_not_written(tmp_path: Path, step: float) -> N
 
 
 @pytest.mark.parametrize("name", ["tenant", "role", "time_s", "", "disk"])
-def test_metrics_have_names_of_their_own(tmp_path: Path, name: str) -> None:
+def test_metrics_have_unique_names(tmp_path: Path, name: str) -> None:
     """A metric that is called like another column, or like another metric, would take its place."""
     metrics = (MetricInfo(name, ""), MetricInfo("disk", "GB"))
     with pytest.raises(InvalidValueError, match="traces file: metric"):

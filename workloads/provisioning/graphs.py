@@ -54,8 +54,8 @@ def affinity_graph(kind: GraphKind | str, applications: int, density: float, see
     check_count("affinity graph", "applications", applications, low=1)
     check_number("affinity graph", "density", density, high=0.5)
     draws = np.random.default_rng([check_count("affinity graph", "seed", seed), *kind.encode()])
-    drawing = {GraphKind.ARBITRARY: _arbitrary, GraphKind.NORMAL: _normal, GraphKind.THRESHOLD: _threshold}
-    source, target = drawing[kind](applications, density, draws)
+    arcs = {GraphKind.ARBITRARY: _arbitrary, GraphKind.NORMAL: _normal, GraphKind.THRESHOLD: _threshold}
+    source, target = arcs[kind](applications, density, draws)
     values = np.repeat(np.arange(len(LIMIT_COUNTS), dtype=np.int32), LIMIT_COUNTS)
     return Affinity(source, target, values[draws.integers(len(values), size=len(source), dtype=np.uint16)])
 

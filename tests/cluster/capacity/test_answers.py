@@ -109,7 +109,7 @@ def test_sentence_of_density_compares_it_with_that_of_the_scenario():
     question = question_of(Searched.DENSITY)
     found = answered(question, {"any": lambda density: 0.0 if density <= 1.5 else 2.0})["any"]
     assert "density 1.5 suffices, with 0.00 ± 0.00 violations a day; density 1.55 does not" in sentence(question, found)
-    assert "The scenario's 2 is 33% more." in sentence(question, found)
+    assert "That of the scenario, 2, is 33% more." in sentence(question, found)
 
 
 @given(st.integers(1, 159))
@@ -122,7 +122,7 @@ def test_share_of_the_sentence_is_of_the_density_that_was_found(place):
     )
     share = re.search(r"The scenario's 2 is (\d+)% (less|more)", said)
     if share is None:
-        assert "That is the scenario's own density." in said
+        assert "That is the density of the scenario." in said
         assert edge == pytest.approx(2.0)
     else:
         change = int(share[1]) / 100 * (1 if share[2] == "more" else -1)

@@ -75,7 +75,7 @@ def test_too_few_nodes_cannot_hold_the_tenants():
         tenants_at(question, scenario, source, 1.0)
 
 
-def test_run_at_the_scenarios_own_value_is_that_of_simulate(scenario, tmp_path):
+def test_run_at_the_value_of_the_scenario_is_that_of_simulate(scenario, tmp_path):
     """With the same totals, whichever of the two is varied."""
     assert plb("simulate", scenario, "--repeats", 2, "--out", tmp_path / "out", "--quiet").exit_code == 0
     runs = json.loads((tmp_path / "out" / "summary.json").read_text())["runs"]
@@ -96,7 +96,7 @@ def test_scenario_that_changes_meanwhile_is_refused(tmp_path):
     subject = Subject.read(path, {"density": None, "traces": None})
     task = subject.task(ask(subject.scenario, Searched.NODES, {}), 10.0, "original", 0)
     path.write_text(SMALL.replace("density = 1.5", "density = 1.4"))
-    with pytest.raises(PlbError, match="has changed since the search began"):
+    with pytest.raises(PlbError, match="have changed since the search began"):
         run_at(task.arguments)
 
 

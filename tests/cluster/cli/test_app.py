@@ -76,7 +76,7 @@ def option_of(place: str) -> Any:
 
 
 @pytest.mark.parametrize("place", TOLD)
-def test_help_tells_the_defaults_that_count(place: str):
+def test_help_states_the_defaults(place: str):
     """All of them."""
     numbers = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", option_of(place).help)}
     assert set(TOLD[place]) <= numbers

@@ -125,7 +125,7 @@ CHANGED = [
 
 
 @pytest.mark.parametrize(("sections", "same"), CHANGED)
-def test_tenants_are_told_from_the_scenario(tmp_path, sections, same):
+def test_tenants_are_compared_by_the_scenario(tmp_path, sections, same):
     """They are the same where the tenants themselves are, drawn by the simulator."""
     one = written(tmp_path / "one", summary_of(), {"original": [1]})
     other = written(tmp_path / "other", summary_of(**sections), {"original": [1]})
@@ -134,7 +134,7 @@ def test_tenants_are_told_from_the_scenario(tmp_path, sections, same):
 
 
 @pytest.mark.parametrize(("sections", "same"), [CHANGED[0], CHANGED[2], CHANGED[3], CHANGED[9], CHANGED[12]])
-def test_tenants_that_are_told_to_be_the_same_are(sections, same):
+def test_tenants_that_are_reported_as_equal_are_equal(sections, same):
     """By the sequences themselves."""
     sequences = []
     for changed in ({}, sections):
@@ -212,7 +212,7 @@ def test_rows_without_a_common_repeat_say_so(tmp_path):
     assert any(line.endswith("no repeat is finished in both.") for line in lines(compare_results([one, other])))
 
 
-def test_scenarios_that_do_not_tell_count_as_others(tmp_path):
+def test_scenarios_with_unknown_tenants_count_as_different(tmp_path):
     """A summary from another hand has all that is checked, and perhaps no more."""
     head = summary_of()
     bare = copy.deepcopy(head)
@@ -225,7 +225,7 @@ def test_scenarios_that_do_not_tell_count_as_others(tmp_path):
     assert "workload.density: 1.5 | -" in "\n".join(lines(compare_results([one, other])))
 
 
-def test_what_differs_is_told_by_key(tmp_path):
+def test_differences_are_listed_by_key(tmp_path):
     """In scenarios and versions; of policies that only one has, by their names alone."""
     head = summary_of(cluster={"nodes": 20}, run={"policies": ["original"]}, engine={"chains": 2})
     one = written(tmp_path / "one", summary_of(), {"original": [1]})

@@ -60,14 +60,14 @@ def test_a_replay_ends_in_the_recorded_loads(run: RecordedRun):
         assert engine[row["node"], row["metric"]] == pytest.approx(row["load"], rel=1e-3, abs=1e-3)
 
 
-def test_a_replica_without_a_place_is_told_what_would_have_to_change(explained: Path, run: RecordedRun, tmp_path: Path):
+def test_the_necessary_changes_of_a_missing_replica_are_printed(explained: Path, run: RecordedRun, tmp_path: Path):
     """Two of five nodes are down and three have replicas: so the record says, and one of those has to come back."""
     tenant, when = tenant_with(run, "refusals")
     text, found = explanation_of(explained, tmp_path, "--partition", tenant, "--time", when)
     assert f"{tenant} of class" in text
-    assert "has no place: of 5 nodes, none would take it." in text
+    assert "is not placed: of 5 nodes, none would take it." in text
     assert "n3 must be back in service (it is down)" in text
-    assert "secondary finds no place" in text
+    assert "secondary is not placed" in text
     (waits,) = [one for one in found["replicas"] if one["node"] is None][:1]
     recorded = run.table("refusals").filter((pl.col("tenant") == tenant) & (pl.col("time_s") == when))
     assert {one["rule"]: one["nodes"] for one in waits["diagnosis"]} == json.loads(recorded["ruled_out"][-1])
@@ -82,7 +82,7 @@ def test_a_replica_that_stands_is_compared_with_the_best_others(explained: Path,
     row = run.table("tenants").filter((pl.col("replicas") == 1) & (pl.col("arrival_s") == 0)).row(0, named=True)
     text, found = explanation_of(explained, tmp_path, "--partition", row["tenant"], "--time", "10m")
     assert f"0s arrives; it wants 1 replica 0s primary is placed on {found['replicas'][0]['node']}" in text
-    assert "The primary stands on" in text
+    assert "The primary is on" in text
     assert "the best nodes by energy, compared with where it stands" in text
     (one,) = found["replicas"]
     assert one["rank"] is not None
@@ -94,7 +94,7 @@ def test_a_replica_that_stands_is_compared_with_the_best_others(explained: Path,
     assert (found["status"], found["time_s"], found["decided_by"]) == ("there", 600, None)
 
 
-def test_moves_are_told_with_their_reasons(explained: Path, run: RecordedRun, tmp_path: Path):
+def test_moves_are_printed_with_their_reasons(explained: Path, run: RecordedRun, tmp_path: Path):
     """The history has the moves of the record until the time, in order, after the arrival."""
     tenant, when = tenant_with(run, "moves", pl.col("kind") == "move")
     _, found = explanation_of(explained, tmp_path, "--partition", tenant, "--time", when)
@@ -130,7 +130,7 @@ def test_what_still_goes_on_has_no_end_yet(tmp_path: Path):
     assert pause.text == "cannot be used for 30 s, for violation"
 
 
-def test_refusals_for_the_same_reasons_are_told_once(tmp_path: Path):
+def test_refusals_for_the_same_reasons_are_one_event(tmp_path: Path):
     """A tenant that no node can take is refused at its arrival and at each metering; its last look says so."""
     run = recorded_story(
         tmp_path, Tenant("a", 0, [90.0] * 12), Tenant("b", 0, [90.0] * 12), Tenant("c", 600, [90.0] * 9)
@@ -139,7 +139,7 @@ def test_refusals_for_the_same_reasons_are_told_once(tmp_path: Path):
     assert [event.kind for event in events] == ["arrival", "refusal", "departure"]
     assert events[1].details["attempts"] > 1
     assert events[1].details["ruled_out"] == {"capacity": 2}
-    assert "primary finds no place, " in events[1].text
+    assert "primary is not placed, " in events[1].text
 
 
 def test_a_refusal_for_which_no_rule_stands_says_so():
@@ -150,14 +150,14 @@ def test_a_refusal_for_which_no_rule_stands_says_so():
     }
     run: Any = SimpleNamespace(table=lambda name: frame_of_rows(name, "original", 0, tables.get(name, [])), seconds=600)
     (refusal,) = [event for event in history_of(run, stay_of(run, "a"), [], 300) if event.kind == "refusal"]
-    assert refusal.text == "primary finds no place: of 5 nodes, none is ruled out"
+    assert refusal.text == "primary is not placed: of 5 nodes, none is ruled out"
 
 
 def test_another_policy_is_asked_for_by_its_name(explained: Path, run: RecordedRun, tmp_path: Path):
     """A placement policy decides without the energy, and that is said."""
     tenant = run.table("tenants")["tenant"][0]
     text, found = explanation_of(explained, tmp_path, "--partition", tenant, "--time", "600", "--policy", "first_fit")
-    assert "The policy first_fit decides; it does not go by this energy." in text
+    assert "The policy first_fit decides. It does not use this energy." in text
     assert (found["policy"], found["decided_by"]) == ("first_fit", "first_fit")
 
 
@@ -176,7 +176,7 @@ def test_repeats_are_counted_from_one_as_they_are_printed(tmp_path: Path):
     assert "there is no repeat 3 of modified, only 1, 2" in done.output
 
 
-def test_tenants_that_are_not_there_are_told_when_they_are(explained: Path, run: RecordedRun, tmp_path: Path):
+def test_the_stay_of_an_absent_tenant_is_reported(explained: Path, run: RecordedRun, tmp_path: Path):
     """Before the arrival the run is not even played; after the departure there is the history alone."""
     tenants = run.table("tenants")
     late = tenants.filter(pl.col("arrival_s") > 600).row(0, named=True)

@@ -118,7 +118,7 @@ def test_a_bad_row_ends_in_its_place(samples: Path, tmp_path: Path):
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_predictions_and_figures_go_to_files_of_their_own(samples: Path, tmp_path: Path):
+def test_predictions_and_figures_are_separate_files(samples: Path, tmp_path: Path):
     """The second would overwrite the first."""
     out = tmp_path / "both.csv"
     run = plb("predict", samples, "--out", out, "--json", out)

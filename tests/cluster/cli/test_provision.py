@@ -57,7 +57,7 @@ def test_list_names_the_algorithms_without_an_instance() -> None:
     assert result.stdout.splitlines() == ["auto", *algorithm_names()]
 
 
-def test_a_plan_is_told_written_and_read_again(base: Path, tmp_path: Path) -> None:
+def test_a_plan_is_printed_written_and_read_again(base: Path, tmp_path: Path) -> None:
     """The table, the figures and the file say the same."""
     out, figures = tmp_path / "plan.csv", tmp_path / "figures.json"
     result = plb(base, "--algorithm", "SpreadWFD-Avg-BinSearch", "--out", out, "--json", figures)

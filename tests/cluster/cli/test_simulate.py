@@ -19,7 +19,7 @@ from cluster.plots.base import plot_violations
 from cluster.plots.saved import save_plots
 from cluster.results.reading import read_results
 from cluster.runs.experiment import prepare
-from cluster.runs.processes import interrupts_held_back
+from cluster.runs.processes import interrupts_blocked
 from cluster.scenario.scenario_file import override, read_scenario
 from cluster.simulation.run_tables import TABLES, columns_of
 from tests.cluster.small_runs import SMALL
@@ -45,7 +45,7 @@ def results(scenario: Path) -> Path:
     return out
 
 
-def test_faults_and_upgrades_end_in_a_table_of_their_own(scenario: Path, tmp_path: Path):
+def test_faults_and_upgrades_have_a_summary_table(scenario: Path, tmp_path: Path):
     """With availability and moves by cause, under each policy; without faults there is none."""
     failing = tmp_path / "failing.toml"
     failing.write_text(
@@ -316,8 +316,8 @@ def test_interrupt_of_several_processes_keeps_the_runs_under_way(scenario: Path)
 
 def test_interrupts_that_were_held_back_before_stay_so():
     """What holds them back within lets them go as they were."""
-    with interrupts_held_back():
-        with interrupts_held_back():
+    with interrupts_blocked():
+        with interrupts_blocked():
             pass
         assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())

@@ -13,7 +13,7 @@ from tests.command_line import plb
 def test_traces_check(tmp_path: Path):
     """`plb traces check` prints generated statistics beside published ones, and refuses unknown regions."""
     run = plb("traces", "check", "region1", "--tenants", 3000, "--json", tmp_path / "check.json")
-    assert "region1: generated beside published" in run.stdout
+    assert "region1: generated and published statistics" in run.stdout
     rows = json.loads((tmp_path / "check.json").read_text())["regions"]["region1"]
     assert {"statistic", "published", "source", "generated", "within"} == set(rows[0])
     assert run.exit_code == (1 if any(row["within"] is False for row in rows) else 0)

@@ -98,7 +98,7 @@ def test_announcements_of_the_engine_stay_off_the_console(given, capsys: pytest.
     assert not logger.filters
 
 
-def test_a_warning_is_told_once_however_many_tasks_have_it(given):
+def test_a_warning_of_several_tasks_is_printed_once(given):
     """Such as that kernels cannot be kept."""
     tasks = {name: lambda: logger.warning("There is no %s.", "room") for name in ("first", "second")}
     assert given(tasks).stderr.count("There is no room.") == 1

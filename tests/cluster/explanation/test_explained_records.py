@@ -70,7 +70,7 @@ def test_a_directory_without_results_is_refused(run: RecordedRun, tmp_path: Path
         assert "summary.json: is not " in asked(tmp_path, run)
 
 
-def test_tables_that_are_not_those_of_the_replay_are_told(explained: Path, run: RecordedRun, tmp_path: Path):
+def test_tables_that_differ_from_the_replay_are_reported(explained: Path, run: RecordedRun, tmp_path: Path):
     """A table that was changed, or is none, is no ground for an explanation."""
     folder = spoiled(explained, tmp_path)
     (folder / "runs").unlink()
@@ -78,7 +78,7 @@ def test_tables_that_are_not_those_of_the_replay_are_told(explained: Path, run: 
     mine = folder / "runs" / "modified-0"
     loads = pl.read_parquet(mine / "node_load.parquet")
     loads.with_columns(pl.col("load") + 1.0).write_parquet(mine / "node_load.parquet")
-    assert "up to 1200 s, node_load are not those that were recorded" in asked(folder, run)
+    assert "up to 1200 s, node_load differ from the recorded ones" in asked(folder, run)
     (mine / "tenants.parquet").write_text("none")
     assert "tenants.parquet: is damaged" in asked(folder, run)
 
@@ -114,7 +114,7 @@ def altered(frame: pl.DataFrame, column: str, time: str) -> pl.DataFrame:
         ("node_load", "time_s", ("time_s", "load", "share")),
     ],
 )
-def test_whatever_is_told_is_held_against_the_replay(
+def test_all_printed_facts_agree_with_the_replay(
     explained: Path, run: RecordedRun, tmp_path: Path, table: str, time: str, columns: tuple[str, ...]
 ):
     """One other value in any table of which the history, or where replicas stand, is made: there is no explanation."""
@@ -122,21 +122,19 @@ def test_whatever_is_told_is_held_against_the_replay(
     for until, column in enumerate(columns, 7000):  # a replay goes on only
         folder = with_table(explained, tmp_path, table, lambda frame, of=column: altered(frame, of, time))  # type: ignore[misc]
         replay.run = read_run(folder)
-        with pytest.raises(PlbError, match=f"{table} are not those that were recorded"):
+        with pytest.raises(PlbError, match=f"{table} differ from the recorded ones"):
             replay.look_at("nobody", [], until)
         shutil.rmtree(folder)
 
 
-def test_an_arrival_that_was_altered_is_told_before_the_run_is_played(
-    explained: Path, run: RecordedRun, tmp_path: Path
-):
+def test_an_altered_arrival_is_reported_before_the_replay(explained: Path, run: RecordedRun, tmp_path: Path):
     """A tenant that came at once cannot be said to be not there yet."""
     at_once = run.table("tenants").filter(pl.col("arrival_s") == 0)["tenant"][0]
     late = pl.when(pl.col("tenant") == at_once).then(1800).otherwise(pl.col("arrival_s")).alias("arrival_s")
     folder = with_table(explained, tmp_path, "tenants", lambda frame: frame.with_columns(late.cast(pl.Int64)))
     done = plb("explain", folder, "--partition", at_once, "--time", "20m")
     assert done.exit_code == BAD_INPUT
-    assert "tenants are not those that were recorded" in done.output
+    assert "tenants differ from the recorded ones" in done.output
 
 
 @pytest.mark.parametrize(
@@ -226,7 +224,7 @@ def test_traces_are_known_by_what_they_say(of_traces: Path, tmp_path: Path):
     file = moved / "traces.parquet"
     less = pl.read_parquet(file).with_columns(pl.col("cpu") / 2)
     less.write_parquet(file, metadata={"plb": pl.read_parquet_metadata(file)["plb"]})
-    with pytest.raises(PlbError, match="traces are not those that were recorded"):
+    with pytest.raises(PlbError, match="traces differ from the recorded ones"):
         RunReplay(read_run(of_traces, traces=moved))
     with pytest.raises(PlbError, match="the tenants come from nowhere, which does not exist"):
         read_run(of_traces, traces=Path("nowhere"))
@@ -253,7 +251,7 @@ register_policy(ReadsFile())
 """
 
 
-def test_files_of_one_name_are_told_apart_by_their_content(tmp_path: Path):
+def test_files_of_one_name_are_distinguished_by_their_content(tmp_path: Path):
     """As two trained policies are, which are called policy.pt both."""
     (tmp_path / "own.py").write_text(READS_FILE)
     policies = ""

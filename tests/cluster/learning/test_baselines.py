@@ -48,7 +48,7 @@ def standing(head: list[list[float]], *others: list[list[float]]) -> Episode:
         pytest.param(WorstFitBaseline(), 1, id="worst fit takes the most"),
     ],
 )
-def test_each_looks_at_room_in_its_way(policy, action):
+def test_each_heuristic_has_its_measure_of_free_capacity(policy, action):
     """The head wants much CPU and some memory; the machines differ in what they have left of both."""
     episode = standing([[0.4, 0.2]], [[0.0, 0.8]], [[0.5, 0.0]], [[0.1, 0.1]])
     assert policy(episode) == action
@@ -74,7 +74,7 @@ def test_what_fits_depends_on_what_one_looks_at():
     assert [capacity(episode, fit)[0, 0] for fit in FitRule] == pytest.approx([0.8, 0.5, 0.2])
 
 
-def test_jobs_that_have_left_take_no_room():
+def test_jobs_that_have_left_use_no_capacity():
     """Mean and peak are those of the jobs that still run."""
     episode = Episode(one_resource(1))
     episode.begin(jobs(job(0, 0.5), job(0, 0.25, 0.25), job(1, 0.5)))

@@ -99,14 +99,14 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, place:
     assert words in problems[place]
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path):
+def test_all_problems_are_reported_together(tmp_path: Path):
     """Of every section."""
     with pytest.raises(ScenarioError) as error:
         config_of(tmp_path, "[jobs]\nrate = -1\n[machines]\nmachine = 1\n[training]\nseed = -1\n")
     assert {problem.place for problem in error.value.problems} == {"jobs.rate", "machines.machine", "training.seed"}
 
 
-def test_the_digest_tells_what_weights_depend_on():
+def test_the_digest_covers_everything_on_which_weights_depend():
     """Evaluation and name do not count."""
     config = LearningConfig()
     evaluation = attrs.evolve(config.evaluation, sequences=3)

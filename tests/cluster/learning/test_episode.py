@@ -64,7 +64,7 @@ def test_an_episode_follows_the_rules(data, sizes, weights, longest):
 
 
 @given(st.data(), dimensions())
-def test_beginning_anew_forgets_what_was_played(data, sizes):
+def test_a_reset_removes_the_previous_episode(data, sizes):
     """A sequence gives the same rewards and observations in an episode that has played others, in part."""
     sequence, other = data.draw(sequences(sizes)), data.draw(sequences(sizes))
     used, fresh = Episode(sizes), Episode(sizes)

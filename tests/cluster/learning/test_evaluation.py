@@ -49,7 +49,7 @@ def evaluation(learned: tuple[float, ...], other: tuple[float, ...], figure: str
     return EvaluationResult(10, figures)
 
 
-def test_the_better_of_two_is_told_only_where_it_is_certain():
+def test_a_better_policy_is_marked_only_if_the_difference_is_significant():
     """Sequence by sequence: both vary more than they differ. Of a reward more is better, of over-use less."""
     low, high = (1.0, 5.0, 9.0), (2.0, 6.1, 10.0)
     assert evaluation(high, low, "reward").verdict("other", "reward") == "better"

@@ -65,7 +65,7 @@ def test_observations_have_the_shape_that_the_game_names():
         assert all(part.dtype == np.float32 for part in observation)
 
 
-def test_the_environment_passes_gymnasiums_own_check():
+def test_the_environment_passes_the_check_of_gymnasium():
     """Without a warning, of which pytest makes errors."""
     gymnasium = pytest.importorskip("gymnasium")
     from gymnasium.utils.env_checker import check_env

@@ -50,7 +50,7 @@ def test_its_file_counts_from_the_folder_of_the_scenario(scenario: Path):
     assert options == {"checkpoint": str(scenario.parent / "trained" / "policy.pt"), "step_minutes": 30}
 
 
-def test_results_tell_the_content_of_the_file_not_its_place(scenario: Path, tmp_path: Path):
+def test_results_identify_a_file_by_its_content(scenario: Path, tmp_path: Path):
     """The same scenario elsewhere has the same digest; with another file it has another."""
     found = read_scenario(scenario)
     digest = sha256(TRAINED.read_bytes()).hexdigest()
@@ -63,7 +63,7 @@ def test_results_tell_the_content_of_the_file_not_its_place(scenario: Path, tmp_
     assert read_scenario(elsewhere / "scenario.toml").digest() != found.digest()
 
 
-def test_the_file_is_told_by_its_content_wherever_the_policy_is_named(scenario: Path):
+def test_a_policy_file_is_identified_by_its_content(scenario: Path):
     """In the section of the engine, too."""
     text = SCENARIO.replace("[policies.learned]", '[engine]\npolicy = "learned"\n[policies.mine]')
     scenario.write_text(text.replace('["learned", "chosen"]', '["mine"]'))

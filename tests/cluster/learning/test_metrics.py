@@ -91,7 +91,7 @@ def test_figures_by_hand():
     assert found["steps"] == 2.0
 
 
-def test_fragmentation_counts_only_steps_with_room():
+def test_fragmentation_counts_only_steps_with_free_capacity():
     """Room on one machine is not fragmented, room on two alike is so by half, and over-use is no negative room."""
     assert fragmentation(np.array([[[0.5]], [[1.5]]])) == 0.0
     assert fragmentation(np.array([[[0.5]], [[0.5]]])) == 0.5

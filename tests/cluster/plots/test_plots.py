@@ -81,7 +81,7 @@ def test_counts_have_whole_ticks():
 
 
 @pytest.mark.parametrize("early", [True, False])
-def test_the_legend_keeps_off_the_curves_in_little_room(early: bool):
+def test_the_legend_does_not_cover_curves_in_a_small_plot(early: bool):
     """Also where most happens at the beginning, or all at the end."""
     ax = axes(4.4, 3.0)
     rows = [(policy, 0, 0.01 * n if early else 3.6 + 0.01 * n) for policy in "abc" for n in range(30 + ord(policy) % 3)]
@@ -150,7 +150,7 @@ def test_one_violation_is_seen_in_a_long_run_of_many_nodes(meterings: int, nodes
     assert ax.collections[0].get_datalim(ax.transData).ymax == 100.0
 
 
-def test_colours_begin_anew_where_there_are_more_lines():
+def test_colours_repeat_if_there_are_more_lines():
     """None is left out."""
     many = range(2 * len(COLOURS) + 1)
     assert [line for line, _ in coloured(many)] == list(many)

@@ -102,7 +102,7 @@ def test_policies_may_have_any_name_that_a_directory_can_have(eventful: Path, tm
     text = report_page(read_results(folder))
     page = Page(text)
     assert "<b>" not in text
-    assert [row[0] for row in page.table("Policies beside one another")[1:]] == ["modified", name]
+    assert [row[0] for row in page.table("Comparison of the policies")[1:]] == ["modified", name]
     (command,) = {row[10].split("--policy")[1] for row in page.table("moved")[1:] if row[:2] == [name, "1"]}
     assert shlex.split(command) == [name, "--repeat", "1"]
 
@@ -154,7 +154,7 @@ def test_a_run_that_is_interrupted_has_a_report(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Simulation, "_meter", interrupt)
     page = Page(report_page(read_results(results_of(tmp_path / "out", small_region(days=0.1)))))
     assert page.paragraphs[0] == "Interrupted: 2 runs are there; cut short: modified, repeat 1."
-    assert [row[:2] for row in page.table("Policies beside one another")[1:]] == [["original", "1"], ["modified", "1"]]
+    assert [row[:2] for row in page.table("Comparison of the policies")[1:]] == [["original", "1"], ["modified", "1"]]
 
 
 def test_a_directory_without_runs_has_no_report(eventful: Path, tmp_path: Path):

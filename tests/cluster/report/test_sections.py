@@ -25,7 +25,7 @@ from tests.cluster.report.pages import HEADINGS, Page, number
 def test_the_comparison_is_that_of_the_summary(page: Page, eventful: Path):
     """Means and half-widths of the table are those of the totals, by the quantile of Student's t for two repeats."""
     runs = json.loads((eventful / "summary.json").read_text())["runs"]
-    headings, *rows = page.table("Policies beside one another")
+    headings, *rows = page.table("Comparison of the policies")
     assert [row[:2] for row in rows] == [["modified", "2"], ["original", "2"]]
     for row in rows:
         for heading, name in {"violations": "violations", "failovers": "failovers", "moves": "moves"}.items():
@@ -175,7 +175,7 @@ def test_empty_sections_say_so(calm: Path):
         "Every tenant could be used all the time.",
         "No tenant was interrupted.",
         "No node was down: there were neither faults nor upgrades.",
-        "Every replica found a place when it was looked for.",
+        "Every replica was placed.",
         "No replica that stood somewhere was moved.",
     ):
         assert words in page.paragraphs

@@ -220,7 +220,7 @@ def test_runs_that_the_summary_does_not_name_are_left_out(folder: Path):
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_damaged_tables_end_in_the_projects_own_errors(folder: Path, data: st.DataObject):
+def test_damaged_tables_raise_errors_of_the_project(folder: Path, data: st.DataObject):
     """However the bytes of a table are changed or cut, it is read or refused by `PlbError`."""
     path = folder / "runs" / "modified-0" / "moves.parquet"
     whole = path.read_bytes()
@@ -242,7 +242,7 @@ PLAIN = st.recursive(
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_damaged_summaries_end_in_the_projects_own_errors(folder: Path, data: st.DataObject):
+def test_damaged_summaries_raise_errors_of_the_project(folder: Path, data: st.DataObject):
     """Whatever value is replaced in summary or timings, the directory is read or refused by `PlbError`."""
     file = data.draw(st.sampled_from(["summary.json", "timings.json"]))
     text = (folder / file).read_text()

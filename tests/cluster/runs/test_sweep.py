@@ -107,7 +107,7 @@ def test_journal_of_something_else_is_refused(tmp_path):
     """The message names the file."""
     path = tmp_path / "journal"
     path.write_text('{"this": "is no outcome"}\n')
-    with pytest.raises(PlbError, match=r"journal, line 1: is no outcome of a run"):
+    with pytest.raises(PlbError, match=r"journal, line 1: is not an outcome of a run"):
         Journal(path)
 
 
@@ -115,7 +115,7 @@ def test_two_processes_do_not_write_one_journal(tmp_path):
     """The second is told, and the first goes on."""
     path = tmp_path / "journal"
     with Journal(path) as journal:
-        with pytest.raises(PlbError, match="another process carries this sweep out"):
+        with pytest.raises(PlbError, match="another process runs this sweep"):
             Journal(path)
         journal.add(TaskOutcome("key", {}, 0.0))
     with Journal(path) as journal:

@@ -135,7 +135,7 @@ combination = "sum"
 """
 
 
-def test_conflicts_are_told_beside_errors_of_other_sections():
+def test_conflicts_are_reported_with_errors_of_other_sections():
     """What goes with no plan does not wait until the nodes are right."""
     with pytest.raises(ScenarioError) as caught:
         scenario_from({"cluster": {"nodes": 0}, "workload": {"kind": "plan", "density": 1.5}})

@@ -86,7 +86,7 @@ def test_a_single_replica_that_starts_elsewhere_is_a_failover() -> None:
     assert run.totals["failovers_by_cause"] == {"node fault": 1}
 
 
-def test_a_single_replica_whose_source_is_lost_on_the_way_starts_anew() -> None:
+def test_a_single_replica_whose_source_is_lost_during_a_move_restarts() -> None:
     """It cannot be used for thirty seconds."""
     cluster = {"hours": 2, "copy_gbit_per_second": 0.36}
     source = str(story(scenario_of(2, **cluster), [A, B, C]).tables["moves"]["source"][0])

@@ -81,7 +81,7 @@ def test_a_secondary_is_promoted_and_the_old_primary_comes_back_as_a_secondary()
     assert not len(run.tables["plans"].filter(occasion="rebuild"))
 
 
-def test_a_lost_replica_is_built_anew_after_half_an_hour() -> None:
+def test_a_lost_replica_is_rebuilt_after_half_an_hour() -> None:
     """At the first metering after it; the copy takes a thousand seconds, and a node lost meanwhile costs the quorum."""
     run = crash_of_the_primary(12000)
     assert run.tables["plans"].filter(occasion="rebuild")["time_s"].to_list() == [3000]

@@ -46,7 +46,7 @@ def check(simulation: Simulation) -> None:
         for one in replicas:
             assert ledger.node[one.index] == (-1 if one.node is None else simulation._node_names.index(one.node))
             rows.add(one.index)
-        check_told(simulation, partition)
+        check_reports(simulation, partition)
         ready = {one.node for one in tenancies.states.ready(partition)}
         assert not ready & simulation.nodes.down, "nothing on a node that is down is ready"
         primary = next((one.node for one in requested if one.role == Role.PRIMARY), None)
@@ -58,7 +58,7 @@ def check(simulation: Simulation) -> None:
     assert metered == pytest.approx(expected_demand(simulation), rel=1e-6), "load is conserved"
 
 
-def check_told(simulation: Simulation, partition: str) -> None:
+def check_reports(simulation: Simulation, partition: str) -> None:
     """Assert that the engine knows how the replicas of a partition are."""
     state, tenancies = simulation.engine._state, simulation.tenancies
     record, not_ready = state.partitions[partition], tenancies.states.of(partition)

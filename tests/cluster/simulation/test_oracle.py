@@ -36,7 +36,7 @@ def test_oracle_foretells_the_largest_demand_of_tenants_it_knows(oracle_hours, a
 
 
 def test_oracle_keeps_a_newcomer_off_the_node_that_will_be_full():
-    """Two nodes carry 30 and 20 GB, and the second will carry 70: only who is foretold that takes the first."""
+    """Two nodes carry 30 and 20 GB, and the second will carry 70: only who is predicted that takes the first."""
     steady = Tenant("steady", 0, [30.0] * 15 * HOUR)
     newcomer = Tenant("newcomer", 4 * 3600, [40.0] * 11 * HOUR)
     violations = {}
@@ -49,7 +49,7 @@ def test_oracle_keeps_a_newcomer_off_the_node_that_will_be_full():
     assert violations == {0.0: 1, 2.0: 0}
 
 
-def test_load_that_is_only_foretold_is_no_violation():
+def test_load_that_is_only_predicted_is_no_violation():
     """Two tenants of one node will be too much for it after 80 minutes; until then nothing is short."""
     both = [Tenant(name, 0, [40.0] * 8 + [50.0] * 30) for name in "ab"]
     workload = {"density_metric": "disk", "oracle_hours": 24.0, "oracle_after_hours": 0.0}

@@ -115,7 +115,7 @@ def test_what_provision_writes_simulate_runs(curves: Path, tmp_path: Path) -> No
     assert "The engine made no plan." in (tmp_path / "out" / "report.html").read_text()
 
 
-def test_the_demand_begins_anew_after_the_hours_of_the_plan(curves: Path) -> None:
+def test_the_demand_repeats_after_the_hours_of_the_plan(curves: Path) -> None:
     """With `plan_hours = 7` it has come back once after ten hours."""
     scenario = changed(curves, {"workload": {"plan_hours": 7.0}, "run": {"days": 10 / 24}})
     plan = read_plan(curves.parent / "plan.csv", read_instance(curves.parent.parent / "curves"))
@@ -367,7 +367,7 @@ def test_the_command_line_cannot_change_the_tenants_of_a_plan(curves: Path, tmp_
         override(scenario, traces=None, density=3.0)
     run = plb("study", "annealing", "--scenario", curves, "--out", tmp_path / "study")
     assert run.exit_code == 2
-    assert "workload.kind: studies pack tenants" in re.sub(r"\s+", " ", run.stderr)
+    assert "workload.kind: studies vary the density" in re.sub(r"\s+", " ", run.stderr)
 
 
 def test_other_scenarios_say_nothing_of_plans(curves: Path) -> None:

@@ -99,7 +99,7 @@ def test_balancing_is_off_unless_asked_for():
     assert set(balanced.tables["plans"].filter(occasion="balancing")["time_s"]) == {600, 4200, 7800}
 
 
-def test_plans_carry_energy_and_search_cost(experiment: Experiment):
+def test_plans_have_energy_and_search_cost(experiment: Experiment):
     """Every arrival has a plan with energies before and after by term, and the proposals it took."""
     run = next(experiment.runs())
     arrivals = run.tables["plans"].filter(occasion="arrival")

@@ -36,7 +36,7 @@ CASES = [
         [move("n0")],
         [(0, 1, "violation")],
     ),
-    ("a move because of a load that is only foretold is no violation", [[0, 60.0], [0, 0]], None, [move("n0")], []),
+    ("a move because of a load that is only predicted is no violation", [[0, 60.0], [0, 0]], None, [move("n0")], []),
     ("at the threshold without a move: unresolved", [[0, 95.0], [0, 0]], None, [], [(0, 1, "unresolved")]),
     (
         "two metrics of one node: two rows, one outcome",

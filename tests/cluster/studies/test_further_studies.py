@@ -21,7 +21,7 @@ from workloads.parameters import RegionParameters
 from workloads.regions import REGIONS
 
 
-def test_configurations_are_compared_on_a_cluster_of_ones_own(tmp_path):
+def test_configurations_are_compared_on_the_cluster_of_a_scenario(tmp_path):
     """Each candidate differs from the modified energy, and has its violations, failovers and moves beside it."""
     figures = study(tmp_path / "c", "configurations", *ONE_SETTING[:-1], "1", "--jobs", "1")
     names = [arm.name for arm in configurations.arms(base_of_scenario(tmp_path / "small.toml"))]

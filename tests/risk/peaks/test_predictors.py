@@ -147,7 +147,7 @@ def test_a_task_that_turns_warm_brings_its_past():
     assert peaks(RcLike(percentile=0.0, warmup=4), rising)[3] == 0.0
 
 
-def test_percentiles_are_of_shares_of_their_own_limits():
+def test_percentiles_are_shares_of_the_limit_of_each_task():
     """And are scaled by the present limit; a sample with limit 0 has the share 0."""
     samples = [(0, 0, 0.5, 1.0), (0, STEP, 1.0, 4.0), (0, 2 * STEP, 0.0, 0.0), (0, 3 * STEP, 1.0, 8.0)]
     np.testing.assert_allclose(peaks(RcLike(percentile=100.0, warmup=2), samples), [1.0, 2.0, 0.0, 4.0])

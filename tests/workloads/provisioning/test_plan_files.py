@@ -123,7 +123,9 @@ def test_moves_are_a_table_by_application(tmp_path: Path, ending: str) -> None:
         (small((2, 1)), ("n1,big,a,2", "n1,big,b,1"), "stand beside b, which allows 1"),
     ],
 )
-def test_what_a_file_says_is_judged(tmp_path: Path, instance: Instance, rows: tuple[str, ...], fault: str) -> None:
+def test_the_contents_of_a_file_are_checked(
+    tmp_path: Path, instance: Instance, rows: tuple[str, ...], fault: str
+) -> None:
     """A plan that breaks a rule is read, and its faults name the rule."""
     plan = read_plan(write(tmp_path / "plan.csv", rows), instance)
     assert any(fault in text for text in plan.faults())

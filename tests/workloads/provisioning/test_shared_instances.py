@@ -18,7 +18,7 @@ POINTS = 98
 
 
 @pytest.mark.parametrize(("name", "limits"), [("TClab_dataset_2D", 24_078), ("arbitrary_d1_seed1", 871_889)])
-def test_the_authors_own_files_are_read(name: str, limits: int) -> None:
+def test_the_files_of_the_authors_are_read(name: str, limits: int) -> None:
     """Applications, replicas and limits are those that Python's own csv and ast modules find."""
     path = shared(f"lra/{name}.csv.gz")
     instance = read_authors(path)
