@@ -231,7 +231,7 @@ def test_a_phase_that_does_two_things_is_named_once():
     stand(engine, "web/2", Replica(INSTANCE, "a"))
     plan = engine.place()
     assert plan.phases == (Phase.PLACEMENT,)
-    assert "web/2 where it is: placement ran and ended as" in plan.explain("web/2")
+    assert "web/2 where it is: placement ran and ended (" in plan.explain("web/2")
 
 
 def test_all_or_nothing_placement_is_reported():
@@ -321,7 +321,7 @@ def test_search_that_ran_says_what_refused_its_proposals():
         engine.report_load(f"web/{index}", "a", {"cpu": 8})
     plan = engine.balance()
     refused = plan.proposals.refused_by_rule
-    assert plan.explain("web/0").startswith("The plan leaves web/0 where it is: balancing ran and ended as ")
+    assert plan.explain("web/0").startswith("The plan leaves web/0 where it is: balancing ran and ended (")
     assert f"{refused['capacity']} by capacity" in plan.explain("web/0")
 
 

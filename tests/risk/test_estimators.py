@@ -256,7 +256,7 @@ def test_samples_are_kept_when_only_other_settings_change_and_forgotten_with_ano
         ("n-sigma:n=-1", InvalidValueError, "n"),
         ("gaussian:history=1", InvalidValueError, "history"),
         ("gaussian:history=999999999999999", InvalidValueError, "history = .* <= 1000000"),
-        ("oracle:horizon=3", InvalidValueError, "past alone"),
+        ("oracle:horizon=3", InvalidValueError, "past only"),
         (7, InvalidValueError, "estimator"),
     ],
 )

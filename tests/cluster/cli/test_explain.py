@@ -83,7 +83,7 @@ def test_a_replica_that_stands_is_compared_with_the_best_others(explained: Path,
     text, found = explanation_of(explained, tmp_path, "--partition", row["tenant"], "--time", "10m")
     assert f"0s arrives; it wants 1 replica 0s primary is placed on {found['replicas'][0]['node']}" in text
     assert "The primary is on" in text
-    assert "the best nodes by energy, compared with where it stands" in text
+    assert "the best nodes by energy, compared with its node" in text
     (one,) = found["replicas"]
     assert one["rank"] is not None
     assert one["nodes"] == 5

@@ -102,7 +102,7 @@ def test_interruptions_faults_and_upgrades_are_listed(page: Page, eventful: Path
     end = results.runs[0].totals["simulated_seconds"]
     lengths = interruptions.select(pl.col("end_s").fill_null(end) - pl.col("begin_s")).to_series()
     assert sum(number(row[3]) for row in rows) == pytest.approx(lengths.sum(), rel=1e-5)
-    events = page.table("Nodes that went down and came back")[1:]
+    events = page.table("Nodes that went down and were restored")[1:]
     assert len(events) == min(100, len(results.table("node_events")))
     assert ["modified", "1", "n3", "node fault", "goes down", "0 d 01:00:00"] in events
     assert len(page.table("Upgrade domains")[1:]) == len(results.table("upgrades"))
@@ -128,7 +128,7 @@ def test_refusals_are_counted_by_rule(page: Page, eventful: Path):
     """A rule counts once for each refusal in which it ruled out nodes, and with the number of these nodes."""
     refusals = read_results(eventful).table("refusals")
     assert len(refusals), "the scenario is dense enough"
-    for rule, policy, tries, nodes in page.table("In how many of the refusals")[1:]:
+    for rule, policy, tries, nodes in page.table("Number of refusals in which")[1:]:
         found = [json.loads(row["ruled_out"]) for row in refusals.filter(policy=policy).iter_rows(named=True)]
         assert number(tries) == sum(one.get(rule, 0) > 0 for one in found)
         assert number(nodes) == sum(one.get(rule, 0) for one in found)
