@@ -6,8 +6,12 @@ held-out node changes, so that no rounding errors accumulate.
 
 from __future__ import annotations
 
+import numpy as np
+
 from plb.array_types import Float, Int
 from plb.compiler import kernel
+from plb.state.cluster import ClusterState
+from plb.state.topology import Topology
 
 
 @kernel(inline=True)
@@ -55,3 +59,18 @@ def fragmentation_after(
             share += float(load) * inverse_capacity[node, metric]
         result += share / metrics
     return result
+
+
+def held_out_nodes(state: ClusterState, topology: Topology, load: Int) -> Int:
+    """Return the M nodes that are up and of least W_Max = max over metrics of load/capacity ([1] equation (4)).
+
+    Parameters
+    ----------
+    load
+        (N, R) quanta: the load of every node without departing replicas.
+    """
+    if not state.config.held_out_nodes:
+        return np.zeros(0, np.int64)
+    fullest = (load * topology.inverse_capacity).max(axis=1)
+    order = np.argsort(fullest[topology.targets], kind="stable")
+    return np.sort(topology.targets[order[: state.config.held_out_nodes]])

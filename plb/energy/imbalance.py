@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+
+import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import kernel
+from plb.state.cluster import ClusterState
 
 
 @kernel(inline=True)
@@ -82,3 +86,19 @@ def imbalance_after(
         weighted += metric_weight[metric] * deviation(nodes[metric], new_total, new_squares)
         weights += metric_weight[metric]
     return weighted / weights if weights > 0.0 else 0.0
+
+
+def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
+    """Return the weight of every metric in the imbalance, (R,).
+
+    The weight of the metric comes first; else it is the mean of the weights of the services, and 0 if none
+    has it (docs/service-fabric.md, Score). Services without weights have all metrics at 1.
+    """
+    given = [state.services[service].metrics for service in services]
+    weights = np.zeros(len(state.config.metrics))
+    for index, metric in enumerate(state.config.metrics):
+        found = [metric.weight if of is None else of[metric.name] for of in given if of is None or metric.name in of]
+        if found or not given:
+            mean = float(np.mean(found or [metric.weight]))
+            weights[index] = mean if metric.global_weight is None else metric.global_weight
+    return weights

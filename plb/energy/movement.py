@@ -9,7 +9,9 @@ from __future__ import annotations
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.model import Role
-from plb.state.arrays import Problem, Solution
+from plb.model.service import MoveCost
+from plb.settings.config import PlbConfig
+from plb.state.arrays import TENTHS, Problem, Solution
 
 _PRIMARY = int(Role.PRIMARY)
 _SECONDARY = int(Role.SECONDARY)
@@ -87,3 +89,14 @@ def partition_movement(
         this = problem.sibling[this]
         if this == row:
             return movement
+
+
+def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
+    """Return what a move of each cost counts, in tenths of a move."""
+    values = {
+        MoveCost.ZERO: config.move_cost_zero_value,
+        MoveCost.LOW: config.move_cost_low_value,
+        MoveCost.MEDIUM: config.move_cost_medium_value,
+        MoveCost.HIGH: config.move_cost_high_value,
+    }
+    return {cost: round(TENTHS * value) for cost, value in values.items()}

@@ -4,14 +4,14 @@
 partitions is a local domain with separate loads and weights. A defragmented metric contributes ``Fn − Fn·d(nodes) +
 Ff·d(fault domains) + Fu·d(upgrade domains)`` instead of its deviation d: it favors uneven nodes and even domains. A
 metric that reserves nodes contributes a weighted sum of this value, or of d, over the other nodes and of the lack of
-empty nodes (`plb.energy.emptiness`). Without local domains and such metrics A is the imbalance I(X).
+empty nodes (`plb.energy.empty_nodes`). Without local domains and such metrics A is the imbalance I(X).
 """
 
 from __future__ import annotations
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.energy.emptiness import lack_of_empty_nodes
+from plb.energy.empty_nodes import lack_of_empty_nodes
 from plb.energy.imbalance import deviation, imbalance
 from plb.energy.score import PLAIN_SPREAD, W_LOCAL
 from plb.state.arrays import LOCAL_SCORES, Problem, Solution

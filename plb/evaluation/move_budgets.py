@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.model.rules import NO_REFUSAL, Rule
 from plb.state.arrays import TENTHS, Problem, Solution
+from plb.state.cluster import ClusterState
 
 _MOVES = int(Rule.MOVES)
 _NODE_MOVES = int(Rule.NODE_MOVES)
@@ -65,3 +70,24 @@ def _touches(home: int, place: int, node: int) -> int:
 @kernel
 def _exceeds(moves: int, change: int, budget: int) -> bool:
     return change > 0 and moves + change > budget
+
+
+NO_BUDGET = 2**31
+"""A budget without limit."""
+
+
+def budgets_of(state: ClusterState) -> dict[str, Any]:
+    """Return the fields of `Problem` on the largest number of moves: in total, by node and by service."""
+    config = state.config
+
+    def limit(most: int | None) -> int:
+        return NO_BUDGET if most is None else most
+
+    by_service = [service.max_moves for service in state.services]
+    budgets = (config.max_moves, config.max_moves_per_node, *by_service)
+    return {
+        "bounded": any(most is not None for most in budgets),
+        "max_moves": limit(config.max_moves),
+        "max_node_moves": np.full(len(state.nodes), limit(config.max_moves_per_node), np.int64),
+        "max_service_moves": np.array([*map(limit, by_service)] or [NO_BUDGET], np.int64),
+    }

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool
+from plb.evaluation.move_budgets import NO_BUDGET
 from plb.evaluation.proposals import FIRST_RULE
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import DeactivationIntent
@@ -22,13 +23,13 @@ from plb.planning.dropping import Surplus, drop_surplus, still_surplus
 from plb.planning.immovable import concerned, immovable_replicas
 from plb.planning.missing_replicas import placed_all_or_nothing, unplaced_of
 from plb.planning.move_reasons import MoveReasons
-from plb.planning.problem import NO_BUDGET
 from plb.planning.role_changes import RoleChanges
 from plb.planning.rule_priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
 from plb.planning.service_domains import ServiceDomain
 from plb.planning.standbys import without_replaced_standbys
 from plb.planning.upgrades import Handover
-from plb.search.balancing import balance, is_unbalanced, most_displaced, unbalanced_services, uneven_metrics
+from plb.search.balancing import balance, most_displaced
+from plb.search.balancing_thresholds import is_unbalanced, unbalanced_services, uneven_metrics
 from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
 from plb.search.extended.extensions import Extensions, energy_with

@@ -9,8 +9,9 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int, Int8, Int32
 from plb.constraints.affinity import AFFINITY_CHILD, FREE, STRANDED
+from plb.energy.movement import move_cost_values
 from plb.model import Role
-from plb.planning.service_tables import EachService, move_cost_values
+from plb.planning.service_tables import EachService
 from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS
 from plb.state.cluster import ClusterState, PartitionRecord

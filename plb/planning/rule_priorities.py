@@ -10,7 +10,7 @@ import attrs
 from plb.model.rules import ALL_RULES, Rule
 from plb.search.balancing import Variant
 from plb.settings.config import PlbConfig
-from plb.state.packing import packs
+from plb.state.defragmentation import packs
 
 LEAST_BINDING = 1
 """The last priority that is more than a wish: balancing also searches without the rules after it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,15 +9,12 @@ import attrs
 import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
-from plb.constraints.domains import ANY
-from plb.model import MoveCost, Service
-from plb.model.expressions import FaultDomainPolicy
-from plb.model.rules import Rule
-from plb.settings.config import PlbConfig
-from plb.state.arrays import TENTHS
+from plb.constraints.domain_limits import most_in_domain
+from plb.energy.imbalance import metric_weights
+from plb.energy.movement import move_cost_values
 from plb.state.cluster import ClusterState
-from plb.state.packing import packing_tables
-from plb.state.topology import Topology, domain_paths
+from plb.state.defragmentation import node_groups, packing_tables
+from plb.state.topology import Topology
 
 
 @attrs.frozen(eq=False)
@@ -112,83 +108,6 @@ def each_service(state: ClusterState) -> EachService:
     )
 
 
-def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
-    """Return what a move of each cost counts, in tenths of a move."""
-    values = {
-        MoveCost.ZERO: config.move_cost_zero_value,
-        MoveCost.LOW: config.move_cost_low_value,
-        MoveCost.MEDIUM: config.move_cost_medium_value,
-        MoveCost.HIGH: config.move_cost_high_value,
-    }
-    return {cost: round(TENTHS * value) for cost, value in values.items()}
-
-
-def most_in_domain(state: ClusterState, topology: Topology) -> Int:
-    """Return `Problem.most_in_domain`, (S, D) (docs/service-fabric.md, Fault and upgrade domains)."""
-    most = np.zeros((max(1, len(state.services)), len(topology.domain_rule)), np.int64)
-    for index, service in enumerate(state.services):
-        feasibility_class = state.service_feasibility_class[index]
-        policy = state.feasibility_classes[feasibility_class].expression.fault_domain_policy
-        fault = topology.domain_rule == Rule.FAULT_DOMAIN
-        for rule, enabled in _quorum_rules(state, topology, feasibility_class, service).items():
-            if enabled:
-                most[index, topology.domain_rule == rule] = ANY
-                _limit_to_quorum(most[index], topology, feasibility_class, rule, service.target_replicas)
-        if policy is FaultDomainPolicy.IGNORE:
-            most[index, fault] = ANY
-        if policy is FaultDomainPolicy.NONPACKING:
-            most[index, fault] = ANY
-            most[index, np.flatnonzero(fault)[:1]] = 1
-        if service.on_every_node:
-            most[index] = ANY
-    return most
-
-
-def _quorum_rules(
-    state: ClusterState, topology: Topology, feasibility_class: int, service: Service
-) -> dict[Rule, bool]:
-    """Return for which kinds of domains a service keeps a quorum instead of an even spread."""
-    config, target = state.config, service.target_replicas
-    counts = {}
-    for rule in (Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN):
-        levels = np.flatnonzero(topology.domain_rule == rule)
-        usable = topology.siblings[feasibility_class, :, levels[-1]] > 0 if len(levels) else np.zeros(0, np.bool_)
-        counts[rule] = len(np.unique(topology.domain[usable, levels[-1]])) if len(levels) else 0
-    nodes = int((topology.counted & topology.feasibility_classes[feasibility_class]).sum())
-    even = all(count > 0 and target % count == 0 for count in counts.values())
-    auto = config.quorum_based_logic_auto_switch and target > 0 and even and nodes <= math.prod(counts.values())
-    return {
-        Rule.FAULT_DOMAIN: auto or config.quorum_based_replica_distribution_per_fault_domains,
-        Rule.UPGRADE_DOMAIN: auto or config.quorum_based_replica_distribution_per_upgrade_domains,
-    }
-
-
-def _limit_to_quorum(most: Int, topology: Topology, feasibility_class: int, rule: Rule, target: int) -> None:
-    """Set the most replicas at the first level that has two usable domains, so that losing one keeps a quorum."""
-    for level in np.flatnonzero(topology.domain_rule == rule):
-        domains = len(np.unique(topology.domain[topology.siblings[feasibility_class, :, level] > 0, level]))
-        if domains >= 2:
-            limit = max(target - (target // 2 + 1), 1)
-            most[level] = limit + 1 if domains * limit < target else limit
-            return
-
-
-def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
-    """Return the weight of every metric in the imbalance, (R,).
-
-    The weight of the metric comes first; else it is the mean of the weights of the services, and 0 if none
-    has it (docs/service-fabric.md, Score). Services without weights have all metrics at 1.
-    """
-    given = [state.services[service].metrics for service in services]
-    weights = np.zeros(len(state.config.metrics))
-    for index, metric in enumerate(state.config.metrics):
-        found = [metric.weight if of is None else of[metric.name] for of in given if of is None or metric.name in of]
-        if found or not given:
-            mean = float(np.mean(found or [metric.weight]))
-            weights[index] = mean if metric.global_weight is None else metric.global_weight
-    return weights
-
-
 def _counted_for(state: ClusterState, topology: Topology, services: Iterable[int]) -> Bool:
     """Return `Problem.counted_for`, (N, R): a node counts for a metric if it is feasible for a service with it.
 
@@ -205,21 +124,3 @@ def _counted_for(state: ClusterState, topology: Topology, services: Iterable[int
             spoken[has] = True
     counted: Bool = topology.counted[:, None] & (feasible | ~spoken)
     return counted
-
-
-def node_groups(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    """Return the leaf fault domains and upgrade domains that have a counted node, for defragmented metrics."""
-    config = state.config
-    group = np.zeros((2, len(state.nodes)), np.int64)
-    groups = np.zeros(2, np.int64)
-    for kind, paths in enumerate(domain_paths(state)):
-        of_kind = ["/".join(path) for path in paths]
-        known = {name: index for index, name in enumerate(dict.fromkeys(np.array(of_kind)[topology.counted].tolist()))}
-        group[kind] = [known.get(name, 0) for name in of_kind]
-        groups[kind] = len(known)
-    factors = (
-        config.defragmentation_nodes_std_dev_factor,
-        config.defragmentation_fds_std_dev_factor,
-        config.defragmentation_uds_std_dev_factor,
-    )
-    return {"spread_factor": np.array(factors), "group": group, "groups": groups}

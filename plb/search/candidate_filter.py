@@ -11,7 +11,7 @@ from plb.model import Metric
 from plb.model.resolution import UNLIMITED
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution, siblings_of
-from plb.state.packing import packs
+from plb.state.defragmentation import packs
 
 
 def filtered(problem: Problem, solution: Solution, config: PlbConfig, rows: Int) -> Problem | None:

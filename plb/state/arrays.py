@@ -176,7 +176,7 @@ class Problem(NamedTuple):
     defragmented: Bool
     """(R,) whether the metric is to be uneven over nodes."""
     reserving: Bool
-    """(R,) whether nodes are to be kept empty; see `plb.energy.emptiness`."""
+    """(R,) whether nodes are to be kept empty; see `plb.energy.empty_nodes`."""
     empty_weight: Float
     """(R,) weight of the empty nodes in the score of such a metric."""
     other_weight: Float

@@ -14,7 +14,7 @@ from plb.constraints.range import LARGEST_SUM
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
 from plb.search.breaches import find_breaches
-from plb.state.topology import LARGEST_THRESHOLD
+from plb.state.node_limits import LARGEST_THRESHOLD
 from plb.testing import configuration_of
 from tests.engine.refusals_by_hand import arrivals, by_hand, departed
 from tests.engine.ruled_clusters import enforced_rules, exchanges, visited_configurations

@@ -12,6 +12,8 @@ from plb.model import Metric
 from plb.model.metric import PlacementStrategy
 from plb.model.resolution import UNLIMITED
 from plb.state.cluster import ClusterState
+from plb.state.node_domains import domain_paths
+from plb.state.topology import Topology
 
 PACKING = (PlacementStrategy.RESERVATION_AND_PACK, PlacementStrategy.DEFRAGMENTATION)
 RESERVING = (
@@ -98,3 +100,21 @@ def packing_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
         "empty_across_domains": np.array([metric.empty_nodes_across_domains for metric in metrics], np.bool_),
         "empty_overlap": state.config.nodes_with_reserved_load_overlap,
     }
+
+
+def node_groups(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    """Return the leaf fault domains and upgrade domains that have a counted node, for defragmented metrics."""
+    config = state.config
+    group = np.zeros((2, len(state.nodes)), np.int64)
+    groups = np.zeros(2, np.int64)
+    for kind, paths in enumerate(domain_paths(state)):
+        of_kind = ["/".join(path) for path in paths]
+        known = {name: index for index, name in enumerate(dict.fromkeys(np.array(of_kind)[topology.counted].tolist()))}
+        group[kind] = [known.get(name, 0) for name in of_kind]
+        groups[kind] = len(known)
+    factors = (
+        config.defragmentation_nodes_std_dev_factor,
+        config.defragmentation_fds_std_dev_factor,
+        config.defragmentation_uds_std_dev_factor,
+    )
+    return {"spread_factor": np.array(factors), "group": group, "groups": groups}

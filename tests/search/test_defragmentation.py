@@ -17,7 +17,7 @@ from plb.planning.rule_priorities import balancing_variants
 from plb.search.balancing import Variant, balance
 from plb.search.budget import Budget
 from plb.search.candidate_filter import filtered
-from plb.state.packing import emptiness_weights, packs, reserves, strategy_of, target_empty_nodes
+from plb.state.defragmentation import emptiness_weights, packs, reserves, strategy_of, target_empty_nodes
 from plb.testing import all_clusters, configuration_of, walks
 from tests.engine.stories import add_instance, engine_with, search_of
 from tests.engine.strategies import examples
