@@ -11,8 +11,8 @@ from plb.constraints.throttling import arrive
 from plb.energy.aggregates import PeakSums, peak_sums
 from plb.energy.failovers import mark_violations
 from plb.energy.fragmentation import fragmentation_after
-from plb.energy.score import PLAIN_SPREAD
-from plb.energy.spread import change_domains, counted_as, local_score, spread
+from plb.energy.load_deviation import change_domains, counted_as, load_deviation, local_score
+from plb.energy.score import PLAIN_DEVIATION
 from plb.energy.timeline import count_lasting, stand_in_list
 from plb.model import Role
 from plb.state.arrays import (
@@ -100,13 +100,13 @@ def _sum_up(problem: Problem, solution: Solution) -> None:
         problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost
     )
     solution.counts[MOVES] = total_movement(problem, solution.node, problem.unit_cost, problem.unit_cost[0], 0)
-    _sum_spread(problem, solution)
+    _sum_load_deviation(problem, solution)
     _sum_departed_and_arrivals(problem, solution)
     none = problem.load[NOWHERE]
     solution.terms[FRAGMENTATION] = fragmentation_after(
         problem.held_out, problem.inverse_capacity, solution.node_load, none, none, NOWHERE, NOWHERE
     )
-    solution.terms[IMBALANCE] = spread(problem, solution)
+    solution.terms[IMBALANCE] = load_deviation(problem, solution)
 
 
 @kernel
@@ -155,9 +155,9 @@ def _count_lasting_violations(problem: Problem, solution: Solution) -> None:
 
 
 @kernel
-def _sum_spread(problem: Problem, solution: Solution) -> None:
+def _sum_load_deviation(problem: Problem, solution: Solution) -> None:
     """Compute the sums of local domains and of groups of nodes, and the local scores."""
-    if problem.weights[PLAIN_SPREAD] > 0.0:
+    if problem.weights[PLAIN_DEVIATION] > 0.0:
         return
     for local in range(solution.local_score.shape[0]):
         solution.local_score[local] = local_score(problem, solution, local)

@@ -15,15 +15,17 @@ TERM_NAMES = ("movement", "imbalance", "fragmentation", "expected_failovers", "e
 MOVEMENT_TERM, IMBALANCE_TERM, FRAGMENTATION_TERM, FAILOVERS_TERM, OVERLOAD_TERM = range(5)
 
 # Positions in Problem.weights
-W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETITIONS, W_LOCAL, PLAIN_SPREAD = range(8)
-TENTHS_OF_MOVE, FLOOR_OF_SPREAD, W_OVERLOAD = range(8, 11)
+W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETITIONS, W_LOCAL, PLAIN_DEVIATION = range(
+    8
+)
+TENTHS_OF_MOVE, FLOOR_OF_DEVIATION, W_OVERLOAD = range(8, 11)
 
-LEAST_SPREAD = 0.001
+LEAST_DEVIATION = 0.001
 """Keeps the first factor of the product form above 0 (docs/service-fabric.md, Move cost)."""
 
 
 def weights_of(
-    config: PlbConfig, *, replicas: int, repetitions: int, plain_spread: bool = True, sampled: bool = True
+    config: PlbConfig, *, replicas: int, repetitions: int, plain_deviation: bool = True, sampled: bool = True
 ) -> Float:
     """Return `Problem.weights`, (11,), for a search over `replicas` replicas.
 
@@ -45,11 +47,11 @@ def weights_of(
     weights[PRODUCT_OFFSET] = replicas + config.move_cost_offset
     weights[REPETITIONS] = max(1, repetitions)
     weights[W_LOCAL] = config.local_domain_weight
-    weights[PLAIN_SPREAD] = plain_spread
+    weights[PLAIN_DEVIATION] = plain_deviation
     weights[TENTHS_OF_MOVE] = np.inf if config.ignore_cost_in_scoring else TENTHS
-    weights[FLOOR_OF_SPREAD] = LEAST_SPREAD
+    weights[FLOOR_OF_DEVIATION] = LEAST_DEVIATION
     if config.ignore_cost_in_scoring and weights[PRODUCT_FORM]:
-        weights[[W_FAILOVERS, W_OVERLOAD, FLOOR_OF_SPREAD]], weights[PRODUCT_OFFSET] = 0.0, 1.0
+        weights[[W_FAILOVERS, W_OVERLOAD, FLOOR_OF_DEVIATION]], weights[PRODUCT_OFFSET] = 0.0, 1.0
     return weights
 
 
@@ -77,8 +79,8 @@ def energy_of(
     first = movement / weights[TENTHS_OF_MOVE] + weights[W_FAILOVERS] * (violations / weights[REPETITIONS])
     first += weights[W_OVERLOAD] * (overload / (UNITS * weights[REPETITIONS]))
     if weights[PRODUCT_FORM] > 0.0:
-        spread = imbalance + weights[W_FRAGMENTATION] * fragmentation + weights[FLOOR_OF_SPREAD]
-        if spread < 0.0:
-            first = -first  # moves must also cost where packing makes the spread negative
-        return float(spread * (weights[PRODUCT_OFFSET] + first))
+        factor = imbalance + weights[W_FRAGMENTATION] * fragmentation + weights[FLOOR_OF_DEVIATION]
+        if factor < 0.0:
+            first = -first  # moves must also cost where packing makes the factor negative
+        return float(factor * (weights[PRODUCT_OFFSET] + first))
     return float(first + weights[W_IMBALANCE] * imbalance + weights[W_FRAGMENTATION] * fragmentation)

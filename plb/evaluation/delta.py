@@ -15,10 +15,10 @@ from plb.energy.estimated_violations import violations_after
 from plb.energy.failovers import change_aggregate, violations_exchanged, violations_joined, violations_left
 from plb.energy.fragmentation import fragmentation_after, is_held_out
 from plb.energy.imbalance import imbalance, imbalance_after
+from plb.energy.load_deviation import change_load_deviation, load_deviation
 from plb.energy.movement import movement_alone, partition_movement, siblings_stand_still
 from plb.energy.overload import overload_with
-from plb.energy.score import PLAIN_SPREAD, W_FAILOVERS, W_OVERLOAD, energy_of
-from plb.energy.spread import change_spread, spread
+from plb.energy.score import PLAIN_DEVIATION, W_FAILOVERS, W_OVERLOAD, energy_of
 from plb.energy.timeline import count_lasting, leave_list, stand_in_list
 from plb.evaluation.constraint_chain import are_siblings
 from plb.state.arrays import (
@@ -255,12 +255,12 @@ def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, 
     _move_row(problem, solution, row, here, target)
     if partner != NOWHERE:
         _move_row(problem, solution, partner, target, here)
-    if problem.weights[PLAIN_SPREAD] > 0.0:
+    if problem.weights[PLAIN_DEVIATION] > 0.0:
         solution.terms[IMBALANCE] = imbalance(
             problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight
         )
     else:
-        solution.terms[IMBALANCE] = spread(problem, solution)
+        solution.terms[IMBALANCE] = load_deviation(problem, solution)
 
 
 @kernel
@@ -305,12 +305,12 @@ def _add_to_domains(problem: Problem, solution: Solution, row: int, node: int, s
     """Add `sign` times the load and the peaks of `row` to `node`."""
     if node == NOWHERE:
         return
-    if problem.weights[PLAIN_SPREAD] > 0.0:
+    if problem.weights[PLAIN_DEVIATION] > 0.0:
         change_load(
             solution.node_load, solution.total, solution.squares, problem.counted_for, node, problem.load[row], sign
         )
     else:
-        change_spread(problem, solution, row, node, sign)
+        change_load_deviation(problem, solution, row, node, sign)
     change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
     if problem.timeline and sign > 0:
         stand_in_list(solution.first_on, solution.next_on, row, node)

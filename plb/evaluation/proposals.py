@@ -13,7 +13,7 @@ from plb.energy.score import (
     IMBALANCE_TERM,
     MOVEMENT_TERM,
     OVERLOAD_TERM,
-    PLAIN_SPREAD,
+    PLAIN_DEVIATION,
     TERM_NAMES,
     energy_of,
 )
@@ -103,7 +103,7 @@ def evaluate_in_place(
     """
     tally[SCORED] += 1
     weights = problem.weights
-    if weights[PLAIN_SPREAD] == 0.0:
+    if weights[PLAIN_DEVIATION] == 0.0:
         after = energy_by_trial(problem, solution, row, target, partner)
         if after <= highest:
             return after
@@ -111,7 +111,7 @@ def evaluate_in_place(
         return REJECTED
     here = solution.node[row]
     movement = movement_after(problem, solution, row, target, partner)
-    spread = imbalance_of_proposal(problem, solution, row, target, partner)
+    deviation = imbalance_of_proposal(problem, solution, row, target, partner)
     fragmentation = fragmentation_of_proposal(problem, solution, row, target, partner)
     violations, overload = solution.counts[VIOLATIONS], solution.counts[OVERLOAD]
     if evaluates_risk(weights, problem.peak.shape[2]):
@@ -120,19 +120,19 @@ def evaluate_in_place(
         both_may_lose = partner != NOWHERE or problem.estimator_rows.shape[0] > 0
         if both_may_lose:
             violations, overload = violations - solution.violating[target], overload - solution.overload[target]
-        if energy_of(weights, movement, spread, fragmentation, violations, overload) <= highest:
+        if energy_of(weights, movement, deviation, fragmentation, violations, overload) <= highest:
             tally[REACHED_MONTE_CARLO] += 1
             violations += violations_at_source(problem, solution, row, partner)
             overload += overload_at_source(problem, solution, row, partner)
-            if energy_of(weights, movement, spread, fragmentation, violations, overload) <= highest:
+            if energy_of(weights, movement, deviation, fragmentation, violations, overload) <= highest:
                 if not both_may_lose:
                     violations, overload = violations - solution.violating[target], overload - solution.overload[target]
                 violations += violations_at_target(problem, solution, row, target, partner)
                 overload += overload_at_target(problem, solution, row, target, partner)
-    after = energy_of(weights, movement, spread, fragmentation, violations, overload)
+    after = energy_of(weights, movement, deviation, fragmentation, violations, overload)
     if after <= highest:
         return after
-    tally[FIRST_TERM + _worst_term(problem, solution, movement, spread, fragmentation, violations, overload)] += 1
+    tally[FIRST_TERM + _worst_term(problem, solution, movement, deviation, fragmentation, violations, overload)] += 1
     return REJECTED
 
 
@@ -151,7 +151,7 @@ def _worst_term(
     problem: Problem,
     solution: Solution,
     movement: int,
-    spread: float,
+    deviation: float,
     fragmentation: float,
     violations: int,
     overload: int,
@@ -159,23 +159,23 @@ def _worst_term(
     """Return the term that increased the energy most: without its change the energy would be lowest."""
     weights = problem.weights
     counts = solution.counts
-    present_spread = solution.terms[IMBALANCE]
+    present_deviation = solution.terms[IMBALANCE]
     present_fragmentation = solution.terms[FRAGMENTATION]
     worst = MOVEMENT_TERM
-    lowest = energy_of(weights, counts[MOVEMENT], spread, fragmentation, violations, overload)
-    without = energy_of(weights, movement, present_spread, fragmentation, violations, overload)
+    lowest = energy_of(weights, counts[MOVEMENT], deviation, fragmentation, violations, overload)
+    without = energy_of(weights, movement, present_deviation, fragmentation, violations, overload)
     if without < lowest:
         worst = IMBALANCE_TERM
         lowest = without
-    without = energy_of(weights, movement, spread, present_fragmentation, violations, overload)
+    without = energy_of(weights, movement, deviation, present_fragmentation, violations, overload)
     if without < lowest:
         worst = FRAGMENTATION_TERM
         lowest = without
-    without = energy_of(weights, movement, spread, fragmentation, counts[VIOLATIONS], overload)
+    without = energy_of(weights, movement, deviation, fragmentation, counts[VIOLATIONS], overload)
     if without < lowest:
         worst = FAILOVERS_TERM
         lowest = without
-    without = energy_of(weights, movement, spread, fragmentation, violations, counts[OVERLOAD])
+    without = energy_of(weights, movement, deviation, fragmentation, violations, counts[OVERLOAD])
     if without < lowest:
         worst = OVERLOAD_TERM
     return worst

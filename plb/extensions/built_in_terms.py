@@ -12,7 +12,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Float, Int
 from plb.energy.from_scratch import solution_from_scratch, total_movement
 from plb.energy.overload import MOST, UNITS
-from plb.energy.score import PLAIN_SPREAD, REPETITIONS, W_OVERLOAD
+from plb.energy.score import PLAIN_DEVIATION, REPETITIONS, W_OVERLOAD
 from plb.evaluation.delta import (
     fragmentation_of_proposal,
     imbalance_of_proposal,
@@ -63,9 +63,9 @@ class Imbalance(_WithoutSums):
     name = "imbalance"
 
     def total(self, configuration: Configuration) -> float:
-        """Return I as standard deviation over mean of the node loads, or its substitute (`plb.energy.spread`)."""
+        """Return the imbalance of the node loads (`plb.energy.load_deviation`)."""
         problem = configuration.problem
-        if not problem.weights[PLAIN_SPREAD]:
+        if not problem.weights[PLAIN_DEVIATION]:
             return float(solution_from_scratch(problem, configuration.solution.node.copy()).terms[IMBALANCE])
         load, weight = _node_load(configuration), problem.metric_weight
         weighted = 0.0
@@ -78,7 +78,7 @@ class Imbalance(_WithoutSums):
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
         """Return the change of I."""
         problem, solution = configuration.problem, configuration.solution
-        if not problem.weights[PLAIN_SPREAD]:
+        if not problem.weights[PLAIN_DEVIATION]:
             before = float(solution.terms[IMBALANCE])
             back = configuration.apply(proposal)
             changed = float(solution.terms[IMBALANCE]) - before

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
-from plb.energy.spread import PARTS
+from plb.energy.load_deviation import PARTS
 from plb.errors import InvalidValueError
 from plb.model.resolution import UNLIMITED
 from plb.state.cluster import ClusterState

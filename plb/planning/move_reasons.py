@@ -136,15 +136,15 @@ class MoveReasons:
     def _driving_term(self, before: Energy, after: Energy) -> str | None:
         """Return the term without whose change the energy would be highest; None if no term decreased."""
         weights, counts, earlier = self.problem.weights, self.after.counts, self.before.solution.counts
-        movement, spread, held_out = int(counts[MOVEMENT]), after.imbalance, after.fragmentation
+        movement, deviation, held_out = int(counts[MOVEMENT]), after.imbalance, after.fragmentation
         risk, old_risk = ((int(one[VIOLATIONS]), int(one[OVERLOAD])) for one in (counts, earlier))
         without = {
             TERM_NAMES[IMBALANCE_TERM]: energy_of(weights, movement, before.imbalance, held_out, *risk),
-            TERM_NAMES[FRAGMENTATION_TERM]: energy_of(weights, movement, spread, before.fragmentation, *risk),
-            TERM_NAMES[FAILOVERS_TERM]: energy_of(weights, movement, spread, held_out, old_risk[0], risk[1]),
-            TERM_NAMES[OVERLOAD_TERM]: energy_of(weights, movement, spread, held_out, risk[0], old_risk[1]),
+            TERM_NAMES[FRAGMENTATION_TERM]: energy_of(weights, movement, deviation, before.fragmentation, *risk),
+            TERM_NAMES[FAILOVERS_TERM]: energy_of(weights, movement, deviation, held_out, old_risk[0], risk[1]),
+            TERM_NAMES[OVERLOAD_TERM]: energy_of(weights, movement, deviation, held_out, risk[0], old_risk[1]),
         }
-        present = energy_of(weights, movement, spread, held_out, *risk)
+        present = energy_of(weights, movement, deviation, held_out, *risk)
         extension_terms = {} if self._extensions is None else self._extensions.weights
         for name, weight in extension_terms.items():
             without[name] = present + weight * (before.extension_terms[name] - after.extension_terms[name])

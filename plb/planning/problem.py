@@ -114,7 +114,7 @@ def _energy(
     """Return the fields of `Problem` on the energy, for a number of replicas: weights, and how loads are counted."""
     config = state.config
     by_percentage, coarseness = counting(state, topology)
-    plain_spread = (
+    plain_deviation = (
         config.local_domain_weight == 0.0
         and not any(is_packed(metric) for metric in config.metrics)
         and not (by_percentage.any() or coarseness.any())
@@ -124,7 +124,7 @@ def _energy(
             config,
             replicas=replicas,
             repetitions=demand_forecast.units,
-            plain_spread=plain_spread,
+            plain_deviation=plain_deviation,
             sampled=not len(demand_forecast.estimator_rows),
         ),
         "by_percentage": by_percentage,

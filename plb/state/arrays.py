@@ -189,7 +189,7 @@ class Problem(NamedTuple):
     """(R,) whether the empty nodes are to be spread over fault and upgrade domains."""
     empty_overlap: bool
     """Whether the empty nodes are to be the same for all metrics."""
-    spread_factor: Float
+    deviation_factor: Float
     """(3,) Fn, Ff and Fu of defragmented metrics: weights of nodes, fault domains and upgrade domains."""
     group: Int
     """(2, N) leaf fault domain and upgrade domain of each node, among those with a counted node."""
@@ -229,7 +229,7 @@ class Solution(NamedTuple):
     node_load: Int
     """(N, R) quanta of the placed replicas."""
     total: Int
-    """(R,) Σx over counted nodes, x as in `plb.energy.spread.counted_as`: load in quanta, by default."""
+    """(R,) Σx over counted nodes, x as in `plb.energy.load_deviation.counted_as`: load in quanta, by default."""
     squares: Int
     """(R,) Σx² over counted nodes."""
     aggregate: Int32

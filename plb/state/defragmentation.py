@@ -117,4 +117,4 @@ def node_groups(state: ClusterState, topology: Topology) -> dict[str, Any]:
         config.defragmentation_fds_std_dev_factor,
         config.defragmentation_uds_std_dev_factor,
     )
-    return {"spread_factor": np.array(factors), "group": group, "groups": groups}
+    return {"deviation_factor": np.array(factors), "group": group, "groups": groups}

@@ -1,4 +1,4 @@
-"""The spread of load over nodes, over the nodes of each service, and over domains (docs/service-fabric.md).
+"""The deviation of load over nodes, over the nodes of each service, and over domains (docs/service-fabric.md).
 
 ``A = L·mean(local scores) + (1 − L)·global score``, with L the weight of the local domains. A service with two or more
 partitions is a local domain with separate loads and weights. A defragmented metric contributes ``Fn − Fn·d(nodes) +
@@ -13,7 +13,7 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.energy.empty_nodes import lack_of_empty_nodes
 from plb.energy.imbalance import deviation, imbalance
-from plb.energy.score import PLAIN_SPREAD, W_LOCAL
+from plb.energy.score import PLAIN_DEVIATION, W_LOCAL
 from plb.state.arrays import LOCAL_SCORES, Problem, Solution
 
 UNIT = 2.0**40
@@ -34,9 +34,9 @@ def counted_as(problem: Problem, node: int, metric: int, load: int) -> int:
 
 
 @kernel
-def spread(problem: Problem, solution: Solution) -> float:
-    """Return the spread of the present sums."""
-    if problem.weights[PLAIN_SPREAD] > 0.0:
+def load_deviation(problem: Problem, solution: Solution) -> float:
+    """Return the deviation of the present sums."""
+    if problem.weights[PLAIN_DEVIATION] > 0.0:
         return imbalance(problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight)
     weighted = 0.0
     weights = 0.0
@@ -48,12 +48,12 @@ def spread(problem: Problem, solution: Solution) -> float:
         else:
             uneven = deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
         if problem.defragmented[metric]:
-            uneven = problem.spread_factor[0] * (1.0 - uneven)
+            uneven = problem.deviation_factor[0] * (1.0 - uneven)
             for kind in range(2):
                 domains = _deviation_of_groups(
                     solution.group_load[kind], problem.groups[kind], metric, problem.coarseness[metric]
                 )
-                uneven += problem.spread_factor[1 + kind] * domains
+                uneven += problem.deviation_factor[1 + kind] * domains
         if problem.reserving[metric]:
             uneven = problem.other_weight[metric] * uneven + problem.empty_weight[metric] * lack
         weighted += problem.metric_weight[metric] * uneven
@@ -93,8 +93,8 @@ def _deviation_of_groups(load: Int, groups: int, metric: int, coarseness: int) -
 
 
 @kernel
-def change_spread(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load of `row` to `node` and update all sums of the spread."""
+def change_load_deviation(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load of `row` to `node` and update all sums of the deviation."""
     for metric in range(problem.load.shape[1]):
         load = solution.node_load[node, metric]
         solution.node_load[node, metric] = load + sign * problem.load[row, metric]
@@ -143,7 +143,7 @@ def local_score(problem: Problem, solution: Solution, local: int) -> int:
     for metric in range(problem.load.shape[1]):
         uneven = deviation(nodes, solution.local_total[local, metric], solution.local_squares[local, metric])
         if problem.defragmented[metric]:
-            uneven = problem.spread_factor[0] * (1.0 - uneven)
+            uneven = problem.deviation_factor[0] * (1.0 - uneven)
         if problem.reserving[metric]:
             uneven *= problem.other_weight[metric]
         weighted += problem.local_weight[local, metric] * uneven
