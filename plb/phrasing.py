@@ -19,7 +19,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names one after the other; of many, the first ones and how many more there are."""
+    """Return names as a list; of many, the first ones and the number of the others."""
     if len(names) <= MOST_NAMED:
         return ", ".join(names)
     return f"{', '.join(names[:MOST_NAMED])} and {len(names) - MOST_NAMED} more"

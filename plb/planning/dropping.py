@@ -88,7 +88,7 @@ def still_surplus(surpluses: Sequence[Surplus], dropped: Sequence[int]) -> list[
 
 
 def _candidates(problem: Problem, solution: Solution, rows: Sequence[int], enforced: int, moving: Bool) -> list[int]:
-    """Return those of `rows` that the role and the enforced rules let go."""
+    """Return those of `rows` that the role and the enforced rules allow to drop."""
     candidates = [
         row
         for row in rows

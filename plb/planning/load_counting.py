@@ -27,7 +27,7 @@ def counting(state: ClusterState, topology: Topology) -> tuple[Bool, Int]:
     Raises
     ------
     InvalidValueError
-        The load of a node is so many times its capacity that its percentage cannot be squared.
+        The load of a node is so large a multiple of its capacity that its percentage cannot be squared.
     """
     by_percentage = np.array([metric.balancing_by_percentage for metric in state.config.metrics], np.bool_)
     by_percentage &= ((state.capacity > 0) & (state.capacity < UNLIMITED)).all(axis=0)
@@ -46,7 +46,7 @@ def counting(state: ClusterState, topology: Topology) -> tuple[Bool, Int]:
 
 
 def standing_load(state: ClusterState) -> Int:
-    """Return the load of every node in quanta, (N, R), without what is leaving."""
+    """Return the load of every node in quanta, (N, R), without departing replicas."""
     table = state.rows
     return load_by_node(state, (table.node != NOWHERE) & ~table.leaving)
 

@@ -1,4 +1,4 @@
-"""What placement has to do for each service domain: rows without a node, surplus replicas, roles to hand over."""
+"""Pending work of placement by service domain: missing replicas, surplus replicas, and roles to hand over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of the engine: the phases one after the other on one solution, and the resulting plan."""
+"""One call of the engine: its phases in sequence on one solution, and the resulting plan."""
 
 from __future__ import annotations
 
@@ -195,9 +195,9 @@ class PhaseRun:
     def drop(self, surpluses: Sequence[Surplus]) -> None:
         """Drop surplus replicas; placement then starts from the result.
 
-        Soft rules are given up one after the other for what cannot be dropped under them. Where a refresh does one
-        thing at a time, it drops what the most rules allow, and the others wait for the next plan; so do partitions
-        whose primary changes in this plan.
+        Soft rules are relaxed one by one for replicas that cannot be dropped under them. If a refresh performs one
+        action at a time, it drops the replicas that the most rules allow, and the others wait for the next plan; so
+        do partitions whose primary changes in this plan.
         """
         # without its other end, a swap of roles would be a move
         surpluses = [surplus for surplus in surpluses if self._reasons.keys().isdisjoint(surplus.rows)]
@@ -242,7 +242,7 @@ class PhaseRun:
         return table.pinned | np.array([*paused, False], np.bool_)[table.node]
 
     def repair(self, *, light: bool = False) -> None:
-        """Mend broken constraints, if any are; `light`: the spread over domains aside."""
+        """Repair broken constraints, if any are; `light`: except the spread over domains."""
         passed_over = SPREADING if light else 0
         masks = rule_masks(self.config)
         breaches = self._breaches(masks[0] & ~passed_over)
@@ -257,7 +257,7 @@ class PhaseRun:
         self._bounding.update(bounding_budgets(problem, self.solution, masks, passed_over, self._broken_extensions))
 
     def balance(self, *, slow: bool = False) -> None:
-        """Balance, if a metric is out of balance, and keep the result if it wins enough; `slow`: cool slowly."""
+        """Balance if a metric is out of balance; keep a result that lowers the energy enough. `slow`: cool slowly."""
         if not self.is_unbalanced:
             self.note_idle(Phase.BALANCING, Idle.BALANCED)
             return

@@ -1,4 +1,4 @@
-"""Makes the plans of an engine: the searches that run one after the other, and the data that are kept between plans."""
+"""Makes the plans of an engine: its searches, and the data that are kept between plans."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ class Planner:
 
 
 def _place(run: PhaseRun, work: Work) -> None:
-    """Hand roles over, drop what there is too much of and place what is missing, or note that there is nothing."""
+    """Hand over roles, drop surplus replicas and place missing ones, or note that there is no such work."""
     run.hand_over(work.handovers)
     run.drop(work.surpluses)
     if work.missing:

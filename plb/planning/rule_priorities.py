@@ -1,4 +1,4 @@
-"""What a search enforces by the settings: the priorities of rules, and what is given up from one attempt to the next.
+"""The priorities of rules by the settings, and the rules that a search relaxes from one attempt to the next.
 
 See docs/service-fabric.md, Constraint priorities.
 """

@@ -83,7 +83,7 @@ def build_tables(state: ClusterState, topology: Topology, services: Sequence[int
 
 
 def each_service(state: ClusterState) -> EachService:
-    """Return what replicas have from their services; without services, there is one for rows that nobody uses."""
+    """Return the properties of replicas from their services; without services, one entry for unused rows."""
     services, config = state.services, state.config
     singletons = config.is_singleton_replica_move_allowed_during_upgrade
     costs = move_cost_values(config)

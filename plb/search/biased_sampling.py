@@ -14,7 +14,7 @@ from plb.model import Role
 from plb.state.arrays import Problem, Solution
 
 BIASED_SAMPLES = 16
-"""Samples of a replica or a node after which biased sampling gives up."""
+"""Largest number of samples of a replica or a node."""
 
 _PRIMARY = int(Role.PRIMARY)
 

@@ -223,7 +223,7 @@ def _has_children(problem: Problem, row: int, partner: int) -> bool:
 def extended_step(
     problem: Problem, solution: Solution, chain_state: ChainState, extension_state: ExtensionState, step: Step
 ) -> None:
-    """Accept or reject a proposal by extension constraints and terms besides the built-in ones."""
+    """Accept or reject a proposal by extension constraints and terms in addition to the built-in ones."""
     schedule, tally = chain_state.schedule, chain_state.tally
     row, target, partner = step.row, step.target, step.partner
     refused = refusing(problem, solution, extension_state, row, target, partner)

@@ -1,4 +1,4 @@
-"""Plans that the host applies: their moves, one after the other, and the departing ends."""
+"""Applies the moves of plans in sequence, and keeps their departing ends."""
 
 from __future__ import annotations
 

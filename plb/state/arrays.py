@@ -1,4 +1,4 @@
-"""The arrays that kernels see: what a search may read, and what it may change.
+"""The arrays of kernels: those that a search reads, and those that it changes.
 
 Shapes: N nodes, M replica rows, R metrics, K repetitions, D levels of domains (the fault-domain tree from the top down,
 then the upgrade domains), X feasibility classes (what a service requires of nodes), S services, L local domains of load
@@ -24,7 +24,7 @@ IMBALANCE, FRAGMENTATION = range(2)
 
 @by_pointer
 class Problem(NamedTuple):
-    """What a search only reads."""
+    """The data that a search only reads."""
 
     # nodes
     limit: Int
@@ -68,7 +68,7 @@ class Problem(NamedTuple):
     parent: Int32
     """(N, D) domain one level up; 0 at a top level."""
     siblings: Int32
-    """(X, N, D) for each suit, usable domains under the same parent; 0 in a domain without a usable node."""
+    """(X, N, D) for each feasibility class, usable domains under the same parent; 0 in a domain without a usable node."""
     most_in_domain: Int
     """(S, D) most replicas of a partition in one domain of each level; 0: as even as possible, -1: any number."""
     domain_rule: Int
@@ -174,9 +174,9 @@ class Problem(NamedTuple):
     coarseness: Int
     """(R,) binary digits by which loads are cut in Σx and Σx², so that these stay in 64 bits."""
     defragmented: Bool
-    """(R,) whether the metric is to be uneven over nodes."""
+    """(R,) whether the search packs the metric on few nodes."""
     reserving: Bool
-    """(R,) whether nodes are to be kept empty; see `plb.energy.empty_nodes`."""
+    """(R,) whether the search keeps nodes empty; see `plb.energy.empty_nodes`."""
     empty_weight: Float
     """(R,) weight of the empty nodes in the score of such a metric."""
     other_weight: Float
@@ -186,9 +186,9 @@ class Problem(NamedTuple):
     empty_limit: Int
     """(N, R) quanta up to which a node counts as empty; below 0: never."""
     empty_across_domains: Bool
-    """(R,) whether the empty nodes are to be spread over fault and upgrade domains."""
+    """(R,) whether the empty nodes spread over fault and upgrade domains."""
     empty_overlap: bool
-    """Whether the empty nodes are to be the same for all metrics."""
+    """Whether the empty nodes are the same for all metrics."""
     deviation_factor: Float
     """(3,) Fn, Ff and Fu of defragmented metrics: weights of nodes, fault domains and upgrade domains."""
     group: Int

@@ -45,7 +45,7 @@ class Description:
 
 
 def describe(state: ClusterState, now: float = 0.0, history: DemandHistory | None = None) -> Description:
-    """Return the names for the arrays of the present state, as long as it is the present one."""
+    """Return the names for the arrays of the present state; valid until the state changes."""
     return Description(
         tuple(state.nodes),
         tuple(state.services),

@@ -1,4 +1,4 @@
-"""Checks whether the moves of a plan can be applied one after the other, without applying them."""
+"""Checks whether the moves of a plan can be applied in sequence, without applying them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ONLY_ROLE = {MoveKind.SWAP: Role.PRIMARY, MoveKind.PROMOTE: Role.SECONDARY}
 
 
 def check_moves(state: ClusterState, moves: Sequence[Move], *, leaving: bool) -> None:
-    """Raise `ConflictError` if `moves` cannot be applied one after the other; changes nothing."""
+    """Raise `ConflictError` if `moves` cannot be applied in sequence; changes nothing."""
     replay = _Replay(state, leaving)
     for move in check_items("plan", "moves", moves, Move):
         _check_fields(move)
@@ -64,7 +64,7 @@ class _Replay:
     node: dict[int, int] = attrs.field(factory=dict)
     role: dict[int, Role] = attrs.field(factory=dict)
     gone: set[int] = attrs.field(factory=set)
-    """Rows that were dropped, replaced, or given up for a promoted one."""
+    """Rows that were dropped, replaced, or abandoned for a promoted one."""
     occupied: set[tuple[str, int]] = attrs.field(factory=set)
     """Nodes that departing ends will hold."""
 
@@ -101,7 +101,7 @@ class _Replay:
         fitting = [row for row in rows if self._node_of(row) == node and self._role_of(row) == move.role]
         row = preferred(fitting, move.index)
         if row == NOWHERE:
-            raise ConflictError(f"{move}: no such replica is there any more; make a new plan")
+            raise ConflictError(f"{move}: there is no such replica any more; make a new plan")
         return row
 
     def _move(self, record: PartitionRecord, move: Move, source: int, target: int) -> None:
@@ -131,7 +131,7 @@ class _Replay:
         for primary in primaries:
             if self._node_of(primary) != NOWHERE:
                 at_node = self.state.nodes[self._node_of(primary)].name
-                raise ConflictError(f"{move}: a primary stands on {at_node}; make a new plan")
+                raise ConflictError(f"{move}: a primary is on {at_node}; make a new plan")
         self.gone.update(primaries)
         self.role[row] = Role.PRIMARY
 

@@ -193,5 +193,5 @@ def _leaves(replica: Replica) -> bool:
 
 
 def _is_vacant(replica: Replica) -> bool:
-    """Return whether a replica without a slot is but a place that is kept for one."""
+    """Return whether a replica without a slot only reserves a place for one."""
     return replica.state is ReplicaState.DROPPED and not _leaves(replica)

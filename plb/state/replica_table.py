@@ -47,7 +47,7 @@ class RowTable:
         self.building: Bool = np.zeros(capacity, np.bool_)
         """In build."""
         self.swaps_out: Bool = np.zeros(capacity, np.bool_)
-        """A primary that is to hand over its role, as its node is about to be upgraded."""
+        """A primary that must hand over its role because its node is about to be upgraded."""
         self.regains: Bool = np.zeros(capacity, np.bool_)
         """A secondary that is to become the primary again, because its node has been upgraded."""
         self.upgrading: Bool = np.zeros(capacity, np.bool_)

@@ -155,7 +155,7 @@ def _target(state: ClusterState, record: PartitionRecord, standing: int) -> int:
 
 
 def trim(state: ClusterState, record: PartitionRecord, role: Role, free: list[int], standing: int) -> None:
-    """Let go of empty slots beyond the target of the service.
+    """Remove empty slots beyond the target of the service.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ def trim(state: ClusterState, record: PartitionRecord, role: Role, free: list[in
 
 
 def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
-    """Let go of the slots that a lower target leaves without a use."""
+    """Remove the slots that a lower target leaves unused."""
     table = state.rows
     waiting = [row for row in record.rows if table.node[row] == NOWHERE and table.role[row] != Role.PRIMARY]
     standing = sum(1 for row in slots_of(state, record) if table.node[row] != NOWHERE)

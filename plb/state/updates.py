@@ -164,7 +164,7 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
 
 
 def _on_nodes(state: ClusterState, item: str, partition: Partition, service: Service) -> list[tuple[Replica, int]]:
-    """Return replicas with the indices of their nodes, refusing roles that do not suit the service."""
+    """Return replicas with the indices of their nodes, refusing roles that the service does not have."""
     allowed = roles_of(service)
     placed = []
     for replica in partition.replicas:

@@ -318,7 +318,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "a stale move whose replica is gone",
         lambda e: apply(e, swap("n2", "n1", MoveKind.MOVE)),
         ConflictError,
-        "move primary of db/0 from n2 to n1: no such replica is there any more; make a new plan",
+        "move primary of db/0 from n2 to n1: there is no such replica any more; make a new plan",
     ),
     (
         "a stale move onto a replica of the partition",
@@ -330,7 +330,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "a plan whose second move is stale",
         lambda e: apply(e, swap("n0", "n1"), swap("n2", "n0", MoveKind.MOVE, SECONDARY)),
         ConflictError,
-        "move secondary of db/0 from n2 to n0: no such replica is there any more",
+        "move secondary of db/0 from n2 to n0: there is no such replica any more",
     ),
     (
         "a plan that adds a replica twice",
@@ -340,7 +340,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
             swap(None, "n2", MoveKind.ADD, INSTANCE, "web/new"),
         ),
         ConflictError,
-        "add instance of web/new on n2: no such replica is there any more",
+        "add instance of web/new on n2: there is no such replica any more",
     ),
     (
         "a plan that moves onto a departing end",
