@@ -152,7 +152,7 @@ class MoveReasons:
         return term if without[term] > present else None
 
     def _evened_metric(self) -> Reason:
-        """Return the metric with the largest decrease of weighted imbalance, or the largest increase for a packed metric."""
+        """Return the metric with the largest decrease of weighted imbalance, or increase for a packed metric."""
         before, after = self._deviations(self.before.solution), self._deviations(self.after)
         gains = [
             weight * (old - new) * (-1 if is_packed else 1)

@@ -68,7 +68,7 @@ class Problem(NamedTuple):
     parent: Int32
     """(N, D) domain one level up; 0 at a top level."""
     siblings: Int32
-    """(X, N, D) for each feasibility class, usable domains under the same parent; 0 in a domain without a usable node."""
+    """(X, N, D) usable domains under the same parent, by feasibility class; 0 in a domain without a usable node."""
     most_in_domain: Int
     """(S, D) most replicas of a partition in one domain of each level; 0: as even as possible, -1: any number."""
     domain_rule: Int
