@@ -72,11 +72,9 @@ def test_figures_stand_on_a_page_that_is_cited_beside_them(block):
 def test_figures_have_the_command_that_made_them():
     """Every row, item or paragraph of the first guide that cites a page for a figure names a command."""
     cited = [block for block in blocks_of(CHOOSING.read_text()) if NUMBER.search(bare(block)) and LINK.search(block)]
-    assert len(cited) > 40
+    assert len(cited) > 30
     made = re.compile(r"`(?:plb|benchmarks/)")
-    above = "What a decision costs"  # the command stands above that table
-    rows = section_of(CHOOSING, above)
-    assert [block for block in cited if not made.search(block) and block not in rows] == []
+    assert [block for block in cited if not made.search(block)] == []
 
 
 def test_every_policy_has_a_row():
