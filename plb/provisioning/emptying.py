@@ -3,7 +3,8 @@
 Some nodes are cleared, the first of them for good if that goes. Their replicas go to the nodes on which least is left,
 hard ones first. If none is left over, a node is saved. Otherwise the first node takes the rest, and the change stays
 with the probability of simulated annealing, by how much more unevenly free capacity then lies: what lies together can
-be emptied. Where replicas have homes (`plb.provisioning.homes`), a move has a price, and there are so many at the most.
+be emptied. Where replicas have homes (`plb.provisioning.standing.Homes`), a move has a price, and their number is
+limited.
 
 L applications, D dimensions, N nodes, R replicas in all.
 """

@@ -13,7 +13,7 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, NoPlanError
-from plb.provisioning.auto import best_in_time
+from plb.provisioning.improvement import best_in_time
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.program import Model, constraints, model_of, nonzeros, offered
 from plb.provisioning.workbench import ReportProgress, Workbench

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plb.errors import ConflictError
-from plb.provisioning.auto import best_in_time
+from plb.provisioning.improvement import best_in_time
 from plb.provisioning.instance import Instance
 from plb.provisioning.milp import solve_exactly
 from plb.provisioning.names import Way, parse_algorithm

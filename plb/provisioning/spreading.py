@@ -12,15 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.array_types import Float, Int32
+from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
-from plb.provisioning.affinity import Neighbours
-from plb.provisioning.application_centric import FULL_NODES, Replicas
-from plb.provisioning.measures import Residual, add_node, left, reweigh, take_from_totals, varies
+from plb.provisioning.measures import Residual, add_node, left, reweigh, varies
 from plb.provisioning.packing import (
     STOPPED,
     Packing,
-    count_full,
     drop_full,
     fitting,
     lift_limits,
@@ -28,6 +25,7 @@ from plb.provisioning.packing import (
     note_place,
     sort_by,
     take,
+    take_from_totals,
 )
 
 
@@ -54,15 +52,15 @@ def nothing_spread(nodes: int) -> Spread:
 
 
 @kernel
-def spread(
-    required: Replicas, neighbours: Neighbours, packing: Packing, state: Spread, residual: Residual, in_turn: bool
-) -> int:
+def spread(order: Int, packing: Packing, state: Spread, residual: Residual, in_turn: bool) -> int:
     """Place the replicas one by one; return how many are not placed.
 
     `STOPPED`: time ran out.
 
     Parameters
     ----------
+    order
+        (L,) applications.
     residual
         Combination of the free capacities to one number. Weights that depend on all nodes are updated after each
         application.
@@ -74,49 +72,45 @@ def spread(
     live, full, lost = len(packing.free), 0, 0
     for node in range(live):
         packing.live[node] = node
-        add_node(residual, packing.free, node)
+        add_node(residual, packing, node)
     reweigh(residual)
     for node in range(live):
-        state.value[node] = left(residual, packing.free, node)
+        state.value[node] = left(residual, packing, node)
     sort_by(packing.live, state.value, 0, live, -1)
-    for application in required.order:
+    for application in order:
         if packing.stop[0]:
             return STOPPED
-        noted = limit_nodes(packing, neighbours, application)
-        most_on_a_node, missing = neighbours.most_on_a_node[application], required.replicas[application]
+        noted = limit_nodes(packing, application)
+        most_on_a_node, missing = packing.neighbours.most_on_a_node[application], packing.replicas[application]
         if in_turn:
-            touched, missing = _place_in_turn(required, packing, state, application, most_on_a_node, missing, live)
+            touched, missing = _place_in_turn(packing, state, application, most_on_a_node, missing, live)
         else:
-            touched, missing = _place_by_value(
-                required, packing, state, residual, application, most_on_a_node, missing, live
-            )
+            touched, missing = _place_by_value(packing, state, residual, application, most_on_a_node, missing, live)
         lift_limits(packing, noted)
         lost += missing
         for number in range(touched):
             node = state.touched[number]
             note_place(packing, application, node, state.taken[node])
-            take_from_totals(residual, required.demand, application, state.taken[node])
+            take_from_totals(packing, residual.totals, application, state.taken[node])
             if in_turn:
-                state.value[node] = left(residual, packing.free, node)
-        full += count_full(packing, application)
+                state.value[node] = left(residual, packing, node)
         if varies(residual):
             reweigh(residual)
             for number in range(live):
                 node = packing.live[number]
-                state.value[node] = left(residual, packing.free, node)
+                state.value[node] = left(residual, packing, node)
             sort_by(packing.live, state.value, 0, live, -1)
         else:
             _resettle(packing.live, state, touched, live)
         for number in range(touched):
             state.taken[state.touched[number]] = 0
-        if full >= FULL_NODES:
-            live, full = drop_full(packing, live), 0
+        live, full = drop_full(packing, application, live, full)
     return lost
 
 
 @kernel
 def _place_in_turn(
-    required: Replicas, packing: Packing, state: Spread, application: int, most_on_a_node: int, missing: int, live: int
+    packing: Packing, state: Spread, application: int, most_on_a_node: int, missing: int, live: int
 ) -> tuple[int, int]:
     """Ask nodes in turn; return how many took replicas, and how many replicas found no place."""
     touched = 0
@@ -125,8 +119,8 @@ def _place_in_turn(
             return touched, missing
         node = packing.live[number]
         most = min(most_on_a_node, packing.allowed[node])
-        if most > 0 and fitting(packing.free, node, required.demand, application, 1):
-            take(packing, required.demand, application, node, 1)
+        if most > 0 and fitting(packing, node, application, 1):
+            take(packing, application, node, 1)
             state.taken[node], state.most[node], state.place[node] = 1, most, number
             state.touched[touched] = node
             touched += 1
@@ -136,12 +130,8 @@ def _place_in_turn(
         placed = False
         for number in range(touched):
             node = state.touched[number]
-            if (
-                missing > 0
-                and state.taken[node] < state.most[node]
-                and fitting(packing.free, node, required.demand, application, 1)
-            ):
-                take(packing, required.demand, application, node, 1)
+            if missing > 0 and state.taken[node] < state.most[node] and fitting(packing, node, application, 1):
+                take(packing, application, node, 1)
                 state.taken[node] += 1
                 missing -= 1
                 placed = True
@@ -150,7 +140,6 @@ def _place_in_turn(
 
 @kernel
 def _place_by_value(
-    required: Replicas,
     packing: Packing,
     state: Spread,
     residual: Residual,
@@ -164,7 +153,7 @@ def _place_by_value(
     while missing > 0:
         while number < live:
             node = packing.live[number]
-            if packing.allowed[node] > 0 and fitting(packing.free, node, required.demand, application, 1):
+            if packing.allowed[node] > 0 and fitting(packing, node, application, 1):
                 break
             number += 1
         if number < live and (waiting == 0 or state.value[packing.live[number]] >= state.value[state.heap[0]]):
@@ -184,11 +173,11 @@ def _place_by_value(
             _sink(state, waiting)
         else:
             break
-        take(packing, required.demand, application, node, 1)
+        take(packing, application, node, 1)
         state.taken[node] += 1
-        state.value[node] = left(residual, packing.free, node)
+        state.value[node] = left(residual, packing, node)
         missing -= 1
-        if state.taken[node] < state.most[node] and fitting(packing.free, node, required.demand, application, 1):
+        if state.taken[node] < state.most[node] and fitting(packing, node, application, 1):
             state.heap[waiting] = node
             _rise(state, waiting)
             waiting += 1

@@ -115,7 +115,8 @@ class Workbench:
         """Return an empty packing with so many nodes of each kind."""
         capacity = np.stack([self.instance.capacity(node_type) for node_type in self.instance.nodes])
         free = np.repeat(capacity, counts, axis=0)
-        return empty_packing(self.instance.replicas, self.demand, free, np.cumsum(counts), self.stop)
+        instance = self.instance
+        return empty_packing(instance.replicas, self.demand, instance.neighbours, free, np.cumsum(counts), self.stop)
 
     def reach(self, plan: ProvisioningPlan) -> int:
         """Return the number of first nodes among which are all that a plan uses.
@@ -161,7 +162,7 @@ class Workbench:
         packing, number = self.packing_for(plan)
         standing = nobody_standing(packing)
         node = number[plan.node].astype(np.int32)
-        add_all(packing, standing, self.demand, plan.application, node, plan.count)
+        add_all(packing, standing, plan.application, node, plan.count)
         return packing, standing
 
     def plan(self, packing: Packing, algorithm: str, names: Sequence[str] | None = None) -> ProvisioningPlan:
