@@ -31,9 +31,7 @@ from plb.provisioning.packing import (
 def first_fit(order: Int, packing: Packing) -> int:
     """Give each application, in an order, (L,), the first nodes that take it, as many replicas to each as fit.
 
-    Returns
-    -------
-    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
+    The result is 0, `NO_CAPACITY` or `STOPPED`.
     """
     live, full = 0, 0
     for application in order:
@@ -108,7 +106,7 @@ def ordered_fit(order: Int, packing: Packing, candidates: Candidates, residual: 
 
     Returns
     -------
-    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
+    0, `NO_CAPACITY` or `STOPPED`.
     """
     live, full = 0, 0
     for application in order:

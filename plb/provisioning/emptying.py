@@ -105,12 +105,18 @@ def _choose(clearing: Clearing, rng: Stream, cleared: int) -> None:
             one, other = int(uniform(rng) * clearing.nodes[0]), int(uniform(rng) * clearing.nodes[0])
             if clearing.left[clearing.used[other]] > clearing.left[clearing.used[one]]:
                 one = other
-            newly_emptied = True
-            for earlier in range(place):
-                newly_emptied = newly_emptied and clearing.cleared[earlier] != one
-            if newly_emptied:
+            if not _is_cleared(clearing, place, one):
                 break
         clearing.cleared[place] = one
+
+
+@kernel
+def _is_cleared(clearing: Clearing, cleared: int, number: int) -> bool:
+    """Return whether a node, by its number among those in use, is one of the first `cleared` that are cleared."""
+    found = False
+    for place in range(cleared):
+        found = found or clearing.cleared[place] == number
+    return found
 
 
 @kernel
@@ -172,10 +178,7 @@ def _list_open(packing: Packing, clearing: Clearing, rng: Stream, cleared: int, 
     number = int(uniform(rng) * clearing.nodes[0])
     for _ in range(clearing.nodes[0]):
         node = clearing.used[number]
-        newly_emptied = not clearing.full[node]
-        for place in range(cleared):
-            newly_emptied = newly_emptied and clearing.cleared[place] != number
-        if newly_emptied:
+        if not clearing.full[node] and not _is_cleared(clearing, cleared, number):
             packing.live[live] = node
             live += 1
             if live == most_open:

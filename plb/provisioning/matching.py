@@ -44,9 +44,7 @@ def no_matches(packing: Packing) -> Matches:
 
 @kernel
 def match(packing: Packing, filling: Filling, matches: Matches) -> int:
-    """Place the replicas of the best pairs, one by one; return how many found no place.
-
-    `STOPPED`: time ran out.
+    """Place the replicas of the best pairs, one by one; return how many found no place, or `STOPPED`.
 
     Of equal scores, the first node and there the first application in the order of `filling`.
     """
@@ -105,13 +103,7 @@ def _update_all(packing: Packing, filling: Filling, matches: Matches, remaining:
 
 
 @kernel
-def _update(
-    packing: Packing,
-    filling: Filling,
-    matches: Matches,
-    remaining: int,
-    node: int,
-) -> None:
+def _update(packing: Packing, filling: Filling, matches: Matches, remaining: int, node: int) -> None:
     """Look for the best application for a node."""
     standing = matches.standing
     place = standing.head[node]

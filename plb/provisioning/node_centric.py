@@ -218,9 +218,7 @@ def score_of(packing: Packing, filling: Filling, node: int, application: int, wh
 def fill_nodes(packing: Packing, filling: Filling) -> int:
     """Fill one node after the other; of equal scores the first application in order is chosen.
 
-    Returns
-    -------
-    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
+    The result is 0, `NO_CAPACITY` or `STOPPED`.
     """
     remaining = len(filling.remaining)
     for kind in range(len(packing.end)):

@@ -157,12 +157,7 @@ def _measure(packing: Packing, nodes: Sorted, first: int, end: int) -> None:
 
 @kernel
 def fill_in_turn(packing: Packing, filling: Filling) -> int:
-    """Fill one node after the other as the programs do.
-
-    Returns
-    -------
-    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
-    """
+    """Fill one node after the other as the programs do; the result is 0, `NO_CAPACITY` or `STOPPED`."""
     done, whole = 0, 0
     for application in filling.remaining:
         whole += _asks_for_all(packing, filling, application)

@@ -158,7 +158,7 @@ def _place_all(bench: Workbench, algorithm: Algorithm, rules: Rules, order: Int,
         return missing
     released = rules is Rules.RELEASED
     residual = residual_of(algorithm.measure, bench.capacity, whole=released)
-    return spread(order, packing, nothing_spread(len(packing.free)), residual, released)
+    return spread(order, packing, nothing_spread(len(packing.free), residual), released)
 
 
 def _sort_places(packing: Packing) -> None:

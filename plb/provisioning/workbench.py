@@ -49,7 +49,6 @@ class Workbench:
         self.instance = instance
         self.demand = instance.dimensions()
         self.capacity = instance.largest_capacity()
-        self.neighbours = instance.neighbours
         self.lower_bound = lower_bound(instance)
         self.stop = np.zeros(1, np.int64)
         self.seconds = seconds
@@ -89,19 +88,16 @@ class Workbench:
     @cached_property
     def degrees(self) -> Int:
         """Number of applications with which each application shares a limit, (L,)."""
-        return degrees(self.neighbours)
+        return degrees(self.instance.neighbours)
 
     @property
     def most_nodes(self) -> int:
         """Largest number of nodes."""
-        counts = [node_type.count for node_type in self.instance.nodes]
-        replicas = int(self.instance.replicas.sum())
-        return sum(replicas if count is None else min(count, replicas) for count in counts)
+        return sum(self.instance.offered(int(self.instance.replicas.sum())))
 
     def packing(self, nodes: int) -> Packing:
         """Return an empty packing with up to so many nodes of each kind, for algorithms that open nodes as they go."""
-        counts = [nodes if one.count is None else min(one.count, nodes) for one in self.instance.nodes]
-        return self._packing_of(counts)
+        return self._packing_of(self.instance.offered(nodes))
 
     def packing_of_first(self, nodes: int) -> Packing:
         """Return an empty packing of the first so many nodes, those of the first kind in front."""

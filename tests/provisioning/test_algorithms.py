@@ -103,9 +103,8 @@ def test_the_released_programs_sort_nodes_before_each_replica(instance: Instance
 def test_spreading_gives_each_replica_the_node_with_most_left(instance: Instance, measure: Measure, nodes: int) -> None:
     """Who finds no place is passed over, and counted."""
     bench = Workbench(instance)
-    packing, state = bench.packing_of_first(nodes), nothing_spread(nodes)
-    order = np.arange(len(instance.applications))
-    lost = spread_kernel(order, packing, state, residual_of(measure, bench.capacity), False)
+    packing, state = bench.packing_of_first(nodes), nothing_spread(nodes, residual_of(measure, bench.capacity))
+    lost = spread_kernel(np.arange(len(instance.applications)), packing, state, False)
     expected, missing = naive.spread(instance, range(len(instance.applications)), measure, nodes)
     found: list[tuple[int, dict[int, int]]] = [(node, {}) for node in range(nodes)]
     for application, start in enumerate(packing.start[:-1]):
