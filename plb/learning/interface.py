@@ -8,12 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import attrs
-import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Float32
 from plb.learning.fields import count_field
-
-Float32 = npt.NDArray[np.float32]
 
 SHAPE = "observation shape"
 WAIT = 0

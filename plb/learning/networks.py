@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.learning.interface import Float32, Observation, ObservationShape
+from plb.array_types import Float32
+from plb.learning.interface import Observation, ObservationShape
 from plb.learning.library import torch
 from plb.learning.settings import IMAGE
 

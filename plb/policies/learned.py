@@ -81,13 +81,7 @@ class Learned:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Learned:
         """Return a copy that has seen nothing yet; the network is not changed by use and is shared."""
-        copy = Learned(
-            checkpoint=self.checkpoint,
-            step_minutes=self.step_minutes,
-            metrics=self.metrics,
-            may_wait=self.may_wait,
-            name=self.name,
-        )
+        copy = attrs.evolve(self)
         copy._network = self._network
         return copy
 
