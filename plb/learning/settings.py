@@ -13,9 +13,9 @@ IMAGE, SCORER = "image", "scorer"
 NETWORKS = (IMAGE, SCORER)
 """What computes a policy: a network over the whole state, as in [4], or one that scores machine by machine."""
 MOST_ITERATIONS, MOST_PLAYED, WIDEST = 10_000_000, 10_000, 4096
-"""Of updates; of job sequences and of times each is played; of hidden layers."""
+"""Largest numbers of updates, of job sequences and of times each is played, and largest width of hidden layers."""
 HIGHEST_RATE, HIGHEST_ENTROPY = 1e3, 1e6
-"""Of learning, and weight of the entropy."""
+"""Largest learning rate, and largest weight of the entropy."""
 
 
 def _network(value: object) -> str:

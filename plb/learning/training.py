@@ -1,4 +1,4 @@
-"""Training a policy by REINFORCE ([4], "Policy Network"): workers play, one combines their gradients."""
+"""Training a policy by REINFORCE ([4], "Policy Network"): workers play, and their gradients are combined."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def train(
     over: Over = map,
     progress: Callable[[CurveRow], object] | None = None,
 ) -> Checkpoint:
-    """Train a policy, and return it for `LearnedPolicy` or a file; equal settings and games give equal weights, bit for bit, for any number of workers.
+    """Train a policy; equal settings and games give equal weights, bit for bit, for any number of workers.
 
     This holds on processors of one kind and with one version of PyTorch; others may round differently.
 
@@ -118,6 +118,11 @@ def train(
         Plays the job sequences of an iteration: `map`, or the `map` of a pool of workers.
     progress
         Called with each row of the curve.
+
+    Returns
+    -------
+    Checkpoint
+        The policy and the state of its training; `LearnedPolicy` decides with it.
 
     Raises
     ------

@@ -17,6 +17,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.errors import InvalidValueError, UnknownNameError
+from plb.extensions.configuration import Configuration
 from plb.learning.interface import WAIT, Observation, ObservationShape
 from plb.model import Role
 from plb.policies.weighting import lasting
@@ -24,7 +25,6 @@ from plb.risk.expected import ExpectedDemand
 from plb.validation import check_name, check_names, check_number, check_switch
 
 if TYPE_CHECKING:
-    from plb.extensions.configuration import Configuration
     from plb.learning.policy import LearnedPolicy
 
 LONGEST_STEP = 1e6

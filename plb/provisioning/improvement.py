@@ -18,7 +18,7 @@ from plb.provisioning.measures import Measure, sizes
 from plb.provisioning.neighbourhood import MOST_CLEARED, Site, site_of
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.running import first_fit_plan
-from plb.provisioning.standing import nobody_home
+from plb.provisioning.standing import no_homes
 from plb.provisioning.workbench import ReportProgress, Workbench
 
 NAME = "Improved"
@@ -49,7 +49,7 @@ def best_in_time(bench: Workbench, report: ReportProgress, *, seed: int) -> Prov
     report(f"{plan.algorithm}: {plan.nodes:,} nodes, at least {bench.lower_bound:,}")
     packing, standing = bench.standing(plan)
     size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
-    site = site_of(packing, standing, np.arange(plan.nodes), size, nobody_home(len(size)), bench.capacity)
+    site = site_of(packing, standing, np.arange(plan.nodes), size, no_homes(len(size)), bench.capacity)
     when = list(empty(bench, site, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, report))
     return attrs.evolve(bench.plan(packing, NAME), seconds=when[-1]) if when else plan
 

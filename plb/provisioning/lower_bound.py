@@ -1,4 +1,4 @@
-"""No plan can do with fewer nodes ([3] equation 4, and the bound that its authors' programs measure by)."""
+"""Lower bounds on the number of nodes ([3] equation 4, and the bound that its authors' programs measure by)."""
 
 from __future__ import annotations
 

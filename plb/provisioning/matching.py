@@ -22,7 +22,7 @@ from plb.provisioning.node_centric import (
     set_weights,
 )
 from plb.provisioning.packing import STOPPED, Packing, count_node, fitting, take_from_totals
-from plb.provisioning.standing import NOTHING, Standing, add, nobody_standing
+from plb.provisioning.standing import NOTHING, Standing, add, no_replicas
 
 
 class Matches(NamedTuple):
@@ -39,7 +39,7 @@ class Matches(NamedTuple):
 def no_matches(packing: Packing) -> Matches:
     """Return the state before the first replica."""
     nodes = len(packing.free)
-    return Matches(np.zeros(nodes, np.int32), np.zeros(nodes), nobody_standing(packing))
+    return Matches(np.zeros(nodes, np.int32), np.zeros(nodes), no_replicas(packing))
 
 
 @kernel

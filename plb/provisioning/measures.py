@@ -135,7 +135,7 @@ def reweigh(residual: Residual) -> None:
 
 @kernel
 def varies(residual: Residual) -> bool:
-    """Tell whether the weights depend on what is left of all nodes."""
+    """Return whether the weights depend on what is left of all nodes."""
     return residual.measure >= EXPONENTIAL
 
 

@@ -41,7 +41,7 @@ class Way(Enum):
 
 @attrs.frozen
 class Algorithm:
-    """An algorithm of [3], taken apart.
+    """An algorithm of [3] by the parts of its name.
 
     Parameters
     ----------

@@ -126,7 +126,7 @@ def change(site: Site, changes: int, application: int, node: int, count: int) ->
 
 
 @kernel
-def go_back(site: Site, changes: int) -> None:
+def undo_changes(site: Site, changes: int) -> None:
     """Take changes back, the last one first."""
     moved = site.clearing.moved
     for number in range(changes - 1, -1, -1):
@@ -184,22 +184,22 @@ def allowed_on(site: Site, application: int, node: int) -> int:
 
 
 @kernel
-def best_node(site: Site, application: int, first: int, end: int, homely: int) -> tuple[int, int]:
+def best_node(site: Site, application: int, first: int, end: int, preferred: int) -> tuple[int, int]:
     """Return the feasible node with the least free capacity for the application, and the number of replicas.
 
     Parameters
     ----------
     first, end
         The nodes ``packing.live[first:end]`` are searched.
-    homely
-        One of ``packing.live[:homely]`` is chosen first if it is an original node of the application.
+    preferred
+        One of ``packing.live[:preferred]`` is chosen first if it is an original node of the application.
     """
     packing, clearing = site.packing, site.clearing
     chosen, capacity, least = NOTHING, 0, np.inf
     most = clearing.missing[application]
     for number in range(first, end):
         node = packing.live[number]
-        at_home = 0 if number >= homely else vacant(clearing.homes, packing, site.standing, application, node)
+        at_home = 0 if number >= preferred else vacant(clearing.homes, packing, site.standing, application, node)
         value = -1.0 if at_home > 0 else clearing.left[node]
         if value >= least or fitting(packing, node, application, 1) == 0:
             continue

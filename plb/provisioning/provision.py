@@ -1,4 +1,4 @@
-"""The face of provisioning: an instance and the name of an algorithm in, a plan out."""
+"""`provision`: the plan of an instance by an algorithm that is given by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the programs of [3]'s authors do where they differ from the paper's text, so that their figures can be had.
+"""What the programs of [3]'s authors do where they differ from the paper, so that their figures can be reproduced.
 
 Facts read from the programs (github.com/DSSGroup-Leeds/LRA-binpacking-expe, of the constant demands):
 

@@ -31,7 +31,7 @@ from plb.provisioning.neighbourhood import (
 )
 from plb.provisioning.packing import NO_CAPACITY, Packing, fitting, open_node, places_of
 from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
-from plb.provisioning.standing import ANY_MOVES, NOTHING, homes_of, nobody_standing
+from plb.provisioning.standing import ANY_MOVES, NOTHING, homes_of, no_replicas
 from plb.provisioning.workbench import ReportProgress, Workbench, order_of, say_nothing
 from plb.validation import check_count, check_kind
 
@@ -202,7 +202,7 @@ def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Float, spare: int) -
     homes = homes_of(plan.application, number[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES)
     stand = np.bincount(plan.application, plan.count, minlength=len(size)).astype(np.int64)
     homes.away[0] -= np.maximum(0, stand - instance.replicas).sum()  # surplus replicas are removed
-    site = site_of(packing, nobody_standing(packing), np.sort(number), size, homes, bench.capacity)
+    site = site_of(packing, no_replicas(packing), np.sort(number), size, homes, bench.capacity)
     site.clearing.missing[:] = instance.replicas
     return site, number
 

@@ -119,7 +119,7 @@ def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, report: 
     if most == 0 or not succeeds(most):  # 0: First Fit passes by the first kind, of which there is no end
         return best
     if algorithm.decrement_percent is None:
-        _halve(bench, succeeds, most)
+        _bisect(bench, succeeds, most)
     else:
         step = max(1, math.ceil(bench.lower_bound * algorithm.decrement_percent / 100.0))
         while most - step >= bench.lower_bound and not bench.time_is_over and succeeds(most - step):
@@ -138,8 +138,8 @@ def first_fit_plan(bench: Workbench) -> ProvisioningPlan:
     return bench.plan(packing, FIRST_FIT.name)
 
 
-def _halve(bench: Workbench, succeeds: Callable[[int], bool], most: int) -> None:
-    """Halve what lies between the lower bound and a number of nodes that suffices."""
+def _bisect(bench: Workbench, succeeds: Callable[[int], bool], most: int) -> None:
+    """Bisect the numbers of nodes between the lower bound and one that suffices."""
     low = bench.lower_bound
     while low < most and not bench.time_is_over:
         nodes = (low + most) // 2

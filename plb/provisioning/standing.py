@@ -32,7 +32,7 @@ class Standing(NamedTuple):
     """(R,) application of a place."""
 
 
-def nobody_standing(packing: Packing) -> Standing:
+def no_replicas(packing: Packing) -> Standing:
     """Return the replicas of an empty packing."""
     replicas = np.diff(packing.start)
     return Standing(
@@ -125,7 +125,7 @@ class Homes(NamedTuple):
     """(1,) largest number of replicas that may leave."""
 
 
-def nobody_home(applications: int) -> Homes:
+def no_homes(applications: int) -> Homes:
     """Return the homes of applications without original nodes."""
     empty = np.zeros(0, np.int32)
     return homes_of(empty, empty, empty, applications, ANY_MOVES)

@@ -16,7 +16,7 @@ from plb.provisioning.instance import Instance
 from plb.provisioning.lower_bound import lower_bound
 from plb.provisioning.packing import Packing, empty_packing, places_of
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.standing import Standing, add_all, nobody_standing
+from plb.provisioning.standing import Standing, add_all, no_replicas
 from plb.validation import check_number
 
 ReportProgress = Callable[[str], None]
@@ -156,7 +156,7 @@ class Workbench:
     def standing(self, plan: ProvisioningPlan) -> tuple[Packing, Standing]:
         """Return the packing of a plan, nodes by kind, and the replicas of each node."""
         packing, number = self.packing_for(plan)
-        standing = nobody_standing(packing)
+        standing = no_replicas(packing)
         node = number[plan.node].astype(np.int32)
         add_all(packing, standing, plan.application, node, plan.count)
         return packing, standing

@@ -98,9 +98,9 @@ def brief(value: Any) -> str:
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     if attrs.has(type(value)):
-        fields = [field for field in attrs.fields(type(value)) if not _goes_without_saying(field, value)]
-        said = (f"{field.name}={brief(getattr(value, field.name))}" for field in fields)
-        return f"{type(value).__name__}({', '.join(said)})"
+        fields = [field for field in attrs.fields(type(value)) if not _is_default(field, value)]
+        shown = (f"{field.name}={brief(getattr(value, field.name))}" for field in fields)
+        return f"{type(value).__name__}({', '.join(shown)})"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{brief(key)}: {brief(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, list):
@@ -110,7 +110,7 @@ def brief(value: Any) -> str:
     return repr(value)
 
 
-def _goes_without_saying(field: attrs.Attribute[Any], item: Any) -> bool:
+def _is_default(field: attrs.Attribute[Any], item: Any) -> bool:
     value, default = getattr(item, field.name), field.default
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # declared as a function
         return not value

@@ -28,7 +28,7 @@ Standing = tuple[int, Quantity] | tuple[int, Quantity, str]
 
 @attrs.frozen
 class Verification:
-    """A term or a constraint that waits for facts."""
+    """A term or a constraint, before facts are given."""
 
     subject: EnergyTerm | Constraint
 
@@ -93,12 +93,12 @@ class Facts:
         return self
 
     def totals(self, value: float) -> Facts:
-        """Say what the term is now."""
+        """Assert the present value of the term."""
         self._expect("total", value, value_from_scratch(self._term, self.configuration))
         return self
 
     def changes_by(self, value: float) -> Facts:
-        """Say by how much the moves changed the term: its totals, and what its increments add up to."""
+        """Assert by how much the moves changed the term: its totals, and the sum of its increments."""
         self._expect("change of the total", value, value_from_scratch(self._term, self.configuration) - self.before)
         self._expect("sum of the increments", value, self.predicted)
         return self
@@ -114,7 +114,7 @@ class Facts:
         return self
 
     def breaks(self, *replicas: int) -> Facts:
-        """Say which replicas, by number, break the constraint now."""
+        """Assert which replicas, by number, break the constraint now."""
         found = broken_rows(self._constraint, self.configuration)
         right = {self._rows[number] for number in replicas}
         numbers = sorted(self._rows.index(row) for row in found)
@@ -124,13 +124,13 @@ class Facts:
     @property
     def _term(self) -> EnergyTerm:
         if not isinstance(self.subject, EnergyTerm):
-            raise InvalidValueError("verify", "subject", self.subject, "an energy term where a value is said")
+            raise InvalidValueError("verify", "subject", self.subject, "an energy term, because a value is asserted")
         return self.subject
 
     @property
     def _constraint(self) -> Constraint:
         if not isinstance(self.subject, Constraint):
-            raise InvalidValueError("verify", "subject", self.subject, "a constraint where refusals are said")
+            raise InvalidValueError("verify", "subject", self.subject, "a constraint, because refusals are asserted")
         return self.subject
 
     def _apply_moves(self, proposal: Proposal) -> None:

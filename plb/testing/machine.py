@@ -22,7 +22,7 @@ KINDS: tuple[tuple[type, type[RuleBasedStateMachine], tuple[Invariant, ...]], ..
     (Constraint, ConstraintMachine, OF_CONSTRAINTS),
     (RiskModel, RiskMachine, OF_RISK_MODELS),
 )
-"""The kinds of subjects, their machines, and their expected methods."""
+"""The kinds of subjects, their machines, and their invariants."""
 SETTINGS = settings(
     deadline=None,
     report_multiple_bugs=False,

@@ -38,11 +38,10 @@ NOW = 10
 """Time of every estimate of a risk model, in seconds."""
 
 
-class Journey(RuleBasedStateMachine):
+class ConfigurationMachine(RuleBasedStateMachine):
     """Random proposals, one after the other; rows and nodes are numbered from 0 and wrap around.
 
-    The subject decides what is done with them: subclasses have `ask`, `apply_proposal_of_terms`, `take_back` and
-    `compare`.
+    The subject decides what is done with them: subclasses have `ask`, `apply_proposal`, `take_back` and `compare`.
     """
 
     subject: ClassVar[Any]
@@ -50,7 +49,7 @@ class Journey(RuleBasedStateMachine):
     configuration: Configuration
     ask: Callable[[Proposal], None]
     """Checks the answer for a proposal."""
-    apply_proposal_of_terms: Callable[[Proposal], None]
+    apply_proposal: Callable[[Proposal], None]
     """Applies a proposal, and records it in `passed`."""
     take_back: Callable[[], None]
     """Takes the last proposal back, and checks that nothing is left of it."""
@@ -73,7 +72,7 @@ class Journey(RuleBasedStateMachine):
     def propose(self, proposal: Proposal) -> None:
         """Check a proposal, and apply it."""
         self._ask_only(proposal)
-        self.apply_proposal_of_terms(proposal)
+        self.apply_proposal(proposal)
 
     def _ask_only(self, proposal: Proposal) -> None:
         before = self.configuration.solution.node.copy()
@@ -150,8 +149,8 @@ class Journey(RuleBasedStateMachine):
         return int(rows[number % len(rows)]) if len(rows) else None
 
 
-class TermMachine(Journey):
-    """A journey of an energy term."""
+class TermMachine(ConfigurationMachine):
+    """Random proposals, for which an energy term is checked."""
 
     tested: EnergyTerm
 
@@ -164,7 +163,7 @@ class TermMachine(Journey):
         if Invariant.INCREMENT in self.asked and proposal.target != NOWHERE:  # no search evaluates dropped replicas
             check_increment(self.tested, self.configuration, proposal)
 
-    def apply_proposal_of_terms(self, proposal: Proposal) -> None:
+    def apply_proposal(self, proposal: Proposal) -> None:
         """Compare the total with one from scratch."""
         back = apply_proposal_of_terms((self.tested,), self.configuration, proposal)
         self.passed.append((proposal, back))
@@ -188,8 +187,8 @@ class TermMachine(Journey):
             check_order(self.subject, self.configuration, first)
 
 
-class ConstraintMachine(Journey):
-    """A journey of a constraint."""
+class ConstraintMachine(ConfigurationMachine):
+    """Random proposals, for which a constraint is checked."""
 
     tested: Constraint
 
@@ -198,7 +197,7 @@ class ConstraintMachine(Journey):
         if Invariant.AGREEMENT in self.asked:
             check_agreement(self.tested, self.configuration, proposal)
 
-    def apply_proposal_of_terms(self, proposal: Proposal) -> None:
+    def apply_proposal(self, proposal: Proposal) -> None:
         """Record the broken rows before."""
         before = broken_rows(self.tested, self.configuration)
         self.passed.append((self.configuration.apply(proposal), before))
@@ -237,7 +236,7 @@ class RiskMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def join(self, data: Any) -> None:
-        """Let a replica come."""
+        """Add a replica."""
         before = self._risk(self.replicas)
         self.replicas.append(data.draw(replica_forecasts(self.metrics, now=NOW), label="replica"))
         after = self._risk(self.replicas)
@@ -246,7 +245,7 @@ class RiskMachine(RuleBasedStateMachine):
 
     @rule(number=st.integers(0, 7))
     def leave(self, number: int) -> None:
-        """Let a replica go."""
+        """Remove a replica."""
         if self.replicas:
             del self.replicas[number % len(self.replicas)]
             self._risk(self.replicas)
@@ -270,7 +269,7 @@ class RiskMachine(RuleBasedStateMachine):
         before, name = self._risk(self.replicas), self.metrics[metric % len(self.metrics)]
         self.thresholds[name] += 1.0
         after = self._risk(self.replicas)
-        story = f"the risk goes from {before:.9g} to {after:.9g} as {name} has more room"
+        story = f"the risk goes from {before:.9g} to {after:.9g} as {name} has more capacity"
         self._expect(Invariant.HIGHER_THRESHOLD, after <= before or same(after, before), story)
 
     def _risk(self, replicas: list[ReplicaForecast], model: RiskModel | None = None) -> float:

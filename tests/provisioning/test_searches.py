@@ -15,7 +15,7 @@ from plb.provisioning.emptying import Annealing, empty_a_node
 from plb.provisioning.neighbourhood import site_of
 from plb.provisioning.packing import Packing
 from plb.provisioning.running import first_fit_plan
-from plb.provisioning.standing import nobody_home
+from plb.provisioning.standing import no_homes
 from plb.provisioning.workbench import Workbench
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
@@ -126,7 +126,7 @@ def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rou
     plan = first_fit_plan(bench)
     packing, standing = bench.standing(plan)
     applications = len(instance.applications)
-    used, homes = np.arange(plan.nodes), nobody_home(applications)
+    used, homes = np.arange(plan.nodes), no_homes(applications)
     site = site_of(packing, standing, used, np.ones(applications), homes, bench.capacity)
     clearing, stream, annealing = site.clearing, Stream(seed), Annealing(1e-3, 0.0)
     emptied = sum(empty_a_node(site, stream, annealing, rounds) for _ in range(3))
