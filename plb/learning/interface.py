@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import attrs
 
 from plb.array_types import Float32
-from plb.learning.fields import count_field
+from plb.learning.settings import count_field
 
 SHAPE = "observation shape"
 WAIT = 0

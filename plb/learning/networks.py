@@ -164,11 +164,6 @@ def first_weights(network: torch.nn.Module, random: np.random.Generator) -> dict
     return weights
 
 
-def weights_of(network: torch.nn.Module) -> dict[str, Float32]:
-    """Return copies of a network's weights by name."""
-    return {name: value.numpy().copy() for name, value in network.state_dict().items()}
-
-
 def set_weights(network: torch.nn.Module, weights: Mapping[str, Float32]) -> None:
     """Copy weights into a network with the same names and shapes."""
     network.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})

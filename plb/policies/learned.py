@@ -141,16 +141,13 @@ class Learned:
             self._expected = ExpectedDemand(history, seconds)
         names = [metric.name for metric in configuration.description.metrics]
         columns = np.array([names.index(name) for name in history.metrics], np.int64)
-        group = np.array([self._group(configuration, int(row)) for row in rows], np.int64)
+        roles = map(Role, configuration.problem.role[rows].tolist())
+        classes = [configuration.service_of(row).tenant_class for row in rows.tolist()]
+        group = np.array(list(map(self._expected.group_of, classes, roles)), np.int64)
         age = np.maximum(0.0, configuration.now - table.created[rows])
         expected = self._expected.expected_demand(group, age, load[:, columns], horizon)
         forecasts[np.ix_(rows, np.arange(horizon), columns)] = expected
         return forecasts
-
-    def _group(self, configuration: Configuration, row: int) -> int:
-        assert self._expected is not None
-        role = Role(int(configuration.problem.role[row]))
-        return self._expected.group_of(configuration.service_of(row).tenant_class, role)
 
     def _remember(self, configuration: Configuration, past: int) -> None:
         """Keep the present shares of all nodes by name, and remove those that are too old."""
