@@ -34,7 +34,7 @@ def passages(package: str) -> Iterator[tuple[str, str]]:
             if not isinstance(one, ast.FunctionDef | ast.ClassDef) or not ast.get_docstring(one):
                 continue
             lines = text.splitlines()[one.lineno - 1 : one.end_lineno]
-            if SHORTEST <= len(lines):
+            if len(lines) >= SHORTEST:
                 yield path.relative_to(ROOT).as_posix(), "\n".join(lines[:LONGEST])
 
 
