@@ -56,7 +56,7 @@ def test_gradient_of_a_job_sequence(benchmark, kind):
     config = LearningConfig()
     make_game = MakeGame(config.jobs, config.machines, config.penalties)
     settings = TrainingSettings(network=kind, iterations=1, sequences=1, trajectories=TRAJECTORIES)
-    weights = train(settings, make_game).checkpoint.weights
+    weights = train(settings, make_game).weights
     result = benchmark(learn_sequence, SequenceTask(make_game, settings, weights, 1, 0))
     assert result.decisions > 120 * TRAJECTORIES
     benchmark.extra_info["decisions_per_second"] = round(result.decisions / benchmark.stats.stats.mean)

@@ -75,7 +75,7 @@ def train_command(
     curves = training.read_curves(chosen, folder)
     save_curve(folder / training.PLOT, curves, chosen.name)
     rows = [row for curve in curves.values() for row in curve]
-    digest = trained.policy.digest
+    digest = trained.digest
     _say(
         [
             f"{chosen.name}: {len(rows)} iterations, {sum(row.decisions for row in rows):,} decisions, "

@@ -12,8 +12,9 @@ from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.metrics import figures
 from cluster.learning.rewards import Penalties
 from cluster.learning.sequence import JobSource
+from plb.array_types import Float32
 from plb.errors import InvalidValueError, MissingExtraError
-from plb.learning.interface import Float32, Observation, ObservationShape, array_shapes
+from plb.learning.interface import Observation, ObservationShape, array_shapes
 
 try:
     import gymnasium

@@ -21,8 +21,7 @@ from plb.errors import ConflictError
 from workloads.writing import naming, write_csv
 
 if TYPE_CHECKING:
-    from plb.learning.checkpoints import CurveRow
-    from plb.learning.training import TrainedPolicy
+    from plb.learning.checkpoints import Checkpoint, CurveRow
 
 POLICY, TRAINING, BOOTSTRAP = "policy.pt", "training.pt", "bootstrap.pt"
 """Files of the policy alone, and of the checkpoints of each stage, from which a training can be resumed."""
@@ -114,7 +113,7 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
 
 def train(
     config: LearningConfig, folder: Path, *, resume: bool = False, over: Map = map, progress: Progress | None = None
-) -> TrainedPolicy:
+) -> Checkpoint:
     """Train a policy, and write it, its curve and what it was made of to a directory.
 
     Parameters
@@ -153,8 +152,8 @@ def train(
                 progress=None if progress is None else partial(progress, stage.name, stage.iterations),
             )
     with naming(folder / POLICY):
-        write_checkpoint(folder / POLICY, trained.checkpoint.policy_alone())
-    write_json(folder / SUMMARY, {**_summary(config), "complete": True, "policy_sha256": trained.policy.digest})
+        write_checkpoint(folder / POLICY, trained.policy_alone())
+    write_json(folder / SUMMARY, {**_summary(config), "complete": True, "policy_sha256": trained.digest})
     write_curves(folder / CURVE, read_curves(config, folder))
     return trained
 

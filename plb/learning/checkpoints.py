@@ -15,13 +15,13 @@ from typing import Any
 import attrs
 import numpy as np
 
+from plb.array_types import Float32
 from plb.errors import CheckpointError, InvalidValueError, PlbError
-from plb.learning.fields import count_field, number_field
-from plb.learning.interface import Float32, ObservationShape
+from plb.learning.interface import ObservationShape
 from plb.learning.library import torch
 from plb.learning.networks import empty_network
 from plb.learning.optimiser import OptimiserState
-from plb.learning.settings import TrainingSettings
+from plb.learning.settings import TrainingSettings, count_field, number_field
 from plb.validation import check_names
 
 FORMAT, VERSION = "plb policy", 2
@@ -105,6 +105,11 @@ class Checkpoint:
 
     def __attrs_post_init__(self) -> None:
         check_resources(self.resources, self.shape)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the weights: equal for policies that decide equally."""
+        return weights_digest(self.weights)
 
     def policy_alone(self) -> Checkpoint:
         """Return the policy alone: its file is a third as large, and its training cannot be resumed."""

@@ -8,12 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import attrs
-import numpy as np
-import numpy.typing as npt
 
-from plb.learning.fields import count_field
-
-Float32 = npt.NDArray[np.float32]
+from plb.array_types import Float32
+from plb.learning.settings import count_field
 
 SHAPE = "observation shape"
 WAIT = 0

@@ -1,4 +1,4 @@
-"""PyTorch, or a word on how to get it: every module of learning that computes with it takes it from here."""
+"""PyTorch, or an error that says how to install it: every module of learning that needs it imports it from here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["one_thread", "torch"]
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let PyTorch compute with one thread meanwhile: sums then have one order, and workers do not crowd one another."""
+    """Let PyTorch compute with one thread in the block: sums have one order, and workers do not share processors."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.learning.interface import Float32, Observation, ObservationShape
+from plb.array_types import Float32
+from plb.learning.interface import Observation, ObservationShape
 from plb.learning.library import torch
 from plb.learning.settings import IMAGE
 
@@ -161,11 +162,6 @@ def first_weights(network: torch.nn.Module, random: np.random.Generator) -> dict
             width = 0.0
         weights[name] = random.uniform(-width, width, size=tuple(value.shape)).astype(np.float32)
     return weights
-
-
-def weights_of(network: torch.nn.Module) -> dict[str, Float32]:
-    """Return copies of a network's weights by name."""
-    return {name: value.numpy().copy() for name, value in network.state_dict().items()}
 
 
 def set_weights(network: torch.nn.Module, weights: Mapping[str, Float32]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import attrs
 import numpy as np
 
-from plb.learning.interface import Float32
+from plb.array_types import Float32
 from plb.learning.library import one_thread, torch
 from plb.learning.settings import TrainingSettings
 from plb.learning.trajectories import NotFiniteError

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Bool, Float
 from plb.errors import ConflictError, InvalidValueError
-from plb.learning.checkpoints import Checkpoint, read_checkpoint, weights_digest
+from plb.learning.checkpoints import Checkpoint, read_checkpoint
 from plb.learning.interface import WAIT, Observation, ObservationShape, array_shapes
 from plb.learning.library import one_thread, torch
 from plb.learning.networks import batch_of, empty_network, set_weights
 from plb.learning.settings import SCORER, TrainingSettings
-
-Bools = npt.NDArray[np.bool_]
 
 TIE = 1e-5
 """Logits with a smaller difference are equal: the last bits of a sum depend on its position in a matrix."""
@@ -34,7 +32,7 @@ class LearnedPolicy:
         self.shape: ObservationShape = checkpoint.shape
         self.resources: tuple[str, ...] = checkpoint.resources
         """Names of the resources of its game, in their order; empty: unknown."""
-        self.digest = weights_digest(checkpoint.weights)
+        self.digest = checkpoint.digest
         """SHA-256 of the weights: equal for policies that decide equally."""
         self._network = empty_network(self.settings.network, self.shape, self.settings.hidden)
         set_weights(self._network, checkpoint.weights)
@@ -49,7 +47,7 @@ class LearnedPolicy:
         """Whether it accepts any number of machines, not only that of the training."""
         return self.settings.network == SCORER
 
-    def act(self, observation: Observation, allowed: Bools | None = None, *, may_wait: bool = True) -> int:
+    def act(self, observation: Observation, allowed: Bool | None = None, *, may_wait: bool = True) -> int:
         """Return the most likely of the allowed actions, of equal ones the lowest.
 
         Parameters
@@ -64,16 +62,13 @@ class LearnedPolicy:
         logits = self._logits(observation, allowed, may_wait)
         return int(np.flatnonzero(logits >= logits.max() - TIE)[0])
 
-    def probabilities(
-        self, observation: Observation, allowed: Bools | None = None, *, may_wait: bool = True
-    ) -> npt.NDArray[np.float64]:
+    def probabilities(self, observation: Observation, allowed: Bool | None = None, *, may_wait: bool = True) -> Float:
         """Return the probability of each action, (1 + M,); what is not allowed has none. Arguments as of `act`."""
         logits = self._logits(observation, allowed, may_wait)
         likelihood = np.exp(logits - logits.max())
-        shares: npt.NDArray[np.float64] = likelihood / likelihood.sum()
-        return shares
+        return np.asarray(likelihood / likelihood.sum(), np.float64)
 
-    def _logits(self, observation: Observation, allowed: Bools | None, may_wait: bool) -> npt.NDArray[np.float64]:
+    def _logits(self, observation: Observation, allowed: Bool | None, may_wait: bool) -> Float:
         """Return the logit of each action, (1 + M,), minus infinity where it is not allowed."""
         self._check(observation)
         machines = len(observation.occupied)

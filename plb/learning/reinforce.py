@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
-from plb.learning.interface import Float32, Observation
+from plb.array_types import Float, Float32
+from plb.learning.interface import Observation
 from plb.learning.library import torch
 from plb.learning.networks import batch_of
 from plb.learning.trajectories import Trajectories
-
-Float64 = npt.NDArray[np.float64]
 
 CHUNK = 512
 """Decisions of one forward and backward pass: enough to keep the processor busy, few enough for its caches."""
@@ -37,7 +35,7 @@ class Gradient:
     entropy: float
 
 
-def returns_to_go(played: Trajectories, discount: float) -> Float64:
+def returns_to_go(played: Trajectories, discount: float) -> Float:
     """Return for each decision the sum of the rewards from it on, (K,); later ones are discounted by time steps."""
     returns = np.empty(len(played.rewards))
     for one in range(len(played.ends)):
@@ -49,7 +47,7 @@ def returns_to_go(played: Trajectories, discount: float) -> Float64:
     return returns
 
 
-def baselines(played: Trajectories, returns: Float64) -> Float64:
+def baselines(played: Trajectories, returns: Float) -> Float:
     """Return for each decision the mean return over all trajectories from its time step on, (K,).
 
     A trajectory that decides nothing in that step counts with its return between its decisions before and after: a
@@ -61,11 +59,11 @@ def baselines(played: Trajectories, returns: Float64) -> Float64:
         of_trajectory = played.trajectory == one
         known, first = np.unique(played.times[of_trajectory], return_index=True)
         total += np.interp(times, [*known, max(end, known[-1] + 1)], [*returns[of_trajectory][first], 0.0])
-    mean: Float64 = total[where] / len(played.ends)
+    mean: Float = total[where] / len(played.ends)
     return mean
 
 
-def advantages(played: Trajectories, discount: float) -> Float64:
+def advantages(played: Trajectories, discount: float) -> Float:
     """Return for each decision what its trajectory wins beyond the baseline, (K,), in standard deviations."""
     returns = returns_to_go(played, discount)
     beyond = returns - baselines(played, returns)
@@ -73,11 +71,11 @@ def advantages(played: Trajectories, discount: float) -> Float64:
     # equal trajectories differ by rounding only
     if deviation <= 1e-9 * max(1.0, float(np.abs(returns).max())):
         return np.zeros_like(beyond)
-    scaled: Float64 = beyond / deviation
+    scaled: Float = beyond / deviation
     return scaled
 
 
-def gradient(network: torch.nn.Module, played: Trajectories, advantage: Float64, entropy: float) -> Gradient:
+def gradient(network: torch.nn.Module, played: Trajectories, advantage: Float, entropy: float) -> Gradient:
     """Return the gradient of the loss: minus the mean of log probability times advantage, minus the entropy's share.
 
     Parameters

@@ -1,21 +1,46 @@
-"""Settings of a training; no PyTorch is needed to read or check them."""
+"""Settings of a training, and fields that check what they are given; no PyTorch is needed to read or check them."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import attrs
 
 from plb.errors import UnknownNameError
-from plb.learning.fields import count_field, number_field
-from plb.validation import check_text
+from plb.validation import check_count, check_number, check_text
 
 ITEM = "training"
 IMAGE, SCORER = "image", "scorer"
 NETWORKS = (IMAGE, SCORER)
 """What computes a policy: a network over the whole state, as in [4], or one that scores machine by machine."""
 MOST_ITERATIONS, MOST_PLAYED, WIDEST = 10_000_000, 10_000, 4096
-"""Of updates; of job sequences and of times each is played; of hidden layers."""
+"""Largest numbers of updates, of job sequences and of times each is played, and largest width of hidden layers."""
 HIGHEST_RATE, HIGHEST_ENTROPY = 1e3, 1e6
-"""Of learning, and weight of the entropy."""
+"""Largest learning rate, and largest weight of the entropy."""
+
+
+def count_field(item: str, default: Any = attrs.NOTHING, *, low: int = 0, high: int | None = None) -> Any:
+    """Return a field for a whole number, which is kept as plain `int`; see `plb.validation.check_count`."""
+    return _field(partial(check_count, item, low=low, high=high), default)
+
+
+def number_field(
+    item: str, default: Any = attrs.NOTHING, *, low: float = 0.0, high: float = math.inf, low_open: bool = False
+) -> Any:
+    """Return a field for a finite number, which is kept as plain `float`; see `plb.validation.check_number`."""
+    return _field(partial(check_number, item, low=low, high=high, low_open=low_open), default)
+
+
+def _field(check: Callable[[str, Any], Any], default: Any) -> Any:
+    """Return a field whose values are checked under its name."""
+
+    def convert(value: Any, field: attrs.Attribute[Any]) -> Any:
+        return check(field.name, value)
+
+    return attrs.field(default=default, converter=attrs.Converter(convert, takes_field=True))
 
 
 def _network(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Training a policy by REINFORCE ([4], "Policy Network"): workers play, one combines their gradients."""
+"""Training a policy by REINFORCE ([4], "Policy Network"): workers play, and their gradients are combined."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Protocol
 import attrs
 import numpy as np
 
+from plb.array_types import Float32
 from plb.errors import CheckpointError, DivergedError
 from plb.learning.checkpoints import Checkpoint, CurveRow, check_resources, read_checkpoint, write_checkpoint
-from plb.learning.interface import Float32, ObservationShape, PlacementGame
+from plb.learning.interface import ObservationShape, PlacementGame
 from plb.learning.library import one_thread
 from plb.learning.networks import empty_network, first_weights, set_weights
 from plb.learning.optimiser import OptimiserState, updated
-from plb.learning.policy import LearnedPolicy
-from plb.learning.reinforce import advantages, gradient
+from plb.learning.reinforce import Gradient, advantages, gradient
 from plb.learning.settings import TrainingSettings
 from plb.learning.trajectories import NotFiniteError, play
 from plb.validation import check_count
@@ -67,43 +67,17 @@ class SequenceResult:
 
     Parameters
     ----------
-    steepest
-        Gradient of the loss by weight.
+    gradient
+        Of the loss, with the mean entropy.
     totals
         Sum of rewards of each trajectory.
-    entropy
-        Mean over the decisions.
     decisions
-        Number of them.
+        Number of decisions.
     """
 
-    steepest: dict[str, Float32]
+    gradient: Gradient
     totals: tuple[float, ...]
-    entropy: float
     decisions: int
-
-
-@attrs.frozen(eq=False)
-class TrainedPolicy:
-    """What a training ends with.
-
-    Parameters
-    ----------
-    checkpoint
-        The policy and the state of its training, to be written to a file.
-    """
-
-    checkpoint: Checkpoint
-
-    @property
-    def curve(self) -> tuple[CurveRow, ...]:
-        """A row for each iteration."""
-        return self.checkpoint.curve
-
-    @property
-    def policy(self) -> LearnedPolicy:
-        """The policy for decisions."""
-        return LearnedPolicy(self.checkpoint)
 
 
 def train(
@@ -117,7 +91,7 @@ def train(
     resources: Sequence[str] = (),
     over: Over = map,
     progress: Callable[[CurveRow], object] | None = None,
-) -> TrainedPolicy:
+) -> Checkpoint:
     """Train a policy; equal settings and games give equal weights, bit for bit, for any number of workers.
 
     This holds on processors of one kind and with one version of PyTorch; others may round differently.
@@ -145,6 +119,11 @@ def train(
     progress
         Called with each row of the curve.
 
+    Returns
+    -------
+    Checkpoint
+        The policy and the state of its training; `LearnedPolicy` decides with it.
+
     Raises
     ------
     CheckpointError
@@ -164,7 +143,7 @@ def train(
             write_checkpoint(checkpoint, state)
         if progress is not None:
             progress(state.curve[-1])
-    return TrainedPolicy(state)
+    return state
 
 
 def learn_sequence(task: SequenceTask) -> SequenceResult:
@@ -182,12 +161,7 @@ def learn_sequence(task: SequenceTask) -> SequenceResult:
         except NotFiniteError as error:
             raise DivergedError(task.iteration, str(error)) from error
         found = gradient(network, played, advantages(played, settings.discount), settings.entropy_in(task.iteration))
-    return SequenceResult(
-        steepest=found.steepest,
-        totals=tuple(played.totals.tolist()),
-        entropy=found.entropy,
-        decisions=len(played.actions),
-    )
+    return SequenceResult(found, tuple(played.totals.tolist()), len(played.actions))
 
 
 def _next(state: Checkpoint, make_game: MakeGame, over: Over) -> Checkpoint:
@@ -213,9 +187,9 @@ def _next(state: Checkpoint, make_game: MakeGame, over: Over) -> Checkpoint:
 
 def _mean(results: Sequence[SequenceResult]) -> dict[str, Float32]:
     """Return the mean of the gradients, added in the order of the sequences."""
-    total = {name: value.copy() for name, value in results[0].steepest.items()}
+    total = {name: value.copy() for name, value in results[0].gradient.steepest.items()}
     for result in results[1:]:
-        for name, value in result.steepest.items():
+        for name, value in result.gradient.steepest.items():
             total[name] += value
     return {name: value / np.float32(len(results)) for name, value in total.items()}
 
@@ -228,7 +202,7 @@ def _row(iteration: int, results: Sequence[SequenceResult], norm: float) -> Curv
         reward=math.fsum(totals) / len(totals),
         lowest=min(totals),
         highest=max(totals),
-        entropy=math.fsum(result.entropy * result.decisions for result in results) / decisions,
+        entropy=math.fsum(result.gradient.entropy * result.decisions for result in results) / decisions,
         gradient_norm=norm,
         decisions=decisions,
     )

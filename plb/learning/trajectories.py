@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Float, Float32, Int
 from plb.learning.interface import Observation, ObservationShape, PlacementGame, array_shapes
 from plb.learning.library import torch
 from plb.learning.networks import batch_of
@@ -33,14 +33,14 @@ class Trajectories:
     """
 
     observations: Observation
-    actions: npt.NDArray[np.int64]
-    rewards: npt.NDArray[np.float64]
-    times: npt.NDArray[np.int64]
-    trajectory: npt.NDArray[np.int64]
-    ends: npt.NDArray[np.int64]
+    actions: Int
+    rewards: Float
+    times: Int
+    trajectory: Int
+    ends: Int
 
     @property
-    def totals(self) -> npt.NDArray[np.float64]:
+    def totals(self) -> Float:
         """Sum of rewards of each trajectory, (N,)."""
         return np.bincount(self.trajectory, self.rewards, len(self.ends)).astype(np.float64)
 
@@ -98,7 +98,7 @@ def play(
     )
 
 
-def _drawn(logits: npt.NDArray[np.float32], uniforms: list[float]) -> list[int]:
+def _drawn(logits: Float32, uniforms: list[float]) -> list[int]:
     """Return an action sampled from each row of logits, by the inverse of its distribution at a uniform number."""
     if not np.isfinite(logits).all():
         raise NotFiniteError("a logit of the network is")
@@ -135,7 +135,7 @@ class _Seen:
         return Observation(*(array[: self._count] for array in self._arrays))
 
 
-def _enlarged(array: npt.NDArray[np.float32], capacity: int) -> npt.NDArray[np.float32]:
+def _enlarged(array: Float32, capacity: int) -> Float32:
     larger = np.empty((capacity, *array.shape[1:]), dtype=array.dtype)
     larger[: len(array)] = array
     return larger

@@ -29,11 +29,11 @@ BUILT_IN: tuple[PlacementPolicy, ...] = (
     PrvBestFit(),
     PrvWorstFit(),
 )
-"""Those that decide without further ado."""
+"""Those that need no checkpoint."""
 LEARNED = Learned()
-"""Decides by what it was trained for: it needs a checkpoint, and the extra ``learning``."""
+"""Decides as it was trained: it needs a checkpoint, and the extra ``learning``."""
 KNOWN = (*BUILT_IN, LEARNED)
-"""All that settings can choose unregistered."""
+"""All that settings can name without registration."""
 READ_PROBABILITIES = frozenset(policy.name for policy in BUILT_IN if isinstance(policy, PrvBestFit))
 """Names of the policies that use violation probabilities."""
 READ_HISTORY = READ_PROBABILITIES | {LEARNED.name}

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from plb.array_types import Int
-
-if TYPE_CHECKING:
-    from plb.extensions.configuration import Configuration
+from plb.extensions.configuration import Configuration
 
 
 class FirstFit:

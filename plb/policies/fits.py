@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from plb.array_types import Float, Int
+from plb.extensions.configuration import Configuration
 from plb.policies.weighting import Weighting, shares_with, weighted
-
-if TYPE_CHECKING:
-    from plb.extensions.configuration import Configuration
 
 
 class BestFit:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from plb.array_types import Int
+from plb.extensions.configuration import Configuration
 from plb.policies.weighting import metric_weights
-
-if TYPE_CHECKING:
-    from plb.extensions.configuration import Configuration
 
 
 class InnerProduct:

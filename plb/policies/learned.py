@@ -17,6 +17,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.errors import InvalidValueError, UnknownNameError
+from plb.extensions.configuration import Configuration
 from plb.learning.interface import WAIT, Observation, ObservationShape
 from plb.model import Role
 from plb.policies.weighting import lasting
@@ -24,7 +25,6 @@ from plb.risk.expected import ExpectedDemand
 from plb.validation import check_name, check_names, check_number, check_switch
 
 if TYPE_CHECKING:
-    from plb.extensions.configuration import Configuration
     from plb.learning.policy import LearnedPolicy
 
 LONGEST_STEP = 1e6
@@ -81,13 +81,7 @@ class Learned:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Learned:
         """Return a copy that has seen nothing yet; the network is not changed by use and is shared."""
-        copy = Learned(
-            checkpoint=self.checkpoint,
-            step_minutes=self.step_minutes,
-            metrics=self.metrics,
-            may_wait=self.may_wait,
-            name=self.name,
-        )
+        copy = attrs.evolve(self)
         copy._network = self._network
         return copy
 
@@ -147,16 +141,13 @@ class Learned:
             self._expected = ExpectedDemand(history, seconds)
         names = [metric.name for metric in configuration.description.metrics]
         columns = np.array([names.index(name) for name in history.metrics], np.int64)
-        group = np.array([self._group(configuration, int(row)) for row in rows], np.int64)
+        roles = map(Role, configuration.problem.role[rows].tolist())
+        classes = [configuration.service_of(row).tenant_class for row in rows.tolist()]
+        group = np.array(list(map(self._expected.group_of, classes, roles)), np.int64)
         age = np.maximum(0.0, configuration.now - table.created[rows])
         expected = self._expected.expected_demand(group, age, load[:, columns], horizon)
         forecasts[np.ix_(rows, np.arange(horizon), columns)] = expected
         return forecasts
-
-    def _group(self, configuration: Configuration, row: int) -> int:
-        assert self._expected is not None
-        role = Role(int(configuration.problem.role[row]))
-        return self._expected.group_of(configuration.service_of(row).tenant_class, role)
 
     def _remember(self, configuration: Configuration, past: int) -> None:
         """Keep the present shares of all nodes by name, and remove those that are too old."""

@@ -15,18 +15,14 @@ if ``w_failovers`` and ``w_overload`` are 0, every probability is 0, and the fit
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import attrs
 import numpy as np
 
 from plb.array_types import Bool, Float, Int
+from plb.extensions.configuration import Configuration
 from plb.policies.fits import emptiest, fullest
 from plb.policies.weighting import Weighting, lasting, weighted
 from plb.validation import check_count, check_member, check_name, check_number
-
-if TYPE_CHECKING:
-    from plb.extensions.configuration import Configuration
 
 
 @attrs.frozen(kw_only=True)

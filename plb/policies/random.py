@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from plb.array_types import Int
-
-if TYPE_CHECKING:
-    from plb.extensions.configuration import Configuration
+from plb.extensions.configuration import Configuration
 
 
 class Random:

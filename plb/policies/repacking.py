@@ -15,18 +15,15 @@ of "mostly myopic packing" for several metrics:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
+from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, Rule
 from plb.policies.first_fit import FirstFit
 from plb.validation import check_count, check_name
-
-if TYPE_CHECKING:
-    from plb.extensions.configuration import Configuration, Proposal
 
 
 @attrs.frozen(kw_only=True)
@@ -117,8 +114,6 @@ def _first_node(configuration: Configuration, row: int, smaller: Int) -> int | N
 
 def _moves(configuration: Configuration, row: int, node: int, leaving: Int) -> Sequence[Proposal]:
     """Return moves of all rows that leave `node` for `row`, each by first fit; none if they do not free enough."""
-    from plb.extensions.configuration import Proposal  # it imports the settings, which have the names of policies
-
     moves: list[Proposal] = []
     backs: list[Proposal] = []
     for one in leaving.tolist():

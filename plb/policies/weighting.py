@@ -7,14 +7,11 @@ which a node has no capacity, or one of 0, does not count there.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from plb.array_types import Float, Int
-
-if TYPE_CHECKING:
-    from plb.extensions.configuration import Configuration
+from plb.extensions.configuration import Configuration
 
 
 class Weighting(StrEnum):

@@ -11,13 +11,11 @@ import numpy as np
 
 from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
-from plb.provisioning.affinity import Neighbours
-from plb.provisioning.measures import Residual, add_node, left, reweigh, take_from_totals, varies
+from plb.provisioning.measures import Residual, add_node, left, reweigh, varies
 from plb.provisioning.packing import (
     NO_CAPACITY,
     STOPPED,
     Packing,
-    count_full,
     drop_full,
     fitting,
     lift_limits,
@@ -25,58 +23,41 @@ from plb.provisioning.packing import (
     note_place,
     open_node,
     take,
+    take_from_totals,
 )
-
-FULL_NODES = 32
-"""Number of full nodes after which they are removed from the search."""
-
-
-class Replicas(NamedTuple):
-    """The replicas to place, in their order."""
-
-    order: Int
-    """(L,) applications."""
-    replicas: Int32
-    """(L,)"""
-    demand: Int32
-    """(L, D) of a replica."""
 
 
 @kernel
-def first_fit(required: Replicas, neighbours: Neighbours, packing: Packing) -> int:
-    """Give each application the first nodes that take it, as many replicas to each as fit.
+def first_fit(order: Int, packing: Packing) -> int:
+    """Give each application, in an order, (L,), the first nodes that take it, as many replicas to each as fit.
 
-    Returns
-    -------
-    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
+    The result is 0, `NO_CAPACITY` or `STOPPED`.
     """
     live, full = 0, 0
-    for application in required.order:
+    for application in order:
         if packing.stop[0]:
             return STOPPED
-        live = place_first(required, neighbours, packing, application, live)
+        live = place_first(packing, application, live)
         if live == NO_CAPACITY:
             return NO_CAPACITY
-        full += count_full(packing, application)
-        if full >= FULL_NODES:
-            live, full = drop_full(packing, live), 0
+        live, full = drop_full(packing, application, live, full)
     return 0
 
 
 @kernel
-def place_first(required: Replicas, neighbours: Neighbours, packing: Packing, application: int, live: int) -> int:
+def place_first(packing: Packing, application: int, live: int) -> int:
     """Place an application on the first feasible nodes, and open nodes if there is none.
 
     Returns
     -------
     Number of nodes in `packing.live`, of which there were `live`; `NO_CAPACITY`: there are too few nodes.
     """
-    noted = limit_nodes(packing, neighbours, application)
-    most_on_a_node, missing = neighbours.most_on_a_node[application], required.replicas[application]
+    noted = limit_nodes(packing, application)
+    most_on_a_node, missing = packing.neighbours.most_on_a_node[application], packing.replicas[application]
     number = 0
     while missing > 0:
         if number == live:
-            opened = open_node(packing, required.demand, application)
+            opened = open_node(packing, application)
             if opened == NO_CAPACITY:
                 return NO_CAPACITY
             packing.live[live] = opened
@@ -85,9 +66,9 @@ def place_first(required: Replicas, neighbours: Neighbours, packing: Packing, ap
         number += 1
         count = min(packing.allowed[node], most_on_a_node, missing)
         if count > 0:
-            count = fitting(packing.free, node, required.demand, application, count)
+            count = fitting(packing, node, application, count)
             if count > 0:
-                take(packing, required.demand, application, node, count)
+                take(packing, application, node, count)
                 note_place(packing, application, node, count)
                 missing -= count
     lift_limits(packing, noted)
@@ -111,13 +92,13 @@ def no_candidates(nodes: int) -> Candidates:
 
 
 @kernel
-def ordered_fit(
-    required: Replicas, neighbours: Neighbours, packing: Packing, candidates: Candidates, residual: Residual, sign: int
-) -> int:
+def ordered_fit(order: Int, packing: Packing, candidates: Candidates, residual: Residual, sign: int) -> int:
     """Place each application on the nodes with the least, or the most, free capacity, as many replicas as fit on each.
 
     Parameters
     ----------
+    order
+        (L,) applications.
     residual
         How what is left of a node becomes one number.
     sign
@@ -125,15 +106,15 @@ def ordered_fit(
 
     Returns
     -------
-    0; `NO_CAPACITY`: there are too few nodes; `STOPPED`: time ran out.
+    0, `NO_CAPACITY` or `STOPPED`.
     """
     live, full = 0, 0
-    for application in required.order:
+    for application in order:
         if packing.stop[0]:
             return STOPPED
-        noted = limit_nodes(packing, neighbours, application)
-        most_on_a_node, missing = neighbours.most_on_a_node[application], required.replicas[application]
-        found = _find(required, packing, candidates, application, min(most_on_a_node, missing), live)
+        noted = limit_nodes(packing, application)
+        most_on_a_node, missing = packing.neighbours.most_on_a_node[application], packing.replicas[application]
+        found = _find(packing, candidates, application, min(most_on_a_node, missing), live)
         lift_limits(packing, noted)
         if not varies(residual):
             _value(packing, candidates, residual, found)
@@ -147,32 +128,30 @@ def ordered_fit(
                 found -= 1
                 _leave_out(candidates, chosen, found)
             else:
-                node = open_node(packing, required.demand, application)
+                node = open_node(packing, application)
                 if node == NO_CAPACITY:
                     return NO_CAPACITY
                 packing.live[live] = node
                 live += 1
-                add_node(residual, packing.free, node)
-                count = fitting(packing.free, node, required.demand, application, min(most_on_a_node, missing))
-            take(packing, required.demand, application, node, count)
-            take_from_totals(residual, required.demand, application, count)
+                add_node(residual, packing, node)
+                count = fitting(packing, node, application, min(most_on_a_node, missing))
+            take(packing, application, node, count)
+            take_from_totals(packing, residual.totals, application, count)
             note_place(packing, application, node, count)
             missing -= count
-        full += count_full(packing, application)
-        if full >= FULL_NODES:
-            live, full = drop_full(packing, live), 0
+        live, full = drop_full(packing, application, live, full)
     return 0
 
 
 @kernel
-def _find(required: Replicas, packing: Packing, candidates: Candidates, application: int, most: int, live: int) -> int:
+def _find(packing: Packing, candidates: Candidates, application: int, most: int, live: int) -> int:
     """Note the nodes in use that take an application; return how many there are."""
     found = 0
     for number in range(live):
         node = packing.live[number]
         capacity = min(packing.allowed[node], most)
         if capacity > 0:
-            capacity = fitting(packing.free, node, required.demand, application, capacity)
+            capacity = fitting(packing, node, application, capacity)
             if capacity > 0:
                 candidates.node[found], candidates.capacity[found] = node, capacity
                 found += 1
@@ -182,7 +161,7 @@ def _find(required: Replicas, packing: Packing, candidates: Candidates, applicat
 @kernel
 def _value(packing: Packing, candidates: Candidates, residual: Residual, found: int) -> None:
     for number in range(found):
-        candidates.value[number] = left(residual, packing.free, candidates.node[number])
+        candidates.value[number] = left(residual, packing, candidates.node[number])
 
 
 @kernel

@@ -1,9 +1,10 @@
 """Nodes that are emptied, a few at a time: large neighbourhood search on a plan.
 
-Some nodes are cleared, the first of them for good if that goes. Their replicas go to the nodes on which least is left,
-hard ones first. If none is left over, a node is saved. Otherwise the first node takes the rest, and the change stays
-with the probability of simulated annealing, by how much more unevenly free capacity then lies: what lies together can
-be emptied. Where replicas have homes (`plb.provisioning.homes`), a move has a price, and there are so many at the most.
+Some nodes are cleared, the first of them permanently if that is possible. Their replicas go to the nodes with the least
+free capacity, large ones first. If all are placed, a node is saved. Otherwise the first node takes the rest, and the
+change is kept if free capacity has become more uneven, because a node with much of it is easier to empty, or else with
+the probability of simulated annealing. Where replicas have original nodes (`plb.provisioning.standing.Homes`), a move
+has a price, and the number of moves is limited.
 
 L applications, D dimensions, N nodes, R replicas in all.
 """
@@ -21,9 +22,9 @@ from plb.provisioning.neighbourhood import (
     Site,
     best_node,
     change,
-    go_back,
     lift_limits,
     note_limits,
+    undo_changes,
 )
 from plb.provisioning.packing import Packing, sort_by
 from plb.provisioning.standing import NOTHING, Standing
@@ -63,7 +64,7 @@ def empty_a_node(site: Site, rng: Stream, annealing: Annealing, rounds: int) -> 
             clearing.used[number] = clearing.used[clearing.nodes[0]]
             return True
         if not done or (worth < 0.0 and uniform(rng) >= np.exp(worth / annealing.temperature)):
-            go_back(site, changes)
+            undo_changes(site, changes)
     return False
 
 
@@ -91,7 +92,7 @@ def empty_in_turn(site: Site, rng: Stream) -> int:
                 clearing.used[later] = clearing.used[later + 1]
             emptied += 1
         else:
-            go_back(site, changes)
+            undo_changes(site, changes)
             number += 1
     return emptied
 
@@ -104,12 +105,18 @@ def _choose(clearing: Clearing, rng: Stream, cleared: int) -> None:
             one, other = int(uniform(rng) * clearing.nodes[0]), int(uniform(rng) * clearing.nodes[0])
             if clearing.left[clearing.used[other]] > clearing.left[clearing.used[one]]:
                 one = other
-            newly_emptied = True
-            for earlier in range(place):
-                newly_emptied = newly_emptied and clearing.cleared[earlier] != one
-            if newly_emptied:
+            if not _is_cleared(clearing, place, one):
                 break
         clearing.cleared[place] = one
+
+
+@kernel
+def _is_cleared(clearing: Clearing, cleared: int, number: int) -> bool:
+    """Return whether a node, by its number among those in use, is one of the first `cleared` that are cleared."""
+    found = False
+    for place in range(cleared):
+        found = found or clearing.cleared[place] == number
+    return found
 
 
 @kernel
@@ -137,13 +144,13 @@ def _rebuild(site: Site, rng: Stream, cleared: int, most_open: int) -> tuple[boo
     sort_by(clearing.waiting, clearing.urgency, 0, waiting, -1)
     live = _list_open(packing, clearing, rng, cleared, most_open)
     packing.live[live] = clearing.used[clearing.cleared[0]]
-    homely = cleared - 1 if uniform(rng) < 0.5 else 0
+    preferred = cleared - 1 if uniform(rng) < 0.5 else 0
     done = True
     for number in range(waiting):
         application = clearing.waiting[number]
         note_limits(site, application)
         while clearing.missing[application] > 0:
-            node, count = best_node(site, application, 0, live, homely)
+            node, count = best_node(site, application, 0, live, preferred)
             if node == NOTHING:  # the node that was to stay empty
                 node, count = best_node(site, application, live, live + 1, 0)
             if node == NOTHING:
@@ -171,10 +178,7 @@ def _list_open(packing: Packing, clearing: Clearing, rng: Stream, cleared: int, 
     number = int(uniform(rng) * clearing.nodes[0])
     for _ in range(clearing.nodes[0]):
         node = clearing.used[number]
-        newly_emptied = not clearing.full[node]
-        for place in range(cleared):
-            newly_emptied = newly_emptied and clearing.cleared[place] != number
-        if newly_emptied:
+        if not clearing.full[node] and not _is_cleared(clearing, cleared, number):
             packing.live[live] = node
             live += 1
             if live == most_open:

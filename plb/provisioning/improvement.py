@@ -1,4 +1,9 @@
-"""Fewer nodes than a plan has: its nodes are emptied, as long as there is time (`plb.provisioning.emptying`)."""
+"""Fewer nodes than First Fit's: its nodes are emptied, as long as there is time (`plb.provisioning.emptying`).
+
+This is the algorithm "auto", after the recommendations of [3] section 6 (figure 8): First Fit where time is short, and
+what gives the best plans where there is more. There, [3] spreads replicas over given nodes; here, nodes are emptied,
+which needs fewer nodes after less time (docs/provisioning.md).
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,12 @@ import attrs
 import numpy as np
 
 from plb.compiler import Stream
-from plb.provisioning.application_centric import Replicas
 from plb.provisioning.emptying import MOST_OPEN, Annealing, empty_a_node
-from plb.provisioning.homes import nobody_home
-from plb.provisioning.measures import Measure, residual_of, sizes
-from plb.provisioning.neighbourhood import MOST_CLEARED, Clearing, Site, no_clearing
-from plb.provisioning.packing import Packing
+from plb.provisioning.measures import Measure, sizes
+from plb.provisioning.neighbourhood import MOST_CLEARED, Site, site_of
 from plb.provisioning.plan import ProvisioningPlan
+from plb.provisioning.running import first_fit_plan
+from plb.provisioning.standing import no_homes
 from plb.provisioning.workbench import ReportProgress, Workbench
 
 NAME = "Improved"
@@ -26,31 +30,26 @@ ROUNDS_BY_NODE = 4
 """Without a time limit, a search ends after this many neighbourhoods for each node without an emptied one."""
 
 
-def improve(bench: Workbench, plan: ProvisioningPlan, report: ReportProgress, *, seed: int = 0) -> ProvisioningPlan:
-    """Return a plan with fewer nodes than a valid one, or that one.
+def best_in_time(bench: Workbench, report: ReportProgress, *, seed: int) -> ProvisioningPlan:
+    """Return the best plan within the time of a workbench.
 
-    It ends when time runs out, at the lower bound, and without a time limit when little is gained. A limit ends it at
-    another point on another machine; what it does until then depends on the seed alone.
+    The search ends when time runs out, at the lower bound, and without a time limit when little is gained. A limit ends
+    it at another point on another machine; what it does until then depends on the seed alone.
 
     Parameters
     ----------
     bench
-        The instance, and how long there is.
-    plan
-        A valid plan.
+        The instance, and the time limit.
     report
         Called with the number of nodes.
     seed
         Seed of the random numbers.
     """
+    plan = first_fit_plan(bench)
+    report(f"{plan.algorithm}: {plan.nodes:,} nodes, at least {bench.lower_bound:,}")
     packing, standing = bench.standing(plan)
     size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
-    residual = residual_of(Measure.AVERAGE, bench.capacity)
-    clearing = no_clearing(packing, size, nobody_home(len(size)), residual)
-    clearing.used[:] = np.arange(plan.nodes)
-    clearing.nodes[0] = plan.nodes
-    required = Replicas(np.arange(len(bench.demand)), bench.instance.replicas, bench.demand)
-    site = Site(required, bench.neighbours, packing, standing, clearing, residual)
+    site = site_of(packing, standing, np.arange(plan.nodes), size, no_homes(len(size)), bench.capacity)
     when = list(empty(bench, site, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, report))
     return attrs.evolve(bench.plan(packing, NAME), seconds=when[-1]) if when else plan
 
@@ -58,14 +57,14 @@ def improve(bench: Workbench, plan: ProvisioningPlan, report: ReportProgress, *,
 def empty(
     bench: Workbench, site: Site, rng: Stream, annealing: Annealing, name: str, report: ReportProgress
 ) -> Iterator[float]:
-    """Empty nodes of a packing with a place for each replica, until `improve` would end.
+    """Empty nodes of a packing with a place for each replica, until the search ends (`best_in_time`).
 
     Yields
     ------
     After each node, the seconds until then.
     """
     clearing = site.clearing
-    idle, rounds = 0, _rounds(site.packing, clearing)
+    idle, rounds = 0, _rounds(site)
     while clearing.nodes[0] > bench.lower_bound and not bench.time_is_over:
         with bench.watched():
             emptied = empty_a_node(site, rng, annealing, rounds)
@@ -77,9 +76,9 @@ def empty(
             break
 
 
-def _rounds(packing: Packing, clearing: Clearing) -> int:
+def _rounds(site: Site) -> int:
     """Return the number of neighbourhoods until the next check of the clock."""
-    nodes = int(clearing.nodes[0])
-    waiting = MOST_CLEARED * int(packing.places.sum()) / max(1, nodes)
+    nodes = int(site.clearing.nodes[0])
+    waiting = MOST_CLEARED * int(site.packing.places.sum()) / max(1, nodes)
     steps = waiting * (MOST_OPEN + waiting)
     return int(max(1, min(ROUNDS, ROUNDS_BY_NODE * nodes, STEPS / max(1.0, steps))))

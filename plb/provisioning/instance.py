@@ -155,6 +155,10 @@ class Instance:
         """Return the capacity of a kind of nodes by dimension, (D,)."""
         return np.repeat(node.capacity, self.time_points)
 
+    def offered(self, most: int) -> list[int]:
+        """Return the number of nodes of each kind, at most so many of each."""
+        return [most if node.count is None else min(most, node.count) for node in self.nodes]
+
     def largest_capacity(self) -> Int32:
         """Return the capacity, (D,), of a node that is as large as the largest in each dimension.
 

@@ -1,4 +1,4 @@
-"""No plan can do with fewer nodes ([3] equation 4, and the bound that its authors' programs measure by)."""
+"""Lower bounds on the number of nodes ([3] equation 4, and the bound that its authors' programs measure by)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,11 @@ def lower_bound(instance: Instance) -> int:
     totals = instance.replicas.astype(np.int64) @ demand
     by_demand = -(-totals // capacity)
     bound = int(by_demand.max(initial=1))
-    at_peaks = np.unique(by_demand.reshape(len(instance.resources), -1).argmax(axis=1) + _first(instance))
+    first = np.arange(len(instance.resources)) * instance.time_points
+    at_peaks = np.unique(by_demand.reshape(len(instance.resources), -1).argmax(axis=1) + first)
     for dimension in at_peaks:
         bound = max(bound, _large_replicas(demand[:, dimension], instance.replicas, int(capacity[dimension])))
     return bound
-
-
-def _first(instance: Instance) -> np.ndarray:
-    """Return the first dimension of each resource."""
-    return np.arange(len(instance.resources)) * instance.time_points
 
 
 def _large_replicas(demand: Int32, replicas: Int32, capacity: int) -> int:

@@ -12,23 +12,24 @@ import numpy as np
 
 from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
+from plb.provisioning.packing import Packing, count_node
 
 EPSILON = 0.01
 """ε of the exponential weights: "a small number" in [3], this in its authors' programs."""
 
 
 class Measure(StrEnum):
-    """How shares of the dimensions become one number."""
+    """How shares of the dimensions become one number; values are the names in [3]."""
 
-    AVERAGE = "avg"
+    AVERAGE = "Avg"
     """Their mean."""
-    MAX = "max"
+    MAX = "Max"
     """The largest."""
-    EXPONENTIAL = "avg-expo"
+    EXPONENTIAL = "AvgExp"
     """Weighed by e to the power of ε times the average demand, or what is left on average."""
-    SURROGATE = "surrogate"
+    SURROGATE = "Surrogate"
     """Weighed by the share of all demand, or of all that is left, that is in the dimension."""
-    EXTENDED_SUM = "extended-sum"
+    EXTENDED_SUM = "ExtendedSum"
     """Weighed by the inverse of all demand, or of all that is left, in the dimension; of all replicas together."""
 
 
@@ -116,18 +117,10 @@ def residual_of(measure: Measure, capacity: Int32, whole: bool = False) -> Resid
 
 
 @kernel
-def add_node(residual: Residual, free: Int32, node: int) -> None:
-    """Count a node, of which `free`, (N, D), is left, among those in use."""
+def add_node(residual: Residual, packing: Packing, node: int) -> None:
+    """Count a node among those in use."""
     residual.nodes[0] += 1
-    for dimension in range(len(residual.totals)):
-        residual.totals[dimension] += free[node, dimension]
-
-
-@kernel
-def take_from_totals(residual: Residual, demand: Int32, application: int, count: int) -> None:
-    """Take replicas that were placed from what is left of all nodes."""
-    for dimension in range(len(residual.totals)):
-        residual.totals[dimension] -= count * demand[application, dimension]
+    count_node(packing, residual.totals, node, 1)
 
 
 @kernel
@@ -142,16 +135,16 @@ def reweigh(residual: Residual) -> None:
 
 @kernel
 def varies(residual: Residual) -> bool:
-    """Tell whether the weights depend on what is left of all nodes."""
+    """Return whether the weights depend on what is left of all nodes."""
     return residual.measure >= EXPONENTIAL
 
 
 @kernel
-def left(residual: Residual, free: Int32, node: int) -> float:
-    """Return what is left of a node, `free` (N, D), as one number (table 2)."""
+def left(residual: Residual, packing: Packing, node: int) -> float:
+    """Return what is left of a node as one number (table 2)."""
     found = 0.0
-    for dimension in range(free.shape[1]):
-        units = free[node, dimension]
+    for dimension in range(len(residual.capacity)):
+        units = packing.free[node, dimension]
         if residual.whole:
             units -= units % residual.capacity[dimension]
         value = units * residual.per_unit[dimension]

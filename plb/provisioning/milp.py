@@ -13,9 +13,9 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, NoPlanError
-from plb.provisioning.auto import best_in_time
+from plb.provisioning.improvement import best_in_time
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.program import Model, constraints, model_of, nonzeros, offered
+from plb.provisioning.program import Model, constraints, model_of, nonzeros
 from plb.provisioning.workbench import ReportProgress, Workbench
 from plb.validation import check_number
 
@@ -102,7 +102,7 @@ def _search(bench: Workbench, model: Model, nodes: int, share: float) -> tuple[P
     """Return a plan with at most a number of nodes, if one is found, and the number that every plan needs."""
     from scipy.optimize import Bounds, milp  # type: ignore[import-untyped]
 
-    offers = offered(bench.instance, nodes)
+    offers = bench.instance.offered(nodes)
     kind = np.repeat(np.arange(len(offers)), offers)
     if not len(kind):
         return None, nodes + 1

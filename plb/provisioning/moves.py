@@ -50,7 +50,7 @@ class Moves:
 
     @property
     def removed(self) -> int:
-        """How many replicas go."""
+        """Number of removed replicas."""
         return int(self.count[self.target == NOWHERE].sum())
 
 

@@ -22,8 +22,8 @@ from enum import Enum
 import attrs
 
 from plb.errors import UnknownNameError
-from plb.provisioning.filling import Score
 from plb.provisioning.measures import Measure
+from plb.provisioning.node_centric import Score
 
 
 class Way(Enum):
@@ -41,7 +41,7 @@ class Way(Enum):
 
 @attrs.frozen
 class Algorithm:
-    """An algorithm of [3], taken apart.
+    """An algorithm of [3] by the parts of its name.
 
     Parameters
     ----------
@@ -74,37 +74,25 @@ class Algorithm:
     gap_percent: float = 0.0
 
 
-MEASURES = {
-    "Avg": Measure.AVERAGE,
-    "Max": Measure.MAX,
-    "AvgExp": Measure.EXPONENTIAL,
-    "Surrogate": Measure.SURROGATE,
-    "ExtendedSum": Measure.EXTENDED_SUM,
-}
-SCORES = {
-    "DotProduct": Score.DOT_PRODUCT,
-    "L2Norm": Score.L2_NORM,
-    "Fitness": Score.FITNESS,
-    "TightFill": Score.TIGHT_FILL,
-}
 BASELINES = {
     "Medea-TagPopularity": Algorithm("Medea-TagPopularity", Way.FIRST_FIT, decreasing=True, demand_share=0.0),
     "Medea-NodeCandidates": Algorithm("Medea-NodeCandidates", Way.NODE_CANDIDATES, decreasing=True, demand_share=0.0),
     "LRASched-Fitness": Algorithm("LRASched-Fitness", Way.NODE_CENTRIC, score=Score.FITNESS),
 }
-_SIZE = rf"(?P<measure>{'|'.join(MEASURES)})(-Hybrid(?P<share>0(\.\d+)?|1(\.0+)?))?"
+_MEASURE = rf"(?P<measure>{'|'.join(Measure)})"
+_SIZE = rf"{_MEASURE}(-Hybrid(?P<share>0(\.\d+)?|1(\.0+)?))?"
 _SEARCH = r"(BinSearch|Decr(?P<decrement>\d+(\.\d+)?))"
-_SCORE = rf"(?P<score>{'|'.join(SCORES)})"
+_SCORE = rf"(?P<score>{'|'.join(Score)})"
 _FORMS = tuple(
     re.compile(form)
     for form in (
         r"(?P<way>FF)",
         r"(?P<way>FF)(?P<decreasing>D)-(?P<degree>Degree)",
         rf"(?P<way>FF|BF|WF)(?P<decreasing>D)-{_SIZE}",
-        rf"(?P<way>BF|WF)-(?P<measure>{'|'.join(MEASURES)})",
+        rf"(?P<way>BF|WF)-{_MEASURE}",
         rf"(?P<way>NCD)-{_SCORE}",
         rf"(?P<way>SpreadWF)(?P<decreasing>D)-{_SIZE}-{_SEARCH}",
-        rf"(?P<way>SpreadWF)-(?P<measure>{'|'.join(MEASURES)})-{_SEARCH}",
+        rf"(?P<way>SpreadWF)-{_MEASURE}-{_SEARCH}",
         rf"(?P<way>Match)-{_SCORE}-{_SEARCH}",
         r"(?P<way>ILP)(-Gap(?P<gap>\d{1,2}(\.\d+)?))?",
     )
@@ -113,12 +101,12 @@ _FORMS = tuple(
 
 def algorithm_names() -> tuple[str, ...]:
     """Return the names of the algorithms, with 2 for the percentage of steps, without hybrid sizes and gaps."""
-    fits = [f"{way}-{measure}" for way in ("FFD", "BF", "BFD", "WF", "WFD") for measure in MEASURES]
-    nodes = [f"NCD-{score}" for score in SCORES]
+    fits = [f"{way}-{measure}" for way in ("FFD", "BF", "BFD", "WF", "WFD") for measure in Measure]
+    nodes = [f"NCD-{score}" for score in Score]
     searches = [
         f"{first}-{search}"
-        for first in [f"SpreadWF{d}-{measure}" for d in ("", "D") for measure in MEASURES]
-        + [f"Match-{score}" for score in SCORES]
+        for first in [f"SpreadWF{d}-{measure}" for d in ("", "D") for measure in Measure]
+        + [f"Match-{score}" for score in Score]
         for search in ("BinSearch", "Decr2")
     ]
     return ("FF", "FFD-Degree", *fits, *nodes, *searches, *BASELINES, "ILP")
@@ -146,8 +134,8 @@ def _algorithm(name: str, parts: dict[str, str | None]) -> Algorithm:
     return Algorithm(
         name,
         Way(parts["way"]),
-        MEASURES[parts.get("measure") or "Avg"],
-        SCORES[parts.get("score") or "DotProduct"],
+        Measure(parts.get("measure") or Measure.AVERAGE),
+        Score(parts.get("score") or Score.DOT_PRODUCT),
         decreasing=parts.get("decreasing") is not None,
         demand_share=0.0 if parts.get("degree") else 1.0 if share is None else float(share),
         decrement_percent=None if decrement is None else float(decrement),

@@ -11,12 +11,10 @@ import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
 from plb.compiler import kernel
-from plb.provisioning.affinity import ANY_NUMBER, Neighbours
-from plb.provisioning.application_centric import Replicas
-from plb.provisioning.homes import Homes, note_away, vacant
-from plb.provisioning.measures import Residual, left
+from plb.provisioning.affinity import ANY_NUMBER
+from plb.provisioning.measures import Measure, Residual, left, residual_of
 from plb.provisioning.packing import Packing, fitting, is_full
-from plb.provisioning.standing import NOTHING, Standing, add, remove
+from plb.provisioning.standing import NOTHING, Homes, Standing, add, note_away, remove, vacant
 
 MOST_CLEARED = 4
 """Nodes that are cleared at a time, at the most."""
@@ -56,8 +54,6 @@ class Clearing(NamedTuple):
 class Site(NamedTuple):
     """A packing, and the data of the search for a better one."""
 
-    required: Replicas
-    neighbours: Neighbours
     packing: Packing
     standing: Standing
     clearing: Clearing
@@ -65,24 +61,26 @@ class Site(NamedTuple):
     """The measure of free capacity, with constant weights."""
 
 
-def no_clearing(packing: Packing, size: Float, homes: Homes, residual: Residual) -> Clearing:
-    """Return space for neighbourhoods, without nodes in use.
+def site_of(packing: Packing, standing: Standing, used: Int, size: Float, homes: Homes, capacity: Int32) -> Site:
+    """Return a packing with space for neighbourhoods.
 
     Parameters
     ----------
-    packing
+    packing, standing
         The present packing.
+    used
+        The nodes in use.
     size
-        (L,) replicas of each application.
+        (L,) of a replica of each application.
     homes
         The original nodes of replicas.
-    residual
-        The measure of free capacity, with constant weights.
+    capacity
+        (D,) of the largest node.
     """
     nodes, replicas, applications = len(packing.free), len(packing.node), len(size)
     clearing = Clearing(
         used=np.zeros(nodes, np.int32),
-        nodes=np.zeros(1, np.int64),
+        nodes=np.full(1, len(used), np.int64),
         cleared=np.zeros(MOST_CLEARED, np.int32),
         waiting=np.zeros(applications, np.int32),
         missing=np.zeros(applications, np.int32),
@@ -95,22 +93,24 @@ def no_clearing(packing: Packing, size: Float, homes: Homes, residual: Residual)
         moved=np.zeros((3, 2 * replicas), np.int32),
         homes=homes,
     )
-    _update_all(packing, clearing, residual)
-    return clearing
+    clearing.used[: len(used)] = used
+    site = Site(packing, standing, clearing, residual_of(Measure.AVERAGE, capacity))
+    _update_all(site)
+    return site
 
 
 @kernel
-def _update_all(packing: Packing, clearing: Clearing, residual: Residual) -> None:
+def _update_all(site: Site) -> None:
     """Note how each node is."""
-    for node in range(len(clearing.left)):
-        _update(packing, clearing, residual, node)
+    for node in range(len(site.clearing.left)):
+        _update(site, node)
 
 
 @kernel
-def _update(packing: Packing, clearing: Clearing, residual: Residual, node: int) -> None:
+def _update(site: Site, node: int) -> None:
     """Note how a node is, after a change."""
-    clearing.left[node] = left(residual, packing.free, node)
-    clearing.full[node] = is_full(packing, node)
+    site.clearing.left[node] = left(site.residual, site.packing, node)
+    site.clearing.full[node] = is_full(site.packing, node)
 
 
 @kernel
@@ -126,7 +126,7 @@ def change(site: Site, changes: int, application: int, node: int, count: int) ->
 
 
 @kernel
-def go_back(site: Site, changes: int) -> None:
+def undo_changes(site: Site, changes: int) -> None:
     """Take changes back, the last one first."""
     moved = site.clearing.moved
     for number in range(changes - 1, -1, -1):
@@ -136,19 +136,19 @@ def go_back(site: Site, changes: int) -> None:
 @kernel
 def _put(site: Site, application: int, node: int, count: int) -> None:
     """Place replicas on a node, or remove them if `count` is negative."""
-    packing, standing, clearing = site.packing, site.standing, site.clearing
+    packing, standing = site.packing, site.standing
     if count > 0:
-        add(packing, standing, site.required.demand, application, node, count)
+        add(packing, standing, application, node, count)
     else:
-        remove(packing, standing, site.required.demand, application, node, -count)
-    _update(packing, clearing, site.residual, node)
-    note_away(clearing.homes, packing, standing, application, node, count)
+        remove(packing, standing, application, node, -count)
+    _update(site, node)
+    note_away(site.clearing.homes, packing, standing, application, node, count)
 
 
 @kernel
 def note_limits(site: Site, application: int) -> None:
     """Record the limits of an application and of others for it, by the other application."""
-    neighbours, clearing = site.neighbours, site.clearing
+    neighbours, clearing = site.packing.neighbours, site.clearing
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
         clearing.tolerates[neighbours.in_other[arc]] = neighbours.in_most[arc]
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
@@ -158,7 +158,7 @@ def note_limits(site: Site, application: int) -> None:
 @kernel
 def lift_limits(site: Site, application: int) -> None:
     """Reset the recorded limits."""
-    neighbours, clearing = site.neighbours, site.clearing
+    neighbours, clearing = site.packing.neighbours, site.clearing
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
         clearing.tolerates[neighbours.in_other[arc]] = ANY_NUMBER
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
@@ -169,7 +169,7 @@ def lift_limits(site: Site, application: int) -> None:
 def allowed_on(site: Site, application: int, node: int) -> int:
     """Return how many more replicas of the application with recorded limits may be on a node."""
     standing, clearing = site.standing, site.clearing
-    most, there = int(site.neighbours.most_on_a_node[application]), 0
+    most, there = int(site.packing.neighbours.most_on_a_node[application]), 0
     place = standing.head[node]
     while place != NOTHING:
         other, count = standing.owner[place], site.packing.placed[place]
@@ -184,28 +184,28 @@ def allowed_on(site: Site, application: int, node: int) -> int:
 
 
 @kernel
-def best_node(site: Site, application: int, first: int, end: int, homely: int) -> tuple[int, int]:
+def best_node(site: Site, application: int, first: int, end: int, preferred: int) -> tuple[int, int]:
     """Return the feasible node with the least free capacity for the application, and the number of replicas.
 
     Parameters
     ----------
     first, end
         The nodes ``packing.live[first:end]`` are searched.
-    homely
-        One of ``packing.live[:homely]`` is chosen first if it is an original node of the application.
+    preferred
+        One of ``packing.live[:preferred]`` is chosen first if it is an original node of the application.
     """
-    packing, clearing, demand = site.packing, site.clearing, site.required.demand
+    packing, clearing = site.packing, site.clearing
     chosen, capacity, least = NOTHING, 0, np.inf
     most = clearing.missing[application]
     for number in range(first, end):
         node = packing.live[number]
-        at_home = 0 if number >= homely else vacant(clearing.homes, packing, site.standing, application, node)
+        at_home = 0 if number >= preferred else vacant(clearing.homes, packing, site.standing, application, node)
         value = -1.0 if at_home > 0 else clearing.left[node]
-        if value >= least or fitting(packing.free, node, demand, application, 1) == 0:
+        if value >= least or fitting(packing, node, application, 1) == 0:
             continue
         allowed = min(most, allowed_on(site, application, node))
         allowed = min(allowed, at_home) if at_home > 0 else allowed
         if allowed > 0:
             chosen, least = node, value
-            capacity = fitting(packing.free, node, demand, application, allowed)
+            capacity = fitting(packing, node, application, allowed)
     return chosen, capacity

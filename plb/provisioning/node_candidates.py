@@ -11,9 +11,8 @@ import numpy as np
 
 from plb.array_types import Bool, Int, UInt8
 from plb.compiler import kernel
-from plb.provisioning.affinity import Neighbours
-from plb.provisioning.application_centric import FULL_NODES, Replicas, place_first
-from plb.provisioning.packing import NO_CAPACITY, STOPPED, Packing, count_full, drop_full, fitting
+from plb.provisioning.application_centric import place_first
+from plb.provisioning.packing import NO_CAPACITY, STOPPED, Packing, drop_full, fitting
 
 
 class Struck(NamedTuple):
@@ -41,12 +40,12 @@ def nothing_struck(order: Int, nodes: int) -> Struck:
 
 
 @kernel
-def fewest_candidates(required: Replicas, neighbours: Neighbours, packing: Packing, struck: Struck) -> int:
+def fewest_candidates(packing: Packing, struck: Struck) -> int:
     """Place application after application by First Fit, next the one with the fewest candidate nodes (equation 5).
 
     As in the programs of the authors of [3], candidate nodes of an application are updated when one that shares
     a limit with it is placed, and one pass of bubble sort moves the application with the fewest candidates to the
-    front, which moves others as well. The first in `required.order` begins.
+    front, which moves others as well. The first in `struck.order` begins.
 
     Returns
     -------
@@ -57,40 +56,36 @@ def fewest_candidates(required: Replicas, neighbours: Neighbours, packing: Packi
         if packing.stop[0]:
             return STOPPED
         application = struck.order[number]
-        live = place_first(required, neighbours, packing, application, live)
+        live = place_first(packing, application, live)
         if live == NO_CAPACITY:
             return NO_CAPACITY
         struck.placed[application] = True
-        _strike_neighbours(required, neighbours, packing, struck, application)
+        _strike_neighbours(packing, struck, application)
         for place in range(len(struck.order) - 1, number + 1, -1):
             one, other = struck.order[place], struck.order[place - 1]
             if struck.lost[one] > struck.lost[other]:
                 struck.order[place], struck.order[place - 1] = other, one
-        full += count_full(packing, application)
-        if full >= FULL_NODES:
-            live, full = drop_full(packing, live), 0
+        live, full = drop_full(packing, application, live, full)
     return 0
 
 
 @kernel
-def _strike_neighbours(
-    required: Replicas, neighbours: Neighbours, packing: Packing, struck: Struck, application: int
-) -> None:
+def _strike_neighbours(packing: Packing, struck: Struck, application: int) -> None:
     """Strike the nodes of an application that those with which it shares a limit cannot go to any more."""
-    first = packing.start[application]
+    neighbours, first = packing.neighbours, packing.start[application]
     for place in range(first, first + packing.places[application]):
         node, count = packing.node[place], packing.placed[place]
         for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-            _strike(required, packing, struck, neighbours.out_other[arc], node, neighbours.out_most[arc] == 0)
+            _strike(packing, struck, neighbours.out_other[arc], node, neighbours.out_most[arc] == 0)
         for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-            _strike(required, packing, struck, neighbours.in_other[arc], node, count > neighbours.in_most[arc])
+            _strike(packing, struck, neighbours.in_other[arc], node, count > neighbours.in_most[arc])
 
 
 @kernel
-def _strike(required: Replicas, packing: Packing, struck: Struck, application: int, node: int, excluded: bool) -> None:
+def _strike(packing: Packing, struck: Struck, application: int, node: int, excluded: bool) -> None:
     bit = 1 << (node % 8)
     if struck.placed[application] or struck.nodes[application, node // 8] & bit:
         return
-    if excluded or fitting(packing.free, node, required.demand, application, 1) == 0:
+    if excluded or fitting(packing, node, application, 1) == 0:
         struck.nodes[application, node // 8] |= bit
         struck.lost[application] += 1

@@ -17,11 +17,19 @@ NO_CAPACITY = -1
 """Says that more nodes are needed than there are."""
 STOPPED = -2
 """Says that time ran out."""
+FULL_NODES = 32
+"""Number of full nodes after which they are removed from the search."""
 
 
 class Packing(NamedTuple):
-    """A plan in the making."""
+    """What is to be placed, and a plan in the making."""
 
+    replicas: Int32
+    """(L,) of each application."""
+    demand: Int32
+    """(L, D) of a replica."""
+    neighbours: Neighbours
+    """The limits between applications."""
     free: Int32
     """(N, D) free capacity of each node."""
     start: Int
@@ -48,25 +56,14 @@ class Packing(NamedTuple):
     """(1,) not 0 when time has run out; kernels check it between applications, or nodes."""
 
 
-def empty_packing(replicas: Int32, demand: Int32, free: Int32, end: Int, stop: Int) -> Packing:
-    """Return a packing without replicas.
-
-    Parameters
-    ----------
-    replicas
-        (L,)
-    demand
-        (L, D)
-    free
-        (N, D) what each node has; kept and changed.
-    end
-        (K,) one after the last node of each kind.
-    stop
-        (1,) set to another value than 0, from another thread, when time has run out.
-    """
+def empty_packing(replicas: Int32, demand: Int32, neighbours: Neighbours, free: Int32, end: Int, stop: Int) -> Packing:
+    """Return a packing without replicas; its arguments are fields of `Packing`, and `free` is changed later."""
     start = np.concatenate([[0], np.cumsum(replicas, dtype=np.int64)])
     nodes, total = len(free), int(start[-1])
     return Packing(
+        replicas=replicas,
+        demand=demand,
+        neighbours=neighbours,
         free=free,
         start=start,
         places=np.zeros(len(replicas), np.int32),
@@ -99,35 +96,36 @@ def is_full(packing: Packing, node: int) -> bool:
 
 
 @kernel
-def count_full(packing: Packing, application: int) -> int:
-    """Return how many of the nodes of an application are full."""
-    full, first = 0, packing.start[application]
+def drop_full(packing: Packing, application: int, live: int, full: int) -> tuple[int, int]:
+    """Count the full nodes of a placed application, and remove full nodes from `packing.live` if they are many.
+
+    Returns
+    -------
+    Numbers of nodes in `packing.live` and of full ones among them, of which there were `live` and `full` before.
+    """
+    first = packing.start[application]
     for place in range(first, first + packing.places[application]):
         full += is_full(packing, packing.node[place])
-    return full
-
-
-@kernel
-def drop_full(packing: Packing, live: int) -> int:
-    """Remove the full nodes from the first `live` in `packing.live`; return how many remain."""
+    if full < FULL_NODES:
+        return live, full
     kept = 0
     for number in range(live):
         node = packing.live[number]
         if not is_full(packing, node):
             packing.live[kept] = node
             kept += 1
-    return kept
+    return kept, 0
 
 
 @kernel
-def limit_nodes(packing: Packing, neighbours: Neighbours, application: int) -> int:
+def limit_nodes(packing: Packing, application: int) -> int:
     """Record the limits of others for an application, and of itself, on the nodes.
 
     Returns
     -------
     Number of nodes in `packing.limited`.
     """
-    noted = 0
+    neighbours, noted = packing.neighbours, 0
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
         other, most = neighbours.in_other[arc], neighbours.in_most[arc]
         first = packing.start[other]
@@ -159,10 +157,10 @@ def lift_limits(packing: Packing, noted: int) -> None:
 
 
 @kernel
-def fitting(free: Int32, node: int, demand: Int32, application: int, most: int) -> int:
-    """Return how many replicas of an application, `demand` (L, D), fit on a node, `free` (N, D), up to a maximum."""
-    for dimension in range(demand.shape[1]):
-        asked, left = demand[application, dimension], free[node, dimension]
+def fitting(packing: Packing, node: int, application: int, most: int) -> int:
+    """Return how many replicas of an application fit on a node, up to a maximum."""
+    for dimension in range(packing.demand.shape[1]):
+        asked, left = packing.demand[application, dimension], packing.free[node, dimension]
         if asked * most > left:
             if asked > left:
                 return 0
@@ -171,10 +169,24 @@ def fitting(free: Int32, node: int, demand: Int32, application: int, most: int) 
 
 
 @kernel
-def take(packing: Packing, demand: Int32, application: int, node: int, count: int) -> None:
+def take(packing: Packing, application: int, node: int, count: int) -> None:
     """Subtract the demand of a number of replicas from the free capacity of a node; `note_place` records them."""
-    for dimension in range(demand.shape[1]):
-        packing.free[node, dimension] -= count * demand[application, dimension]
+    for dimension in range(packing.demand.shape[1]):
+        packing.free[node, dimension] -= count * packing.demand[application, dimension]
+
+
+@kernel
+def take_from_totals(packing: Packing, totals: Int, application: int, count: int) -> None:
+    """Subtract the demand of a number of replicas from the free capacity of all nodes in use, (D,)."""
+    for dimension in range(len(totals)):
+        totals[dimension] -= count * packing.demand[application, dimension]
+
+
+@kernel
+def count_node(packing: Packing, totals: Int, node: int, sign: int) -> None:
+    """Add the free capacity of a node to that of all nodes in use, (D,), or subtract it if `sign` is -1."""
+    for dimension in range(len(totals)):
+        totals[dimension] += sign * packing.free[node, dimension]
 
 
 @kernel
@@ -186,11 +198,11 @@ def note_place(packing: Packing, application: int, node: int, count: int) -> Non
 
 
 @kernel
-def open_node(packing: Packing, demand: Int32, application: int) -> int:
+def open_node(packing: Packing, application: int) -> int:
     """Return the first unused node that a replica fits on, in use from now on; `NO_CAPACITY`: there is none."""
     for kind in range(len(packing.end)):
         node = int(packing.unused[kind])
-        if node < packing.end[kind] and fitting(packing.free, node, demand, application, 1) == 1:
+        if node < packing.end[kind] and fitting(packing, node, application, 1) == 1:
             packing.unused[kind] += 1
             return node
     return NO_CAPACITY

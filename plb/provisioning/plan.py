@@ -32,7 +32,7 @@ class ProvisioningPlan:
     seconds
         How long that took.
     lower_bound
-        No plan can do with fewer nodes.
+        Every plan needs at least so many nodes.
     names
         (N,) of the nodes, all different; None: they are called by their type and a number.
     """

@@ -61,11 +61,6 @@ def _most_on_a_node(instance: Instance, capacity: Int32) -> Int32:
     return np.asarray(np.minimum(most, instance.neighbours.most_on_a_node), np.int32)
 
 
-def offered(instance: Instance, nodes: int) -> list[int]:
-    """Return how many nodes of each kind are offered where so many may be used in all."""
-    return [nodes if kind.count is None else min(kind.count, nodes) for kind in instance.nodes]
-
-
 def nonzeros(model: Model, nodes: int) -> int:
     """Return the number of coefficients of the program for a number of nodes."""
     instance = model.instance
@@ -73,8 +68,8 @@ def nonzeros(model: Model, nodes: int) -> int:
     # (2b) has x; (2c) demand and y; (2d), (2e) and the bounds by y two a row; order and sum of y three
     alike = applications + np.count_nonzero(instance.demand) + instance.dimensions().shape[1] + 3
     alike += 2 * applications + 4 * len(model.limiting)
-    offers = offered(instance, nodes)
-    return sum(count * (alike + 3 * int(arcs.sum())) for count, arcs in zip(offers, model.arcs, strict=True))
+    offers = zip(instance.offered(nodes), model.arcs, strict=True)
+    return sum(count * (alike + 3 * int(arcs.sum())) for count, arcs in offers)
 
 
 class _Rows:
@@ -119,9 +114,8 @@ def _node_rows(model: Model, kind: int) -> Any:
     source, target, allowed = (column[arcs] for column in (limits.source, limits.target, limits.most))
     rows = _Rows()
     # in shares of a node, so that the tolerance of HiGHS is the same for every resource
-    capacity = np.maximum(
-        1, instance.capacity(instance.nodes[kind])
-    )  # if it is 0, ν is 0 for every application with demand
+    # if it is 0, ν is 0 for every application with demand
+    capacity = np.maximum(1, instance.capacity(instance.nodes[kind]))
     rows.add_matrix((instance.dimensions() / capacity).T, y)  # (2c)
     rows.add((limiting, 1), (z, -most[limiting]))  # (2d)
     rows.add((z, 1), (limiting, -1))  # (2e)

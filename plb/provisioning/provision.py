@@ -1,9 +1,9 @@
-"""The face of provisioning: an instance and the name of an algorithm in, a plan out."""
+"""`provision`: the plan of an instance by an algorithm that is given by name."""
 
 from __future__ import annotations
 
 from plb.errors import ConflictError
-from plb.provisioning.auto import best_in_time
+from plb.provisioning.improvement import best_in_time
 from plb.provisioning.instance import Instance
 from plb.provisioning.milp import solve_exactly
 from plb.provisioning.names import Way, parse_algorithm

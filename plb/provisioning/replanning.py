@@ -13,19 +13,25 @@ import itertools
 import attrs
 import numpy as np
 
-from plb.array_types import Float, Int
-from plb.compiler import Stream
+from plb.array_types import Float, Int, Int32
+from plb.compiler import Stream, kernel
 from plb.errors import ConflictError, NoCapacityError
-from plb.provisioning.application_centric import Replicas
 from plb.provisioning.emptying import Annealing, empty_in_turn
-from plb.provisioning.homes import ANY_MOVES, homes_of
 from plb.provisioning.improvement import TEMPERATURE, empty
-from plb.provisioning.measures import Measure, residual_of, sizes
-from plb.provisioning.neighbourhood import Site, no_clearing
-from plb.provisioning.packing import Packing, places_of
+from plb.provisioning.measures import Measure, sizes
+from plb.provisioning.neighbourhood import (
+    Clearing,
+    Site,
+    allowed_on,
+    best_node,
+    change,
+    lift_limits,
+    note_limits,
+    site_of,
+)
+from plb.provisioning.packing import NO_CAPACITY, Packing, fitting, open_node, places_of
 from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
-from plb.provisioning.settling import place_missing, stay
-from plb.provisioning.standing import NOTHING, nobody_standing
+from plb.provisioning.standing import ANY_MOVES, NOTHING, homes_of, no_replicas
 from plb.provisioning.workbench import ReportProgress, Workbench, order_of, say_nothing
 from plb.validation import check_count, check_kind
 
@@ -68,14 +74,16 @@ def replan(
         An argument is not valid.
     ConflictError
         Rows of the plan are not valid (`faults_of_rows`).
-    NoRoomError
+    NoCapacityError
         A replica fits on no node.
     """
     check_kind("provisioning", "plan", plan, ProvisioningPlan)
     if most_moves is not None:
         check_count("provisioning", "most_moves", most_moves)
     check_count("provisioning", "seed", seed)
-    _check(plan)
+    fault = next(faults_of_rows(plan), None)
+    if fault is not None:
+        raise ConflictError(f"plan for {plan.instance.name}: {fault}")
     report = report or say_nothing
     bench = Workbench(plan.instance, time_limit)
     site, number = _settled(bench, plan)
@@ -163,13 +171,6 @@ def _open_larger(bench: Workbench, site: Site) -> bool:
     return False
 
 
-def _check(plan: ProvisioningPlan) -> None:
-    """Refuse what is no plan at all."""
-    fault = next(faults_of_rows(plan), None)
-    if fault is not None:
-        raise ConflictError(f"plan for {plan.instance.name}: {fault}")
-
-
 def _settled(bench: Workbench, plan: ProvisioningPlan) -> tuple[Site, Int]:
     """Keep the replicas that may stay, and place the others; with more spare nodes until these are enough.
 
@@ -184,8 +185,8 @@ def _settled(bench: Workbench, plan: ProvisioningPlan) -> tuple[Site, Int]:
     while True:
         site, number = _vacant(bench, plan, size, spare)
         node = number[plan.node[rows]].astype(np.int32)
-        stay(site, plan.application[rows], node, plan.count[rows])
-        left = place_missing(site)
+        _stay(site, plan.application[rows], node, plan.count[rows])
+        left = _place_missing(site, order_of(size))
         if left == NOTHING:
             _leave_out_empty(site)
             return site, number
@@ -201,13 +202,9 @@ def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Float, spare: int) -
     homes = homes_of(plan.application, number[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES)
     stand = np.bincount(plan.application, plan.count, minlength=len(size)).astype(np.int64)
     homes.away[0] -= np.maximum(0, stand - instance.replicas).sum()  # surplus replicas are removed
-    residual = residual_of(Measure.AVERAGE, bench.capacity)
-    clearing = no_clearing(packing, size, homes, residual)
-    clearing.missing[:] = instance.replicas
-    clearing.used[: plan.nodes] = np.sort(number)
-    clearing.nodes[0] = plan.nodes
-    required = Replicas(order_of(size), instance.replicas, bench.demand)
-    return Site(required, bench.neighbours, packing, nobody_standing(packing), clearing, residual), number
+    site = site_of(packing, no_replicas(packing), np.sort(number), size, homes, bench.capacity)
+    site.clearing.missing[:] = instance.replicas
+    return site, number
 
 
 def _copy(packing: Packing) -> Packing:
@@ -227,3 +224,69 @@ def _names(plan: ProvisioningPlan, packing: Packing, number: Int) -> list[str]:
         names[first:end] = [name or next(free) for name in names[first:end]]
         first = end
     return names
+
+
+@kernel
+def _stay(site: Site, application: Int32, node: Int32, count: Int32) -> None:
+    """Place replicas on their present nodes, row by row, (P,), within capacity and limits.
+
+    `clearing.missing` has the replicas of each application, and at the end those without a node.
+    """
+    packing, clearing = site.packing, site.clearing
+    for row in range(len(application)):
+        who, where = application[row], node[row]
+        most = min(int(count[row]), int(clearing.missing[who]))
+        if most == 0 or fitting(packing, where, who, 1) == 0:
+            continue
+        note_limits(site, who)
+        most = min(most, allowed_on(site, who, where))
+        lift_limits(site, who)
+        most = fitting(packing, where, who, most) if most > 0 else 0
+        if most > 0:
+            clearing.missing[who] -= most
+            change(site, 0, who, where, most)
+
+
+@kernel
+def _place_missing(site: Site, order: Int) -> int:
+    """Place what is missing on the nodes in use on which least is left, else on unused ones; `order` is (L,).
+
+    Returns
+    -------
+    The application of which a replica finds none, or `NOTHING`.
+    """
+    packing, clearing = site.packing, site.clearing
+    for application in order:
+        if clearing.missing[application] == 0:
+            continue
+        note_limits(site, application)
+        live = _list_used(packing, clearing)
+        while clearing.missing[application] > 0:
+            node, count = best_node(site, application, 0, live, 0)
+            if node == NOTHING:
+                node = open_node(packing, application)
+                if node == NO_CAPACITY:
+                    break
+                clearing.used[clearing.nodes[0]] = node
+                clearing.nodes[0] += 1
+                packing.live[live] = node
+                live += 1
+                continue
+            clearing.missing[application] -= count
+            change(site, 0, application, node, count)
+        lift_limits(site, application)
+        if clearing.missing[application] > 0:
+            return int(application)
+    return NOTHING
+
+
+@kernel
+def _list_used(packing: Packing, clearing: Clearing) -> int:
+    """List the nodes in use that are not full; return how many there are."""
+    live = 0
+    for number in range(clearing.nodes[0]):
+        node = clearing.used[number]
+        if not clearing.full[node]:
+            packing.live[live] = node
+            live += 1
+    return live

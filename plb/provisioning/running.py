@@ -9,19 +9,17 @@ from functools import partial
 
 import numpy as np
 
-from plb.array_types import Float
+from plb.array_types import Float, Int
 from plb.errors import NoPlanError
-from plb.provisioning.application_centric import Replicas, first_fit, no_candidates, ordered_fit
-from plb.provisioning.filling import nothing_filled
+from plb.provisioning.application_centric import first_fit, no_candidates, ordered_fit
 from plb.provisioning.matching import match, no_matches
-from plb.provisioning.measures import CODES, Measure, hybrid, residual_of, sizes
+from plb.provisioning.measures import Measure, hybrid, residual_of, sizes
 from plb.provisioning.names import Algorithm, Way, parse_algorithm
 from plb.provisioning.node_candidates import fewest_candidates, nothing_struck
-from plb.provisioning.node_centric import fill_nodes
-from plb.provisioning.packing import NO_CAPACITY, STOPPED, Packing
+from plb.provisioning.node_centric import fill_nodes, nothing_filled
+from plb.provisioning.packing import NO_CAPACITY, STOPPED, Packing, places_of
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.released import nothing_sorted, resorted_fit, whole_shares
-from plb.provisioning.released_nodes import fill_in_turn
+from plb.provisioning.released import fill_in_turn, nothing_sorted, resorted_fit, whole_shares
 from plb.provisioning.spreading import nothing_spread, spread
 from plb.provisioning.workbench import ReportProgress, Workbench, order_of
 
@@ -45,9 +43,9 @@ def run(bench: Workbench, algorithm: Algorithm, rules: Rules, report: ReportProg
         return _fewest_nodes(bench, algorithm, rules, report)
     if algorithm == FIRST_FIT:
         return first_fit_plan(bench)
-    required = _required(bench, algorithm, rules)
+    order = _order(bench, algorithm, rules)
     with bench.watched():
-        packing, outcome = _with_enough_nodes(bench, algorithm, partial(_pack, bench, algorithm, rules, required))
+        packing, outcome = _with_enough_nodes(bench, algorithm, partial(_pack, bench, algorithm, rules, order))
     return first_fit_plan(bench) if outcome == STOPPED else bench.plan(packing, algorithm.name)
 
 
@@ -64,12 +62,9 @@ def _with_enough_nodes(bench: Workbench, algorithm: Algorithm, pack: Callable[[P
         nodes = min(bench.most_nodes, 2 * nodes)
 
 
-def _required(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Replicas:
-    """Return the replicas to place, in the order of an algorithm."""
-    order = np.arange(len(bench.demand))
-    if algorithm.decreasing:
-        order = order_of(_sizes(bench, algorithm, rules))
-    return Replicas(order, bench.instance.replicas, bench.demand)
+def _order(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Int:
+    """Return the applications, (L,), in the order of an algorithm."""
+    return order_of(_sizes(bench, algorithm, rules)) if algorithm.decreasing else np.arange(len(bench.demand))
 
 
 def _sizes(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Float:
@@ -83,22 +78,21 @@ def _sizes(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Float:
     return size if algorithm.demand_share == 1.0 else hybrid(size, bench.degrees, algorithm.demand_share)
 
 
-def _pack(bench: Workbench, algorithm: Algorithm, rules: Rules, required: Replicas, packing: Packing) -> int:
+def _pack(bench: Workbench, algorithm: Algorithm, rules: Rules, order: Int, packing: Packing) -> int:
     """Fill a packing; return 0, `NO_CAPACITY` or `STOPPED`."""
-    nodes, neighbours = len(packing.free), bench.neighbours
+    nodes = len(packing.free)
     if algorithm.way is Way.FIRST_FIT:
-        return first_fit(required, neighbours, packing)
+        return first_fit(order, packing)
     if algorithm.way is Way.NODE_CANDIDATES:
-        return fewest_candidates(required, neighbours, packing, nothing_struck(required.order, nodes))
+        return fewest_candidates(packing, nothing_struck(order, nodes))
     if algorithm.way is Way.NODE_CENTRIC:
         fill = fill_in_turn if rules is Rules.RELEASED else fill_nodes
-        return fill(required, neighbours, packing, nothing_filled(algorithm.score, required, bench.capacity))
+        return fill(packing, nothing_filled(algorithm.score, order, packing, bench.capacity))
     sign = 1 if algorithm.way is Way.BEST_FIT else -1
-    if rules is Rules.RELEASED:
-        state = nothing_sorted(nodes, bench.capacity)
-        return resorted_fit(required, neighbours, packing, state, CODES[algorithm.measure], sign)
     residual = residual_of(algorithm.measure, bench.capacity)
-    return ordered_fit(required, neighbours, packing, no_candidates(nodes), residual, sign)
+    if rules is Rules.RELEASED:
+        return resorted_fit(order, packing, nothing_sorted(nodes, residual), sign)
+    return ordered_fit(order, packing, no_candidates(nodes), residual, sign)
 
 
 def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, report: ReportProgress) -> ProvisioningPlan:
@@ -108,13 +102,13 @@ def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, report: 
     """
     best = first_fit_plan(bench)
     most = bench.reach(best)
-    required = _required(bench, algorithm, rules)
+    order = _order(bench, algorithm, rules)
 
     def succeeds(nodes: int) -> bool:
         nonlocal best
         packing = bench.packing_of_first(nodes)
         with bench.watched():
-            missing = _place_all(bench, algorithm, rules, required, packing)
+            missing = _place_all(bench, algorithm, rules, order, packing)
         if missing == STOPPED:
             return False
         report(f"{algorithm.name}: {nodes:,} nodes {'suffice' if missing == 0 else f'leave {missing:,} replicas over'}")
@@ -125,7 +119,7 @@ def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, report: 
     if most == 0 or not succeeds(most):  # 0: First Fit passes by the first kind, of which there is no end
         return best
     if algorithm.decrement_percent is None:
-        _halve(bench, succeeds, most)
+        _bisect(bench, succeeds, most)
     else:
         step = max(1, math.ceil(bench.lower_bound * algorithm.decrement_percent / 100.0))
         while most - step >= bench.lower_bound and not bench.time_is_over and succeeds(most - step):
@@ -135,17 +129,17 @@ def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, report: 
 
 def first_fit_plan(bench: Workbench) -> ProvisioningPlan:
     """Return First Fit's plan; it is never stopped."""
-    required, never = _required(bench, FIRST_FIT, Rules.PAPER), np.zeros(1, np.int64)
+    order, never = _order(bench, FIRST_FIT, Rules.PAPER), np.zeros(1, np.int64)
 
     def pack(packing: Packing) -> int:
-        return first_fit(required, bench.neighbours, packing._replace(stop=never))
+        return first_fit(order, packing._replace(stop=never))
 
     packing, _ = _with_enough_nodes(bench, FIRST_FIT, pack)
     return bench.plan(packing, FIRST_FIT.name)
 
 
-def _halve(bench: Workbench, succeeds: Callable[[int], bool], most: int) -> None:
-    """Halve what lies between the lower bound and a number of nodes that suffices."""
+def _bisect(bench: Workbench, succeeds: Callable[[int], bool], most: int) -> None:
+    """Bisect the numbers of nodes between the lower bound and one that suffices."""
     low = bench.lower_bound
     while low < most and not bench.time_is_over:
         nodes = (low + most) // 2
@@ -155,14 +149,20 @@ def _halve(bench: Workbench, succeeds: Callable[[int], bool], most: int) -> None
             low = nodes + 1
 
 
-def _place_all(bench: Workbench, algorithm: Algorithm, rules: Rules, required: Replicas, packing: Packing) -> int:
+def _place_all(bench: Workbench, algorithm: Algorithm, rules: Rules, order: Int, packing: Packing) -> int:
     """Place what can be placed on all nodes of a packing; return how many replicas found no place."""
-    nodes = len(packing.free)
     if algorithm.way is Way.MATCH:
-        filling = nothing_filled(algorithm.score, required, bench.capacity)
-        matches = no_matches(nodes, int(bench.instance.replicas.sum()))
-        return match(required, bench.neighbours, packing, filling, matches)
+        filling = nothing_filled(algorithm.score, order, packing, bench.capacity)
+        missing = match(packing, filling, no_matches(packing))
+        _sort_places(packing)
+        return missing
     released = rules is Rules.RELEASED
     residual = residual_of(algorithm.measure, bench.capacity, whole=released)
-    state = nothing_spread(nodes)
-    return spread(required, bench.neighbours, packing, state, residual, released)
+    return spread(order, packing, nothing_spread(len(packing.free), residual), released)
+
+
+def _sort_places(packing: Packing) -> None:
+    """Sort the places of each application by their nodes."""
+    row, application = places_of(packing)
+    by_node = row[np.lexsort((packing.node[row], application))]
+    packing.node[row], packing.placed[row] = packing.node[by_node], packing.placed[by_node]

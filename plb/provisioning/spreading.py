@@ -12,15 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.array_types import Float, Int32
+from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
-from plb.provisioning.affinity import Neighbours
-from plb.provisioning.application_centric import FULL_NODES, Replicas
-from plb.provisioning.measures import Residual, add_node, left, reweigh, take_from_totals, varies
+from plb.provisioning.measures import Residual, add_node, left, reweigh, varies
 from plb.provisioning.packing import (
     STOPPED,
     Packing,
-    count_full,
     drop_full,
     fitting,
     lift_limits,
@@ -28,44 +25,42 @@ from plb.provisioning.packing import (
     note_place,
     sort_by,
     take,
+    take_from_totals,
 )
 
 
 class Spread(NamedTuple):
     """The nodes, and those of the present application."""
 
+    residual: Residual
+    """Combination of the free capacities to one number."""
     value: Float
     """(N,) free capacity of a node as one number."""
     taken: Int32
-    """(N,) replicas of the application at hand."""
-    most: Int32
-    """(N,) how many of them limits allow."""
+    """(N,) replicas of the application at hand; 0 between applications."""
     place: Int32
-    """(N,) of a node in the order."""
+    """(N,) of a node in the order, of those with such replicas."""
     touched: Int32
     """(N,) the nodes of the application, in the order in which it used them."""
     heap: Int32
     """(N,) of these, the feasible ones, the one with the largest free capacity on top."""
 
 
-def nothing_spread(nodes: int) -> Spread:
+def nothing_spread(nodes: int, residual: Residual) -> Spread:
     """Return space for a number of nodes."""
-    return Spread(np.zeros(nodes), *(np.zeros(nodes, np.int32) for _ in range(5)))
+    return Spread(residual, np.zeros(nodes), *(np.zeros(nodes, np.int32) for _ in range(4)))
 
 
 @kernel
-def spread(
-    required: Replicas, neighbours: Neighbours, packing: Packing, state: Spread, residual: Residual, in_turn: bool
-) -> int:
-    """Place the replicas one by one; return how many are not placed.
+def spread(order: Int, packing: Packing, state: Spread, in_turn: bool) -> int:
+    """Place the replicas one by one; return how many are not placed, or `STOPPED`.
 
-    `STOPPED`: time ran out.
+    Weights of free capacity that depend on all nodes are updated after each application.
 
     Parameters
     ----------
-    residual
-        Combination of the free capacities to one number. Weights that depend on all nodes are updated after each
-        application.
+    order
+        (L,) applications.
     in_turn
         False: a replica is placed on the node with the largest free capacity, of equal ones on one without the
         application. True: nodes are tried in turn, in the order before the application, as in the programs of the
@@ -74,61 +69,62 @@ def spread(
     live, full, lost = len(packing.free), 0, 0
     for node in range(live):
         packing.live[node] = node
-        add_node(residual, packing.free, node)
-    reweigh(residual)
-    for node in range(live):
-        state.value[node] = left(residual, packing.free, node)
-    sort_by(packing.live, state.value, 0, live, -1)
-    for application in required.order:
+        add_node(state.residual, packing, node)
+    _sort_all(packing, state, live)
+    for application in order:
         if packing.stop[0]:
             return STOPPED
-        noted = limit_nodes(packing, neighbours, application)
-        most_on_a_node, missing = neighbours.most_on_a_node[application], required.replicas[application]
+        noted = limit_nodes(packing, application)
         if in_turn:
-            touched, missing = _place_in_turn(required, packing, state, application, most_on_a_node, missing, live)
+            touched, missing = _place_in_turn(packing, state, application, live)
         else:
-            touched, missing = _place_by_value(
-                required, packing, state, residual, application, most_on_a_node, missing, live
-            )
+            touched, missing = _place_by_value(packing, state, application, live)
         lift_limits(packing, noted)
         lost += missing
         for number in range(touched):
             node = state.touched[number]
             note_place(packing, application, node, state.taken[node])
-            take_from_totals(residual, required.demand, application, state.taken[node])
+            take_from_totals(packing, state.residual.totals, application, state.taken[node])
             if in_turn:
-                state.value[node] = left(residual, packing.free, node)
-        full += count_full(packing, application)
-        if varies(residual):
-            reweigh(residual)
-            for number in range(live):
-                node = packing.live[number]
-                state.value[node] = left(residual, packing.free, node)
-            sort_by(packing.live, state.value, 0, live, -1)
+                state.value[node] = left(state.residual, packing, node)
+        if varies(state.residual):
+            _sort_all(packing, state, live)
         else:
             _resettle(packing.live, state, touched, live)
         for number in range(touched):
             state.taken[state.touched[number]] = 0
-        if full >= FULL_NODES:
-            live, full = drop_full(packing, live), 0
+        live, full = drop_full(packing, application, live, full)
     return lost
 
 
 @kernel
-def _place_in_turn(
-    required: Replicas, packing: Packing, state: Spread, application: int, most_on_a_node: int, missing: int, live: int
-) -> tuple[int, int]:
+def _sort_all(packing: Packing, state: Spread, live: int) -> None:
+    """Sort the nodes by free capacity, with weights that follow the totals."""
+    reweigh(state.residual)
+    for number in range(live):
+        node = packing.live[number]
+        state.value[node] = left(state.residual, packing, node)
+    sort_by(packing.live, state.value, 0, live, -1)
+
+
+@kernel
+def _takes_one(packing: Packing, state: Spread, application: int, node: int) -> bool:
+    """Return whether one more replica of an application may be on a node, and fits."""
+    most = min(packing.neighbours.most_on_a_node[application], packing.allowed[node])
+    return state.taken[node] < most and fitting(packing, node, application, 1) == 1
+
+
+@kernel
+def _place_in_turn(packing: Packing, state: Spread, application: int, live: int) -> tuple[int, int]:
     """Ask nodes in turn; return how many took replicas, and how many replicas found no place."""
-    touched = 0
+    touched, missing = 0, packing.replicas[application]
     for number in range(live):
         if missing == 0:
             return touched, missing
         node = packing.live[number]
-        most = min(most_on_a_node, packing.allowed[node])
-        if most > 0 and fitting(packing.free, node, required.demand, application, 1):
-            take(packing, required.demand, application, node, 1)
-            state.taken[node], state.most[node], state.place[node] = 1, most, number
-            state.touched[touched] = node
+        if _takes_one(packing, state, application, node):
+            take(packing, application, node, 1)
+            state.taken[node], state.place[node], state.touched[touched] = 1, number, node
             touched += 1
             missing -= 1
     placed = True
@@ -136,12 +132,8 @@ def _place_in_turn(
         placed = False
         for number in range(touched):
             node = state.touched[number]
-            if (
-                missing > 0
-                and state.taken[node] < state.most[node]
-                and fitting(packing.free, node, required.demand, application, 1)
-            ):
-                take(packing, required.demand, application, node, 1)
+            if missing > 0 and _takes_one(packing, state, application, node):
+                take(packing, application, node, 1)
                 state.taken[node] += 1
                 missing -= 1
                 placed = True
@@ -149,32 +141,15 @@ def _place_in_turn(
 
 
 @kernel
-def _place_by_value(
-    required: Replicas,
-    packing: Packing,
-    state: Spread,
-    residual: Residual,
-    application: int,
-    most_on_a_node: int,
-    missing: int,
-    live: int,
-) -> tuple[int, int]:
+def _place_by_value(packing: Packing, state: Spread, application: int, live: int) -> tuple[int, int]:
     """Give each replica to the node with most left; return how many took some, and how many found no place."""
-    touched, waiting, number = 0, 0, 0
+    touched, waiting, number, missing = 0, 0, 0, packing.replicas[application]
     while missing > 0:
-        while number < live:
-            node = packing.live[number]
-            if packing.allowed[node] > 0 and fitting(packing.free, node, required.demand, application, 1):
-                break
+        while number < live and not _takes_one(packing, state, application, packing.live[number]):
             number += 1
         if number < live and (waiting == 0 or state.value[packing.live[number]] >= state.value[state.heap[0]]):
             node = packing.live[number]
-            state.taken[node], state.most[node], state.place[node] = (
-                0,
-                min(most_on_a_node, packing.allowed[node]),
-                number,
-            )
-            state.touched[touched] = node
+            state.place[node], state.touched[touched] = number, node
             touched += 1
             number += 1
         elif waiting > 0:
@@ -184,11 +159,11 @@ def _place_by_value(
             _sink(state, waiting)
         else:
             break
-        take(packing, required.demand, application, node, 1)
+        take(packing, application, node, 1)
         state.taken[node] += 1
-        state.value[node] = left(residual, packing.free, node)
+        state.value[node] = left(state.residual, packing, node)
         missing -= 1
-        if state.taken[node] < state.most[node] and fitting(packing.free, node, required.demand, application, 1):
+        if _takes_one(packing, state, application, node):
             state.heap[waiting] = node
             _rise(state, waiting)
             waiting += 1
@@ -217,19 +192,11 @@ def _resettle(order: Int32, state: Spread, touched: int, live: int) -> None:
 
 
 @kernel
-def _before(state: Spread, late: int, other: int, place: int) -> bool:
-    """Return whether a changed node is before another, unchanged one at a place."""
-    if state.value[late] != state.value[other]:
-        return bool(state.value[late] > state.value[other])
-    return bool(state.place[late] < place)
-
-
-@kernel
-def _above(state: Spread, one: int, other: int) -> bool:
-    """Return whether a node has more free capacity than another; of equal ones, the first in order has."""
+def _before(state: Spread, one: int, other: int, place: int) -> bool:
+    """Return whether a node has more free capacity than another, at a place; of equal ones, the first in order has."""
     if state.value[one] != state.value[other]:
         return bool(state.value[one] > state.value[other])
-    return bool(state.place[one] < state.place[other])
+    return bool(state.place[one] < place)
 
 
 @kernel
@@ -239,7 +206,8 @@ def _sink(state: Spread, size: int) -> None:
     while True:
         best = place
         for child in (2 * place + 1, 2 * place + 2):
-            if child < size and _above(state, state.heap[child], state.heap[best]):
+            other = state.heap[best]
+            if child < size and _before(state, state.heap[child], other, state.place[other]):
                 best = child
         if best == place:
             return
@@ -252,7 +220,8 @@ def _rise(state: Spread, place: int) -> None:
     """Let a node in the heap rise to where more is left of the one above it."""
     while place > 0:
         above = (place - 1) // 2
-        if not _above(state, state.heap[place], state.heap[above]):
+        other = state.heap[above]
+        if not _before(state, state.heap[place], other, state.place[other]):
             return
         state.heap[place], state.heap[above] = state.heap[above], state.heap[place]
         place = above

@@ -1,6 +1,6 @@
-"""Placed replicas that may move: a packing with the applications on each node.
+"""Placed replicas that may move: the applications on each node, and the nodes that replicas come from.
 
-L applications, D dimensions, N nodes, R replicas in all.
+L applications, N nodes, R replicas in all, H pairs of an application and one of its original nodes.
 """
 
 from __future__ import annotations
@@ -9,11 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.array_types import Int32
+from plb.array_types import Int, Int32
 from plb.compiler import kernel
 from plb.provisioning.packing import Packing, take
 
 NOTHING = -1
+"""Stands for no place."""
+ANY_MOVES = 2**62
+"""Stands for no limit of moves."""
 
 
 class Standing(NamedTuple):
@@ -29,7 +32,7 @@ class Standing(NamedTuple):
     """(R,) application of a place."""
 
 
-def nobody_standing(packing: Packing) -> Standing:
+def no_replicas(packing: Packing) -> Standing:
     """Return the replicas of an empty packing."""
     replicas = np.diff(packing.start)
     return Standing(
@@ -50,7 +53,7 @@ def place_of(standing: Standing, application: int, node: int) -> int:
 
 
 @kernel
-def add(packing: Packing, standing: Standing, demand: Int32, application: int, node: int, count: int) -> None:
+def add(packing: Packing, standing: Standing, application: int, node: int, count: int) -> None:
     """Place replicas on a node without checks of capacity."""
     place = place_of(standing, application, node)
     if place == NOTHING:
@@ -59,15 +62,15 @@ def add(packing: Packing, standing: Standing, demand: Int32, application: int, n
         packing.node[place], packing.placed[place] = node, 0
         _link(standing, place, node)
     packing.placed[place] += count
-    take(packing, demand, application, node, count)
+    take(packing, application, node, count)
 
 
 @kernel
-def remove(packing: Packing, standing: Standing, demand: Int32, application: int, node: int, count: int) -> None:
+def remove(packing: Packing, standing: Standing, application: int, node: int, count: int) -> None:
     """Remove replicas, at most as many as there are, from a node."""
     place = place_of(standing, application, node)
     packing.placed[place] -= count
-    take(packing, demand, application, node, -count)
+    take(packing, application, node, -count)
     if packing.placed[place] > 0:
         return
     _unlink(standing, place, node)
@@ -101,7 +104,81 @@ def _unlink(standing: Standing, place: int, node: int) -> None:
 
 
 @kernel
-def add_all(packing: Packing, standing: Standing, demand: Int32, application: Int32, node: Int32, count: Int32) -> None:
+def add_all(packing: Packing, standing: Standing, application: Int32, node: Int32, count: Int32) -> None:
     """Place replicas on given nodes: application, node and number, (P,)."""
     for row in range(len(application)):
-        add(packing, standing, demand, application[row], node[row], count[row])
+        add(packing, standing, application[row], node[row], count[row])
+
+
+class Homes(NamedTuple):
+    """The original nodes of replicas: the pairs of application i are in ``start[i]:start[i + 1]``."""
+
+    start: Int
+    """(L + 1,)"""
+    node: Int32
+    """(H,)"""
+    stood: Int32
+    """(H,) number of replicas that were there."""
+    away: Int
+    """(1,) number of replicas that have left."""
+    most: Int
+    """(1,) largest number of replicas that may leave."""
+
+
+def no_homes(applications: int) -> Homes:
+    """Return the homes of applications without original nodes."""
+    empty = np.zeros(0, np.int32)
+    return homes_of(empty, empty, empty, applications, ANY_MOVES)
+
+
+def homes_of(application: Int32, node: Int32, count: Int32, applications: int, most: int) -> Homes:
+    """Return homes without replicas.
+
+    Parameters
+    ----------
+    application, node, count
+        (H,) number of replicas of an application that were on a node.
+    applications
+        L
+    most
+        Largest number of replicas that may leave.
+    """
+    order = np.argsort(application, kind="stable")
+    return Homes(
+        start=np.searchsorted(application[order], np.arange(applications + 1)).astype(np.int64),
+        node=node[order].astype(np.int32),
+        stood=count[order].astype(np.int32),
+        away=np.full(1, int(count.sum()), np.int64),
+        most=np.full(1, most, np.int64),
+    )
+
+
+@kernel
+def vacant(homes: Homes, packing: Packing, standing: Standing, application: int, node: int) -> int:
+    """Return how many replicas have left an original node; 0 if it has more than before."""
+    return max(0, _home(homes, application, node) - _placed(packing, standing, application, node))
+
+
+@kernel
+def note_away(homes: Homes, packing: Packing, standing: Standing, application: int, node: int, count: int) -> None:
+    """Update the count after `count` replicas were added to a node, or removed if it is negative."""
+    home = _home(homes, application, node)
+    if home > 0:
+        placed = _placed(packing, standing, application, node)
+        homes.away[0] += max(0, home - placed) - max(0, home - (placed - count))
+
+
+@kernel
+def _home(homes: Homes, application: int, node: int) -> int:
+    """Return how many replicas of an application were on a node."""
+    for pair in range(homes.start[application], homes.start[application + 1]):
+        if homes.node[pair] == node:
+            return int(homes.stood[pair])
+    return 0
+
+
+@kernel
+def _placed(packing: Packing, standing: Standing, application: int, node: int) -> int:
+    """Return how many replicas of an application are on a node."""
+    place = place_of(standing, application, node)
+    return int(packing.placed[place]) if place != NOTHING else 0

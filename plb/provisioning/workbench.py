@@ -16,7 +16,7 @@ from plb.provisioning.instance import Instance
 from plb.provisioning.lower_bound import lower_bound
 from plb.provisioning.packing import Packing, empty_packing, places_of
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.standing import Standing, add_all, nobody_standing
+from plb.provisioning.standing import Standing, add_all, no_replicas
 from plb.validation import check_number
 
 ReportProgress = Callable[[str], None]
@@ -49,7 +49,6 @@ class Workbench:
         self.instance = instance
         self.demand = instance.dimensions()
         self.capacity = instance.largest_capacity()
-        self.neighbours = instance.neighbours
         self.lower_bound = lower_bound(instance)
         self.stop = np.zeros(1, np.int64)
         self.seconds = seconds
@@ -89,19 +88,16 @@ class Workbench:
     @cached_property
     def degrees(self) -> Int:
         """Number of applications with which each application shares a limit, (L,)."""
-        return degrees(self.neighbours)
+        return degrees(self.instance.neighbours)
 
     @property
     def most_nodes(self) -> int:
         """Largest number of nodes."""
-        counts = [node_type.count for node_type in self.instance.nodes]
-        replicas = int(self.instance.replicas.sum())
-        return sum(replicas if count is None else min(count, replicas) for count in counts)
+        return sum(self.instance.offered(int(self.instance.replicas.sum())))
 
     def packing(self, nodes: int) -> Packing:
         """Return an empty packing with up to so many nodes of each kind, for algorithms that open nodes as they go."""
-        counts = [nodes if one.count is None else min(one.count, nodes) for one in self.instance.nodes]
-        return self._packing_of(counts)
+        return self._packing_of(self.instance.offered(nodes))
 
     def packing_of_first(self, nodes: int) -> Packing:
         """Return an empty packing of the first so many nodes, those of the first kind in front."""
@@ -115,7 +111,8 @@ class Workbench:
         """Return an empty packing with so many nodes of each kind."""
         capacity = np.stack([self.instance.capacity(node_type) for node_type in self.instance.nodes])
         free = np.repeat(capacity, counts, axis=0)
-        return empty_packing(self.instance.replicas, self.demand, free, np.cumsum(counts), self.stop)
+        instance = self.instance
+        return empty_packing(instance.replicas, self.demand, instance.neighbours, free, np.cumsum(counts), self.stop)
 
     def reach(self, plan: ProvisioningPlan) -> int:
         """Return the number of first nodes among which are all that a plan uses.
@@ -159,9 +156,9 @@ class Workbench:
     def standing(self, plan: ProvisioningPlan) -> tuple[Packing, Standing]:
         """Return the packing of a plan, nodes by kind, and the replicas of each node."""
         packing, number = self.packing_for(plan)
-        standing = nobody_standing(packing)
+        standing = no_replicas(packing)
         node = number[plan.node].astype(np.int32)
-        add_all(packing, standing, self.demand, plan.application, node, plan.count)
+        add_all(packing, standing, plan.application, node, plan.count)
         return packing, standing
 
     def plan(self, packing: Packing, algorithm: str, names: Sequence[str] | None = None) -> ProvisioningPlan:

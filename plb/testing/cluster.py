@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from fractions import Fraction
 from typing import Any
 
@@ -15,7 +16,6 @@ from plb.planning.problem import start_solution
 from plb.risk.demand import DemandHistory
 from plb.settings.config import PlbConfig
 from plb.state.description import describe
-from plb.testing.showing import brief
 
 
 @attrs.frozen(repr=False)
@@ -91,3 +91,27 @@ def configuration_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> Con
     return Configuration(
         problem, start_solution(problem), describe(engine._state, now, planner.demand_forecast.history)
     )
+
+
+def brief(value: Any) -> str:
+    """Return a value as code for a counterexample; attrs objects are without fields that have defaults or are empty."""
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if attrs.has(type(value)):
+        fields = [field for field in attrs.fields(type(value)) if not _is_default(field, value)]
+        shown = (f"{field.name}={brief(getattr(value, field.name))}" for field in fields)
+        return f"{type(value).__name__}({', '.join(shown)})"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{brief(key)}: {brief(entry)}" for key, entry in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(brief, value)) + "]"
+    if isinstance(value, tuple):
+        return "(" + ", ".join(map(brief, value)) + ("," if len(value) == 1 else "") + ")"
+    return repr(value)
+
+
+def _is_default(field: attrs.Attribute[Any], item: Any) -> bool:
+    value, default = getattr(item, field.name), field.default
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]  # declared as a function
+        return not value
+    return value == default or (default is attrs.NOTHING and value in (None, (), {}, 0))

@@ -185,7 +185,7 @@ def walks(
     """
     problem = configuration.problem
     node = configuration.solution.node.copy()
-    rows = [row for row in _used(configuration) if not problem.leaving[row]]
+    rows = configuration.rows.tolist()
     places = [int(n) for n in problem.targets] if usable_only else list(range(len(problem.limit)))
     walk: list[Proposal] = []
     for _ in range(draw(st.integers(0, steps)) if rows and places else 0):
@@ -203,9 +203,3 @@ def walks(
         node[row] = target
         walk.append(Proposal(row, target, partner))
     return walk
-
-
-def _used(configuration: Configuration) -> list[int]:
-    """Return the rows, ascending, that are placed, missing or leaving: all rows in use."""
-    problem = configuration.problem
-    return [row for row in range(len(problem.origin)) if problem.movable[row] or problem.origin[row] != NOWHERE]

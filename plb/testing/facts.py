@@ -22,11 +22,13 @@ from plb.testing.invariants import broken_rows, same, text_of_proposal, value_fr
 
 Quantity = float | Mapping[str, float]
 """A load or a capacity: of the first metric, or by metric."""
+Standing = tuple[int, Quantity] | tuple[int, Quantity, str]
+"""The number of the node of a replica, its load, and the name of its partition, if it is not alone there."""
 
 
 @attrs.frozen
 class Verification:
-    """A term or a constraint that waits for facts."""
+    """A term or a constraint, before facts are given."""
 
     subject: EnergyTerm | Constraint
 
@@ -34,7 +36,7 @@ class Verification:
         self,
         *,
         nodes: int | Sequence[Quantity | Node],
-        replicas: Sequence[tuple[int, Quantity] | tuple[int, Quantity, str]],
+        replicas: Sequence[Standing],
         metrics: Sequence[str] = ("cpu",),
     ) -> Facts:
         """Return the facts.
@@ -49,8 +51,10 @@ class Verification:
         metrics
             Names of the metrics.
         """
-        engine = _engine(nodes, replicas, metrics)
-        rows = [_row_of(engine, number, replicas) for number in range(len(replicas))]
+        partitions = [given[2] if len(given) > 2 else f"replica {number}" for number, given in enumerate(replicas)]
+        engine = _engine(nodes, replicas, partitions, metrics)
+        places = [partitions[:number].count(name) for number, name in enumerate(partitions)]
+        rows = [engine.replicas(name)[place].index for name, place in zip(partitions, places, strict=True)]
         return Facts(self.subject, configuration_of(engine), rows)
 
 
@@ -89,12 +93,12 @@ class Facts:
         return self
 
     def totals(self, value: float) -> Facts:
-        """Say what the term is now."""
+        """Assert the present value of the term."""
         self._expect("total", value, value_from_scratch(self._term, self.configuration))
         return self
 
     def changes_by(self, value: float) -> Facts:
-        """Say by how much the moves changed the term: its totals, and what its increments add up to."""
+        """Assert by how much the moves changed the term: its totals, and the sum of its increments."""
         self._expect("change of the total", value, value_from_scratch(self._term, self.configuration) - self.before)
         self._expect("sum of the increments", value, self.predicted)
         return self
@@ -110,7 +114,7 @@ class Facts:
         return self
 
     def breaks(self, *replicas: int) -> Facts:
-        """Say which replicas, by number, break the constraint now."""
+        """Assert which replicas, by number, break the constraint now."""
         found = broken_rows(self._constraint, self.configuration)
         right = {self._rows[number] for number in replicas}
         numbers = sorted(self._rows.index(row) for row in found)
@@ -120,13 +124,13 @@ class Facts:
     @property
     def _term(self) -> EnergyTerm:
         if not isinstance(self.subject, EnergyTerm):
-            raise InvalidValueError("verify", "subject", self.subject, "an energy term where a value is said")
+            raise InvalidValueError("verify", "subject", self.subject, "an energy term, because a value is asserted")
         return self.subject
 
     @property
     def _constraint(self) -> Constraint:
         if not isinstance(self.subject, Constraint):
-            raise InvalidValueError("verify", "subject", self.subject, "a constraint where refusals are said")
+            raise InvalidValueError("verify", "subject", self.subject, "a constraint, because refusals are asserted")
         return self.subject
 
     def _apply_moves(self, proposal: Proposal) -> None:
@@ -149,9 +153,11 @@ def verify(subject: EnergyTerm | Constraint) -> Verification:
 
 def _engine(
     nodes: int | Sequence[Quantity | Node],
-    replicas: Sequence[tuple[int, Quantity] | tuple[int, Quantity, str]],
+    replicas: Sequence[Standing],
+    partitions: Sequence[str],
     metrics: Sequence[str],
 ) -> PlacementAndLoadBalancing:
+    """Return an engine with nodes and replicas, of each of which the partition is named."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics]))
     described = [{}] * nodes if isinstance(nodes, int) else nodes
     made = [
@@ -160,9 +166,8 @@ def _engine(
     ]
     for node in made:
         engine.update_node(node)
-    names = list(dict.fromkeys(_partition_of(number, replicas) for number in range(len(replicas))))
-    for name in names:
-        members = [number for number in range(len(replicas)) if _partition_of(number, replicas) == name]
+    for name in dict.fromkeys(partitions):
+        members = [number for number, partition in enumerate(partitions) if partition == name]
         stateful = len(replicas[members[0]]) > 2
         engine.update_service(Service(name, stateful=stateful, target_replicas=len(members)))
         roles = [Role.PRIMARY, *[Role.SECONDARY] * len(members)] if stateful else [Role.INSTANCE]
@@ -171,21 +176,6 @@ def _engine(
         for number in members:
             engine.report_load(name, made[replicas[number][0]].name, _by_metric(replicas[number][1], metrics))
     return engine
-
-
-def _partition_of(number: int, replicas: Sequence[tuple[int, Quantity] | tuple[int, Quantity, str]]) -> str:
-    given = replicas[number]
-    return given[2] if len(given) > 2 else f"replica {number}"
-
-
-def _row_of(
-    engine: PlacementAndLoadBalancing,
-    number: int,
-    replicas: Sequence[tuple[int, Quantity] | tuple[int, Quantity, str]],
-) -> int:
-    name = _partition_of(number, replicas)
-    place = sum(_partition_of(other, replicas) == name for other in range(number))
-    return engine.replicas(name)[place].index
 
 
 def _by_metric(quantity: Quantity, metrics: Sequence[str]) -> Mapping[str, float]:

@@ -14,8 +14,7 @@ from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm, missing_verbs
 from plb.risk.interface import RiskModel
 from plb.testing.invariants import OF_CONSTRAINTS, OF_RISK_MODELS, OF_TERMS, Invariant
-from plb.testing.journey import ConstraintMachine, TermMachine
-from plb.testing.tenancy import RiskMachine
+from plb.testing.state_machines import ConstraintMachine, RiskMachine, TermMachine
 from plb.validation import check_names
 
 KINDS: tuple[tuple[type, type[RuleBasedStateMachine], tuple[Invariant, ...]], ...] = (
@@ -23,7 +22,7 @@ KINDS: tuple[tuple[type, type[RuleBasedStateMachine], tuple[Invariant, ...]], ..
     (Constraint, ConstraintMachine, OF_CONSTRAINTS),
     (RiskModel, RiskMachine, OF_RISK_MODELS),
 )
-"""The kinds of subjects, their machines, and their expected methods."""
+"""The kinds of subjects, their machines, and their invariants."""
 SETTINGS = settings(
     deadline=None,
     report_multiple_bugs=False,

@@ -18,11 +18,9 @@ from plb.state.node_limits import LARGEST_THRESHOLD
 from plb.state.replica_table import RowTable
 
 NODE_AXIS: Mapping[str, int] = {
-    **dict.fromkeys(
-        ("limit", "move_limit", "threshold", "inverse_capacity", "leaving_load", "in_build", "most_in_build"), 0
-    ),
-    **dict.fromkeys(("counted", "watched", "counted_for", "upgraded", "capacity", "empty_limit", "max_node_moves"), 0),
-    **dict.fromkeys(("domain", "parent"), 0),
+    **dict.fromkeys(("limit", "move_limit", "threshold", "capacity", "inverse_capacity", "leaving_load"), 0),
+    **dict.fromkeys(("in_build", "most_in_build", "max_node_moves", "empty_limit", "domain", "parent"), 0),
+    **dict.fromkeys(("counted", "watched", "counted_for", "upgraded"), 0),
     **dict.fromkeys(("receives", "siblings", "feasibility_classes", "group", "local_counted"), 1),
 }
 """The axis of an array that runs over the nodes."""
@@ -30,18 +28,8 @@ NODE_VALUES = ("targets", "held_out", "origin")
 """Arrays whose values are nodes."""
 ROW_AXIS: Mapping[str, int] = dict.fromkeys(
     (
-        *(
-            "load",
-            "sibling",
-            "role",
-            "leaving",
-            "service",
-            "feasibility_class",
-            "kind",
-            "prefers_siblings",
-            "unspread",
-            "standby",
-        ),
+        *("load", "sibling", "role", "leaving", "service", "feasibility_class", "kind"),
+        *("prefers_siblings", "unspread", "standby"),
         *("affinity", "parent_row", "first_child", "next_child", "aligned", "loose", "movable", "repairable"),
         *("move_cost", "unit_cost", "origin", "peak", "peak_ceiling"),
         *("trace", "age", "anchored", "largest_demand"),
@@ -52,15 +40,8 @@ ROW_AXIS: Mapping[str, int] = dict.fromkeys(
 ROW_VALUES = ("sibling", "parent_row", "first_child", "next_child")
 """Arrays whose values are replicas."""
 IN_QUANTA = (
-    "limit",
-    "move_limit",
-    "threshold",
-    "leaving_load",
-    "load",
-    "peak",
-    "peak_ceiling",
-    "capacity",
-    "empty_limit",
+    *("limit", "move_limit", "threshold", "capacity", "empty_limit"),
+    *("load", "leaving_load", "peak", "peak_ceiling"),
 )
 """Arrays whose values are loads."""
 TABLE_ROW_VALUES = ("sibling", "arriving")

@@ -15,13 +15,7 @@ from plb.testing.histories import CLASSES
 _CAPACITY = st.sampled_from([None, 20, 10])
 _DOMAIN = st.sampled_from([None, "fd:/a", "fd:/b"])
 _TRAITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
-    [
-        {},
-        {"upgrade_domain": "ud0"},
-        {"upgrade_domain": "ud1"},
-        {"properties": {"ssd": "true"}},
-        {"up": False},
-    ]
+    [{}, {"upgrade_domain": "ud0"}, {"upgrade_domain": "ud1"}, {"properties": {"ssd": "true"}}, {"up": False}]
 )
 """Further properties of a node; one at a time, because few choices shrink fast."""
 _HABITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(

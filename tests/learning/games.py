@@ -128,3 +128,8 @@ def _observation(machines: np.ndarray, queue: np.ndarray, time: int) -> Observat
         backlog=np.array([time / 60], dtype=np.float32),
         arrivals=np.ones(2, dtype=np.float32),
     )
+
+
+def weights_of(network):
+    """Return copies of a network's weights by name."""
+    return {name: value.numpy().copy() for name, value in network.state_dict().items()}

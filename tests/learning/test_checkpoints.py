@@ -29,7 +29,7 @@ QUICK = TrainingSettings(iterations=2, sequences=1, trajectories=2, hidden=4, se
 @pytest.fixture(scope="module")
 def checkpoint():
     """Return the checkpoint of a short training."""
-    return train(QUICK, EmptierMachine).checkpoint
+    return train(QUICK, EmptierMachine)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_policy_alone_is_the_same_policy(checkpoint, tmp_path):
 
 def test_a_file_of_a_policy_alone_is_less_than_half_as_large(tmp_path):
     """With a network as large as one that is of use, weights are most of a file."""
-    checkpoint = train(attrs.evolve(QUICK, hidden=64), EmptierMachine).checkpoint
+    checkpoint = train(attrs.evolve(QUICK, hidden=64), EmptierMachine)
     write_checkpoint(tmp_path / "whole.pt", checkpoint)
     write_checkpoint(tmp_path / "alone.pt", checkpoint.policy_alone())
     assert (tmp_path / "alone.pt").stat().st_size < (tmp_path / "whole.pt").stat().st_size / 2

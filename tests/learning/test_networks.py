@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb.learning.interface import Observation, ObservationShape
-from plb.learning.networks import batch_of, empty_network, first_weights, set_weights, weights_of
+from plb.learning.networks import batch_of, empty_network, first_weights, set_weights
 from plb.learning.settings import IMAGE, NETWORKS, SCORER
-from tests.learning.games import LARGE, SMALL, random_observation
+from tests.learning.games import LARGE, SMALL, random_observation, weights_of
 
 
 def network_of(kind, shape, seed=0):

@@ -11,11 +11,10 @@ import pytest
 from plb.errors import ConflictError, InvalidValueError
 from plb.learning.checkpoints import Checkpoint, write_checkpoint
 from plb.learning.interface import WAIT
-from plb.learning.networks import weights_of
 from plb.learning.optimiser import OptimiserState
 from plb.learning.policy import LearnedPolicy
 from plb.learning.settings import NETWORKS, TrainingSettings
-from tests.learning.games import LARGE, SMALL, random_observation
+from tests.learning.games import LARGE, SMALL, random_observation, weights_of
 from tests.learning.test_networks import logits_of, network_of
 
 

@@ -24,7 +24,7 @@ LEARNING = TrainingSettings(iterations=60, sequences=4, trajectories=8, hidden=3
 
 def result_of(trained):
     """Return what must be equal for trainings to be equal: weights and curve."""
-    return weights_digest(trained.checkpoint.weights), trained.curve
+    return weights_digest(trained.weights), trained.curve
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def whole():
 
 def test_it_learns_which_machine_is_the_emptiest_of_any_number():
     """Trained with three machines, the policy chooses rightly among eight, too."""
-    policy = train(LEARNING, EmptierMachine).policy
+    policy = LearnedPolicy(train(LEARNING, EmptierMachine))
     for machines in (3, 8):
         game = EmptierMachine(machines=machines, steps=50)
         seen, right = game.reset(99), 0
@@ -49,7 +49,7 @@ def test_it_learns_which_machine_is_the_emptiest_of_any_number():
 @pytest.mark.parametrize("network", NETWORKS)
 def test_it_learns_to_wait_where_waiting_pays(network):
     """At the end nothing is placed on the machine while it is full, and everything while it is free."""
-    policy = train(attrs.evolve(LEARNING, network=network, seed=1), WaitingPays).policy
+    policy = LearnedPolicy(train(attrs.evolve(LEARNING, network=network, seed=1), WaitingPays))
     game = WaitingPays()
     seen, actions = game.reset(0), []
     for _ in range(8):
@@ -135,7 +135,7 @@ def test_a_finished_training_can_be_resumed_for_more(tmp_path):
 def test_training_can_begin_with_a_policy(tmp_path):
     """Trained with three machines, it goes on with five and need not find out again; other networks are refused."""
     file = tmp_path / "policy.pt"
-    write_checkpoint(file, train(LEARNING, EmptierMachine).checkpoint)
+    write_checkpoint(file, train(LEARNING, EmptierMachine))
     short = attrs.evolve(LEARNING, iterations=1)
     game = partial(EmptierMachine, machines=5)
     assert train(short, game, start=file).curve[0].reward > train(short, game).curve[0].reward + 3
@@ -146,7 +146,7 @@ def test_training_can_begin_with_a_policy(tmp_path):
 def test_a_policy_alone_can_be_begun_with_but_not_resumed(tmp_path):
     """A new training needs the weights only; to go on with the former one takes its optimiser, too."""
     whole, alone = tmp_path / "whole.pt", tmp_path / "alone.pt"
-    checkpoint = train(attrs.evolve(QUICK, iterations=2), EmptierMachine, checkpoint=whole).checkpoint
+    checkpoint = train(attrs.evolve(QUICK, iterations=2), EmptierMachine, checkpoint=whole)
     write_checkpoint(alone, checkpoint.policy_alone())
     begun = [result_of(train(QUICK, EmptierMachine, start=file)) for file in (whole, alone)]
     assert begun[0] == begun[1]
@@ -188,7 +188,7 @@ def all_of(weights, value):
 def test_weights_that_run_away_end_the_training(tmp_path):
     """No policy comes of numbers that are not finite."""
     file = tmp_path / "policy.pt"
-    state = train(attrs.evolve(QUICK, iterations=1), EmptierMachine).checkpoint
+    state = train(attrs.evolve(QUICK, iterations=1), EmptierMachine)
     write_checkpoint(file, attrs.evolve(state, weights=all_of(state.weights, 1e30)))
     with pytest.raises(DivergedError, match="in iteration 2: a logit of the network is not finite"):
         train(QUICK, EmptierMachine, checkpoint=file, resume=True)
@@ -213,8 +213,8 @@ def test_a_training_is_resumed_with_the_same_resources_only(whole, tmp_path):
         with pytest.raises(CheckpointError, match="other resources"):
             train(QUICK, EmptierMachine, checkpoint=file, resume=True, resources=others)
     resumed = train(QUICK, EmptierMachine, checkpoint=file, resume=True, resources=("cpu",))
-    assert resumed.policy.resources == ("cpu",)
-    assert train(QUICK, EmptierMachine, resources=("cpu",)).policy.digest == whole[0]
+    assert resumed.resources == ("cpu",)
+    assert train(QUICK, EmptierMachine, resources=("cpu",)).digest == whole[0]
     with pytest.raises(InvalidValueError, match="resources"):
         train(QUICK, EmptierMachine, resources=("cpu", "memory"))
 
@@ -233,7 +233,7 @@ def test_a_long_gradient_is_shortened():
     first = []
     for limit in (1e6, 1e-3):
         trained = train(attrs.evolve(QUICK, iterations=1, gradient_norm=limit), EmptierMachine)
-        first.append(np.concatenate([one.ravel() for one in trained.checkpoint.optimiser.first.values()]))
+        first.append(np.concatenate([one.ravel() for one in trained.optimiser.first.values()]))
     norm = trained.curve[0].gradient_norm
     assert np.linalg.norm(first[0]) == pytest.approx((1 - 0.9) * norm, rel=1e-4)
     assert first[1] == pytest.approx(first[0] * 1e-3 / norm, rel=1e-3)

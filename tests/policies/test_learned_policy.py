@@ -238,7 +238,7 @@ def test_a_trained_policy_decides(tmp_path):
     from tests.learning.games import EmptierMachine
 
     trained = train(TrainingSettings(iterations=1, sequences=1, trajectories=2, hidden=4), EmptierMachine)
-    write_checkpoint(tmp_path / "policy.pt", trained.checkpoint.policy_alone())
+    write_checkpoint(tmp_path / "policy.pt", trained.policy_alone())
     resources = EmptierMachine().shape.resources
     names = [f"m{number}" for number in range(resources)]
     options = {"checkpoint": str(tmp_path / "policy.pt")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plb.provisioning import Instance
-from plb.provisioning.filling import Score
+from plb.provisioning.node_centric import Score
 from tests.provisioning.naive import Bin, Placement, Pool, placement
 
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb.provisioning import Instance, NodeType, NoPlanError, Rules, algorithm_names, lower_bound, provision
-from plb.provisioning.application_centric import Replicas
 from plb.provisioning.measures import Measure, residual_of, sizes
 from plb.provisioning.released import whole_shares
 from plb.provisioning.spreading import nothing_spread
@@ -104,9 +103,8 @@ def test_the_released_programs_sort_nodes_before_each_replica(instance: Instance
 def test_spreading_gives_each_replica_the_node_with_most_left(instance: Instance, measure: Measure, nodes: int) -> None:
     """Who finds no place is passed over, and counted."""
     bench = Workbench(instance)
-    packing, state = bench.packing_of_first(nodes), nothing_spread(nodes)
-    required = Replicas(np.arange(len(instance.applications)), instance.replicas, bench.demand)
-    lost = spread_kernel(required, bench.neighbours, packing, state, residual_of(measure, bench.capacity), False)
+    packing, state = bench.packing_of_first(nodes), nothing_spread(nodes, residual_of(measure, bench.capacity))
+    lost = spread_kernel(np.arange(len(instance.applications)), packing, state, False)
     expected, missing = naive.spread(instance, range(len(instance.applications)), measure, nodes)
     found: list[tuple[int, dict[int, int]]] = [(node, {}) for node in range(nodes)]
     for application, start in enumerate(packing.start[:-1]):

@@ -9,16 +9,13 @@ from hypothesis import strategies as st
 
 from plb.provisioning import Instance, Rules
 from plb.provisioning.affinity import degrees
-from plb.provisioning.application_centric import Replicas
-from plb.provisioning.filling import Score, nothing_filled
 from plb.provisioning.matching import match, no_matches
-from plb.provisioning.names import SCORES
+from plb.provisioning.node_centric import Score, nothing_filled
 from plb.provisioning.workbench import Workbench, order_of
 from tests.provisioning import naive_nodes
 from tests.provisioning.strategies import instances
 from tests.provisioning.test_algorithms import nodes_of, planned
 
-NAMES = {score: name for name, score in SCORES.items()}
 score_kinds = st.sampled_from(list(Score))
 
 pytestmark = pytest.mark.kernels
@@ -28,7 +25,7 @@ pytestmark = pytest.mark.kernels
 @given(instance=instances(counted=True, kinds=3), score=score_kinds)
 def test_a_node_takes_the_application_with_the_highest_score(instance: Instance, score: Score) -> None:
     """Until none fits; kinds of nodes in their order."""
-    assert planned(instance, f"NCD-{NAMES[score]}") == nodes_of(naive_nodes.fill_nodes(instance, score))
+    assert planned(instance, f"NCD-{score}") == nodes_of(naive_nodes.fill_nodes(instance, score))
 
 
 @settings(deadline=None, max_examples=80)
@@ -36,7 +33,7 @@ def test_a_node_takes_the_application_with_the_highest_score(instance: Instance,
 def test_the_released_programs_walk_through_a_list(instance: Instance, score: Score) -> None:
     """One pass of bubble sort before each application, shares as whole numbers."""
     expected = nodes_of(naive_nodes.fill_in_turn(instance, score))
-    assert planned(instance, f"NCD-{NAMES[score]}", Rules.RELEASED) == expected
+    assert planned(instance, f"NCD-{score}", Rules.RELEASED) == expected
 
 
 @settings(deadline=None, max_examples=80)
@@ -45,9 +42,8 @@ def test_matching_takes_the_best_pair(instance: Instance, score: Score, nodes: i
     """Of equal ones the first node, there the first application; what fits nowhere is counted."""
     bench = Workbench(instance)
     packing = bench.packing_of_first(nodes)
-    required = Replicas(np.arange(len(instance.applications)), instance.replicas, bench.demand)
-    matches = no_matches(nodes, int(instance.replicas.sum()))
-    lost = match(required, bench.neighbours, packing, nothing_filled(score, required, bench.capacity), matches)
+    filling = nothing_filled(score, np.arange(len(instance.applications)), packing, bench.capacity)
+    lost = match(packing, filling, no_matches(packing))
     expected, missing = naive_nodes.match(instance, score, nodes)
     found: list[tuple[int, dict[int, int]]] = [(node, {}) for node in range(nodes)]
     for application, start in enumerate(packing.start[:-1]):

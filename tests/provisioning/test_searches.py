@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from plb.compiler import Stream
 from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, lower_bound, provision
 from plb.provisioning.affinity import ANY_NUMBER
-from plb.provisioning.application_centric import Replicas
 from plb.provisioning.emptying import Annealing, empty_a_node
-from plb.provisioning.homes import nobody_home
-from plb.provisioning.measures import Measure, residual_of
-from plb.provisioning.neighbourhood import Site, no_clearing
+from plb.provisioning.neighbourhood import site_of
 from plb.provisioning.packing import Packing
 from plb.provisioning.running import first_fit_plan
+from plb.provisioning.standing import no_homes
 from plb.provisioning.workbench import Workbench
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
@@ -128,13 +126,9 @@ def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rou
     plan = first_fit_plan(bench)
     packing, standing = bench.standing(plan)
     applications = len(instance.applications)
-    residual, annealing = residual_of(Measure.AVERAGE, bench.capacity), Annealing(1e-3, 0.0)
-    clearing = no_clearing(packing, np.ones(applications), nobody_home(applications), residual)
-    clearing.used[:] = np.arange(plan.nodes)
-    clearing.nodes[0] = plan.nodes
-    required = Replicas(np.arange(applications), instance.replicas, bench.demand)
-    site = Site(required, bench.neighbours, packing, standing, clearing, residual)
-    stream = Stream(seed)
+    used, homes = np.arange(plan.nodes), no_homes(applications)
+    site = site_of(packing, standing, used, np.ones(applications), homes, bench.capacity)
+    clearing, stream, annealing = site.clearing, Stream(seed), Annealing(1e-3, 0.0)
     emptied = sum(empty_a_node(site, stream, annealing, rounds) for _ in range(3))
     after = bench.plan(packing, "emptied")
     assert after.faults() == ()

@@ -1,4 +1,4 @@
-"""State machines over configurations: replicas move, change places and are taken off and back."""
+"""The state machines: replicas move, change places and are taken off and back; a risk model follows one node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm, apply_proposal_of_terms, begin, take_back
+from plb.risk.interface import ReplicaForecast, RiskModel
 from plb.testing.cluster import Cluster, configuration_of
+from plb.testing.histories import replica_forecasts
 from plb.testing.invariants import (
     BrokenInvariantError,
     Invariant,
@@ -24,6 +26,7 @@ from plb.testing.invariants import (
     check_label,
     check_order,
     check_total,
+    same,
     text_of_proposal,
 )
 from plb.testing.relabelling import with_nodes_swapped, with_rows_swapped, with_units_halved
@@ -31,13 +34,14 @@ from plb.testing.small import small_clusters
 
 some_row = st.integers(0, 15)
 some_node = st.integers(0, 7)
+NOW = 10
+"""Time of every estimate of a risk model, in seconds."""
 
 
-class Journey(RuleBasedStateMachine):
+class ConfigurationMachine(RuleBasedStateMachine):
     """Random proposals, one after the other; rows and nodes are numbered from 0 and wrap around.
 
-    The subject decides what is done with them: subclasses have `ask`, `apply_proposal_of_terms`, `take_back` and
-    `compare`.
+    The subject decides what is done with them: subclasses have `ask`, `apply_proposal`, `take_back` and `compare`.
     """
 
     subject: ClassVar[Any]
@@ -45,7 +49,7 @@ class Journey(RuleBasedStateMachine):
     configuration: Configuration
     ask: Callable[[Proposal], None]
     """Checks the answer for a proposal."""
-    apply_proposal_of_terms: Callable[[Proposal], None]
+    apply_proposal: Callable[[Proposal], None]
     """Applies a proposal, and records it in `passed`."""
     take_back: Callable[[], None]
     """Takes the last proposal back, and checks that nothing is left of it."""
@@ -68,7 +72,7 @@ class Journey(RuleBasedStateMachine):
     def propose(self, proposal: Proposal) -> None:
         """Check a proposal, and apply it."""
         self._ask_only(proposal)
-        self.apply_proposal_of_terms(proposal)
+        self.apply_proposal(proposal)
 
     def _ask_only(self, proposal: Proposal) -> None:
         before = self.configuration.solution.node.copy()
@@ -145,8 +149,8 @@ class Journey(RuleBasedStateMachine):
         return int(rows[number % len(rows)]) if len(rows) else None
 
 
-class TermMachine(Journey):
-    """A journey of an energy term."""
+class TermMachine(ConfigurationMachine):
+    """Random proposals, for which an energy term is checked."""
 
     tested: EnergyTerm
 
@@ -159,7 +163,7 @@ class TermMachine(Journey):
         if Invariant.INCREMENT in self.asked and proposal.target != NOWHERE:  # no search evaluates dropped replicas
             check_increment(self.tested, self.configuration, proposal)
 
-    def apply_proposal_of_terms(self, proposal: Proposal) -> None:
+    def apply_proposal(self, proposal: Proposal) -> None:
         """Compare the total with one from scratch."""
         back = apply_proposal_of_terms((self.tested,), self.configuration, proposal)
         self.passed.append((proposal, back))
@@ -183,8 +187,8 @@ class TermMachine(Journey):
             check_order(self.subject, self.configuration, first)
 
 
-class ConstraintMachine(Journey):
-    """A journey of a constraint."""
+class ConstraintMachine(ConfigurationMachine):
+    """Random proposals, for which a constraint is checked."""
 
     tested: Constraint
 
@@ -193,7 +197,7 @@ class ConstraintMachine(Journey):
         if Invariant.AGREEMENT in self.asked:
             check_agreement(self.tested, self.configuration, proposal)
 
-    def apply_proposal_of_terms(self, proposal: Proposal) -> None:
+    def apply_proposal(self, proposal: Proposal) -> None:
         """Record the broken rows before."""
         before = broken_rows(self.tested, self.configuration)
         self.passed.append((self.configuration.apply(proposal), before))
@@ -211,3 +215,69 @@ class ConstraintMachine(Journey):
         one, two = (len(broken_rows(self.tested, seen)) for seen in (self.configuration, other))
         if one != two:
             raise BrokenInvariantError(invariant, f"the broken rows go from {one} to {two}")
+
+
+class RiskMachine(RuleBasedStateMachine):
+    """Replicas are added to a node and removed, and a risk model estimates the risk."""
+
+    subject: ClassVar[RiskModel]
+    asked: ClassVar[frozenset[Invariant]]
+    metrics: ClassVar[tuple[str, ...]]
+
+    @initialize(data=st.data())
+    def begin(self, data: Any) -> None:
+        """Start with an empty node."""
+        levels = st.fixed_dictionaries({name: st.integers(1, 40).map(float) for name in self.metrics})
+        self.thresholds: dict[str, float] = data.draw(levels, label="thresholds")
+        self.replicas: list[ReplicaForecast] = []
+        self.model = deepcopy(self.subject)
+        risk = self._risk(self.replicas)
+        self._expect(Invariant.EMPTY, risk == 0.0, f"its risk is {risk:.9g}")
+
+    @rule(data=st.data())
+    def join(self, data: Any) -> None:
+        """Add a replica."""
+        before = self._risk(self.replicas)
+        self.replicas.append(data.draw(replica_forecasts(self.metrics, now=NOW), label="replica"))
+        after = self._risk(self.replicas)
+        story = f"the risk goes from {before:.9g} to {after:.9g} as a replica joins"
+        self._expect(Invariant.MORE_REPLICAS, after >= before or same(after, before), story)
+
+    @rule(number=st.integers(0, 7))
+    def leave(self, number: int) -> None:
+        """Remove a replica."""
+        if self.replicas:
+            del self.replicas[number % len(self.replicas)]
+            self._risk(self.replicas)
+
+    @rule()
+    def ask_again(self) -> None:
+        """Estimate the same risk with a new copy of the model."""
+        one, two = self._risk(self.replicas), self._risk(self.replicas, deepcopy(self.subject))
+        self._expect(Invariant.REPEATS, one == two, f"the risk is {one:.9g}, a copy says {two:.9g}")
+
+    @rule(first=st.integers(0, 7))
+    def reorder(self, first: int) -> None:
+        """Give the replicas in another order."""
+        first = first % len(self.replicas) if self.replicas else 0
+        one, two = self._risk(self.replicas), self._risk(self.replicas[first:] + self.replicas[:first])
+        self._expect(Invariant.ORDER, same(one, two), f"the risk goes from {one:.9g} to {two:.9g}")
+
+    @rule(metric=st.integers(0, 7))
+    def raise_threshold(self, metric: int) -> None:
+        """Increase the capacity of the node."""
+        before, name = self._risk(self.replicas), self.metrics[metric % len(self.metrics)]
+        self.thresholds[name] += 1.0
+        after = self._risk(self.replicas)
+        story = f"the risk goes from {before:.9g} to {after:.9g} as {name} has more capacity"
+        self._expect(Invariant.HIGHER_THRESHOLD, after <= before or same(after, before), story)
+
+    def _risk(self, replicas: list[ReplicaForecast], model: RiskModel | None = None) -> float:
+        asked = self.model if model is None else model
+        risk = float(asked.probability_of_violation(list(replicas), thresholds=dict(self.thresholds), now=float(NOW)))
+        self._expect(Invariant.RANGE, 0.0 <= risk <= 1.0, f"it is {risk:.9g}")
+        return risk
+
+    def _expect(self, invariant: Invariant, holds: bool, story: str) -> None:
+        if invariant in self.asked and not holds:
+            raise BrokenInvariantError(invariant, story)
