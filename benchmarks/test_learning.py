@@ -12,7 +12,7 @@ from cluster.learning.baselines import BASELINES, play
 from cluster.learning.episode import Episode
 from cluster.learning.game import JobPlacementGame
 from cluster.learning.jobs import SyntheticJobs
-from plb.learning.interface import WAIT
+from plb.learning.placement_game import WAIT
 
 pytest.importorskip("torch")
 TRAJECTORIES = 8

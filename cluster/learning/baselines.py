@@ -22,7 +22,7 @@ from cluster.learning.episode import Episode
 from cluster.learning.metrics import ROUNDING, figures
 from cluster.learning.sequence import Floats
 from cluster.simulation.streams import stream
-from plb.learning.interface import WAIT
+from plb.learning.placement_game import WAIT
 
 Policy = Callable[[Episode], int]
 """What decides: it returns the action for an episode that is not over."""

@@ -9,7 +9,7 @@ import attrs
 
 from cluster.scenario.sections import Section, count
 from plb.errors import InvalidValueError, PlbError
-from plb.learning.interface import ObservationShape
+from plb.learning.placement_game import ObservationShape
 
 MOST_CELLS = 2**28
 """Largest number of values in one array of an episode, 2 GiB: machines by resources by steps, or jobs likewise."""

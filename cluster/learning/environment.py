@@ -14,7 +14,7 @@ from cluster.learning.rewards import Penalties
 from cluster.learning.sequence import JobSource
 from plb.array_types import Float32
 from plb.errors import InvalidValueError, MissingExtraError
-from plb.learning.interface import Observation, ObservationShape, array_shapes
+from plb.learning.placement_game import Observation, ObservationShape, array_shapes
 
 try:
     import gymnasium
@@ -29,9 +29,9 @@ SEEDS = 2**31
 class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
     """Placing jobs on machines: action 0 waits, action m = 1 … M places the head of the queue on machine m - 1.
 
-    Observations are those of `plb.learning.interface.Observation`, by name. Nothing bounds the usage of a machine. The
-    last step's `info` has the figures of the episode, see `cluster.learning.metrics.FIGURES`; those before have
-    nothing.
+    Observations are those of `plb.learning.placement_game.Observation`, by name. Nothing bounds the usage of a machine.
+    The last step's `info` has the figures of the episode, see `cluster.learning.metrics.FIGURES`; that of earlier
+    steps is empty.
 
     Parameters
     ----------

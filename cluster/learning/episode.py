@@ -9,7 +9,7 @@ nothing else.
 - The penalties of a step are counted at its end. Steps without waiting jobs need no decision.
 - The episode ends when all jobs have arrived, been placed and finished; or, cut short, at its longest step.
 
-Shapes: M machines, D resources, N jobs, P, H, Q and A as in `plb.learning.interface`; L the longest step.
+Shapes: M machines, D resources, N jobs, P, H, Q and A as in `plb.learning.placement_game`; L the longest step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cluster.learning.dimensions import MOST_CELLS, Dimensions
 from cluster.learning.rewards import Penalties, RewardState
 from cluster.learning.sequence import Floats, Ints, JobArrays, JobSequence
 from plb.errors import ConflictError, InvalidValueError
-from plb.learning.interface import WAIT, Observation
+from plb.learning.placement_game import WAIT, Observation
 from plb.validation import check_count
 
 NOT_PLACED = -1

@@ -6,11 +6,11 @@ from cluster.learning.dimensions import Dimensions
 from cluster.learning.episode import Episode
 from cluster.learning.rewards import Penalties
 from cluster.learning.sequence import JobSource
-from plb.learning.interface import Observation, ObservationShape
+from plb.learning.placement_game import Observation, ObservationShape
 
 
 class JobPlacementGame:
-    """A `plb.learning.interface.PlacementGame`; the jobs of a seed are those that the source provides for it.
+    """A `plb.learning.placement_game.PlacementGame`; the jobs of a seed are those that the source provides for it.
 
     Parameters
     ----------

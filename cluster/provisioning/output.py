@@ -14,7 +14,7 @@ from rich.table import Table
 from cluster.console.output import FAILED, messages, output, say
 from cluster.results.writing import stamped, write_json
 from plb.provisioning import Moves, ProvisioningPlan
-from plb.provisioning.workbench import ReportProgress
+from plb.provisioning.solver_context import ReportProgress
 from workloads.provisioning.tables import writer_of
 
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from plb.array_types import Float32
 from plb.errors import CheckpointError, InvalidValueError, PlbError
-from plb.learning.interface import ObservationShape
-from plb.learning.library import torch
 from plb.learning.networks import empty_network
 from plb.learning.optimiser import OptimiserState
+from plb.learning.placement_game import ObservationShape
+from plb.learning.pytorch import torch
 from plb.learning.settings import TrainingSettings, count_field, number_field
 from plb.validation import check_names
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.array_types import Float32
-from plb.learning.interface import Observation, ObservationShape
-from plb.learning.library import torch
+from plb.learning.placement_game import Observation, ObservationShape
+from plb.learning.pytorch import torch
 from plb.learning.settings import IMAGE
 
 SMALL = 0.01

@@ -8,9 +8,9 @@ import attrs
 import numpy as np
 
 from plb.array_types import Float32
-from plb.learning.library import one_thread, torch
+from plb.learning.action_sampling import NotFiniteError
+from plb.learning.pytorch import one_thread, torch
 from plb.learning.settings import TrainingSettings
-from plb.learning.trajectories import NotFiniteError
 
 FIRST, SECOND = "exp_avg", "exp_avg_sq"
 """What PyTorch calls the decaying means."""

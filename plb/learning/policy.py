@@ -9,9 +9,9 @@ import numpy as np
 from plb.array_types import Bool, Float
 from plb.errors import ConflictError, InvalidValueError
 from plb.learning.checkpoints import Checkpoint, read_checkpoint
-from plb.learning.interface import WAIT, Observation, ObservationShape, array_shapes
-from plb.learning.library import one_thread, torch
 from plb.learning.networks import batch_of, empty_network, set_weights
+from plb.learning.placement_game import WAIT, Observation, ObservationShape, array_shapes
+from plb.learning.pytorch import one_thread, torch
 from plb.learning.settings import SCORER, TrainingSettings
 
 TIE = 1e-5

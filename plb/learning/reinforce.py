@@ -10,9 +10,9 @@ import attrs
 import numpy as np
 
 from plb.array_types import Float, Float32
-from plb.learning.interface import Observation
-from plb.learning.library import torch
 from plb.learning.networks import batch_of
+from plb.learning.placement_game import Observation
+from plb.learning.pytorch import torch
 from plb.learning.trajectories import Trajectories
 
 CHUNK = 512

@@ -13,14 +13,15 @@ import numpy as np
 
 from plb.array_types import Float32
 from plb.errors import CheckpointError, DivergedError
+from plb.learning.action_sampling import NotFiniteError
 from plb.learning.checkpoints import Checkpoint, CurveRow, check_resources, read_checkpoint, write_checkpoint
-from plb.learning.interface import ObservationShape, PlacementGame
-from plb.learning.library import one_thread
 from plb.learning.networks import empty_network, first_weights, set_weights
 from plb.learning.optimiser import OptimiserState, updated
+from plb.learning.placement_game import ObservationShape, PlacementGame
+from plb.learning.pytorch import one_thread
 from plb.learning.reinforce import Gradient, advantages, gradient
 from plb.learning.settings import TrainingSettings
-from plb.learning.trajectories import NotFiniteError, play
+from plb.learning.trajectories import play
 from plb.validation import check_count
 
 MakeGame = Callable[[], PlacementGame]

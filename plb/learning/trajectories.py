@@ -8,9 +8,10 @@ import attrs
 import numpy as np
 
 from plb.array_types import Float, Float32, Int
-from plb.learning.interface import Observation, ObservationShape, PlacementGame, array_shapes
-from plb.learning.library import torch
+from plb.learning.action_sampling import NotFiniteError, sampled_actions
 from plb.learning.networks import batch_of
+from plb.learning.placement_game import Observation, ObservationShape, PlacementGame, array_shapes
+from plb.learning.pytorch import torch
 
 FIRST_CAPACITY = 64
 """Decisions of a trajectory for which memory is allocated at first."""
@@ -45,10 +46,6 @@ class Trajectories:
         return np.bincount(self.trajectory, self.rewards, len(self.ends)).astype(np.float64)
 
 
-class NotFiniteError(ArithmeticError):
-    """A network or a game returned a number that is not finite; the message names it."""
-
-
 def play(
     network: torch.nn.Module, games: Sequence[PlacementGame], seed: int, randoms: Sequence[np.random.Generator]
 ) -> Trajectories:
@@ -75,7 +72,7 @@ def play(
     with torch.inference_mode():
         while going:
             logits = network(batch_of(seen.add([present[one] for one in going]))).numpy()
-            chosen = _drawn(logits, [randoms[one].random() for one in going])
+            chosen = sampled_actions(logits, [randoms[one].random() for one in going])
             trajectory += going
             actions += chosen
             still = []
@@ -96,17 +93,6 @@ def play(
         trajectory=np.array(trajectory, dtype=np.int64),
         ends=np.array([game.time for game in games], dtype=np.int64),
     )
-
-
-def _drawn(logits: Float32, uniforms: list[float]) -> list[int]:
-    """Return an action sampled from each row of logits, by the inverse of its distribution at a uniform number."""
-    if not np.isfinite(logits).all():
-        raise NotFiniteError("a logit of the network is")
-    exact = logits.astype(np.float64)
-    likelihood = np.exp(exact - exact.max(axis=1, keepdims=True)).cumsum(axis=1)
-    below = likelihood <= np.array(uniforms)[:, np.newaxis] * likelihood[:, -1:]
-    drawn: list[int] = np.minimum(below.sum(axis=1), logits.shape[1] - 1).tolist()
-    return drawn
 
 
 class _Seen:

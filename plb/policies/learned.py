@@ -18,7 +18,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.errors import InvalidValueError, UnknownNameError
 from plb.extensions.configuration import Configuration
-from plb.learning.interface import WAIT, Observation, ObservationShape
+from plb.learning.placement_game import WAIT, Observation, ObservationShape
 from plb.model import Role
 from plb.policies.weighting import lasting
 from plb.risk.expected import ExpectedDemand

@@ -5,14 +5,14 @@ Begin reading in `plb.provisioning.provision`.
 
 from plb.errors import NoCapacityError, NoPlanError
 from plb.provisioning.affinity import Affinity
+from plb.provisioning.algorithm_names import algorithm_names
+from plb.provisioning.algorithms import Rules
 from plb.provisioning.instance import Instance, NodeType
 from plb.provisioning.lower_bound import lower_bound
 from plb.provisioning.moves import Moves, moves_between
-from plb.provisioning.names import algorithm_names
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.provision import AUTO, provision
 from plb.provisioning.replanning import replan
-from plb.provisioning.running import Rules
 from plb.provisioning.whole_numbers import whole_units
 
 __all__ = [

@@ -1,8 +1,8 @@
-"""Fewer nodes than First Fit's: its nodes are emptied, as long as there is time (`plb.provisioning.emptying`).
+"""The algorithm "auto": First Fit, whose nodes are then emptied by large neighbourhood search while there is time.
 
-This is the algorithm "auto", after the recommendations of [3] section 6 (figure 8): First Fit where time is short, and
-what gives the best plans where there is more. There, [3] spreads replicas over given nodes; here, nodes are emptied,
-which needs fewer nodes after less time (docs/provisioning.md).
+It follows the recommendations of [3] section 6 (figure 8): First Fit if time is short, and the algorithm with the best
+plans otherwise. For the latter, [3] spreads replicas over given nodes; `plb.provisioning.large_neighbourhood_search`
+empties nodes, which needs fewer nodes after less time (docs/provisioning.md).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import attrs
 import numpy as np
 
 from plb.compiler import Stream
-from plb.provisioning.emptying import MOST_OPEN, Annealing, empty_a_node
+from plb.provisioning.algorithms import first_fit_plan
+from plb.provisioning.large_neighbourhood_search import MOST_OPEN, Annealing, empty_a_node
 from plb.provisioning.measures import Measure, sizes
-from plb.provisioning.neighbourhood import MOST_CLEARED, Site, site_of
+from plb.provisioning.neighbourhood import MOST_CLEARED, SearchState, search_state_of
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.running import first_fit_plan
-from plb.provisioning.standing import no_homes
-from plb.provisioning.workbench import ReportProgress, Workbench
+from plb.provisioning.replicas_by_node import no_homes
+from plb.provisioning.solver_context import ReportProgress, SolverContext
 
 NAME = "Improved"
 TEMPERATURE = 1e-3
@@ -30,32 +30,32 @@ ROUNDS_BY_NODE = 4
 """Without a time limit, a search ends after this many neighbourhoods for each node without an emptied one."""
 
 
-def best_in_time(bench: Workbench, report: ReportProgress, *, seed: int) -> ProvisioningPlan:
-    """Return the best plan within the time of a workbench.
+def best_in_time(context: SolverContext, report: ReportProgress, *, seed: int) -> ProvisioningPlan:
+    """Return the best plan within the time limit.
 
     The search ends when time runs out, at the lower bound, and without a time limit when little is gained. A limit ends
     it at another point on another machine; what it does until then depends on the seed alone.
 
     Parameters
     ----------
-    bench
+    context
         The instance, and the time limit.
     report
         Called with the number of nodes.
     seed
         Seed of the random numbers.
     """
-    plan = first_fit_plan(bench)
-    report(f"{plan.algorithm}: {plan.nodes:,} nodes, at least {bench.lower_bound:,}")
-    packing, standing = bench.standing(plan)
-    size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
-    site = site_of(packing, standing, np.arange(plan.nodes), size, no_homes(len(size)), bench.capacity)
-    when = list(empty(bench, site, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, report))
-    return attrs.evolve(bench.plan(packing, NAME), seconds=when[-1]) if when else plan
+    plan = first_fit_plan(context)
+    report(f"{plan.algorithm}: {plan.nodes:,} nodes, at least {context.lower_bound:,}")
+    packing, by_node = context.by_node(plan)
+    size = sizes(Measure.AVERAGE, context.shares, context.instance.replicas)
+    search = search_state_of(packing, by_node, np.arange(plan.nodes), size, no_homes(len(size)), context.capacity)
+    when = list(empty(context, search, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, report))
+    return attrs.evolve(context.plan(packing, NAME), seconds=when[-1]) if when else plan
 
 
 def empty(
-    bench: Workbench, site: Site, rng: Stream, annealing: Annealing, name: str, report: ReportProgress
+    context: SolverContext, search: SearchState, rng: Stream, annealing: Annealing, name: str, report: ReportProgress
 ) -> Iterator[float]:
     """Empty nodes of a packing with a place for each replica, until the search ends (`best_in_time`).
 
@@ -63,22 +63,22 @@ def empty(
     ------
     After each node, the seconds until then.
     """
-    clearing = site.clearing
-    idle, rounds = 0, _rounds(site)
-    while clearing.nodes[0] > bench.lower_bound and not bench.time_is_over:
-        with bench.watched():
-            emptied = empty_a_node(site, rng, annealing, rounds)
+    neighbourhood = search.neighbourhood
+    idle, rounds = 0, _rounds(search)
+    while neighbourhood.nodes[0] > context.lower_bound and not context.time_is_over:
+        with context.watched():
+            emptied = empty_a_node(search, rng, annealing, rounds)
         idle = 0 if emptied else idle + rounds
         if emptied:
-            report(f"{name}: {clearing.nodes[0]:,} nodes, at least {bench.lower_bound:,}")
-            yield bench.elapsed()
-        elif bench.seconds is None and idle >= ROUNDS_BY_NODE * clearing.nodes[0]:
+            report(f"{name}: {neighbourhood.nodes[0]:,} nodes, at least {context.lower_bound:,}")
+            yield context.elapsed()
+        elif context.seconds is None and idle >= ROUNDS_BY_NODE * neighbourhood.nodes[0]:
             break
 
 
-def _rounds(site: Site) -> int:
+def _rounds(search: SearchState) -> int:
     """Return the number of neighbourhoods until the next check of the clock."""
-    nodes = int(site.clearing.nodes[0])
-    waiting = MOST_CLEARED * int(site.packing.places.sum()) / max(1, nodes)
+    nodes = int(search.neighbourhood.nodes[0])
+    waiting = MOST_CLEARED * int(search.packing.places.sum()) / max(1, nodes)
     steps = waiting * (MOST_OPEN + waiting)
     return int(max(1, min(ROUNDS, ROUNDS_BY_NODE * nodes, STEPS / max(1.0, steps))))

@@ -22,7 +22,7 @@ from plb.provisioning.node_centric import (
     set_weights,
 )
 from plb.provisioning.packing import STOPPED, Packing, count_node, fitting, take_from_totals
-from plb.provisioning.standing import NOTHING, Standing, add, no_replicas
+from plb.provisioning.replicas_by_node import NOTHING, ReplicasByNode, add, no_replicas
 
 
 class Matches(NamedTuple):
@@ -32,7 +32,7 @@ class Matches(NamedTuple):
     """(N,) the application with the highest score; `NOTHING`: none fits."""
     score: Float
     """(N,) that score, when it was last computed; an application that was completed since can only lower it."""
-    standing: Standing
+    by_node: ReplicasByNode
     """The replicas on each node."""
 
 
@@ -64,7 +64,7 @@ def match(packing: Packing, filling: Filling, matches: Matches) -> int:
         if filling.missing[application] == 0:
             _update(packing, filling, matches, remaining, node)
             continue
-        add(packing, matches.standing, application, node, 1)
+        add(packing, matches.by_node, application, node, 1)
         take_from_totals(packing, filling.totals, application, 1)
         filling.missing[application] -= 1
         missing -= 1
@@ -89,7 +89,7 @@ def _best_node(matches: Matches) -> int:
 @kernel
 def _update_all(packing: Packing, filling: Filling, matches: Matches, remaining: int) -> None:
     """Look for the best application for every node; nodes of a kind that nobody is on are alike."""
-    first, head = 0, matches.standing.head
+    first, head = 0, matches.by_node.head
     for kind in range(len(packing.end)):
         empty = NOTHING
         for node in range(first, packing.end[kind]):
@@ -105,15 +105,15 @@ def _update_all(packing: Packing, filling: Filling, matches: Matches, remaining:
 @kernel
 def _update(packing: Packing, filling: Filling, matches: Matches, remaining: int, node: int) -> None:
     """Look for the best application for a node."""
-    standing = matches.standing
-    place = standing.head[node]
+    by_node = matches.by_node
+    place = by_node.head[node]
     while place != NOTHING:
-        limit_beside(packing, filling, standing.owner[place], packing.placed[place])
-        place = standing.next[place]
-    place = standing.head[node]
+        limit_beside(packing, filling, by_node.owner[place], packing.placed[place])
+        place = by_node.next[place]
+    place = by_node.head[node]
     while place != NOTHING:
-        count_there(filling, standing.owner[place], packing.placed[place])
-        place = standing.next[place]
+        count_there(filling, by_node.owner[place], packing.placed[place])
+        place = by_node.next[place]
     set_weights(packing, filling, node)
     matches.best[node], matches.score[node] = NOTHING, -np.inf
     for number in range(remaining):

@@ -14,9 +14,9 @@ import numpy as np
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, NoPlanError
 from plb.provisioning.improvement import best_in_time
+from plb.provisioning.integer_program import Model, constraints, model_of, nonzeros
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.program import Model, constraints, model_of, nonzeros
-from plb.provisioning.workbench import ReportProgress, Workbench
+from plb.provisioning.solver_context import ReportProgress, SolverContext
 from plb.validation import check_number
 
 NAME = "ILP"
@@ -30,14 +30,14 @@ INFEASIBLE = 2
 """What scipy calls it."""
 
 
-def solve_exactly(bench: Workbench, report: ReportProgress, *, gap_percent: float = 0.0) -> ProvisioningPlan:
-    """Return a plan with the smallest number of nodes, or the best plan within the time of a workbench.
+def solve_exactly(context: SolverContext, report: ReportProgress, *, gap_percent: float = 0.0) -> ProvisioningPlan:
+    """Return a plan with the smallest number of nodes, or the best plan within the time limit.
 
     The plan of `auto`, which has a tenth of the time and at most 2 seconds, is the result if no better one is found.
 
     Parameters
     ----------
-    bench
+    context
         The instance and the time limit. HiGHS checks the time between its steps, which take seconds if the
         program is large.
     report
@@ -59,33 +59,33 @@ def solve_exactly(bench: Workbench, report: ReportProgress, *, gap_percent: floa
         There are too few nodes, or no plan was found in time where First Fit finds none.
     """
     share = check_number(NAME, "gap_percent", gap_percent, high=100.0, high_open=True) / 100.0
-    model = model_of(bench.instance)
-    _refuse_too_large(model, bench.lower_bound)
-    plan = _first_plan(bench, report)
-    nodes = bench.most_nodes if plan is None else math.ceil(plan.nodes * (1.0 - share) - SLACK) - 1
-    found, bound = None, bench.lower_bound
-    if nodes >= bound and _time_left(bench) > 0.0:
+    model = model_of(context.instance)
+    _refuse_too_large(model, context.lower_bound)
+    plan = _first_plan(context, report)
+    nodes = context.most_nodes if plan is None else math.ceil(plan.nodes * (1.0 - share) - SLACK) - 1
+    found, bound = None, context.lower_bound
+    if nodes >= bound and _time_left(context) > 0.0:
         _refuse_too_large(model, nodes)
         report(f"{NAME}: fewer than {nodes + 1:,} nodes, at least {bound:,}")
-        found, bound = _search(bench, model, nodes, share)
+        found, bound = _search(context, model, nodes, share)
         report(f"{NAME}: {'no plan' if found is None else f'{found.nodes:,} nodes'}, at least {bound:,}")
     best = found or plan
     if best is None:
-        raise NoPlanError(bench.instance.name, NAME, bench.most_nodes)
-    return attrs.evolve(best, seconds=bench.elapsed(), lower_bound=bound)
+        raise NoPlanError(context.instance.name, NAME, context.most_nodes)
+    return attrs.evolve(best, seconds=context.elapsed(), lower_bound=bound)
 
 
-def _first_plan(bench: Workbench, report: ReportProgress) -> ProvisioningPlan | None:
+def _first_plan(context: SolverContext, report: ReportProgress) -> ProvisioningPlan | None:
     """Return the plan of `auto`; None: it finds none."""
-    seconds = None if bench.seconds is None else min(FIRST_SECONDS, FIRST_SHARE * bench.seconds)
+    seconds = None if context.seconds is None else min(FIRST_SECONDS, FIRST_SHARE * context.seconds)
     try:
-        return best_in_time(Workbench(bench.instance, seconds), report, seed=0)
+        return best_in_time(SolverContext(context.instance, seconds), report, seed=0)
     except NoPlanError:
         return None
 
 
-def _time_left(bench: Workbench) -> float:
-    return math.inf if bench.seconds is None else bench.seconds - bench.elapsed()
+def _time_left(context: SolverContext) -> float:
+    return math.inf if context.seconds is None else context.seconds - context.elapsed()
 
 
 def _refuse_too_large(model: Model, nodes: int) -> None:
@@ -98,11 +98,11 @@ def _refuse_too_large(model: Model, nodes: int) -> None:
         )
 
 
-def _search(bench: Workbench, model: Model, nodes: int, share: float) -> tuple[ProvisioningPlan | None, int]:
+def _search(context: SolverContext, model: Model, nodes: int, share: float) -> tuple[ProvisioningPlan | None, int]:
     """Return a plan with at most a number of nodes, if one is found, and the number that every plan needs."""
     from scipy.optimize import Bounds, milp  # type: ignore[import-untyped]
 
-    offers = bench.instance.offered(nodes)
+    offers = context.instance.offered(nodes)
     kind = np.repeat(np.arange(len(offers)), offers)
     if not len(kind):
         return None, nodes + 1
@@ -110,10 +110,10 @@ def _search(bench: Workbench, model: Model, nodes: int, share: float) -> tuple[P
     high[:, : model.most.shape[1]] = model.most[kind]
     cost = np.zeros_like(high)
     cost[:, -1] = 1.0
-    rows = constraints(model, kind, (bench.lower_bound, nodes))
+    rows = constraints(model, kind, (context.lower_bound, nodes))
     options = {"mip_rel_gap": share}
-    if bench.seconds is not None:
-        options["time_limit"] = max(0.0, _time_left(bench))
+    if context.seconds is not None:
+        options["time_limit"] = max(0.0, _time_left(context))
     result = milp(
         cost.ravel(),
         integrality=np.ones(high.size),
@@ -124,25 +124,25 @@ def _search(bench: Workbench, model: Model, nodes: int, share: float) -> tuple[P
     if result.status == INFEASIBLE:
         return None, nodes + 1
     proved = result.mip_dual_bound
-    bound = bench.lower_bound
+    bound = context.lower_bound
     if proved is not None and math.isfinite(proved):
         bound = max(bound, math.ceil(proved - SLACK))
-    return None if result.x is None else _plan(bench, model, kind, result.x), bound
+    return None if result.x is None else _plan(context, model, kind, result.x), bound
 
 
-def _plan(bench: Workbench, model: Model, kind: Int, solution: Float) -> ProvisioningPlan | None:
+def _plan(context: SolverContext, model: Model, kind: Int, solution: Float) -> ProvisioningPlan | None:
     """Return the plan of a solution; None: it is valid only within the tolerance of HiGHS."""
     placed = np.rint(solution.reshape(len(kind), -1)[:, : model.most.shape[1]]).astype(np.int32)
     row, application = np.nonzero(placed)
     used, node = np.unique(row, return_inverse=True)
     plan = ProvisioningPlan(
-        instance=bench.instance,
+        instance=context.instance,
         kind=kind[used].astype(np.int32),
         application=application.astype(np.int32),
         node=node.astype(np.int32),
         count=placed[row, application],
         algorithm=NAME,
-        seconds=bench.elapsed(),
-        lower_bound=bench.lower_bound,
+        seconds=context.elapsed(),
+        lower_bound=context.lower_bound,
     )
     return plan if plan.valid else None

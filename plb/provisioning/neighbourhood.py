@@ -14,13 +14,13 @@ from plb.compiler import kernel
 from plb.provisioning.affinity import ANY_NUMBER
 from plb.provisioning.measures import Measure, Residual, left, residual_of
 from plb.provisioning.packing import Packing, fitting, is_full
-from plb.provisioning.standing import NOTHING, Homes, Standing, add, note_away, remove, vacant
+from plb.provisioning.replicas_by_node import NOTHING, Homes, ReplicasByNode, add, note_away, remove, vacant
 
 MOST_CLEARED = 4
 """Nodes that are cleared at a time, at the most."""
 
 
-class Clearing(NamedTuple):
+class Neighbourhood(NamedTuple):
     """The present neighbourhood and its undo log."""
 
     used: Int32
@@ -51,22 +51,24 @@ class Clearing(NamedTuple):
     """The original nodes of replicas."""
 
 
-class Site(NamedTuple):
+class SearchState(NamedTuple):
     """A packing, and the data of the search for a better one."""
 
     packing: Packing
-    standing: Standing
-    clearing: Clearing
+    by_node: ReplicasByNode
+    neighbourhood: Neighbourhood
     residual: Residual
     """The measure of free capacity, with constant weights."""
 
 
-def site_of(packing: Packing, standing: Standing, used: Int, size: Float, homes: Homes, capacity: Int32) -> Site:
+def search_state_of(
+    packing: Packing, by_node: ReplicasByNode, used: Int, size: Float, homes: Homes, capacity: Int32
+) -> SearchState:
     """Return a packing with space for neighbourhoods.
 
     Parameters
     ----------
-    packing, standing
+    packing, by_node
         The present packing.
     used
         The nodes in use.
@@ -78,7 +80,7 @@ def site_of(packing: Packing, standing: Standing, used: Int, size: Float, homes:
         (D,) of the largest node.
     """
     nodes, replicas, applications = len(packing.free), len(packing.node), len(size)
-    clearing = Clearing(
+    neighbourhood = Neighbourhood(
         used=np.zeros(nodes, np.int32),
         nodes=np.full(1, len(used), np.int64),
         cleared=np.zeros(MOST_CLEARED, np.int32),
@@ -93,98 +95,98 @@ def site_of(packing: Packing, standing: Standing, used: Int, size: Float, homes:
         moved=np.zeros((3, 2 * replicas), np.int32),
         homes=homes,
     )
-    clearing.used[: len(used)] = used
-    site = Site(packing, standing, clearing, residual_of(Measure.AVERAGE, capacity))
-    _update_all(site)
-    return site
+    neighbourhood.used[: len(used)] = used
+    search = SearchState(packing, by_node, neighbourhood, residual_of(Measure.AVERAGE, capacity))
+    _update_all(search)
+    return search
 
 
 @kernel
-def _update_all(site: Site) -> None:
+def _update_all(search: SearchState) -> None:
     """Note how each node is."""
-    for node in range(len(site.clearing.left)):
-        _update(site, node)
+    for node in range(len(search.neighbourhood.left)):
+        _update(search, node)
 
 
 @kernel
-def _update(site: Site, node: int) -> None:
+def _update(search: SearchState, node: int) -> None:
     """Note how a node is, after a change."""
-    site.clearing.left[node] = left(site.residual, site.packing, node)
-    site.clearing.full[node] = is_full(site.packing, node)
+    search.neighbourhood.left[node] = left(search.residual, search.packing, node)
+    search.neighbourhood.full[node] = is_full(search.packing, node)
 
 
 @kernel
-def change(site: Site, changes: int, application: int, node: int, count: int) -> float:
+def change(search: SearchState, changes: int, application: int, node: int, count: int) -> float:
     """Put replicas on a node, or take them away, and note it; return what that adds to the squares of what is left."""
-    clearing = site.clearing
-    before = clearing.left[node]
-    _put(site, application, node, count)
-    clearing.moved[0, changes], clearing.moved[1, changes] = application, node
-    clearing.moved[2, changes] = count
-    after = clearing.left[node]
+    neighbourhood = search.neighbourhood
+    before = neighbourhood.left[node]
+    _put(search, application, node, count)
+    neighbourhood.moved[0, changes], neighbourhood.moved[1, changes] = application, node
+    neighbourhood.moved[2, changes] = count
+    after = neighbourhood.left[node]
     return float(after * after - before * before)
 
 
 @kernel
-def undo_changes(site: Site, changes: int) -> None:
+def undo_changes(search: SearchState, changes: int) -> None:
     """Take changes back, the last one first."""
-    moved = site.clearing.moved
+    moved = search.neighbourhood.moved
     for number in range(changes - 1, -1, -1):
-        _put(site, moved[0, number], moved[1, number], -moved[2, number])
+        _put(search, moved[0, number], moved[1, number], -moved[2, number])
 
 
 @kernel
-def _put(site: Site, application: int, node: int, count: int) -> None:
+def _put(search: SearchState, application: int, node: int, count: int) -> None:
     """Place replicas on a node, or remove them if `count` is negative."""
-    packing, standing = site.packing, site.standing
+    packing, by_node = search.packing, search.by_node
     if count > 0:
-        add(packing, standing, application, node, count)
+        add(packing, by_node, application, node, count)
     else:
-        remove(packing, standing, application, node, -count)
-    _update(site, node)
-    note_away(site.clearing.homes, packing, standing, application, node, count)
+        remove(packing, by_node, application, node, -count)
+    _update(search, node)
+    note_away(search.neighbourhood.homes, packing, by_node, application, node, count)
 
 
 @kernel
-def note_limits(site: Site, application: int) -> None:
+def note_limits(search: SearchState, application: int) -> None:
     """Record the limits of an application and of others for it, by the other application."""
-    neighbours, clearing = site.packing.neighbours, site.clearing
+    neighbours, neighbourhood = search.packing.neighbours, search.neighbourhood
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-        clearing.tolerates[neighbours.in_other[arc]] = neighbours.in_most[arc]
+        neighbourhood.tolerates[neighbours.in_other[arc]] = neighbours.in_most[arc]
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-        clearing.tolerated[neighbours.out_other[arc]] = neighbours.out_most[arc]
+        neighbourhood.tolerated[neighbours.out_other[arc]] = neighbours.out_most[arc]
 
 
 @kernel
-def lift_limits(site: Site, application: int) -> None:
+def lift_limits(search: SearchState, application: int) -> None:
     """Reset the recorded limits."""
-    neighbours, clearing = site.packing.neighbours, site.clearing
+    neighbours, neighbourhood = search.packing.neighbours, search.neighbourhood
     for arc in range(neighbours.in_start[application], neighbours.in_start[application + 1]):
-        clearing.tolerates[neighbours.in_other[arc]] = ANY_NUMBER
+        neighbourhood.tolerates[neighbours.in_other[arc]] = ANY_NUMBER
     for arc in range(neighbours.out_start[application], neighbours.out_start[application + 1]):
-        clearing.tolerated[neighbours.out_other[arc]] = ANY_NUMBER
+        neighbourhood.tolerated[neighbours.out_other[arc]] = ANY_NUMBER
 
 
 @kernel
-def allowed_on(site: Site, application: int, node: int) -> int:
+def allowed_on(search: SearchState, application: int, node: int) -> int:
     """Return how many more replicas of the application with recorded limits may be on a node."""
-    standing, clearing = site.standing, site.clearing
-    most, there = int(site.packing.neighbours.most_on_a_node[application]), 0
-    place = standing.head[node]
+    by_node, neighbourhood = search.by_node, search.neighbourhood
+    most, there = int(search.packing.neighbours.most_on_a_node[application]), 0
+    place = by_node.head[node]
     while place != NOTHING:
-        other, count = standing.owner[place], site.packing.placed[place]
+        other, count = by_node.owner[place], search.packing.placed[place]
         if other == application:
             there = int(count)
         else:
-            most = min(most, int(clearing.tolerates[other]))
-            if count > clearing.tolerated[other]:
+            most = min(most, int(neighbourhood.tolerates[other]))
+            if count > neighbourhood.tolerated[other]:
                 return 0
-        place = standing.next[place]
+        place = by_node.next[place]
     return max(0, most - there)
 
 
 @kernel
-def best_node(site: Site, application: int, first: int, end: int, preferred: int) -> tuple[int, int]:
+def best_node(search: SearchState, application: int, first: int, end: int, preferred: int) -> tuple[int, int]:
     """Return the feasible node with the least free capacity for the application, and the number of replicas.
 
     Parameters
@@ -194,16 +196,16 @@ def best_node(site: Site, application: int, first: int, end: int, preferred: int
     preferred
         One of ``packing.live[:preferred]`` is chosen first if it is an original node of the application.
     """
-    packing, clearing = site.packing, site.clearing
+    packing, neighbourhood = search.packing, search.neighbourhood
     chosen, capacity, least = NOTHING, 0, np.inf
-    most = clearing.missing[application]
+    most = neighbourhood.missing[application]
     for number in range(first, end):
         node = packing.live[number]
-        at_home = 0 if number >= preferred else vacant(clearing.homes, packing, site.standing, application, node)
-        value = -1.0 if at_home > 0 else clearing.left[node]
+        at_home = 0 if number >= preferred else vacant(neighbourhood.homes, packing, search.by_node, application, node)
+        value = -1.0 if at_home > 0 else neighbourhood.left[node]
         if value >= least or fitting(packing, node, application, 1) == 0:
             continue
-        allowed = min(most, allowed_on(site, application, node))
+        allowed = min(most, allowed_on(search, application, node))
         allowed = min(allowed, at_home) if at_home > 0 else allowed
         if allowed > 0:
             chosen, least = node, value

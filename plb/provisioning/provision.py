@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from plb.errors import ConflictError
+from plb.provisioning.algorithm_names import Way, parse_algorithm
+from plb.provisioning.algorithms import Rules, run
 from plb.provisioning.improvement import best_in_time
 from plb.provisioning.instance import Instance
 from plb.provisioning.milp import solve_exactly
-from plb.provisioning.names import Way, parse_algorithm
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.running import Rules, run
-from plb.provisioning.workbench import ReportProgress, Workbench, say_nothing
+from plb.provisioning.solver_context import ReportProgress, SolverContext, say_nothing
 from plb.validation import check_count, check_kind, check_member, check_text
 
 AUTO = "auto"
@@ -32,7 +32,7 @@ def provision(
     instance
         What is to be placed.
     algorithm
-        A name as in `plb.provisioning.names`, or "auto": what is best in the time allowed.
+        A name as in `plb.provisioning.algorithm_names`, or "auto": what is best in the time allowed.
     rules
         Of the paper, or of its authors' programs (for demand that does not vary, and not with "auto").
     time_limit
@@ -69,8 +69,8 @@ def provision(
             raise ConflictError(
                 "provisioning: rules = 'released' needs the name of an algorithm; 'auto' has its own rules"
             )
-        return best_in_time(Workbench(instance, time_limit), report, seed=seed)
-    parsed, bench = parse_algorithm(algorithm), Workbench(instance, time_limit)
+        return best_in_time(SolverContext(instance, time_limit), report, seed=seed)
+    parsed, context = parse_algorithm(algorithm), SolverContext(instance, time_limit)
     if parsed.way is Way.INTEGER_PROGRAM:
-        return solve_exactly(bench, report, gap_percent=parsed.gap_percent)
-    return run(bench, parsed, rules, report)
+        return solve_exactly(context, report, gap_percent=parsed.gap_percent)
+    return run(context, parsed, rules, report)

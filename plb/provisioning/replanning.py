@@ -3,7 +3,7 @@
 Replicas stay if they may: they are moved only if capacity or limits are exceeded, or if there are
 more than the application has. Replicas without a node are placed on the nodes with the least free capacity, else on new
 ones. If further moves are allowed, nodes are emptied: first in turn, those with the fewest replicas first, into
-the free capacity of the others; then by the search of `plb.provisioning.emptying`.
+the free capacity of the others; then by the search of `plb.provisioning.large_neighbourhood_search`.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import numpy as np
 from plb.array_types import Float, Int, Int32
 from plb.compiler import Stream, kernel
 from plb.errors import ConflictError, NoCapacityError
-from plb.provisioning.emptying import Annealing, empty_in_turn
 from plb.provisioning.improvement import TEMPERATURE, empty
+from plb.provisioning.large_neighbourhood_search import Annealing, empty_in_turn
 from plb.provisioning.measures import Measure, sizes
 from plb.provisioning.neighbourhood import (
-    Clearing,
-    Site,
+    Neighbourhood,
+    SearchState,
     allowed_on,
     best_node,
     change,
     lift_limits,
     note_limits,
-    site_of,
+    search_state_of,
 )
 from plb.provisioning.packing import NO_CAPACITY, Packing, fitting, open_node, places_of
 from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
-from plb.provisioning.standing import ANY_MOVES, NOTHING, homes_of, no_replicas
-from plb.provisioning.workbench import ReportProgress, Workbench, order_of, say_nothing
+from plb.provisioning.replicas_by_node import ANY_MOVES, NOTHING, homes_of, no_replicas
+from plb.provisioning.solver_context import ReportProgress, SolverContext, order_of, say_nothing
 from plb.validation import check_count, check_kind
 
 NAME = "Replanned"
@@ -85,55 +85,55 @@ def replan(
     if fault is not None:
         raise ConflictError(f"plan for {plan.instance.name}: {fault}")
     report = report or say_nothing
-    bench = Workbench(plan.instance, time_limit)
-    site, number = _settled(bench, plan)
-    homes = site.clearing.homes
+    context = SolverContext(plan.instance, time_limit)
+    search, number = _settled(context, plan)
+    homes = search.neighbourhood.homes
     homes.most[0] = ANY_MOVES if most_moves is None else min(ANY_MOVES, max(most_moves, int(homes.away[0])))
-    report(f"{NAME}: {site.clearing.nodes[0]:,} nodes, {homes.away[0]:,} moves")
-    packing, seconds = site.packing, bench.elapsed()
+    report(f"{NAME}: {search.neighbourhood.nodes[0]:,} nodes, {homes.away[0]:,} moves")
+    packing, seconds = search.packing, context.elapsed()
     if homes.away[0] < homes.most[0]:
-        packing, seconds = _emptied(bench, site, Stream(seed), report)
-    return attrs.evolve(bench.plan(packing, NAME, _names(plan, site.packing, number)), seconds=seconds)
+        packing, seconds = _emptied(context, search, Stream(seed), report)
+    return attrs.evolve(context.plan(packing, NAME, _names(plan, search.packing, number)), seconds=seconds)
 
 
-def _emptied(bench: Workbench, site: Site, rng: Stream, report: ReportProgress) -> tuple[Packing, float]:
+def _emptied(context: SolverContext, search: SearchState, rng: Stream, report: ReportProgress) -> tuple[Packing, float]:
     """Empty nodes; return the packing after the last emptied node, and the seconds until then.
 
     Later moves, which empty no node, are not made.
     """
-    clearing = site.clearing
-    found = _copy(site.packing), bench.elapsed()
-    fewest = int(clearing.nodes[0])
-    _empty_in_turn(bench, site, rng)
-    if clearing.nodes[0] < fewest:
-        fewest, found = int(clearing.nodes[0]), (_copy(site.packing), bench.elapsed())
-    while _open_larger(bench, site) and not bench.time_is_over:
-        report(f"{NAME}: {fewest:,} nodes, {clearing.homes.away[0]:,} moves")
-        _empty_in_turn(bench, site, rng)
-        if clearing.nodes[0] >= fewest:
+    neighbourhood = search.neighbourhood
+    found = _copy(search.packing), context.elapsed()
+    fewest = int(neighbourhood.nodes[0])
+    _empty_in_turn(context, search, rng)
+    if neighbourhood.nodes[0] < fewest:
+        fewest, found = int(neighbourhood.nodes[0]), (_copy(search.packing), context.elapsed())
+    while _open_larger(context, search) and not context.time_is_over:
+        report(f"{NAME}: {fewest:,} nodes, {neighbourhood.homes.away[0]:,} moves")
+        _empty_in_turn(context, search, rng)
+        if neighbourhood.nodes[0] >= fewest:
             break
-        fewest, found = int(clearing.nodes[0]), (_copy(site.packing), bench.elapsed())
+        fewest, found = int(neighbourhood.nodes[0]), (_copy(search.packing), context.elapsed())
     annealing = Annealing(TEMPERATURE, PRICE)
-    for seconds in empty(bench, site, rng, annealing, NAME, report):
-        if clearing.nodes[0] < fewest:
-            fewest, found = int(clearing.nodes[0]), (_copy(site.packing), seconds)
+    for seconds in empty(context, search, rng, annealing, NAME, report):
+        if neighbourhood.nodes[0] < fewest:
+            fewest, found = int(neighbourhood.nodes[0]), (_copy(search.packing), seconds)
     return found
 
 
-def _empty_in_turn(bench: Workbench, site: Site, rng: Stream) -> None:
+def _empty_in_turn(context: SolverContext, search: SearchState, rng: Stream) -> None:
     """Empty nodes whose replicas fit on others, first those with the fewest moves; new nodes last."""
-    leave, stood_on = _at_home(site), np.zeros(len(site.packing.free), np.bool_)
-    stood_on[site.clearing.homes.node] = True
+    leave, stood_on = _at_home(search), np.zeros(len(search.packing.free), np.bool_)
+    stood_on[search.neighbourhood.homes.node] = True
     leave[~stood_on] = ANY_MOVES
-    used = site.clearing.used[: site.clearing.nodes[0]]
+    used = search.neighbourhood.used[: search.neighbourhood.nodes[0]]
     used[:] = used[np.argsort(leave[used], kind="stable")]
-    with bench.watched():
-        empty_in_turn(site, rng)
+    with context.watched():
+        empty_in_turn(search, rng)
 
 
-def _at_home(site: Site) -> Int:
+def _at_home(search: SearchState) -> Int:
     """Return how many replicas on each node, (N,), were there before."""
-    packing, homes = site.packing, site.clearing.homes
+    packing, homes = search.packing, search.neighbourhood.homes
     place, application = places_of(packing)
     nodes = len(packing.free)
     now = application * nodes + packing.node[place]
@@ -144,67 +144,69 @@ def _at_home(site: Site) -> Int:
     return found
 
 
-def _leave_out_empty(site: Site) -> None:
+def _leave_out_empty(search: SearchState) -> None:
     """Update the nodes in use to those with replicas."""
-    clearing = site.clearing
-    used = clearing.used[: clearing.nodes[0]]
-    kept = used[site.standing.head[used] != NOTHING]
-    clearing.used[: len(kept)] = kept
-    clearing.nodes[0] = len(kept)
+    neighbourhood = search.neighbourhood
+    used = neighbourhood.used[: neighbourhood.nodes[0]]
+    kept = used[search.by_node.head[used] != NOTHING]
+    neighbourhood.used[: len(kept)] = kept
+    neighbourhood.nodes[0] = len(kept)
 
 
-def _open_larger(bench: Workbench, site: Site) -> bool:
+def _open_larger(context: SolverContext, search: SearchState) -> bool:
     """Open a few unused nodes that are larger than the smallest in use; return whether there were any."""
-    packing, clearing = site.packing, site.clearing
-    nodes = int(clearing.nodes[0])
-    sizes_of_kinds = [float((bench.instance.capacity(one) / bench.capacity).mean()) for one in bench.instance.nodes]
-    used = np.searchsorted(packing.end, clearing.used[:nodes], side="right")
+    packing, neighbourhood = search.packing, search.neighbourhood
+    nodes = int(neighbourhood.nodes[0])
+    sizes_of_kinds = [
+        float((context.instance.capacity(one) / context.capacity).mean()) for one in context.instance.nodes
+    ]
+    used = np.searchsorted(packing.end, neighbourhood.used[:nodes], side="right")
     smallest = min(sizes_of_kinds[kind] for kind in np.unique(used).tolist())
     for kind in np.argsort(np.negative(sizes_of_kinds), kind="stable").tolist():
         first, end = int(packing.unused[kind]), int(packing.end[kind])
         if sizes_of_kinds[kind] > smallest and first < end:
             last = min(end, first + max(1, nodes // SHARE_OPENED))
-            clearing.used[nodes : nodes + last - first] = np.arange(first, last)
-            clearing.nodes[0] += last - first
+            neighbourhood.used[nodes : nodes + last - first] = np.arange(first, last)
+            neighbourhood.nodes[0] += last - first
             packing.unused[kind] = last
             return True
     return False
 
 
-def _settled(bench: Workbench, plan: ProvisioningPlan) -> tuple[Site, Int]:
+def _settled(context: SolverContext, plan: ProvisioningPlan) -> tuple[SearchState, Int]:
     """Keep the replicas that may stay, and place the others; with more spare nodes until these are enough.
 
     Returns
     -------
-    The site, and (N,) where the nodes of the plan are in its packing.
+    The search, and (N,) where the nodes of the plan are in its packing.
     """
-    size = sizes(Measure.AVERAGE, bench.shares, bench.instance.replicas)
+    size = sizes(Measure.AVERAGE, context.shares, context.instance.replicas)
     # small replicas stay first, so that few have to move
     rows = np.argsort(size[plan.application], kind="stable")
-    spare = FIRST_SPARE if len(bench.instance.nodes) == 1 else max(FIRST_SPARE, plan.nodes)
+    spare = FIRST_SPARE if len(context.instance.nodes) == 1 else max(FIRST_SPARE, plan.nodes)
     while True:
-        site, number = _vacant(bench, plan, size, spare)
+        search, number = _vacant(context, plan, size, spare)
         node = number[plan.node[rows]].astype(np.int32)
-        _stay(site, plan.application[rows], node, plan.count[rows])
-        left = _place_missing(site, order_of(size))
+        _stay(search, plan.application[rows], node, plan.count[rows])
+        left = _place_missing(search, order_of(size))
         if left == NOTHING:
-            _leave_out_empty(site)
-            return site, number
-        if len(site.packing.free) == bench.most_nodes or spare > bench.instance.replicas.sum():
-            raise NoCapacityError(bench.instance.name, bench.instance.applications[left])
+            _leave_out_empty(search)
+            return search, number
+        if len(search.packing.free) == context.most_nodes or spare > context.instance.replicas.sum():
+            raise NoCapacityError(context.instance.name, context.instance.applications[left])
         spare *= 2
 
 
-def _vacant(bench: Workbench, plan: ProvisioningPlan, size: Float, spare: int) -> tuple[Site, Int]:
+def _vacant(context: SolverContext, plan: ProvisioningPlan, size: Float, spare: int) -> tuple[SearchState, Int]:
     """Return the nodes of a plan and spare ones, without replicas; as `_settled`."""
-    instance = bench.instance
-    packing, number = bench.packing_for(plan, spare)
+    instance = context.instance
+    packing, number = context.packing_for(plan, spare)
     homes = homes_of(plan.application, number[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES)
     stand = np.bincount(plan.application, plan.count, minlength=len(size)).astype(np.int64)
     homes.away[0] -= np.maximum(0, stand - instance.replicas).sum()  # surplus replicas are removed
-    site = site_of(packing, no_replicas(packing), np.sort(number), size, homes, bench.capacity)
-    site.clearing.missing[:] = instance.replicas
-    return site, number
+    search = search_state_of(packing, no_replicas(packing), np.sort(number), size, homes, context.capacity)
+    search.neighbourhood.missing[:] = instance.replicas
+    return search, number
 
 
 def _copy(packing: Packing) -> Packing:
@@ -227,66 +229,66 @@ def _names(plan: ProvisioningPlan, packing: Packing, number: Int) -> list[str]:
 
 
 @kernel
-def _stay(site: Site, application: Int32, node: Int32, count: Int32) -> None:
+def _stay(search: SearchState, application: Int32, node: Int32, count: Int32) -> None:
     """Place replicas on their present nodes, row by row, (P,), within capacity and limits.
 
-    `clearing.missing` has the replicas of each application, and at the end those without a node.
+    `neighbourhood.missing` has the replicas of each application, and at the end those without a node.
     """
-    packing, clearing = site.packing, site.clearing
+    packing, neighbourhood = search.packing, search.neighbourhood
     for row in range(len(application)):
         who, where = application[row], node[row]
-        most = min(int(count[row]), int(clearing.missing[who]))
+        most = min(int(count[row]), int(neighbourhood.missing[who]))
         if most == 0 or fitting(packing, where, who, 1) == 0:
             continue
-        note_limits(site, who)
-        most = min(most, allowed_on(site, who, where))
-        lift_limits(site, who)
+        note_limits(search, who)
+        most = min(most, allowed_on(search, who, where))
+        lift_limits(search, who)
         most = fitting(packing, where, who, most) if most > 0 else 0
         if most > 0:
-            clearing.missing[who] -= most
-            change(site, 0, who, where, most)
+            neighbourhood.missing[who] -= most
+            change(search, 0, who, where, most)
 
 
 @kernel
-def _place_missing(site: Site, order: Int) -> int:
+def _place_missing(search: SearchState, order: Int) -> int:
     """Place what is missing on the nodes in use on which least is left, else on unused ones; `order` is (L,).
 
     Returns
     -------
     The application of which a replica finds none, or `NOTHING`.
     """
-    packing, clearing = site.packing, site.clearing
+    packing, neighbourhood = search.packing, search.neighbourhood
     for application in order:
-        if clearing.missing[application] == 0:
+        if neighbourhood.missing[application] == 0:
             continue
-        note_limits(site, application)
-        live = _list_used(packing, clearing)
-        while clearing.missing[application] > 0:
-            node, count = best_node(site, application, 0, live, 0)
+        note_limits(search, application)
+        live = _list_used(packing, neighbourhood)
+        while neighbourhood.missing[application] > 0:
+            node, count = best_node(search, application, 0, live, 0)
             if node == NOTHING:
                 node = open_node(packing, application)
                 if node == NO_CAPACITY:
                     break
-                clearing.used[clearing.nodes[0]] = node
-                clearing.nodes[0] += 1
+                neighbourhood.used[neighbourhood.nodes[0]] = node
+                neighbourhood.nodes[0] += 1
                 packing.live[live] = node
                 live += 1
                 continue
-            clearing.missing[application] -= count
-            change(site, 0, application, node, count)
-        lift_limits(site, application)
-        if clearing.missing[application] > 0:
+            neighbourhood.missing[application] -= count
+            change(search, 0, application, node, count)
+        lift_limits(search, application)
+        if neighbourhood.missing[application] > 0:
             return int(application)
     return NOTHING
 
 
 @kernel
-def _list_used(packing: Packing, clearing: Clearing) -> int:
+def _list_used(packing: Packing, neighbourhood: Neighbourhood) -> int:
     """List the nodes in use that are not full; return how many there are."""
     live = 0
-    for number in range(clearing.nodes[0]):
-        node = clearing.used[number]
-        if not clearing.full[node]:
+    for number in range(neighbourhood.nodes[0]):
+        node = neighbourhood.used[number]
+        if not neighbourhood.full[node]:
             packing.live[live] = node
             live += 1
     return live

@@ -17,7 +17,7 @@ from plb import Metric
 from plb.extensions.configuration import Configuration
 from plb.policies import BUILT_IN
 from plb.policies.prv import PrvWorstFit
-from plb.provisioning.names import parse_algorithm
+from plb.provisioning.algorithm_names import parse_algorithm
 from plb.registry import extension_policy
 from plb.risk.estimators import Gaussian, MonteCarlo
 from plb.risk.peaks import Maximum, PeakOracle

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 
-from plb.learning.interface import WAIT, Observation, ObservationShape
+from plb.learning.placement_game import WAIT, Observation, ObservationShape
 
 SMALL = ObservationShape(machines=3, resources=1, past=1, horizon=2, visible=2, arrivals=2)
 LARGE = ObservationShape(machines=10, resources=2, past=5, horizon=20, visible=5, arrivals=10)

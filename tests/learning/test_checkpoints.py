@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from plb.errors import CheckpointError, InvalidValueError
 from plb.learning import checkpoints
 from plb.learning.checkpoints import content_digest, read_checkpoint, weights_digest, write_checkpoint
-from plb.learning.interface import ObservationShape
+from plb.learning.placement_game import ObservationShape
 from plb.learning.policy import LearnedPolicy
 from plb.learning.settings import TrainingSettings
 from plb.learning.training import train

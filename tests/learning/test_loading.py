@@ -13,7 +13,7 @@ from plb.errors import CheckpointError, DivergedError, MissingExtraError
 
 LIGHT = """
 import sys
-import plb, plb.learning, plb.learning.interface, plb.learning.settings, plb.errors
+import plb, plb.learning, plb.learning.placement_game, plb.learning.settings, plb.errors
 print("torch" in sys.modules)
 """
 NEEDY = ("networks", "trajectories", "reinforce", "optimiser", "training", "checkpoints", "policy")
@@ -29,7 +29,7 @@ def test_interface_and_settings_load_no_torch():
 def test_a_missing_torch_is_named_with_its_cure(module, monkeypatch):
     """Every module that computes with it says what to install."""
     for name in [name for name in sys.modules if name.startswith("plb.learning.")]:
-        if name not in ("plb.errors", "plb.learning.interface", "plb.learning.settings"):
+        if name not in ("plb.errors", "plb.learning.placement_game", "plb.learning.settings"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtraError, match=r"torch is not installed; pip install 'plb\[learning\]' brings it"):

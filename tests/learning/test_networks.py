@@ -9,8 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb.learning.interface import Observation, ObservationShape
 from plb.learning.networks import batch_of, empty_network, first_weights, set_weights
+from plb.learning.placement_game import Observation, ObservationShape
 from plb.learning.settings import IMAGE, NETWORKS, SCORER
 from tests.learning.games import LARGE, SMALL, random_observation, weights_of
 

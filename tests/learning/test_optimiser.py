@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from plb.learning.action_sampling import NotFiniteError
 from plb.learning.optimiser import OptimiserState, updated
 from plb.learning.settings import TrainingSettings
-from plb.learning.trajectories import NotFiniteError
 
 SETTINGS = TrainingSettings(learning_rate=0.01, gradient_norm=2.0)
 

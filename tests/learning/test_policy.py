@@ -10,8 +10,8 @@ import pytest
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.learning.checkpoints import Checkpoint, write_checkpoint
-from plb.learning.interface import WAIT
 from plb.learning.optimiser import OptimiserState
+from plb.learning.placement_game import WAIT
 from plb.learning.policy import LearnedPolicy
 from plb.learning.settings import NETWORKS, TrainingSettings
 from tests.learning.games import LARGE, SMALL, random_observation, weights_of

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plb.learning import reinforce
-from plb.learning.interface import Observation
 from plb.learning.networks import batch_of
+from plb.learning.placement_game import Observation
 from plb.learning.reinforce import advantages, baselines, gradient, returns_to_go
 from plb.learning.settings import NETWORKS
 from plb.learning.trajectories import Trajectories

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from plb.learning.interface import Observation
+from plb.learning.action_sampling import NotFiniteError
 from plb.learning.networks import batch_of
+from plb.learning.placement_game import Observation
 from plb.learning.settings import NETWORKS
-from plb.learning.trajectories import NotFiniteError, play
+from plb.learning.trajectories import play
 from tests.learning.games import LARGE, Cheap, EmptierMachine
 from tests.learning.test_networks import network_of
 

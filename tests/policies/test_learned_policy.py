@@ -20,7 +20,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.learning.interface import WAIT, Observation, ObservationShape
+from plb.learning.placement_game import WAIT, Observation, ObservationShape
 from plb.policies.learned import Learned
 from plb.registry import extension_policy, register_policy
 from plb.risk import DemandHistory

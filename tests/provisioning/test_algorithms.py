@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from plb.provisioning import Instance, NodeType, NoPlanError, Rules, algorithm_names, lower_bound, provision
 from plb.provisioning.measures import Measure, residual_of, sizes
-from plb.provisioning.released import whole_shares
+from plb.provisioning.released_programs import whole_shares
+from plb.provisioning.solver_context import SolverContext, order_of
 from plb.provisioning.spreading import nothing_spread
 from plb.provisioning.spreading import spread as spread_kernel
-from plb.provisioning.workbench import Workbench, order_of
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
 
@@ -102,8 +102,8 @@ def test_the_released_programs_sort_nodes_before_each_replica(instance: Instance
 @given(instance=instances(kinds=1), measure=st.sampled_from([Measure.AVERAGE, Measure.MAX]), nodes=st.integers(1, 8))
 def test_spreading_gives_each_replica_the_node_with_most_left(instance: Instance, measure: Measure, nodes: int) -> None:
     """Who finds no place is passed over, and counted."""
-    bench = Workbench(instance)
-    packing, state = bench.packing_of_first(nodes), nothing_spread(nodes, residual_of(measure, bench.capacity))
+    context = SolverContext(instance)
+    packing, state = context.packing_of_first(nodes), nothing_spread(nodes, residual_of(measure, context.capacity))
     lost = spread_kernel(np.arange(len(instance.applications)), packing, state, False)
     expected, missing = naive.spread(instance, range(len(instance.applications)), measure, nodes)
     found: list[tuple[int, dict[int, int]]] = [(node, {}) for node in range(nodes)]

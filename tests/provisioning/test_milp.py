@@ -22,10 +22,10 @@ from plb.provisioning import (
     milp,
     provision,
 )
-from plb.provisioning.names import parse_algorithm
-from plb.provisioning.program import model_of, nonzeros
-from plb.provisioning.running import first_fit_plan
-from plb.provisioning.workbench import ReportProgress, Workbench
+from plb.provisioning.algorithm_names import parse_algorithm
+from plb.provisioning.algorithms import first_fit_plan
+from plb.provisioning.integer_program import model_of, nonzeros
+from plb.provisioning.solver_context import ReportProgress, SolverContext
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
 
@@ -74,7 +74,7 @@ def stands(instance: Instance, kind: int, inside: tuple[int, ...]) -> bool:
 @pytest.fixture
 def from_first_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave to HiGHS what `auto` would find: it begins with First Fit's plan."""
-    monkeypatch.setattr(milp, "best_in_time", lambda bench, _tell, **_seed: first_fit_plan(bench))
+    monkeypatch.setattr(milp, "best_in_time", lambda context, _tell, **_seed: first_fit_plan(context))
 
 
 def hard() -> Instance:
@@ -114,7 +114,7 @@ def test_no_placement_has_fewer_nodes(instance: Instance) -> None:
 def test_highs_finds_by_itself_what_auto_finds(instance: Instance) -> None:
     """Beginning with First Fit's plan; the fewest nodes, which the enumeration agrees with."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(milp, "best_in_time", lambda bench, _tell, **_seed: first_fit_plan(bench))
+        patch.setattr(milp, "best_in_time", lambda context, _tell, **_seed: first_fit_plan(context))
         plan = provision(instance, "ILP")
     assert plan.nodes == plan.lower_bound == fewest_nodes(instance)
     assert naive.allowed(plan)
@@ -191,7 +191,7 @@ def test_only_what_lies_beyond_the_gap_is_looked_for(gap: str, tried: int, monke
     """Four nodes are at hand, and two are needed: a plan is near enough if it is within the gap of the bound."""
     instance = make_instance([4, 4, 6, 6], [1, 1, 1, 1], [])
     reports: list[str] = []
-    monkeypatch.setattr(milp, "best_in_time", lambda _bench, _tell, **_seed: apart(instance))
+    monkeypatch.setattr(milp, "best_in_time", lambda _context, _tell, **_seed: apart(instance))
     plan = provision(instance, f"ILP-Gap{gap}", report=reports.append)
     assert plan.nodes - plan.lower_bound <= float(gap) / 100.0 * plan.nodes
     if tried >= plan.lower_bound:
@@ -212,7 +212,7 @@ def test_a_gap_stands_in_the_name() -> None:
     assert parse_algorithm("ILP-Gap0.2").gap_percent == 0.2
     assert parse_algorithm("ILP").gap_percent == 0.0
     with pytest.raises(InvalidValueError, match=r"ILP: gap_percent = 100\.0"):
-        milp.solve_exactly(Workbench(hard()), print, gap_percent=100.0)
+        milp.solve_exactly(SolverContext(hard()), print, gap_percent=100.0)
 
 
 @pytest.mark.usefixtures("from_first_fit")
@@ -239,5 +239,5 @@ def test_what_is_too_large_is_refused_before_anything_is_built(monkeypatch: pyte
         provision(instance, "ILP")
 
 
-def _not_to_be_run(_bench: Workbench, _tell: ReportProgress, **_seed: int) -> None:
+def _not_to_be_run(_context: SolverContext, _tell: ReportProgress, **_seed: int) -> None:
     pytest.fail("a plan is looked for")

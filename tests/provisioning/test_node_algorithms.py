@@ -11,7 +11,7 @@ from plb.provisioning import Instance, Rules
 from plb.provisioning.affinity import degrees
 from plb.provisioning.matching import match, no_matches
 from plb.provisioning.node_centric import Score, nothing_filled
-from plb.provisioning.workbench import Workbench, order_of
+from plb.provisioning.solver_context import SolverContext, order_of
 from tests.provisioning import naive_nodes
 from tests.provisioning.strategies import instances
 from tests.provisioning.test_algorithms import nodes_of, planned
@@ -40,9 +40,9 @@ def test_the_released_programs_walk_through_a_list(instance: Instance, score: Sc
 @given(instance=instances(kinds=1), score=score_kinds, nodes=st.integers(1, 6))
 def test_matching_takes_the_best_pair(instance: Instance, score: Score, nodes: int) -> None:
     """Of equal ones the first node, there the first application; what fits nowhere is counted."""
-    bench = Workbench(instance)
-    packing = bench.packing_of_first(nodes)
-    filling = nothing_filled(score, np.arange(len(instance.applications)), packing, bench.capacity)
+    context = SolverContext(instance)
+    packing = context.packing_of_first(nodes)
+    filling = nothing_filled(score, np.arange(len(instance.applications)), packing, context.capacity)
     lost = match(packing, filling, no_matches(packing))
     expected, missing = naive_nodes.match(instance, score, nodes)
     found: list[tuple[int, dict[int, int]]] = [(node, {}) for node in range(nodes)]

@@ -49,13 +49,13 @@ def at(plan: ProvisioningPlan) -> Counter[tuple[str, str]]:
 
 def moved(before: ProvisioningPlan, after: ProvisioningPlan) -> int:
     """Return how many replicas left their node though their application has not become smaller, counted one by one."""
-    lost, standing = Counter[str](), Counter[str]()
+    lost, by_node = Counter[str](), Counter[str]()
     for (application, _), count in (at(before) - at(after)).items():
         lost[application] += count
     for (application, _), count in at(before).items():
-        standing[application] += count
+        by_node[application] += count
     required = dict(zip(before.instance.applications, before.instance.replicas.tolist(), strict=True))
-    return sum(count - max(0, standing[name] - required[name]) for name, count in lost.items())
+    return sum(count - max(0, by_node[name] - required[name]) for name, count in lost.items())
 
 
 @settings(deadline=None, max_examples=150)

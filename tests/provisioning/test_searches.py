@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from plb.compiler import Stream
 from plb.provisioning import Affinity, Instance, NodeType, NoPlanError, lower_bound, provision
 from plb.provisioning.affinity import ANY_NUMBER
-from plb.provisioning.emptying import Annealing, empty_a_node
-from plb.provisioning.neighbourhood import site_of
+from plb.provisioning.algorithms import first_fit_plan
+from plb.provisioning.large_neighbourhood_search import Annealing, empty_a_node
+from plb.provisioning.neighbourhood import search_state_of
 from plb.provisioning.packing import Packing
-from plb.provisioning.running import first_fit_plan
-from plb.provisioning.standing import no_homes
-from plb.provisioning.workbench import Workbench
+from plb.provisioning.replicas_by_node import no_homes
+from plb.provisioning.solver_context import SolverContext
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
 
@@ -122,28 +122,28 @@ def test_emptied_plans_are_valid_and_depend_on_the_seed_alone(instance: Instance
 @given(instance=instances(applications=8, kinds=2), seed=st.integers(0, 100), rounds=st.integers(1, 40))
 def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rounds: int) -> None:
     """Room, places, and who is on each node, after neighbourhoods that were kept and others that were gone back on."""
-    bench = Workbench(instance)
-    plan = first_fit_plan(bench)
-    packing, standing = bench.standing(plan)
+    context = SolverContext(instance)
+    plan = first_fit_plan(context)
+    packing, by_node = context.by_node(plan)
     applications = len(instance.applications)
     used, homes = np.arange(plan.nodes), no_homes(applications)
-    site = site_of(packing, standing, used, np.ones(applications), homes, bench.capacity)
-    clearing, stream, annealing = site.clearing, Stream(seed), Annealing(1e-3, 0.0)
-    emptied = sum(empty_a_node(site, stream, annealing, rounds) for _ in range(3))
-    after = bench.plan(packing, "emptied")
+    search = search_state_of(packing, by_node, used, np.ones(applications), homes, context.capacity)
+    neighbourhood, stream, annealing = search.neighbourhood, Stream(seed), Annealing(1e-3, 0.0)
+    emptied = sum(empty_a_node(search, stream, annealing, rounds) for _ in range(3))
+    after = context.plan(packing, "emptied")
     assert after.faults() == ()
-    assert after.nodes == plan.nodes - emptied == clearing.nodes[0]
+    assert after.nodes == plan.nodes - emptied == neighbourhood.nodes[0]
     on_node = {(int(node), int(one)): int(count) for one, node, count in _rows(packing)}
     for node in range(plan.nodes):
-        place, listed = int(standing.head[node]), {}
+        place, listed = int(by_node.head[node]), {}
         while place >= 0:
-            listed[node, int(standing.owner[place])] = int(packing.placed[place])
-            place = int(standing.next[place])
+            listed[node, int(by_node.owner[place])] = int(packing.placed[place])
+            place = int(by_node.next[place])
         assert listed == {pair: count for pair, count in on_node.items() if pair[0] == node}
         kind = instance.nodes[int(np.searchsorted(packing.end, node, side="right"))]
-        asked = sum(count * bench.demand[one] for (_, one), count in listed.items())
+        asked = sum(count * context.demand[one] for (_, one), count in listed.items())
         assert (packing.free[node] == instance.capacity(kind) - asked).all()
-    assert not clearing.missing.any()
+    assert not neighbourhood.missing.any()
     assert (packing.allowed == ANY_NUMBER).all()
 
 

@@ -25,7 +25,7 @@ from cluster.learning.baselines import (
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.episode import NOT_PLACED, Episode
 from cluster.learning.sequence import Job, JobSequence
-from plb.learning.interface import WAIT
+from plb.learning.placement_game import WAIT
 from tests.cluster.learning.strategies import dimensions, job, jobs, one_resource, penalties, sequences
 
 TWO = Dimensions(machines=3, horizon=4)

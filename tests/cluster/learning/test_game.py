@@ -14,7 +14,7 @@ from cluster.learning.dimensions import Dimensions
 from cluster.learning.game import JobPlacementGame
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.rewards import Penalties
-from plb.learning.interface import Observation, PlacementGame
+from plb.learning.placement_game import Observation, PlacementGame
 
 ROOT = Path(__file__).parents[3]
 SIZES = Dimensions(machines=3, horizon=6, past=2, visible=4, arrivals=5)

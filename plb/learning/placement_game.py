@@ -1,4 +1,4 @@
-"""What is learned: a game of placing jobs on machines, as the learner sees it ([4], "State Representation").
+"""The game that is learned: placing jobs on machines, as the learner sees it ([4], "State Representation").
 
 M machines, D resources, P past and H coming steps, Q visible jobs of the queue, A steps of arrivals.
 """

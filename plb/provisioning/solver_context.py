@@ -16,7 +16,7 @@ from plb.provisioning.instance import Instance
 from plb.provisioning.lower_bound import lower_bound
 from plb.provisioning.packing import Packing, empty_packing, places_of
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.standing import Standing, add_all, no_replicas
+from plb.provisioning.replicas_by_node import ReplicasByNode, add_all, no_replicas
 from plb.validation import check_number
 
 ReportProgress = Callable[[str], None]
@@ -27,7 +27,7 @@ def say_nothing(_: str) -> None:
     """Ignore progress."""
 
 
-class Workbench:
+class SolverContext:
     """An instance as kernels read it, and the time that there is for it.
 
     Parameters
@@ -77,7 +77,7 @@ class Workbench:
         return bool(self.stop[0])
 
     def elapsed(self) -> float:
-        """Return the seconds since the workbench was made."""
+        """Return the seconds since the start."""
         return working_time() - self._began
 
     @cached_property
@@ -153,13 +153,13 @@ class Workbench:
         number[order] = np.repeat(first - (np.cumsum(used) - used), used) + np.arange(plan.nodes)
         return packing, number
 
-    def standing(self, plan: ProvisioningPlan) -> tuple[Packing, Standing]:
+    def by_node(self, plan: ProvisioningPlan) -> tuple[Packing, ReplicasByNode]:
         """Return the packing of a plan, nodes by kind, and the replicas of each node."""
         packing, number = self.packing_for(plan)
-        standing = no_replicas(packing)
+        by_node = no_replicas(packing)
         node = number[plan.node].astype(np.int32)
-        add_all(packing, standing, plan.application, node, plan.count)
-        return packing, standing
+        add_all(packing, by_node, plan.application, node, plan.count)
+        return packing, by_node
 
     def plan(self, packing: Packing, algorithm: str, names: Sequence[str] | None = None) -> ProvisioningPlan:
         """Return the plan of a packing with all replicas, without empty nodes.

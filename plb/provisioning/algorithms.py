@@ -1,4 +1,4 @@
-"""Run an algorithm of [3] on a workbench."""
+"""Runs an algorithm of [3] on an instance."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.errors import NoPlanError
+from plb.provisioning.algorithm_names import Algorithm, Way, parse_algorithm
 from plb.provisioning.application_centric import first_fit, no_candidates, ordered_fit
 from plb.provisioning.matching import match, no_matches
 from plb.provisioning.measures import Measure, hybrid, residual_of, sizes
-from plb.provisioning.names import Algorithm, Way, parse_algorithm
 from plb.provisioning.node_candidates import fewest_candidates, nothing_struck
 from plb.provisioning.node_centric import fill_nodes, nothing_filled
 from plb.provisioning.packing import NO_CAPACITY, STOPPED, Packing, places_of
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.released import fill_in_turn, nothing_sorted, resorted_fit, whole_shares
+from plb.provisioning.released_programs import fill_in_turn, nothing_sorted, resorted_fit, whole_shares
+from plb.provisioning.solver_context import ReportProgress, SolverContext, order_of
 from plb.provisioning.spreading import nothing_spread, spread
-from plb.provisioning.workbench import ReportProgress, Workbench, order_of
 
 FIRST_FIT = parse_algorithm("FF")
 FIRST_SPARE = 64
@@ -34,51 +34,53 @@ class Rules(StrEnum):
     PAPER = "paper"
     """The text of [3]."""
     RELEASED = "released"
-    """Its authors' programs, which do other things in places; see `plb.provisioning.released`."""
+    """Its authors' programs, which do other things in places; see `plb.provisioning.released_programs`."""
 
 
-def run(bench: Workbench, algorithm: Algorithm, rules: Rules, report: ReportProgress) -> ProvisioningPlan:
-    """Run an algorithm other than the integer program on a workbench; see `provision`."""
+def run(context: SolverContext, algorithm: Algorithm, rules: Rules, report: ReportProgress) -> ProvisioningPlan:
+    """Run an algorithm other than the integer program; see `provision`."""
     if algorithm.way in (Way.SPREAD, Way.MATCH):
-        return _fewest_nodes(bench, algorithm, rules, report)
+        return _fewest_nodes(context, algorithm, rules, report)
     if algorithm == FIRST_FIT:
-        return first_fit_plan(bench)
-    order = _order(bench, algorithm, rules)
-    with bench.watched():
-        packing, outcome = _with_enough_nodes(bench, algorithm, partial(_pack, bench, algorithm, rules, order))
-    return first_fit_plan(bench) if outcome == STOPPED else bench.plan(packing, algorithm.name)
+        return first_fit_plan(context)
+    order = _order(context, algorithm, rules)
+    with context.watched():
+        packing, outcome = _with_enough_nodes(context, algorithm, partial(_pack, context, algorithm, rules, order))
+    return first_fit_plan(context) if outcome == STOPPED else context.plan(packing, algorithm.name)
 
 
-def _with_enough_nodes(bench: Workbench, algorithm: Algorithm, pack: Callable[[Packing], int]) -> tuple[Packing, int]:
+def _with_enough_nodes(
+    context: SolverContext, algorithm: Algorithm, pack: Callable[[Packing], int]
+) -> tuple[Packing, int]:
     """Fill packings with increasing numbers of nodes of each kind until all fits; return the last, and its result."""
-    nodes = min(bench.most_nodes, bench.lower_bound + bench.lower_bound // 2 + FIRST_SPARE)
+    nodes = min(context.most_nodes, context.lower_bound + context.lower_bound // 2 + FIRST_SPARE)
     while True:
-        packing = bench.packing(nodes)
+        packing = context.packing(nodes)
         outcome = pack(packing)
         if outcome != NO_CAPACITY:
             return packing, outcome
-        if nodes == bench.most_nodes:
-            raise NoPlanError(bench.instance.name, algorithm.name, nodes)
-        nodes = min(bench.most_nodes, 2 * nodes)
+        if nodes == context.most_nodes:
+            raise NoPlanError(context.instance.name, algorithm.name, nodes)
+        nodes = min(context.most_nodes, 2 * nodes)
 
 
-def _order(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Int:
+def _order(context: SolverContext, algorithm: Algorithm, rules: Rules) -> Int:
     """Return the applications, (L,), in the order of an algorithm."""
-    return order_of(_sizes(bench, algorithm, rules)) if algorithm.decreasing else np.arange(len(bench.demand))
+    return order_of(_sizes(context, algorithm, rules)) if algorithm.decreasing else np.arange(len(context.demand))
 
 
-def _sizes(bench: Workbench, algorithm: Algorithm, rules: Rules) -> Float:
+def _sizes(context: SolverContext, algorithm: Algorithm, rules: Rules) -> Float:
     if algorithm.demand_share == 0.0:
-        return bench.degrees.astype(np.float64)
-    shares = bench.shares
+        return context.degrees.astype(np.float64)
+    shares = context.shares
     # the programs do divide by the total as a real number here
     if rules is Rules.RELEASED and algorithm.measure is not Measure.EXTENDED_SUM:
-        shares = whole_shares(bench.demand, bench.capacity)
-    size = sizes(algorithm.measure, shares, bench.instance.replicas)
-    return size if algorithm.demand_share == 1.0 else hybrid(size, bench.degrees, algorithm.demand_share)
+        shares = whole_shares(context.demand, context.capacity)
+    size = sizes(algorithm.measure, shares, context.instance.replicas)
+    return size if algorithm.demand_share == 1.0 else hybrid(size, context.degrees, algorithm.demand_share)
 
 
-def _pack(bench: Workbench, algorithm: Algorithm, rules: Rules, order: Int, packing: Packing) -> int:
+def _pack(context: SolverContext, algorithm: Algorithm, rules: Rules, order: Int, packing: Packing) -> int:
     """Fill a packing; return 0, `NO_CAPACITY` or `STOPPED`."""
     nodes = len(packing.free)
     if algorithm.way is Way.FIRST_FIT:
@@ -87,61 +89,63 @@ def _pack(bench: Workbench, algorithm: Algorithm, rules: Rules, order: Int, pack
         return fewest_candidates(packing, nothing_struck(order, nodes))
     if algorithm.way is Way.NODE_CENTRIC:
         fill = fill_in_turn if rules is Rules.RELEASED else fill_nodes
-        return fill(packing, nothing_filled(algorithm.score, order, packing, bench.capacity))
+        return fill(packing, nothing_filled(algorithm.score, order, packing, context.capacity))
     sign = 1 if algorithm.way is Way.BEST_FIT else -1
-    residual = residual_of(algorithm.measure, bench.capacity)
+    residual = residual_of(algorithm.measure, context.capacity)
     if rules is Rules.RELEASED:
         return resorted_fit(order, packing, nothing_sorted(nodes, residual), sign)
     return ordered_fit(order, packing, no_candidates(nodes), residual, sign)
 
 
-def _fewest_nodes(bench: Workbench, algorithm: Algorithm, rules: Rules, report: ReportProgress) -> ProvisioningPlan:
+def _fewest_nodes(
+    context: SolverContext, algorithm: Algorithm, rules: Rules, report: ReportProgress
+) -> ProvisioningPlan:
     """Search for the smallest number of nodes at which an algorithm succeeds ([3] section 5.1).
 
     First Fit gives a sufficient number; if the algorithm fails with it, the plan of First Fit is used.
     """
-    best = first_fit_plan(bench)
-    most = bench.reach(best)
-    order = _order(bench, algorithm, rules)
+    best = first_fit_plan(context)
+    most = context.reach(best)
+    order = _order(context, algorithm, rules)
 
     def succeeds(nodes: int) -> bool:
         nonlocal best
-        packing = bench.packing_of_first(nodes)
-        with bench.watched():
-            missing = _place_all(bench, algorithm, rules, order, packing)
+        packing = context.packing_of_first(nodes)
+        with context.watched():
+            missing = _place_all(context, algorithm, rules, order, packing)
         if missing == STOPPED:
             return False
         report(f"{algorithm.name}: {nodes:,} nodes {'suffice' if missing == 0 else f'leave {missing:,} replicas over'}")
         if missing == 0:
-            best = bench.plan(packing, algorithm.name)
+            best = context.plan(packing, algorithm.name)
         return missing == 0
 
     if most == 0 or not succeeds(most):  # 0: First Fit passes by the first kind, of which there is no end
         return best
     if algorithm.decrement_percent is None:
-        _bisect(bench, succeeds, most)
+        _bisect(context, succeeds, most)
     else:
-        step = max(1, math.ceil(bench.lower_bound * algorithm.decrement_percent / 100.0))
-        while most - step >= bench.lower_bound and not bench.time_is_over and succeeds(most - step):
+        step = max(1, math.ceil(context.lower_bound * algorithm.decrement_percent / 100.0))
+        while most - step >= context.lower_bound and not context.time_is_over and succeeds(most - step):
             most -= step
     return best
 
 
-def first_fit_plan(bench: Workbench) -> ProvisioningPlan:
+def first_fit_plan(context: SolverContext) -> ProvisioningPlan:
     """Return First Fit's plan; it is never stopped."""
-    order, never = _order(bench, FIRST_FIT, Rules.PAPER), np.zeros(1, np.int64)
+    order, never = _order(context, FIRST_FIT, Rules.PAPER), np.zeros(1, np.int64)
 
     def pack(packing: Packing) -> int:
         return first_fit(order, packing._replace(stop=never))
 
-    packing, _ = _with_enough_nodes(bench, FIRST_FIT, pack)
-    return bench.plan(packing, FIRST_FIT.name)
+    packing, _ = _with_enough_nodes(context, FIRST_FIT, pack)
+    return context.plan(packing, FIRST_FIT.name)
 
 
-def _bisect(bench: Workbench, succeeds: Callable[[int], bool], most: int) -> None:
+def _bisect(context: SolverContext, succeeds: Callable[[int], bool], most: int) -> None:
     """Bisect the numbers of nodes between the lower bound and one that suffices."""
-    low = bench.lower_bound
-    while low < most and not bench.time_is_over:
+    low = context.lower_bound
+    while low < most and not context.time_is_over:
         nodes = (low + most) // 2
         if succeeds(nodes):
             most = nodes
@@ -149,20 +153,20 @@ def _bisect(bench: Workbench, succeeds: Callable[[int], bool], most: int) -> Non
             low = nodes + 1
 
 
-def _place_all(bench: Workbench, algorithm: Algorithm, rules: Rules, order: Int, packing: Packing) -> int:
+def _place_all(context: SolverContext, algorithm: Algorithm, rules: Rules, order: Int, packing: Packing) -> int:
     """Place what can be placed on all nodes of a packing; return how many replicas found no place."""
     if algorithm.way is Way.MATCH:
-        filling = nothing_filled(algorithm.score, order, packing, bench.capacity)
+        filling = nothing_filled(algorithm.score, order, packing, context.capacity)
         missing = match(packing, filling, no_matches(packing))
         _sort_places(packing)
         return missing
     released = rules is Rules.RELEASED
-    residual = residual_of(algorithm.measure, bench.capacity, whole=released)
+    residual = residual_of(algorithm.measure, context.capacity, whole=released)
     return spread(order, packing, nothing_spread(len(packing.free), residual), released)
 
 
 def _sort_places(packing: Packing) -> None:
     """Sort the places of each application by their nodes."""
     row, application = places_of(packing)
-    by_node = row[np.lexsort((packing.node[row], application))]
-    packing.node[row], packing.placed[row] = packing.node[by_node], packing.placed[by_node]
+    in_order = row[np.lexsort((packing.node[row], application))]
+    packing.node[row], packing.placed[row] = packing.node[in_order], packing.placed[in_order]

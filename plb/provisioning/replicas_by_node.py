@@ -19,7 +19,7 @@ ANY_MOVES = 2**62
 """Stands for no limit of moves."""
 
 
-class Standing(NamedTuple):
+class ReplicasByNode(NamedTuple):
     """The places of each node, each of which has so many replicas of an application (`Packing`)."""
 
     head: Int32
@@ -32,10 +32,10 @@ class Standing(NamedTuple):
     """(R,) application of a place."""
 
 
-def no_replicas(packing: Packing) -> Standing:
+def no_replicas(packing: Packing) -> ReplicasByNode:
     """Return the replicas of an empty packing."""
     replicas = np.diff(packing.start)
-    return Standing(
+    return ReplicasByNode(
         head=np.full(len(packing.free), NOTHING, np.int32),
         next=np.full(len(packing.node), NOTHING, np.int32),
         previous=np.full(len(packing.node), NOTHING, np.int32),
@@ -44,70 +44,70 @@ def no_replicas(packing: Packing) -> Standing:
 
 
 @kernel
-def place_of(standing: Standing, application: int, node: int) -> int:
+def place_of(by_node: ReplicasByNode, application: int, node: int) -> int:
     """Return the place of an application on a node, or `NOTHING`."""
-    place = int(standing.head[node])
-    while place != NOTHING and standing.owner[place] != application:
-        place = int(standing.next[place])
+    place = int(by_node.head[node])
+    while place != NOTHING and by_node.owner[place] != application:
+        place = int(by_node.next[place])
     return place
 
 
 @kernel
-def add(packing: Packing, standing: Standing, application: int, node: int, count: int) -> None:
+def add(packing: Packing, by_node: ReplicasByNode, application: int, node: int, count: int) -> None:
     """Place replicas on a node without checks of capacity."""
-    place = place_of(standing, application, node)
+    place = place_of(by_node, application, node)
     if place == NOTHING:
         place = packing.start[application] + packing.places[application]
         packing.places[application] += 1
         packing.node[place], packing.placed[place] = node, 0
-        _link(standing, place, node)
+        _link(by_node, place, node)
     packing.placed[place] += count
     take(packing, application, node, count)
 
 
 @kernel
-def remove(packing: Packing, standing: Standing, application: int, node: int, count: int) -> None:
+def remove(packing: Packing, by_node: ReplicasByNode, application: int, node: int, count: int) -> None:
     """Remove replicas, at most as many as there are, from a node."""
-    place = place_of(standing, application, node)
+    place = place_of(by_node, application, node)
     packing.placed[place] -= count
     take(packing, application, node, -count)
     if packing.placed[place] > 0:
         return
-    _unlink(standing, place, node)
+    _unlink(by_node, place, node)
     packing.places[application] -= 1
     last = packing.start[application] + packing.places[application]
     if place != last:  # places of an application are consecutive
         other = packing.node[last]
-        _unlink(standing, last, other)
+        _unlink(by_node, last, other)
         packing.node[place], packing.placed[place] = other, packing.placed[last]
-        _link(standing, place, other)
+        _link(by_node, place, other)
 
 
 @kernel
-def _link(standing: Standing, place: int, node: int) -> None:
-    first = standing.head[node]
-    standing.next[place], standing.previous[place] = first, NOTHING
+def _link(by_node: ReplicasByNode, place: int, node: int) -> None:
+    first = by_node.head[node]
+    by_node.next[place], by_node.previous[place] = first, NOTHING
     if first != NOTHING:
-        standing.previous[first] = place
-    standing.head[node] = place
+        by_node.previous[first] = place
+    by_node.head[node] = place
 
 
 @kernel
-def _unlink(standing: Standing, place: int, node: int) -> None:
-    before, after = standing.previous[place], standing.next[place]
+def _unlink(by_node: ReplicasByNode, place: int, node: int) -> None:
+    before, after = by_node.previous[place], by_node.next[place]
     if before == NOTHING:
-        standing.head[node] = after
+        by_node.head[node] = after
     else:
-        standing.next[before] = after
+        by_node.next[before] = after
     if after != NOTHING:
-        standing.previous[after] = before
+        by_node.previous[after] = before
 
 
 @kernel
-def add_all(packing: Packing, standing: Standing, application: Int32, node: Int32, count: Int32) -> None:
+def add_all(packing: Packing, by_node: ReplicasByNode, application: Int32, node: Int32, count: Int32) -> None:
     """Place replicas on given nodes: application, node and number, (P,)."""
     for row in range(len(application)):
-        add(packing, standing, application[row], node[row], count[row])
+        add(packing, by_node, application[row], node[row], count[row])
 
 
 class Homes(NamedTuple):
@@ -154,17 +154,17 @@ def homes_of(application: Int32, node: Int32, count: Int32, applications: int, m
 
 
 @kernel
-def vacant(homes: Homes, packing: Packing, standing: Standing, application: int, node: int) -> int:
+def vacant(homes: Homes, packing: Packing, by_node: ReplicasByNode, application: int, node: int) -> int:
     """Return how many replicas have left an original node; 0 if it has more than before."""
-    return max(0, _home(homes, application, node) - _placed(packing, standing, application, node))
+    return max(0, _home(homes, application, node) - _placed(packing, by_node, application, node))
 
 
 @kernel
-def note_away(homes: Homes, packing: Packing, standing: Standing, application: int, node: int, count: int) -> None:
+def note_away(homes: Homes, packing: Packing, by_node: ReplicasByNode, application: int, node: int, count: int) -> None:
     """Update the count after `count` replicas were added to a node, or removed if it is negative."""
     home = _home(homes, application, node)
     if home > 0:
-        placed = _placed(packing, standing, application, node)
+        placed = _placed(packing, by_node, application, node)
         homes.away[0] += max(0, home - placed) - max(0, home - (placed - count))
 
 
@@ -178,7 +178,7 @@ def _home(homes: Homes, application: int, node: int) -> int:
 
 
 @kernel
-def _placed(packing: Packing, standing: Standing, application: int, node: int) -> int:
+def _placed(packing: Packing, by_node: ReplicasByNode, application: int, node: int) -> int:
     """Return how many replicas of an application are on a node."""
-    place = place_of(standing, application, node)
+    place = place_of(by_node, application, node)
     return int(packing.placed[place]) if place != NOTHING else 0

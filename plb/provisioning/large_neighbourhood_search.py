@@ -1,0 +1,187 @@
+"""Large neighbourhood search on a plan: it empties a few nodes at a time, and places their replicas again.
+
+The search clears some nodes, the first of them permanently if that is possible. Their replicas go to the nodes with the
+least free capacity, large ones first. If all are placed, a node is saved. Otherwise the first node takes the others. Then
+the search keeps the change if free capacity has become more uneven, because a node with much of it is easier to empty,
+or else with the probability of simulated annealing. If replicas have original nodes
+(`plb.provisioning.replicas_by_node.Homes`), a move has a price, and the number of moves is limited.
+
+L applications, D dimensions, N nodes, R replicas in all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.compiler import Stream, kernel, uniform
+from plb.provisioning.neighbourhood import (
+    MOST_CLEARED,
+    Neighbourhood,
+    SearchState,
+    best_node,
+    change,
+    lift_limits,
+    note_limits,
+    undo_changes,
+)
+from plb.provisioning.packing import Packing, sort_by
+from plb.provisioning.replicas_by_node import NOTHING, ReplicasByNode
+
+MOST_OPEN, MOST_OPEN_IN_TURN = 256, 4096
+"""Largest number of nodes in which a place is searched, in the search and when nodes are emptied in turn."""
+
+
+class Annealing(NamedTuple):
+    """Acceptance of changes that empty no node."""
+
+    temperature: float
+    """Temperature, in squares of shares of a node."""
+    price: float
+    """Cost of a replica that leaves its original node, once the limit of moves is reached; before, in proportion."""
+
+
+@kernel
+def empty_a_node(search: SearchState, rng: Stream, annealing: Annealing, rounds: int) -> bool:
+    """Try a number of neighbourhoods, until a node is emptied or time runs out; return whether one was."""
+    neighbourhood = search.neighbourhood
+    homes = neighbourhood.homes
+    for _ in range(rounds):
+        if search.packing.stop[0] or neighbourhood.nodes[0] < 2:
+            break
+        cleared = min(2 + int(uniform(rng) * (MOST_CLEARED - 1)), neighbourhood.nodes[0])
+        _choose(neighbourhood, rng, cleared)
+        away = homes.away[0]
+        done, gain, changes = _rebuild(search, rng, cleared, MOST_OPEN)
+        more = homes.away[0] - away
+        done = done and (more <= 0 or homes.away[0] <= homes.most[0])
+        price = annealing.price * homes.away[0] / max(1, homes.most[0])
+        worth = gain - price * more
+        number = _first_empty(search.by_node, neighbourhood, cleared)
+        if done and number != NOTHING:
+            neighbourhood.nodes[0] -= 1
+            neighbourhood.used[number] = neighbourhood.used[neighbourhood.nodes[0]]
+            return True
+        if not done or (worth < 0.0 and uniform(rng) >= np.exp(worth / annealing.temperature)):
+            undo_changes(search, changes)
+    return False
+
+
+@kernel
+def _first_empty(by_node: ReplicasByNode, neighbourhood: Neighbourhood, cleared: int) -> int:
+    """Return the number in use of a cleared node without replicas, or `NOTHING`."""
+    for place in range(cleared):
+        number = neighbourhood.cleared[place]
+        if by_node.head[neighbourhood.used[number]] == NOTHING:
+            return int(number)
+    return NOTHING
+
+
+@kernel
+def empty_in_turn(search: SearchState, rng: Stream) -> int:
+    """Empty each node in turn whose replicas fit on the others; return how many were emptied."""
+    neighbourhood = search.neighbourhood
+    emptied, number, homes = 0, 0, neighbourhood.homes
+    while number < neighbourhood.nodes[0] and neighbourhood.nodes[0] > 1 and not search.packing.stop[0]:
+        neighbourhood.cleared[0] = number
+        done, _, changes = _rebuild(search, rng, 1, MOST_OPEN_IN_TURN)
+        if done and homes.away[0] <= homes.most[0] and search.by_node.head[neighbourhood.used[number]] == NOTHING:
+            neighbourhood.nodes[0] -= 1
+            for later in range(number, neighbourhood.nodes[0]):
+                neighbourhood.used[later] = neighbourhood.used[later + 1]
+            emptied += 1
+        else:
+            undo_changes(search, changes)
+            number += 1
+    return emptied
+
+
+@kernel
+def _choose(neighbourhood: Neighbourhood, rng: Stream, cleared: int) -> None:
+    """Choose nodes to clear, by their number among those in use: of two random ones the one with more free capacity."""
+    for place in range(cleared):
+        while True:
+            one, other = int(uniform(rng) * neighbourhood.nodes[0]), int(uniform(rng) * neighbourhood.nodes[0])
+            if neighbourhood.left[neighbourhood.used[other]] > neighbourhood.left[neighbourhood.used[one]]:
+                one = other
+            if not _is_cleared(neighbourhood, place, one):
+                break
+        neighbourhood.cleared[place] = one
+
+
+@kernel
+def _is_cleared(neighbourhood: Neighbourhood, cleared: int, number: int) -> bool:
+    """Return whether a node, by its number among those in use, is one of the first `cleared` that are cleared."""
+    found = False
+    for place in range(cleared):
+        found = found or neighbourhood.cleared[place] == number
+    return found
+
+
+@kernel
+def _rebuild(search: SearchState, rng: Stream, cleared: int, most_open: int) -> tuple[bool, float, int]:
+    """Clear nodes and place their replicas on a number of nodes.
+
+    Returns
+    -------
+    Whether all are placed, the increase of the unevenness of free capacity, and the number of recorded changes.
+    """
+    packing, by_node, neighbourhood = search.packing, search.by_node, search.neighbourhood
+    gain, changes, waiting = 0.0, 0, 0
+    for number in range(cleared):
+        node = neighbourhood.used[neighbourhood.cleared[number]]
+        while by_node.head[node] != NOTHING:
+            place = by_node.head[node]
+            application, count = by_node.owner[place], packing.placed[place]
+            if neighbourhood.missing[application] == 0:
+                neighbourhood.waiting[waiting] = application
+                neighbourhood.urgency[application] = neighbourhood.size[application] * (0.8 + 0.4 * uniform(rng))
+                waiting += 1
+            neighbourhood.missing[application] += count
+            gain += change(search, changes, application, node, -count)
+            changes += 1
+    sort_by(neighbourhood.waiting, neighbourhood.urgency, 0, waiting, -1)
+    live = _list_open(packing, neighbourhood, rng, cleared, most_open)
+    packing.live[live] = neighbourhood.used[neighbourhood.cleared[0]]
+    preferred = cleared - 1 if uniform(rng) < 0.5 else 0
+    done = True
+    for number in range(waiting):
+        application = neighbourhood.waiting[number]
+        note_limits(search, application)
+        while neighbourhood.missing[application] > 0:
+            node, count = best_node(search, application, 0, live, preferred)
+            if node == NOTHING:  # the node that was to stay empty
+                node, count = best_node(search, application, live, live + 1, 0)
+            if node == NOTHING:
+                break
+            neighbourhood.missing[application] -= count
+            gain += change(search, changes, application, node, count)
+            changes += 1
+        lift_limits(search, application)
+        done = done and neighbourhood.missing[application] == 0
+        neighbourhood.missing[application] = 0
+    return done, gain, changes
+
+
+@kernel
+def _list_open(packing: Packing, neighbourhood: Neighbourhood, rng: Stream, cleared: int, most_open: int) -> int:
+    """List candidate nodes for replicas; return their number.
+
+    These are the cleared ones without the first and, from a random one on, those in use that are not full, up to a
+    maximum.
+    """
+    live = 0
+    for number in range(1, cleared):
+        packing.live[live] = neighbourhood.used[neighbourhood.cleared[number]]
+        live += 1
+    number = int(uniform(rng) * neighbourhood.nodes[0])
+    for _ in range(neighbourhood.nodes[0]):
+        node = neighbourhood.used[number]
+        if not neighbourhood.full[node] and not _is_cleared(neighbourhood, cleared, number):
+            packing.live[live] = node
+            live += 1
+            if live == most_open:
+                break
+        number = number + 1 if number + 1 < neighbourhood.nodes[0] else 0
+    return live
