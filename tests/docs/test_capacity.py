@@ -8,7 +8,7 @@ from pathlib import Path
 from cluster.capacity.answers import answer, figures
 from cluster.results.directory_comparison import compare_results
 from cluster.results.policy_comparison import FIGURES
-from tests.cluster.capacity.made_up import point, question_of
+from tests.cluster.capacity.synthetic import point, question_of
 from tests.cluster.cli.test_compare import summary_of, written
 from tests.docs.pages import ROOT
 

@@ -1,4 +1,4 @@
-"""`plb bench engine`: what it prints and writes."""
+"""`plb bench engine`: the printed table and the written figures."""
 
 from __future__ import annotations
 
