@@ -73,7 +73,7 @@ def test_the_curve_starts_at_i_and_reaches_m_at_g(traces: TraceSet) -> None:
     ],
 )
 def test_growth_follows_the_documented_rule(disk: list[float], growth: float) -> None:
-    """G is where the line from I through the first sample at 95 % of M meets M, at most the first time at M."""
+    """The line from I through the first sample at 95 % of M reaches M at G. G is at most the first time at M."""
     models = compress_columns(one_tenant(disk))
     assert models.growth[0, 1] / 600 == pytest.approx(growth, rel=1e-6)
 
