@@ -1,4 +1,4 @@
-"""Loads the reference matcher that lies beside the scenarios."""
+"""Loads the reference matcher from the folder of the scenarios."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def action_match() -> ModuleType:
     Raises
     ------
     FileNotFoundError
-        If the folder is not here.
+        If the folder does not exist.
     """
     path = shared_folder() / "action_match.py"
     spec = importlib.util.spec_from_file_location("service_fabric_action_match", path)
