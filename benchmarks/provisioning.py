@@ -45,7 +45,7 @@ MOVES = (0, 1_000, 5_000, 20_000, None)
 SEED = 1
 
 
-def beside_peers(folder: Path) -> None:
+def compare_with_peers(folder: Path) -> None:
     """Print node counts and seconds of every row of the authors, and of plb with their rules."""
     print(f"{'instance':20} {'algorithm':24} {'nodes':>6} {'ours':>6} {'seconds':>8} {'ours':>8} {'ratio':>6}")
     with (folder / PEERS).open(newline="") as file:
@@ -144,14 +144,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder of peer_results.csv and the instances")
     parser.add_argument("--large", action="store_true", help="100,000 applications instead; takes minutes")
     parser.add_argument("--curves", type=Path, help="directory of the contest: 98 time points, and replanning")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     warm_up_provisioning()
-    if asked.large:
-        large(asked.folder)
-    if asked.curves is not None:
-        curves(asked.curves)
-    if not asked.large and asked.curves is None:
-        beside_peers(asked.folder)
+    if options.large:
+        large(options.folder)
+    if options.curves is not None:
+        curves(options.curves)
+    if not options.large and options.curves is None:
+        compare_with_peers(options.folder)
 
 
 if __name__ == "__main__":

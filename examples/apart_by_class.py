@@ -11,7 +11,7 @@ from plb.registry import register_policy
 
 
 class ApartByClass:
-    """Chooses a node with the fewest replicas of the same tenant class, and among these the one with most free capacity."""
+    """Chooses a node with the fewest replicas of the same tenant class, and then with most free capacity."""
 
     name = "apart_by_class"
 

@@ -30,7 +30,7 @@ SCENARIOS = sorted([*EXAMPLES.glob("*.toml"), EXAMPLES / "learning" / "simulate.
 def test_script_prints_its_output_file(script: Path) -> None:
     """In a new process, a script prints exactly the text of its ``.out`` file."""
     if ABSENT.get(script.stem):
-        pytest.skip(f"what {script.name} needs is not here; it says how to get it")
+        pytest.skip(f"requirements of {script.name} are missing")
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     assert run.stdout == script.with_suffix(".out").read_text()
 

@@ -111,7 +111,7 @@ def test_every_reader_has_a_row_in_both_tables():
 
 @pytest.mark.parametrize("page", [*GUIDES, ROOT / "CHANGELOG.md"], ids=name_of)
 def test_commands_exist(page):
-    """Wherever a page names `plb` and a command, or `plb study` and a study, it exists."""
+    """Every command that a page names after `plb`, and every study after `plb study`, exists."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     named = re.findall(r"(?:`|\bin/)plb ([a-z]+)(?: ([a-z]+))?", text)
     assert {name for name, _ in named} - set(COMMANDS) == set()

@@ -66,13 +66,13 @@ def test_episodes_of_given_jobs_have_a_largest_size():
 
 
 @pytest.mark.parametrize(
-    "ask", [Episode.observe, Episode.record, Episode.running, lambda e: e.usage, lambda e: e.upcoming(1)]
+    "call", [Episode.observe, Episode.record, Episode.running, lambda e: e.usage, lambda e: e.upcoming(1)]
 )
-def test_an_episode_without_jobs_is_an_error(ask: Any):
+def test_an_episode_without_jobs_is_an_error(call: Any):
     """Before the start, there is no observation, no waiting job and no further step."""
     episode = Episode()
     with pytest.raises(ConflictError, match="has no jobs yet; begin it"):
-        ask(episode)
+        call(episode)
     assert episode.over
     assert episode.queue == 0
 

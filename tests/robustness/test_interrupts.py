@@ -200,10 +200,10 @@ def test_no_process_remains(inputs: Path, tmp_path: Path, name: str, sent: signa
         time.sleep(0.1)
     time.sleep(3.0)
     process.send_signal(sent)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 130, said
-    assert "plb: interrupted" in said
-    assert "Traceback" not in said
+    _, output = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    assert "plb: interrupted" in output
+    assert "Traceback" not in output
     until = time.monotonic() + 10
     while running(process.pid) and time.monotonic() < until:
         time.sleep(0.1)

@@ -167,12 +167,12 @@ def partition_from(step: Step, *, stateful: bool, on_every_node: bool, nodes: Co
     nodes
         Ids of the known nodes. A replica on another node is omitted, because the original ignores it.
     """
-    standing = [item for item in step["replicas"] if item["node"] in nodes]
+    present = [item for item in step["replicas"] if item["node"] in nodes]
     return Partition(
         name_of(step["id"]),
         service=step["service"],
-        replicas=tuple(replica_from(item, stateful=stateful) for item in standing),
-        missing=None if on_every_node else _missing(step["replica_diff"], len(nodes) - len(standing)),
+        replicas=tuple(replica_from(item, stateful=stateful) for item in present),
+        missing=None if on_every_node else _missing(step["replica_diff"], len(nodes) - len(present)),
         version=step["version"],
         in_transition=step["reconfiguration_in_progress"] or bool(step["flags"]),
         in_quorum_loss=step["in_quorum_lost"],

@@ -21,7 +21,7 @@ def action_match() -> ModuleType:
     path = shared_folder() / "action_match.py"
     spec = importlib.util.spec_from_file_location("service_fabric_action_match", path)
     if spec is None or spec.loader is None or not path.exists():
-        raise FileNotFoundError(f"{path} is not here; say with PLB_SHARED where the shared folder is")
+        raise FileNotFoundError(f"{path} is missing; PLB_SHARED sets the shared folder")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

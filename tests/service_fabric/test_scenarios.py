@@ -17,7 +17,7 @@ LINES = (Path(__file__).parent / "open.txt").read_text().splitlines()
 OPEN = {line for line in LINES if not line.startswith("#")}
 """Names of the open scenarios; `python -m tests.service_fabric` shows their expectations."""
 
-pytestmark = pytest.mark.skipif(not SCENARIOS, reason=f"{FILE} is not here; PLB_SHARED says where the folder is")
+pytestmark = pytest.mark.skipif(not SCENARIOS, reason=f"{FILE} is missing; PLB_SHARED sets the folder")
 
 
 @pytest.fixture(scope="module")

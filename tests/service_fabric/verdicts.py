@@ -47,7 +47,7 @@ class Failure:
 def verdict_of(expectation: Step, player: Player) -> Failure | None:
     """Return the failure of an expectation, or None if it holds."""
     texts = player.actions.texts()
-    if action_match().check(expectation, texts, lambda asked: _answer(asked, player)):
+    if action_match().check(expectation, texts, lambda query: _answer(query, player)):
         return None
     return Failure(expectation["line"], describe(expectation), _actual(expectation, player), texts)
 
@@ -91,16 +91,16 @@ def last_actions(player: Player, metric: str | None = None) -> tuple[str, ...]:
     return tuple(domain.last_action for domain in domains if metric is None or metric in domain.metrics)
 
 
-def _answer(asked: Mapping[str, Any], player: Player) -> Any:
+def _answer(query: Mapping[str, Any], player: Player) -> Any:
     """Evaluate a function of an expression, or another type of expectation, for the reference matcher."""
-    if "fn" in asked:
-        return _count(asked["fn"], player)
-    if asked["type"] == "node_load":
-        load = player.node_load(asked["node"], asked["metric"])
-        return load in asked.get("value_in", [asked.get("value")])
-    if asked["type"] == "action":
-        return asked["value"] in last_actions(player, asked.get("metric"))
-    return action_match().CMP[asked["cmp"]](_count(asked["type"], player), asked["value"])
+    if "fn" in query:
+        return _count(query["fn"], player)
+    if query["type"] == "node_load":
+        load = player.node_load(query["node"], query["metric"])
+        return load in query.get("value_in", [query.get("value")])
+    if query["type"] == "action":
+        return query["value"] in last_actions(player, query.get("metric"))
+    return action_match().CMP[query["cmp"]](_count(query["type"], player), query["value"])
 
 
 def _count(name: str, player: Player) -> int:
@@ -133,6 +133,6 @@ def _leaves(tree: Any, player: Player) -> list[str]:
     if not isinstance(tree, Mapping):
         return []
     if "fn" in tree:
-        value = action_match().leaf(tree, player.actions.texts(), lambda asked: _answer(asked, player))
+        value = action_match().leaf(tree, player.actions.texts(), lambda query: _answer(query, player))
         return [f"{describe_expression(tree)} = {value}"]
     return [leaf for part in tree["a"] for leaf in _leaves(part, player)]

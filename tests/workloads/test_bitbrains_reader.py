@@ -166,7 +166,7 @@ def test_whole_numbers_may_be_floats(tmp_path: Path) -> None:
     assert traces.tenant_names().tolist() == ["vm1@1"]
 
 
-@pytest.mark.parametrize("usage", [1000, 500], ids=["the same values", "other values"])
+@pytest.mark.parametrize("usage", [1000, 500], ids=["equal values", "different values"])
 def test_a_duplicate_row_is_an_error(tmp_path: Path, usage: int) -> None:
     """Two usable rows of one machine and bin are an error anywhere in the file. They are not averaged."""
     rows = [*bins(0, 1, 4), *bins(0, vm=2), *bins(1, cpu_mhz=usage), *bins(4)]

@@ -245,7 +245,7 @@ def test_options_out_of_range_are_refused(options: dict[str, object]):
         ([(1, 1, 0.5, 0.5, 0, 0, 0)], [(1, 1, 9, 0, 0.0, 1.0)], "no request that can be used", (None, None)),
         ([(1, 1, 0.5, 0.5, 0, 0, 0)], [(1, 1, 1, 0, 0.0, "late")], "'late'", (1, "endtime")),
     ],
-    ids=["no type", "a negative share", "a share in words", "no known type", "an end in words"],
+    ids=["no type", "a negative share", "a share as text", "no known type", "an end as text"],
 )
 def test_packing_tables_are_checked(tmp_path: Path, types: Any, requests: Any, found: str, place: Any):
     """The resources of a VM type and both times of requests are checked. One request needs a known type."""
@@ -306,10 +306,10 @@ def test_a_directory_with_brackets_is_read(tmp_path: Path):
     assert converted("google2019", source, tmp_path / "out")[1].rows_read == 24
 
 
-@pytest.mark.parametrize("asked", [1e300, -1.0])
-def test_impossible_requests_count_as_unknown(tmp_path: Path, asked: float):
+@pytest.mark.parametrize("requested", [1e300, -1.0])
+def test_impossible_requests_count_as_unknown(tmp_path: Path, requested: float):
     """The largest usage replaces such a request, so that the output is readable."""
-    rows = (google2019_line(at * 300, 0.1, 0.25, assigned_memory=asked) for at in range(24))
+    rows = (google2019_line(at * 300, 0.1, 0.25, assigned_memory=requested) for at in range(24))
     json_lines(tmp_path / "instance_usage-0.json", rows)
     traces, _ = converted("google2019", tmp_path, tmp_path / "out")
     assert traces.max_usage.tolist() == [[np.float32(0.1), 0.25]]

@@ -91,28 +91,28 @@ def test_project_format_has_a_task_for_each_series(tmp_path: Path) -> None:
 def test_realisations_are_samples_of_their_task(parts: list[list[int]], seed: int) -> None:
     """Equal seeds give equal samples."""
     given_samples = samples_of([[10.0 * task + value for value in part] for task, part in enumerate(parts)])
-    drawn = given_samples.draw(range(len(parts)), 50, np.random.default_rng(seed))
-    assert drawn.shape == (len(parts), 50, 1)
+    sampled = given_samples.draw(range(len(parts)), 50, np.random.default_rng(seed))
+    assert sampled.shape == (len(parts), 50, 1)
     for task, part in enumerate(parts):
-        assert set(drawn[task, :, 0].tolist()) <= {10.0 * task + value for value in part}
+        assert set(sampled[task, :, 0].tolist()) <= {10.0 * task + value for value in part}
     again = given_samples.draw(range(len(parts)), 50, np.random.default_rng(seed))
-    assert again.tolist() == drawn.tolist()
+    assert again.tolist() == sampled.tolist()
 
 
 def test_every_sample_is_equally_likely() -> None:
     """Draws of a task follow its empirical distribution, and two draws are independent."""
-    drawn = samples_of([[0.0, 1.0, 2.0, 2.0]]).draw([0, 0], 40_000, np.random.default_rng(5))[:, :, 0]
-    shares = [(drawn == value).mean() for value in range(3)]
+    sampled = samples_of([[0.0, 1.0, 2.0, 2.0]]).draw([0, 0], 40_000, np.random.default_rng(5))[:, :, 0]
+    shares = [(sampled == value).mean() for value in range(3)]
     assert shares == pytest.approx([0.25, 0.25, 0.5], abs=0.01)
-    assert np.corrcoef(drawn)[0, 1] == pytest.approx(0.0, abs=0.02)
+    assert np.corrcoef(sampled)[0, 1] == pytest.approx(0.0, abs=0.02)
 
 
 def test_resources_of_a_task_are_drawn_together() -> None:
     """The two resources of a sample belong to the same time."""
     values = np.arange(30, dtype=np.float32)
     pair = UsageSamples(METRICS, np.column_stack([values, 3 * values]), np.array([0, 30]))
-    drawn = pair.draw([0], 100, np.random.default_rng(1))
-    assert (drawn[..., 1] == 3 * drawn[..., 0]).all()
+    sampled = pair.draw([0], 100, np.random.default_rng(1))
+    assert (sampled[..., 1] == 3 * sampled[..., 0]).all()
 
 
 def test_tasks_of_a_day_have_common_times(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_changes_of_a_range_are_checked_together() -> None:
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "call",
     [
         lambda: generate(REGION, 0, 1),
         lambda: list(generate_chunks(REGION, 0, 1)),
@@ -248,10 +248,10 @@ def test_changes_of_a_range_are_checked_together() -> None:
         lambda: check_region(REGION, 0),
     ],
 )
-def test_no_tenants_are_refused(ask: Any) -> None:
+def test_no_tenants_are_refused(call: Any) -> None:
     """Every way of generation requires at least one tenant."""
     with pytest.raises(InvalidValueError, match=r"generate: .* = 0 is not allowed; expected a whole number >= 1"):
-        ask()
+        call()
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])

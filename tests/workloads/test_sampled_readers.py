@@ -35,10 +35,10 @@ def sample_reader(
         for first in range(0, len(rows), ROWS):
             owner, time, value = zip(*rows[first : first + ROWS], strict=True)
             table = pl.DataFrame({"owner": owner, "time": time, "cpu": value})
-            asked = pl.lit(limit, pl.Float32).alias("limit_cpu")
+            request = pl.lit(limit, pl.Float32).alias("limit_cpu")
             yield Frame(
                 path=source,
-                rows=table.with_columns(asked, pl.lit(None, pl.String).alias(REFUSED), pl.lit(1).alias(ROW)),
+                rows=table.with_columns(request, pl.lit(None, pl.String).alias(REFUSED), pl.lit(1).alias(ROW)),
             )
 
     return SampledReader(
@@ -109,8 +109,8 @@ def test_the_memory_limit_does_not_change_the_files(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     rows = [(f"vm{rng.integers(40)}", int(rng.integers(200 * STEP)), float(rng.integers(60))) for _ in range(9000)]
     written = []
-    for number, held in enumerate((1000, 10**6)):
-        report = convert(sample_reader(rows), "s", tmp_path / str(number), Options(rows_in_memory=held))
+    for number, memory in enumerate((1000, 10**6)):
+        report = convert(sample_reader(rows), "s", tmp_path / str(number), Options(rows_in_memory=memory))
         written.append((report, read_traces(tmp_path / str(number))))
     (small, one), (large, other) = written
     assert small == large

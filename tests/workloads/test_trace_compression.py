@@ -64,10 +64,10 @@ def test_the_curve_starts_at_i_and_reaches_m_at_g(traces: TraceSet) -> None:
     ids=[
         "a straight ramp is kept",
         "a jump is kept",
-        "full from the start",
-        "grown from the start",
+        "at M from the start",
+        "at 95 % of M from the start",
         "the line through the first grown sample",
-        "G is when that line meets M",
+        "G is where that line meets M",
         "no demand at all",
         "a single sample",
     ],

@@ -42,12 +42,12 @@ class Counting:
 
     def __init__(self, violations: Callable[[str, float, int], float], interrupted_at: int | None = None) -> None:
         self._violations, self._interrupted_at = violations, interrupted_at
-        self.asked: list[tuple[str, float, int]] = []
+        self.calls: list[tuple[str, float, int]] = []
 
     def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the synthetic totals of a task."""
-        if len(self.asked) == self._interrupted_at:
+        if len(self.calls) == self._interrupted_at:
             raise KeyboardInterrupt
         which = arguments["policy"], arguments["value"], arguments["repeat"]
-        self.asked.append(which)
+        self.calls.append(which)
         return totals(self._violations(*which))

@@ -117,12 +117,12 @@ def test_share_of_the_sentence_is_of_the_density_that_was_found(place):
     """The scenario has the given percentage more or less than the density of the answer."""
     question = question_of(Searched.DENSITY)
     edge = place * 0.05
-    said = sentence(
+    printed = sentence(
         question, answered(question, {"any": lambda density: 0.0 if density <= edge + 1e-9 else 2.0})["any"]
     )
-    share = re.search(r"The scenario's 2 is (\d+)% (less|more)", said)
+    share = re.search(r"The scenario's 2 is (\d+)% (less|more)", printed)
     if share is None:
-        assert "That is the density of the scenario." in said
+        assert "That is the density of the scenario." in printed
         assert edge == pytest.approx(2.0)
     else:
         change = int(share[1]) / 100 * (1 if share[2] == "more" else -1)
@@ -144,7 +144,7 @@ def test_figures_have_stable_keys():
     """The keys are those of docs/capacity.md, and points are ordered by value."""
     question = question_of()
     found = figures(question, answered(question, {"any": lambda nodes: 41.0 - nodes}), repeats=2, days=2.0)
-    asked = {
+    keys = {
         "searched",
         "violations_a_day",
         "refused_share",
@@ -156,7 +156,7 @@ def test_figures_have_stable_keys():
         "days",
     }
     assert set(found) == {"question", "complete", "policies"}
-    assert set(found["question"]) == asked
+    assert set(found["question"]) == keys
     assert set(found["policies"]["any"]) == {"answer", "complete", "seen_to_fail", "points"}
     nodes = [one["nodes"] for one in found["policies"]["any"]["points"]]
     assert nodes == sorted(nodes)

@@ -146,7 +146,7 @@ def test_an_interrupted_search_resumes_with_the_missing_runs(synthetic, scenario
     assert report["complete"] is False
     second = Counting(falling)
     synthetic(scenario, tmp_path / "halves", second).run()
-    assert first.asked + second.asked == whole.asked
+    assert first.calls + second.calls == whole.calls
     for name in ("capacity.json", "capacity.png"):
         assert (tmp_path / "halves" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
@@ -167,7 +167,7 @@ def test_other_questions_need_force_and_reuse_finished_runs(synthetic, scenario,
     assert answers["original"].found == 25.0
     known = Counting(falling)
     synthetic(scenario, tmp_path / "new", known, violations=3.0).run()
-    assert set(again.asked) < set(known.asked)
+    assert set(again.calls) < set(known.calls)
 
 
 def test_failed_run_ends_the_search_with_its_error(synthetic, scenario, tmp_path):

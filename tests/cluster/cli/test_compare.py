@@ -171,9 +171,9 @@ def test_a_missing_difference_has_a_reason(tmp_path, sections, why):
     """The reason is given once per directory and names the settings that differ."""
     one = written(tmp_path / "one", summary_of(), {"original": [1, 2]})
     other = written(tmp_path / "other", summary_of(**sections), {"original": [1, 2], "modified": [1, 2]})
-    said = list(lines(compare_results([one, other])))
+    printed = list(lines(compare_results([one, other])))
     expected = "No difference to the first row for original, modified of other, as its tenants may differ: "
-    assert [line for line in said if line.startswith("No diff")] == [expected + why]
+    assert [line for line in printed if line.startswith("No diff")] == [expected + why]
     assert not any(line.startswith("No diff") for line in lines(compare_results([other])))
 
 

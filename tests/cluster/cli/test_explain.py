@@ -37,9 +37,9 @@ def run(explained: Path) -> RecordedRun:
 
 def explanation_of(explained: Path, tmp_path: Path, *arguments: Any) -> tuple[str, dict[str, Any]]:
     """Return the printed text in one line, and the written file."""
-    done = plb("explain", explained, *arguments, "--json", tmp_path / "told.json")
+    done = plb("explain", explained, *arguments, "--json", tmp_path / "found.json")
     assert done.exit_code == 0, done.output
-    return " ".join(done.stdout.split()), json.loads((tmp_path / "told.json").read_text())
+    return " ".join(done.stdout.split()), json.loads((tmp_path / "found.json").read_text())
 
 
 def tenant_with(run: RecordedRun, table: str, *conditions: pl.Expr) -> tuple[str, int]:
@@ -166,13 +166,13 @@ def test_repeats_are_numbered_from_one(tmp_path: Path):
     (tmp_path / "small.toml").write_text(TWO_CRASHES.replace("days = 0.1", "days = 0.02"))
     assert plb("simulate", tmp_path / "small.toml", "--repeats", 2, "--out", tmp_path / "out", "--quiet").exit_code == 0
     first, second = (set(read_run(tmp_path / "out", repeat=repeat).table("tenants")["tenant"]) for repeat in (0, 1))
-    asked = ("--partition", min(second - first), "--time", "5m")
-    text, found = explanation_of(tmp_path / "out", tmp_path, *asked, "--repeat", 2)
+    question = ("--partition", min(second - first), "--time", "5m")
+    text, found = explanation_of(tmp_path / "out", tmp_path, *question, "--repeat", 2)
     assert "under modified, repeat 2" in text
     assert found["repeat"] == 1
     for repeat in ((), ("--repeat", 1)):
-        assert plb("explain", tmp_path / "out", *asked, *repeat).exit_code == BAD_INPUT
-    done = plb("explain", tmp_path / "out", *asked, "--repeat", 3)
+        assert plb("explain", tmp_path / "out", *question, *repeat).exit_code == BAD_INPUT
+    done = plb("explain", tmp_path / "out", *question, "--repeat", 3)
     assert "there is no repeat 3 of modified, only 1, 2" in done.output
 
 
@@ -238,9 +238,9 @@ def test_terms_of_a_product_energy_have_no_weights():
 def test_quiet_prints_nothing(explained: Path, run: RecordedRun, tmp_path: Path):
     """The file is written nevertheless."""
     tenant = run.table("tenants")["tenant"][0]
-    done = plb("explain", explained, "--partition", tenant, "--time", 0, "--quiet", "--json", tmp_path / "told.json")
+    done = plb("explain", explained, "--partition", tenant, "--time", 0, "--quiet", "--json", tmp_path / "found.json")
     assert (done.exit_code, done.output) == (0, "")
-    assert json.loads((tmp_path / "told.json").read_text())["tenant"] == tenant
+    assert json.loads((tmp_path / "found.json").read_text())["tenant"] == tenant
 
 
 @pytest.mark.parametrize(

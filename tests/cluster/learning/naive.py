@@ -78,12 +78,12 @@ class NaiveEpisode:
         """Return the weighted penalties of the step."""
         contention = over = under = 0.0
         for machine in range(self.sizes.machines):
-            standing = self.on(machine)
+            placed = self.on(machine)
             for resource in range(len(self.sizes.resources)):
-                used = [job.uses(self.time, resource) for job in standing]
+                used = [job.uses(self.time, resource) for job in placed]
                 contention += sum(one * other for i, one in enumerate(used) for other in used[i + 1 :])
                 over += max(0.0, sum(used) - 1.0)
-                under += max(0.0, 1.0 - sum(used)) if standing else 0.0
+                under += max(0.0, 1.0 - sum(used)) if placed else 0.0
         return {
             "contention": self.weights.contention * contention,
             "over_use": self.weights.over_use * over,

@@ -43,9 +43,9 @@ def episode_with(head: list[list[float]], *others: list[list[float]]) -> Episode
 @pytest.mark.parametrize(
     ("policy", "action"),
     [
-        pytest.param(Tetris(), 3, id="tetris takes the machine whose room looks most like the job"),
-        pytest.param(BestFitBaseline(), 2, id="best fit takes the least room of the dominant resource"),
-        pytest.param(WorstFitBaseline(), 1, id="worst fit takes the most"),
+        pytest.param(Tetris(), 3, id="tetris chooses the most aligned free capacity"),
+        pytest.param(BestFitBaseline(), 2, id="best fit chooses the least free capacity of the dominant resource"),
+        pytest.param(WorstFitBaseline(), 1, id="worst fit chooses the most"),
     ],
 )
 def test_each_heuristic_has_its_measure_of_free_capacity(policy, action):

@@ -67,18 +67,18 @@ def test_an_episode_follows_the_rules(data, sizes, weights, longest):
 def test_a_reset_removes_the_previous_episode(data, sizes):
     """After parts of other episodes, a sequence gives the same rewards and observations."""
     sequence, other = data.draw(sequences(sizes)), data.draw(sequences(sizes))
-    used, fresh = Episode(sizes), Episode(sizes)
+    used, new = Episode(sizes), Episode(sizes)
     used.begin(other)
     used.decide(1)
     used.begin(sequence)
-    fresh.begin(sequence)
-    while not fresh.over:
-        for one, same in zip(used.observe(), fresh.observe(), strict=True):
+    new.begin(sequence)
+    while not new.over:
+        for one, same in zip(used.observe(), new.observe(), strict=True):
             np.testing.assert_array_equal(one, same)
         action = data.draw(st.integers(0, sizes.machines))
-        assert used.decide(action) == fresh.decide(action)
+        assert used.decide(action) == new.decide(action)
     assert used.over
-    assert used.time == fresh.time
+    assert used.time == new.time
 
 
 def test_time_does_not_advance_during_placement():

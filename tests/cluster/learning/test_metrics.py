@@ -26,12 +26,12 @@ def naive_figures(naive: NaiveEpisode, first: int) -> dict[str, float]:
     for naive.time in range(first, end):
         total, busy, by_machine = 0.0, 0, []
         for machine in range(naive.sizes.machines):
-            standing = naive.on(machine)
-            used = [sum(job.uses(naive.time, resource) for job in standing) for resource in resources]
+            placed = naive.on(machine)
+            used = [sum(job.uses(naive.time, resource) for job in placed) for resource in resources]
             by_machine.append([max(0.0, 1.0 - one) for one in used])
             over = sum(max(0.0, one - 1.0) for one in used)
             total += over
-            if standing:
+            if placed:
                 busy += 1
                 rows["overloaded"].append(float(max(used) > 1.0 + 1e-9))
                 rows["utilisation"].append(mean([min(one, 1.0) for one in used]))
@@ -41,7 +41,7 @@ def naive_figures(naive: NaiveEpisode, first: int) -> dict[str, float]:
     naive.time = end
     pieces = []
     for resource in resources:
-        columns = [[room[resource] for room in by_machine] for by_machine in free]
+        columns = [[shares[resource] for shares in by_machine] for by_machine in free]
         pieces.append(mean([1.0 - max(column) / sum(column) for column in columns if sum(column) > 1e-9]))
     until = [(job, end if job.machine is None else job.placed) for job in jobs if job.arrival <= end]
     waits = [float(last - job.arrival) for job, last in until]

@@ -17,7 +17,7 @@ from tests.cluster.learning.strategies import dimensions, job, jobs, sequences
     ("arrival", "usage", "field"),
     [
         pytest.param(-1, [[0.5]], "arrival", id="before the beginning"),
-        pytest.param(10**7, [[0.5]], "arrival", id="later than there is room for"),
+        pytest.param(10**7, [[0.5]], "arrival", id="beyond the last step"),
         pytest.param(0, [], "usage", id="no steps"),
         pytest.param(0, [[]], "usage", id="no resources"),
         pytest.param(0, [0.5], "usage", id="no table"),

@@ -73,8 +73,8 @@ def test_nullable_columns_are_documented():
     """A column may be null exactly if its description mentions null, or metrics of violations."""
     for table, columns in column_descriptions().items():
         for name, spec in columns.items():
-            said = "null" in spec["meaning"] or (name == "metric" and "cause is a violation" in spec["meaning"])
-            assert TABLES[table].get(name) is None or TABLES[table][name].may_be_null == said, (table, name)
+            documented = "null" in spec["meaning"] or (name == "metric" and "cause is a violation" in spec["meaning"])
+            assert TABLES[table].get(name) is None or TABLES[table][name].may_be_null == documented, (table, name)
 
 
 def changed(folder: Path, file: str, change: Callable[[Any], Any]) -> Path:

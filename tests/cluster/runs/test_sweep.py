@@ -77,8 +77,8 @@ def test_finished_tasks_do_not_run_again(tmp_path):
     journal.write_bytes(whole[:-7])  # killed while the last outcome was written
     found = sweep_of(tasks_of(range(6), notes=str(notes)), journal, jobs=1)
     assert [one.values["square"] for one in found] == [0, 1, 4, 9, 16, 25]
-    asked = {int(note.name): len(note.read_text()) for note in notes.iterdir()}
-    assert asked == {0: 1, 1: 1, 2: 1, 3: 2, 4: 1, 5: 1}
+    calls = {int(note.name): len(note.read_text()) for note in notes.iterdir()}
+    assert calls == {0: 1, 1: 1, 2: 1, 3: 2, 4: 1, 5: 1}
     assert [json.loads(line)["key"] for line in journal.read_text().splitlines()] == [f"number {n}" for n in range(6)]
 
 

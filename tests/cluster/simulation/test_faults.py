@@ -41,8 +41,8 @@ def check(simulation: Simulation) -> None:
         assert sum(one.role == Role.PRIMARY for one in requested) == tenancy.stateful
         nodes = [one.node for one in replicas if one.node is not None]
         assert len(set(nodes)) == len(nodes), "one replica per node"
-        standing = {one.node for one in requested if one.node is not None}
-        assert set(tenancies.states.of(partition)) <= standing
+        occupied = {one.node for one in requested if one.node is not None}
+        assert set(tenancies.states.of(partition)) <= occupied
         for one in replicas:
             assert ledger.node[one.index] == (-1 if one.node is None else simulation._node_names.index(one.node))
             rows.add(one.index)

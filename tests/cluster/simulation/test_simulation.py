@@ -68,13 +68,13 @@ def test_ledger_and_engine_agree(experiment: Experiment):
     names = [
         node.name for node in nodes_of(experiment.scenario.cluster, metrics_of(experiment.scenario, experiment.source))
     ]
-    standing = {}
+    placed = {}
     sequence = experiment.sequences[0]
     for tenant in np.flatnonzero((sequence.arrival <= 21600) & (sequence.departure > 21600)).tolist():
         for replica in simulation.engine.replicas(str(sequence.traces.tenant[tenant])):
-            standing[replica.index] = replica.node
+            placed[replica.index] = replica.node
     rows = np.flatnonzero(simulation.ledger.node >= 0).tolist()
-    assert {row: names[simulation.ledger.node[row]] for row in rows} == standing
+    assert {row: names[simulation.ledger.node[row]] for row in rows} == placed
 
 
 def test_policies_see_the_same_tenants(experiment: Experiment):

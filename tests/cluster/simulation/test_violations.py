@@ -28,15 +28,15 @@ def move(node: str | None, rule: str = "capacity", metric: str | None = "disk", 
 
 
 CASES = [
-    ("below the threshold there is nothing", [[9.4, 94.9], [0, 0]], None, [], []),
+    ("below the threshold: nothing", [[9.4, 94.9], [0, 0]], None, [], []),
     (
-        "at the threshold and moved away from: a violation",
+        "at the threshold with a move: a violation",
         [[0, 95.0], [0, 0]],
         None,
         [move("n0")],
         [(0, 1, "violation")],
     ),
-    ("a move because of a load that is only predicted is no violation", [[0, 60.0], [0, 0]], None, [move("n0")], []),
+    ("a move due to a predicted load: no violation", [[0, 60.0], [0, 0]], None, [move("n0")], []),
     ("at the threshold without a move: unresolved", [[0, 95.0], [0, 0]], None, [], [(0, 1, "unresolved")]),
     (
         "two metrics of one node: two rows, one outcome",
@@ -47,7 +47,7 @@ CASES = [
     ),
     ("departing load alone: covered", [[0, 60.0], [0, 0]], [[0, 45.0], [0, 0]], [], [(0, 1, "covered")]),
     (
-        "short even without what departs: a violation",
+        "short without the departing load: a violation",
         [[0, 96.0], [0, 0]],
         [[0, 45.0], [0, 0]],
         [move("n0")],
@@ -55,27 +55,27 @@ CASES = [
     ),
     ("a move for another node does not resolve this one", [[0, 94.9999], [0, 96.0]], None, [move("n0")], "both"),
     (
-        "a swap of roles for the node that the secondary leaves: a violation",
+        "a swap of roles for the node of the secondary: a violation",
         [[0, 0], [9.6, 0]],
         None,
         [move("n1", "capacity", "cpu", MoveKind.SWAP)],
         [(1, 0, "violation")],
     ),
     (
-        "a swap of roles for the energy resolves nothing",
+        "a swap of roles for the energy: unresolved",
         [[9.6, 0], [0, 0]],
         None,
         [move(None, "energy", None, MoveKind.SWAP)],
         [(0, 0, "unresolved")],
     ),
     (
-        "a hair below the threshold, where the engine rounds up and moves: a violation",
+        "just below the threshold with a move due to rounding: a violation",
         [[0, 94.999], [0, 0]],
         None,
         [move("n0")],
         [(0, 1, "violation")],
     ),
-    ("a move for a domain is no violation", [[0, 50.0], [0, 0]], None, [move("n0", "fault_domain", None)], []),
+    ("a move for a domain: no violation", [[0, 50.0], [0, 0]], None, [move("n0", "fault_domain", None)], []),
 ]
 
 

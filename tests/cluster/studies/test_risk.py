@@ -26,8 +26,8 @@ def tasks(tmp_path, policy, specs, days):
     """Return runs of a policy with each estimator on a small cluster."""
     (tmp_path / "small.toml").write_text(SMALL)
     base = base_of_scenario(tmp_path / "small.toml")
-    asked = {"w_failovers": 0.1, "w_overload": 0.0}
-    arms = [Arm(spec, policy, engine={"estimator": spec, **asked}) for spec in specs]
+    weights = {"w_failovers": 0.1, "w_overload": 0.0}
+    arms = [Arm(spec, policy, engine={"estimator": spec, **weights}) for spec in specs]
     setting = StudySetting(base.workloads[0], base.vcores, 2.2)
     return base.design([setting], arms, days=days, repeats=1, seed=4, engine={}).tasks()
 
