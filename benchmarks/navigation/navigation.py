@@ -27,7 +27,7 @@ SHORTEST, LONGEST = 8, 60
 
 
 def passages(package: str) -> Iterator[tuple[str, str]]:
-    """Yield the functions and classes at the top of modules that have a docstring, each with the path of its file."""
+    """Yield the top-level functions and classes with a docstring, each with the path of its file."""
     for path in sorted((ROOT / package).rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         for one in ast.parse(text).body:

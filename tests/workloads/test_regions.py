@@ -66,7 +66,7 @@ def test_seeds_and_regions_give_other_tenants(some: TraceSet) -> None:
 
 @pytest.mark.parametrize("name", REGIONS)
 def test_traces_respect_their_limits(name: str) -> None:
-    """Demand is finite and from 0 to MaxUsage. Lifetimes are within the window, and censored ones reach its end."""
+    """Demand is finite and from 0 to MaxUsage. Lifetimes are within the window, and censored ones fill it."""
     traces = generate(REGIONS[name], 1000, 2)
     assert traces.metrics == METRICS
     assert traces.values.dtype == np.float32

@@ -147,7 +147,7 @@ def test_tenants_that_are_reported_as_equal_are_equal(sections, same):
 
 
 def test_different_tenants_have_no_differences(tmp_path):
-    """Different numbers of tenants count as different tenants. The first row has no difference to itself."""
+    """Different seeds give different tenants. The first row has no difference to itself."""
     one = written(tmp_path / "one", summary_of(), {"original": [1, 2]})
     other = written(tmp_path / "other", summary_of(run={"seed": 9}), {"original": [1, 2]})
     found = compare_results([one, other])
@@ -206,7 +206,7 @@ def test_traces_in_a_different_folder_are_the_same(tmp_path):
 
 
 def test_rows_without_a_common_repeat_are_named(tmp_path):
-    """A repeat with another number of tenants is not common."""
+    """A common repeat is finished in both directories."""
     one = written(tmp_path / "one", summary_of(), {"original": [1, 2]}, cut=[("original", 1)])
     other = written(tmp_path / "other", summary_of(), {"original": [1, 2]}, cut=[("original", 0)])
     assert any(line.endswith("no repeat is finished in both.") for line in lines(compare_results([one, other])))

@@ -77,7 +77,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_closing_table_and_files(scenario: Path, tmp_path: Path):
-    """A run ends in a table of the policies and leaves tables, summary, timings and plots."""
+    """A run prints a table of the policies and writes tables, summary, timings and plots."""
     run = plb("simulate", scenario, "--out", tmp_path / "out")
     assert run.exit_code == 0
     for words in ("original", "modified", "violations", "ratio", "10 nodes, density 1.5, 0.1 days"):
@@ -96,7 +96,7 @@ def test_json_keys(results: Path):
 
 
 def test_summary_is_stamped(results: Path):
-    """The summary holds seed, hash, versions and split, says that it is complete, and is free of timings."""
+    """The summary contains seed, hash, versions and split, is marked as complete, and has no timings."""
     summary = json.loads((results / "summary.json").read_text())
     assert summary["complete"] is True
     assert summary["seed"] == 3

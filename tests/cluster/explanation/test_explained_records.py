@@ -128,7 +128,7 @@ def test_any_changed_value_prevents_an_explanation(
 
 
 def test_an_altered_arrival_is_reported_before_the_replay(explained: Path, run: RecordedRun, tmp_path: Path):
-    """The output cannot claim that a tenant of the first arrival is absent."""
+    """Otherwise a tenant that arrived at time 0 would be reported as absent."""
     at_once = run.table("tenants").filter(pl.col("arrival_s") == 0)["tenant"][0]
     late = pl.when(pl.col("tenant") == at_once).then(1800).otherwise(pl.col("arrival_s")).alias("arrival_s")
     folder = with_table(explained, tmp_path, "tenants", lambda frame: frame.with_columns(late.cast(pl.Int64)))

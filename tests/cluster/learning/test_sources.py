@@ -29,7 +29,7 @@ def usages(source: SourceOf, seed: int = 3) -> list[np.ndarray]:
 
 
 def test_synthetic_jobs_depend_on_settings_and_seed():
-    """Training and reserved jobs use different seeds."""
+    """Training and evaluation use equal settings, and different seeds give different jobs."""
     jobs = SyntheticJobs(jobs=7)
     for held_back in (False, True):
         found = SourceOf(jobs, held_back).sequence(5)

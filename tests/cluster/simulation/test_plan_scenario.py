@@ -32,7 +32,7 @@ KINDS = "--node", "big=128,256x2", "--node", "small=64,128"
 
 
 def provisioned(instance: Path, folder: Path, *arguments: str) -> Path:
-    """Plan an instance by First Fit, and return the scenario that was written."""
+    """Plan an instance by First Fit, and return the written scenario."""
     run = plb("provision", instance, "--algorithm", "FF", "--scenario", folder, *arguments)
     assert run.exit_code == 0, run.output
     assert f"Scenario: {folder / 'scenario.toml'}" in re.sub(r"\s+", " ", run.stdout)

@@ -138,7 +138,7 @@ def test_nodes_are_spread_over_domains():
 
 
 def test_initial_demand_comes_from_the_class(experiment: Experiment):
-    """A new replica is expected to start at the percentile of its class and role; an unknown class at that of all."""
+    """The initial demand is the percentile of class and role. For an unknown class, it is that of all classes."""
     history = experiment.source.history
     metrics = history.metrics
     name = "GP_Gen5_2"

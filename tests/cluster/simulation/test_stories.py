@@ -47,7 +47,7 @@ def test_moves_under_way_cover_a_shortage():
 
 
 def test_both_ends_of_a_move_are_metered():
-    """While B moves, the metered load of both nodes together holds B twice."""
+    """While B moves, the metered loads of both nodes include B."""
     run = story(scenario_of(2, hours=2, copy_gbit_per_second=0.36), [A, B, C])
     load = run.tables["node_load"].group_by("time_s").agg(load=pl.col("load").sum()).sort("time_s")
     by_time = dict(load.rows())

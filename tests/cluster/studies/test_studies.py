@@ -284,7 +284,7 @@ def test_failed_run_is_reported_with_its_parameters_and_the_others_finish(tmp_pa
 
 
 def test_figures_have_the_seed_of_the_study(tmp_path):
-    """The pilot has another seed. Subdirectories count only with the records of their runs."""
+    """Without a record of the study, that of its pilot counts. Unreadable records are ignored."""
     for place, content in {".": '{"seed": 7}', "pilot": '{"seed": 1000003}', "other": "[" * 100_000}.items():
         (tmp_path / place).mkdir(exist_ok=True)
         (tmp_path / place / "study.json").write_text(content)
