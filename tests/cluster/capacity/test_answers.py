@@ -113,14 +113,14 @@ def test_sentence_of_density_compares_it_with_that_of_the_scenario():
 
 
 @given(st.integers(1, 159))
-def test_share_of_the_sentence_is_of_the_density_that_was_found(place):
+def test_share_in_the_sentence_refers_to_the_density_of_the_answer(place):
     """The scenario has the given percentage more or less than the density of the answer."""
     question = question_of(Searched.DENSITY)
     edge = place * 0.05
     printed = sentence(
         question, answered(question, {"any": lambda density: 0.0 if density <= edge + 1e-9 else 2.0})["any"]
     )
-    share = re.search(r"The scenario's 2 is (\d+)% (less|more)", printed)
+    share = re.search(r"That of the scenario, 2, is (\d+)% (less|more)", printed)
     if share is None:
         assert "That is the density of the scenario." in printed
         assert edge == pytest.approx(2.0)
