@@ -89,7 +89,7 @@ def scenario_of(
 
 
 def simulation_of(scenario: Scenario, tenants: Sequence[Tenant], initial: float = 20.0) -> Simulation:
-    """Return a simulation of these tenants, who must be in the order of their arrival."""
+    """Return a simulation of these tenants, which must be in order of arrival."""
     traces = traces_of(tenants)
     arrival = np.array([tenant.arrival for tenant in tenants], np.int64)
     capacity = scenario.cluster.nodes * scenario.cluster.capacity["disk"]
