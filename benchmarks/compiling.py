@@ -1,10 +1,10 @@
-"""What forced inlining and hand-written instructions earn: proposals scored a second of processor time without them.
+"""Effect of forced inlining and hand-written instructions: proposals per second of processor time without them.
 
-    python benchmarks/compiling.py                  # each kernel that is inlined by force, left to LLVM one by one
-    python benchmarks/compiling.py --all            # all of them at once
+    python benchmarks/compiling.py                  # without forced inlining, one kernel at a time
+    python benchmarks/compiling.py --all            # without forced inlining of all kernels
     python benchmarks/compiling.py --instructions   # without the kernels in INSTRUCTIONS
 
-Every variant is measured in turn with the present engine, each in its own process and cache directory.
+Each variant alternates with the present engine, each in its own process and cache directory.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from plb.compiler import Kernel
 
 PROPOSALS = 200_000
 RUNS = 25
-"""Number of runs, of which the fastest counts."""
+"""Number of runs; the fastest counts."""
 ROUNDS = 3
-"""Number of turns of a variant and the present engine; the fastest of each counts."""
+"""Number of alternations of a variant and the present engine; the fastest of each counts."""
 SMALL, LARGE = 40, 10_000
 
 
 def inlined_kernels() -> Iterator[tuple[str, Kernel[..., object]]]:
-    """Yield the kernels that are inlined by force, by name."""
+    """Yield the kernels with forced inlining, by name."""
     for module in pkgutil.walk_packages(plb.__path__, "plb."):
         if ".learning" in module.name:
             continue
@@ -43,22 +43,22 @@ def inlined_kernels() -> Iterator[tuple[str, Kernel[..., object]]]:
                 yield f"{module.name}.{value.__name__}", value
 
 
-def draw_by_call() -> None:
-    """Let kernels sample with the function of NumPy instead of in place; then no row is prefetched either."""
+def sample_by_call() -> None:
+    """Let kernels call the sampling function of NumPy instead of inlining it. Rows are not prefetched either."""
     from plb.compiler import pcg64
 
     pcg64._is_laid_out_as_known = lambda: False
 
 
 def fetch_nothing() -> None:
-    """Prefetch no memory."""
+    """Disable the prefetch."""
     from plb.search import move_generation as move_generation
 
     move_generation.ROWS_IN_CACHE = 2**62
 
 
 def mark_no_loads() -> None:
-    """Leave out that what a pointer to many arrays leads to never changes."""
+    """Do not mark the arrays behind a pointer as constant."""
     from plb.compiler import handles
 
     read: Any = handles._read
@@ -72,14 +72,14 @@ def mark_no_loads() -> None:
 
 
 INSTRUCTIONS = {
-    "random numbers by call": draw_by_call,
+    "random numbers by call": sample_by_call,
     "no rows fetched ahead": fetch_nothing,
     "loads not marked as constant": mark_no_loads,
 }
 
 
 def measured(nodes: int) -> tuple[float, float]:
-    """Return proposals a second at 5 % and at 50 % acceptance."""
+    """Return proposals per second at 5 % and at 50 % acceptance."""
     bench = SizeBench(bench_cluster(nodes, seed=0), PROPOSALS, 0)
     cold, warm = bench.temperature_for(0.05), bench.temperature_for(0.5)
     scored = bench.score(cold)[0]
@@ -97,7 +97,7 @@ def _fastest(run: Callable[[], object]) -> float:
 
 
 def _compare(what: str, nodes: int, arguments: Sequence[str]) -> None:
-    """Measure a variant in turn with the present engine, and print the loss."""
+    """Measure a variant in alternation with the present engine, and print the loss."""
     with tempfile.TemporaryDirectory() as changed, tempfile.TemporaryDirectory() as same:
         rounds = [(_new_process(nodes, arguments, changed), _new_process(nodes, [], same)) for _ in range(ROUNDS)]
     variant, engine = ([max(speeds) for speeds in zip(*side, strict=True)] for side in zip(*rounds, strict=True))
@@ -114,10 +114,10 @@ def _new_process(nodes: int, arguments: Sequence[str], cache: str) -> tuple[floa
 
 
 def main() -> None:
-    """Measure, and print a line a variant: what is lost at 5 % and at 50 % acceptance."""
+    """Print one line per variant: the loss at 5 % and at 50 % acceptance."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", action="store_true", help="leave all kernels to LLVM at once")
-    parser.add_argument("--instructions", action="store_true", help="leave hand-written instructions out")
+    parser.add_argument("--all", action="store_true", help="without forced inlining of all kernels")
+    parser.add_argument("--instructions", action="store_true", help="without hand-written instructions")
     parser.add_argument("--measure", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--left", nargs="*", default=[], help=argparse.SUPPRESS)
     parser.add_argument("--without", help=argparse.SUPPRESS)

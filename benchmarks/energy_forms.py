@@ -1,7 +1,7 @@
-"""Which form of the energy causes the fewest violations? The measurement behind the defaults in docs/energy.md.
+"""Comparison of energies by violations: the measurement for the defaults in docs/energy.md.
 
-For each region the density is chosen by the original energy alone: the lowest multiple of 0.2, from 1.2 up, at which it
-causes at least 20 violations in ten days (seed 7). Then every form meets the same tenants, with seeds not used before.
+The original energy alone determines the density of each region: the lowest multiple of 0.2, from 1.2 up, with at
+least 20 violations in ten days (seed 7). Then all forms run with the same tenants and with new seeds.
 
     python benchmarks/energy_forms.py [--seeds 3] [--days 10] [--jobs 2] [--regions region1,region2] [--densities 2,2.8]
 """
@@ -36,7 +36,7 @@ FIRST_SEED = 200
 
 
 def scenario_for(region: str, density: float, seed: int, days: float) -> Scenario:
-    """Return the quick start in another region, with the forms of the energy as policies."""
+    """Return the quick start in another region, with the energies as policies."""
     base = read_scenario(Path(__file__).parent.parent / "examples" / "quickstart.toml")
     policies = {name: {**AS_IN_PAPER, **fields} for name, fields in FORMS.items()}
     return attrs.evolve(
@@ -55,7 +55,7 @@ def violations(region: str, density: float, seed: int, days: float, form: str) -
 
 
 def density_for(region: str, days: float) -> float:
-    """Return the lowest density at which the original energy causes enough violations."""
+    """Return the lowest density with enough violations of the original energy."""
     for fifths in range(6, 30):
         if violations(region, fifths / 5, CHOOSING_SEED, days, "original") >= ENOUGH_VIOLATIONS:
             return fifths / 5
@@ -63,13 +63,13 @@ def density_for(region: str, days: float) -> float:
 
 
 def main() -> None:
-    """Measure and print one table for each region and the mean ratios."""
+    """Measure, and print one table per region and the mean ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--days", type=float, default=10.0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--regions", default="region1,region2,region3,region4")
-    parser.add_argument("--densities", help="densities that were found before, one a region")
+    parser.add_argument("--densities", help="known densities, one per region")
     options = parser.parse_args()
     regions = options.regions.split(",")
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)

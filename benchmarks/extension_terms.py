@@ -1,7 +1,7 @@
 """Speed of searches with extension terms. The figures are in docs/property-testing.md.
 
 40 nodes in ten racks, 400 replicas of one metric, one chain on one thread: balancing with the built-in energy, with the
-term of examples/swift_racks.py, and with the one of examples/racks.py, which is plain Python.
+term of examples/swift_racks.py, and with the term of examples/racks.py, which is plain Python.
 
     python benchmarks/extension_terms.py
 """
@@ -46,12 +46,12 @@ def proposals_per_second(kind: str) -> float:
     engine = crowded_engine(TERMS[kind])
     engine.balance(budget=100)
     begun = time.perf_counter()
-    drawn = engine.balance(budget=PROPOSALS[kind]).proposals.generated
-    return drawn / (time.perf_counter() - begun)
+    generated = engine.balance(budget=PROPOSALS[kind]).proposals.generated
+    return generated / (time.perf_counter() - begun)
 
 
 def main() -> None:
-    """Print a line for each kind of term."""
+    """Print one line per kind of term."""
     register_term(BusyRacks())
     register_term(SwiftBusyRacks())
     for kind in PROPOSALS:

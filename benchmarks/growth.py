@@ -1,4 +1,4 @@
-"""How does the cost of a proposal grow with metrics and repetitions? Forty nodes, as `plb bench engine` measures them.
+"""Cost of a proposal by number of metrics and repetitions, on forty nodes, as measured by `plb bench engine`.
 
 python benchmarks/growth.py
 """
@@ -15,7 +15,7 @@ SHAPES = ((3, 25), (3, 100), (3, 400), (3, 1600), (1, 100), (6, 100))
 
 
 def main() -> None:
-    """Print a line for each number of metrics and repetitions."""
+    """Print one line per number of metrics and repetitions."""
     print(f"{'metrics':>8}{'repetitions':>13}{'(a) ns':>9}{'(b) 50 % ns':>13}{'(b) 5 % ns':>12}{'bytes a replica':>17}")
     for metrics, repetitions in SHAPES:
         names = [*METRICS[:metrics], *(f"metric{index}" for index in range(metrics - len(METRICS)))]

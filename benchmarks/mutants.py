@@ -1,12 +1,12 @@
-"""Mutants of accumulators, constraints and eligibility, and whether the tests find them.
+"""Mutants of accumulators, constraints and eligibility, and whether the tests detect them.
 
-The changes are those of cosmic-ray. Kernels run as plain Python, so nothing is compiled; each mutant has its own
-process, forked from one that has imported everything except `plb`, and no file is changed. Results are kept in
-`results/mutants.jsonl` and not tried again as long as the changed module is the same.
+The mutations are those of cosmic-ray. Kernels run as plain Python, so nothing is compiled. Each mutant has its own
+process, a fork of one that has imported everything except `plb`, and no file changes. Results are kept in
+`results/mutants.jsonl` and are valid until the mutated module changes.
 
     python benchmarks/mutants.py                  # the sample of benchmarks/mutants.toml
     python benchmarks/mutants.py --sample 9999    # all of them, which takes hours
-    python benchmarks/mutants.py --survivors      # tries those again that survived
+    python benchmarks/mutants.py --survivors      # runs the survivors again
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ import attrs
 
 ROOT = Path(__file__).parent.parent
 MEMORY = 6 * 2**30
-"""Bytes of address space that the tests of a mutant may use: some mutants make numbers without end."""
+"""Bytes of address space for the tests of a mutant; some mutants compute endless numbers."""
 SURVIVED, KILLED = "survived", "killed"
 
 
 @attrs.frozen(slots=False)
 class Mutant:
-    """A change of one place of a module.
+    """A mutation at one place of a module.
 
     Parameters
     ----------
     module
         Path of the module.
     operator, occurrence
-        The operator of cosmic-ray, and the index of its place. No operator: the unchanged module.
+        The operator of cosmic-ray, and the index of the place. Without an operator, the module is unchanged.
     tests
-        Files of the tests that have to fail.
+        Files of tests, one of which has to fail.
     """
 
     module: str
@@ -61,7 +61,7 @@ class Mutant:
 
     @cached_property
     def source(self) -> str:
-        """The module with the change; unchanged without one."""
+        """The source of the module with the mutation, if there is one."""
         from cosmic_ray.mutating import mutate_code
         from cosmic_ray.plugins import get_operator
 
@@ -72,7 +72,7 @@ class Mutant:
 
     @cached_property
     def change(self) -> str:
-        """The lines that differ, as "before -> after"."""
+        """The different lines, as "before -> after"."""
         before, after = ROOT.joinpath(self.module).read_text().splitlines(), self.source.splitlines()
         blocks = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
         differ = [(before[a:b], after[c:d]) for tag, a, b, c, d in blocks if tag != "equal"]
@@ -83,7 +83,7 @@ class Mutant:
 
     @property
     def key(self) -> str:
-        """What results are kept under."""
+        """The key of the result."""
         digest = hashlib.sha256(ROOT.joinpath(self.module).read_bytes()).hexdigest()
         return f"{self.module} {digest[:12]} {self.operator} {self.occurrence}"
 
@@ -106,7 +106,7 @@ def mutants_of(module: str, tests: Sequence[str]) -> list[Mutant]:
 def sample_of(
     among: Sequence[Mutant], size: int, same: Sequence[re.Pattern[str]], seed: int
 ) -> tuple[list[Mutant], int]:
-    """Return a number of random mutants of one module, and the number of equivalent ones that were left out."""
+    """Return random mutants of one module, and the number of omitted equivalent ones."""
     original = Mutant(among[0].module, "", 0, ()).source
     chosen: list[Mutant] = []
     left_out = 0
@@ -121,7 +121,7 @@ def sample_of(
 
 
 def run_tests_of(mutant: Mutant, seconds: int) -> None:
-    """Run the tests of a mutant in this process, which ends with 0 if they all pass."""
+    """Run the tests of a mutant in this process, which exits with 0 if all pass."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     signal.setitimer(signal.ITIMER_PROF, seconds)
     quiet = os.open(os.devnull, os.O_WRONLY)
@@ -137,7 +137,7 @@ def run_tests_of(mutant: Mutant, seconds: int) -> None:
 
 @attrs.frozen
 class _EndsWhatHangs:
-    """A plugin of pytest: a test that uses so many seconds of processor time ends the process."""
+    """A plugin of pytest that ends the process after too much processor time in one test."""
 
     seconds: int
 
@@ -146,7 +146,7 @@ class _EndsWhatHangs:
 
 
 class _Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
-    """Imports one module with the change of a mutant."""
+    """Imports one module with the mutation."""
 
     def __init__(self, mutant: Mutant) -> None:
         self.name = mutant.module.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -172,7 +172,7 @@ class _Changed(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
 
 def prepare() -> None:
-    """Import what all mutants share, and let Hypothesis stop at the first failure, the same in every run."""
+    """Import the modules that all mutants share, and make Hypothesis deterministic and stop at the first failure."""
     os.environ |= {"NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1"}
     sys.path.insert(0, str(ROOT))
     os.chdir(ROOT)
@@ -193,7 +193,7 @@ def prepare() -> None:
 
 
 def outcomes(mutants: Sequence[Mutant], jobs: int, seconds: int) -> Iterator[tuple[Mutant, str]]:
-    """Try mutants, so many at a time, and yield what became of each."""
+    """Run several mutants at a time, and yield the outcome of each."""
     running: dict[int, Mutant] = {}
     waiting = list(reversed(mutants))
     while waiting or running:
@@ -207,8 +207,8 @@ def outcomes(mutants: Sequence[Mutant], jobs: int, seconds: int) -> Iterator[tup
         yield running.pop(child), SURVIVED if status == 0 else KILLED
 
 
-def tried(mutants: Sequence[Mutant], kept: Path, known: dict[str, str], jobs: int, seconds: int) -> dict[str, str]:
-    """Return the result of each mutant by key, and keep new ones."""
+def results_of(mutants: Sequence[Mutant], kept: Path, known: dict[str, str], jobs: int, seconds: int) -> dict[str, str]:
+    """Return the outcome of each mutant by key, and store new outcomes."""
     found = dict(known)
     waiting = [mutant for mutant in mutants if mutant.key not in found]
     unchanged = [Mutant(module, "", 0, tests) for tests, module in {one.tests: one.module for one in waiting}.items()]
@@ -222,12 +222,12 @@ def tried(mutants: Sequence[Mutant], kept: Path, known: dict[str, str], jobs: in
             file.write(json.dumps({"mutant": mutant.key, "outcome": outcome}) + "\n")
             file.flush()
             if number % 20 == 0:
-                print(f"{number} of {len(waiting)} tried, {time.perf_counter() - began:.0f} s", flush=True)
+                print(f"{number} of {len(waiting)} run, {time.perf_counter() - began:.0f} s", flush=True)
     return found
 
 
 def report(mutants: Sequence[Mutant], found: dict[str, str], there_are: Counter[str], left_out: Counter[str]) -> float:
-    """Print survivors, and figures by module; return the share that was killed."""
+    """Print survivors, and figures by module; return the share of killed mutants."""
     for mutant in mutants:
         if found[mutant.key] == SURVIVED:
             print(f"survived: {mutant.module} {mutant.operator} {mutant.occurrence}\n    {mutant.change}")
@@ -235,21 +235,21 @@ def report(mutants: Sequence[Mutant], found: dict[str, str], there_are: Counter[
     killed = Counter(mutant.module for mutant in mutants if found[mutant.key] == KILLED)
     rows = [(name, there_are[name], left_out[name], tried_of[name], killed[name]) for name in sorted(tried_of)]
     rows.append(("all", *(sum(row[column] for row in rows) for column in range(1, 5))))
-    print(f"\n{'module':<34}{'mutants':>9}{'left out':>10}{'tried':>7}{'killed':>8}{'share':>8}")
+    print(f"\n{'module':<34}{'mutants':>9}{'omitted':>10}{'run':>7}{'killed':>8}{'share':>8}")
     for name, mutants_here, out, tries, kills in rows:
         print(f"{name:<34}{mutants_here:>9}{out:>10}{tries:>7}{kills:>8}{kills / max(1, tries):>8.1%}")
     return killed.total() / max(1, tried_of.total())
 
 
 def main() -> None:
-    """Try a sample of the mutants; end with an error if too few of them were killed."""
+    """Run a sample of the mutants, and end with an error if too few were killed."""
     settings = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--sample", type=int, default=settings["sample"], help="how many mutants in all")
+    parser.add_argument("--sample", type=int, default=settings["sample"], help="total number of mutants")
     parser.add_argument("--only", default="", help="only modules whose path matches this pattern")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants tried at the same time")
-    parser.add_argument("--survivors", action="store_true", help="try again those that survived")
-    parser.add_argument("--kept", type=Path, default=ROOT / "results" / "mutants.jsonl", help="where results are kept")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of parallel mutants")
+    parser.add_argument("--survivors", action="store_true", help="run the survivors again")
+    parser.add_argument("--kept", type=Path, default=ROOT / "results" / "mutants.jsonl", help="file of the results")
     chosen = parser.parse_args()
     prepare()
     same = [re.compile(one["change"]) for one in settings["equivalent"]]
@@ -266,7 +266,7 @@ def main() -> None:
     known = {one["mutant"]: one["outcome"] for one in map(json.loads, lines)}
     if chosen.survivors:
         known = {key: outcome for key, outcome in known.items() if outcome == KILLED}
-    found = tried(sample, chosen.kept, known, chosen.jobs, settings["seconds"])
+    found = results_of(sample, chosen.kept, known, chosen.jobs, settings["seconds"])
     if report(sample, found, population, left_out) < settings["share_killed"]:
         sys.exit(f"fewer than {settings['share_killed']:.0%} of the mutants were killed")
 

@@ -1,7 +1,7 @@
-"""How fast are the peak predictors? A week of machines with 30 tasks each at five minutes, with the defaults.
+"""Speed of the peak predictors: a week of machines with 30 tasks each at five minutes, with the defaults.
 
-CPU time of the process on one thread, by predictor, without the making of the samples; then that of a step of the
-streaming form. 1,000 machines are 60 million samples and 4 GB; by default a tenth of them is measured.
+The first table has CPU time of the process on one thread by predictor, without generation of the samples. The second
+has CPU time per step of streaming. 1,000 machines are 60 million samples and 4 GB; the default is a tenth of them.
 
     python benchmarks/peaks.py
     python benchmarks/peaks.py 1000
@@ -20,7 +20,7 @@ from plb.risk.peaks import MachinePeak, TaskSamples, parse, predict
 TASKS, STEPS = 30, 2016
 WHOLE = 1000
 STREAMED = 300
-"""Steps of the streaming form that are timed."""
+"""Number of measured streaming steps."""
 SPECS = (
     "borg-default",
     "rc-like",
@@ -34,7 +34,7 @@ SPECS = (
 
 
 def samples_of(machines: int) -> TaskSamples:
-    """Return a week; a task lasts a day, so tasks come and go all the time."""
+    """Return a week of samples. A task lasts a day, so tasks arrive and depart all the time."""
     rng = np.random.default_rng(7)
     machine, slot, step = (one.ravel() for one in np.indices((machines, TASKS, STEPS)))
     task = slot * 1000 + (step + 61 * slot) // 288
@@ -54,7 +54,7 @@ def bulk(samples: TaskSamples) -> Iterator[tuple[str, float]]:
 
 
 def streaming(text: str) -> float:
-    """Return CPU seconds of a step of 30 tasks that all have their whole history."""
+    """Return CPU seconds per streaming step of 30 tasks with complete history."""
     rng = np.random.default_rng(7)
     stream, tasks, limit = MachinePeak(parse(text)), [f"task{number}" for number in range(TASKS)], [1.0] * TASKS  # type: ignore[arg-type]
     usage = rng.random((STREAMED + 120, TASKS)).tolist()

@@ -1,7 +1,7 @@
-"""Speed of provisioning and of the programs of the authors of [3], on their instances and at the paper's largest sizes.
+"""Speed of provisioning and of the programs of the authors of [3], on their instances and at the largest sizes.
 
-The folder has ``peer_results.csv`` (instance, algorithm, nodes, lower_bound, seconds) and its instances.
-Seconds are those of the algorithm alone, the best of three, on one thread, with kernels compiled before.
+The folder contains ``peer_results.csv`` (instance, algorithm, nodes, lower_bound, seconds) and its instances.
+Seconds are those of the algorithm alone: the best of three, on one thread, with compiled kernels.
 
     python benchmarks/provisioning.py ../shared/data/lra
     python benchmarks/provisioning.py ../shared/data/lra --large
@@ -34,10 +34,10 @@ NAMES = {
     "NCD-Fitness (LRASched)": "LRASched-Fitness",
     "WFD-AvgExpo": "WFD-AvgExp",
 }
-"""Names in the authors' programs, where they differ."""
+"""Names in the programs of the authors, if different."""
 RUNS = 3
 SEARCH_SECONDS = 35.0
-"""Seconds of the best algorithm of the authors on the instance of 1 % density."""
+"""Seconds of the best algorithm of the authors on the instance with 1 % density."""
 LARGEST, LARGE_DENSITY = 100_000, 0.005
 LARGE_RUNS = (("FF", "paper"), ("SpreadWFD-Avg-BinSearch", "released"), ("SpreadWFD-Avg-BinSearch", "paper"))
 CURVE_DENSITY = 0.01
@@ -45,8 +45,8 @@ MOVES = (0, 1_000, 5_000, 20_000, None)
 SEED = 1
 
 
-def beside_peers(folder: Path) -> None:
-    """Print node counts and seconds of every row of the authors' programs, and ours by their rules."""
+def compare_with_peers(folder: Path) -> None:
+    """Print node counts and seconds of every row of the authors, and of plb with their rules."""
     print(f"{'instance':20} {'algorithm':24} {'nodes':>6} {'ours':>6} {'seconds':>8} {'ours':>8} {'ratio':>6}")
     with (folder / PEERS).open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -80,7 +80,7 @@ def run_algorithm(what: str, name: str, instance: Instance, algorithm: str, limi
 
 
 def large(folder: Path) -> None:
-    """Print seconds and memory at the paper's largest size."""
+    """Print seconds and memory at the largest size of the paper."""
     base = read_authors(folder / "TClab_dataset_2D.csv.gz")
     began = time.perf_counter()
     instance = larger_instance(base, LARGEST, "arbitrary", LARGE_DENSITY, SEED)
@@ -108,11 +108,11 @@ def curves(directory: Path) -> None:
         f"auto, {SEARCH_SECONDS:g} s", f"{instance.time_points} time points", instance, "auto", SEARCH_SECONDS
     )
     print(_memory())
-    anew(directory)
+    replanned(directory)
 
 
-def anew(directory: Path) -> None:
-    """Print how many of the contest's machines are needed after a number of moves from the initial placement."""
+def replanned(directory: Path) -> None:
+    """Print the number of machines of the contest after limited numbers of moves from the initial placement."""
     instance = read_contest(directory)
     before = read_contest_placement(directory, instance)
     print(f"{before.nodes:,} machines with {before.count.sum():,} of {instance.replicas.sum():,} instances")
@@ -134,24 +134,24 @@ def _check(plan: ProvisioningPlan) -> None:
 
 
 def _memory() -> str:
-    """Return the most memory that the process has had so far."""
+    """Return the peak memory of the process so far."""
     return f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.1f} GB"
 
 
 def main() -> None:
     """Print the requested figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="of peer_results.csv and the instances")
-    parser.add_argument("--large", action="store_true", help="100,000 applications instead; minutes")
-    parser.add_argument("--curves", type=Path, help="the contest's directory: 98 time points, and planning anew")
-    asked = parser.parse_args()
+    parser.add_argument("folder", type=Path, help="folder of peer_results.csv and the instances")
+    parser.add_argument("--large", action="store_true", help="100,000 applications instead; takes minutes")
+    parser.add_argument("--curves", type=Path, help="directory of the contest: 98 time points, and replanning")
+    options = parser.parse_args()
     warm_up_provisioning()
-    if asked.large:
-        large(asked.folder)
-    if asked.curves is not None:
-        curves(asked.curves)
-    if not asked.large and asked.curves is None:
-        beside_peers(asked.folder)
+    if options.large:
+        large(options.folder)
+    if options.curves is not None:
+        curves(options.curves)
+    if not options.large and options.curves is None:
+        compare_with_peers(options.folder)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How does the engine grow? Memory, bulk reports and refreshes at 30 replicas a node, 3 metrics, 100 repetitions.
+"""Scaling of the engine: memory, bulk reports and refreshes at 30 replicas per node, 3 metrics, 100 repetitions.
 
-Partitions of four replicas in racks and upgrade domains, up to forty days old, and a history of 2,000 traces; all is
-described with the public methods of the engine. Every size has its own process, for its peak of memory.
-Seconds are those of the process on the CPU, the least of three after the first refresh. A refresh searches 4,000
+Partitions have four replicas in racks and upgrade domains and are up to forty days old. The history has 2,000 traces.
+All data are described with the public methods of the engine. Every size has its own process, for its peak of memory.
+Seconds are CPU seconds of the process, the least of three after the first refresh. A refresh searches 4,000
 proposals.
 
     python benchmarks/scale.py
@@ -32,12 +32,12 @@ DAY = 86_400.0
 
 
 class Cluster:
-    """An engine, and the loads that are reported to it.
+    """An engine, and its reported loads.
 
     Parameters
     ----------
     nodes
-        Their number.
+        Number of nodes.
     """
 
     def __init__(self, nodes: int) -> None:
@@ -57,14 +57,14 @@ class Cluster:
         self.loads = MEAN * self.random.uniform(0.2, 1.8, (len(self.rows), len(METRICS)))
 
     def _partition(self, index: int, created: float = 0.0, shift: int = 0) -> Partition:
-        """Return a partition in four fault domains and upgrade domains; `shift` moves it so many nodes on."""
+        """Return a partition in four fault domains and upgrade domains; `shift` moves it by this number of nodes."""
         places = [(index + shift + 11 * step) % self.nodes for step in range(REPLICAS_A_PARTITION)]
         roles = [Role.PRIMARY] + [Role.SECONDARY] * (REPLICAS_A_PARTITION - 1)
         copies = [Replica(role, f"n{place}") for role, place in zip(roles, places, strict=True)]
         return Partition(f"p{index}", service="tenants", replicas=copies, created=created)
 
     def move(self, partitions: int) -> None:
-        """Place all replicas of a number of partitions on other nodes."""
+        """Move all replicas of a number of partitions to other nodes."""
         for index in range(self._moved, self._moved + partitions):
             self.engine.update_partition(self._partition(index, shift=1))
         self._moved += partitions
@@ -77,15 +77,15 @@ class Cluster:
         self.engine.report_loads(self.rows[chosen], self.loads[chosen])
 
     def wait(self) -> None:
-        """Let ten minutes pass."""
+        """Advance the time by ten minutes."""
         self._now += 600.0
 
     def refresh(self) -> None:
-        """Ask for a plan."""
+        """Request a plan."""
         self.engine.refresh(self._now, budget=PROPOSALS)
 
     def place(self) -> None:
-        """Let a partition come, and find places for its replicas."""
+        """Add a partition, and place its replicas."""
         self._now += 1.0
         name = f"new{self._now}"
         self.engine.update_partition(Partition(name, service="tenants", created=self._now))
@@ -170,7 +170,7 @@ def _time(seconds: float) -> str:
 
 
 def main() -> None:
-    """Measure each size and print a table, a column a size."""
+    """Measure each size and print a table with one column per size."""
     sizes = [int(size) for size in sys.argv[1:]] or SIZES
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         columns = list(pool.map(measure, sizes))

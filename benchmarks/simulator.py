@@ -1,7 +1,7 @@
-"""Speed of the simulator: CPU seconds of every run of a scenario, without the loading of kernels.
+"""Speed of the simulator: CPU seconds of each run of a scenario, without loading of kernels.
 
-Sampling the tenants, loading the kernels and writing the results are not counted. The first line has the time of the
-kernels took: a run of a few simulated hours of each policy, which compiles them where they are not in the cache.
+Sampling of tenants, loading of kernels and writing of results are excluded. The first line has the time of loading: a
+run of a few simulated hours of each policy, which compiles kernels that are not in the cache.
 
     python benchmarks/simulator.py
     python benchmarks/simulator.py examples/quickstart.toml --profile
@@ -28,7 +28,7 @@ LINES_OF_PROFILE = 40
 
 
 def load_kernels(scenario: Scenario) -> float:
-    """Run every policy for a few hours, and return the CPU seconds that takes."""
+    """Run every policy for a few hours, and return the CPU seconds."""
     began = time.process_time()
     brief = attrs.evolve(scenario, run=attrs.evolve(scenario.run, days=WARM_UP_DAYS, fill_hours=0.0, repeats=1))
     for _ in prepare(brief).runs():
@@ -37,25 +37,25 @@ def load_kernels(scenario: Scenario) -> float:
 
 
 def cpu_seconds(experiment: Experiment, policy: str) -> float:
-    """Return the CPU seconds, of all threads, that one run takes."""
+    """Return the CPU seconds of one run, in all threads."""
     began = time.process_time()
     simulate(experiment.scenario, experiment.source, experiment.sequences[0], policy)
     return time.process_time() - began
 
 
 def print_profile(experiment: Experiment, policy: str) -> None:
-    """Print where one run spends its time, by the time of each function itself."""
+    """Print a profile of one run, by the time in each function itself."""
     with cProfile.Profile() as profile:
         simulate(experiment.scenario, experiment.source, experiment.sequences[0], policy)
     pstats.Stats(profile).sort_stats("tottime").print_stats(LINES_OF_PROFILE)
 
 
 def main() -> None:
-    """Print a line for each policy of the scenario, best of several runs."""
+    """Print one line per policy of the scenario: the best of several runs."""
     parser = argparse.ArgumentParser(description="CPU seconds of every policy of a scenario")
     parser.add_argument("scenario", nargs="?", type=Path, default=QUICKSTART)
     parser.add_argument("--runs", type=int, default=3, help="runs of each policy; the fastest and the median count")
-    parser.add_argument("--profile", action="store_true", help="print where the time goes instead")
+    parser.add_argument("--profile", action="store_true", help="print a profile instead")
     given = parser.parse_args()
     scenario = read_scenario(given.scenario)
     print(f"{'loading':>10}  {load_kernels(scenario):6.2f} s CPU", flush=True)

@@ -1,4 +1,4 @@
-"""The loops of `plb bench engine` under pytest-benchmark, to compare two versions.
+"""The measurements of `plb bench engine` with pytest-benchmark, for comparison of two versions.
 
 pytest benchmarks --benchmark-autosave
 """
@@ -21,7 +21,7 @@ def bench(request):
 
 @pytest.mark.parametrize("acceptance", [0.5, 0.05])
 def test_scoring_with_early_rejection(benchmark, bench, acceptance):
-    """The same number of proposals is evaluated in every run."""
+    """Every run evaluates the same number of proposals."""
     temperature = bench.temperature_for(acceptance)
     scored, reached, accepted = benchmark(bench.score, temperature)
     assert 0 < reached <= scored < PROPOSALS

@@ -1,4 +1,4 @@
-"""What a decision costs when a policy is learned, under pytest-benchmark.
+"""Cost of a decision of a learned policy, with pytest-benchmark.
 
 pytest benchmarks/test_learning.py
 """
@@ -20,7 +20,7 @@ TRAJECTORIES = 8
 
 @pytest.mark.parametrize("name", ["best-fit-mean", "least-penalty"])
 def test_episode_of_a_heuristic(benchmark, name):
-    """120 jobs on ten machines."""
+    """The episode has 120 jobs on ten machines."""
     sequence, episode = SyntheticJobs().sequence(0), Episode()
 
     def run() -> float:
@@ -31,7 +31,7 @@ def test_episode_of_a_heuristic(benchmark, name):
 
 
 def test_game_without_a_network(benchmark):
-    """Its observations are made, and the actions are sampled uniformly."""
+    """The game creates its observations, and actions are sampled uniformly."""
     game = JobPlacementGame(SyntheticJobs())
 
     def run() -> int:
@@ -47,7 +47,7 @@ def test_game_without_a_network(benchmark):
 
 @pytest.mark.parametrize("kind", ["scorer", "image"])
 def test_gradient_of_a_job_sequence(benchmark, kind):
-    """A worker plays eight trajectories and computes their gradient for each sequence of an iteration."""
+    """For each sequence of an iteration, a worker plays eight trajectories and computes their gradient."""
     from cluster.learning.config import LearningConfig
     from cluster.learning.training import MakeGame
     from plb.learning.settings import TrainingSettings

@@ -1,4 +1,4 @@
-"""How long packing by `plb.risk.gaussian` takes: an instance of [2], and a hundred times its tasks.
+"""Time of packing by `plb.risk.gaussian`: an instance of [2], and one with a hundred times as many tasks.
 
 pytest benchmarks/test_packing.py
 """
@@ -11,11 +11,11 @@ import pytest
 from plb.risk.gaussian import GPA, TaskStatistics, observe, overload_by_machine, pack
 
 TASKS, REALISATIONS = 1000, 10_000
-"""Of an instance ([2] section 5.1)."""
+"""Size of an instance ([2] section 5.1)."""
 MEAN_TASK = 0.0274
-"""Share of a machine that the mean task uses, as in [2] table 1."""
+"""Mean usage of a task as a share of a machine, as in [2] table 1."""
 LONGEST = 1.0
-"""Seconds an instance may take."""
+"""Time limit of an instance in seconds."""
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def realisations():
 
 @pytest.mark.parametrize("fit", ["first", "best"])
 def test_instance_of_the_paper(benchmark, realisations, fit):
-    """From realisations to machines and the frequency of overload, in less than a second."""
+    """The time from realisations to machines and the frequency of overload is less than a second."""
 
     def whole() -> float:
         packing = pack(observe(realisations), capacity=1.0, test=GPA(0.05), fit=fit)
@@ -41,7 +41,7 @@ def test_instance_of_the_paper(benchmark, realisations, fit):
 
 @pytest.mark.parametrize("fit", ["first", "best"])
 def test_a_hundred_thousand_tasks_by_their_moments(benchmark, fit):
-    """Some four thousand machines are open at the end."""
+    """About four thousand machines are open at the end."""
     rng = np.random.default_rng(1)
     mean = rng.lognormal(0.0, 1.0, 100 * TASKS)
     mean *= MEAN_TASK / mean.mean()

@@ -1,6 +1,6 @@
-"""A placement policy as an extension: it separates tenants of one class, which grow alike. See docs/policies.md.
+"""A placement policy as an extension: it separates tenants of one class, which grow together. See docs/policies.md.
 
-Run it with `python examples/apart_by_class.py`; examples/extension_policy.toml lets a simulated cluster use it.
+Run it with `python examples/apart_by_class.py`. The scenario examples/extension_policy.toml uses it.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from plb.registry import register_policy
 
 
 class ApartByClass:
-    """Takes the node with the fewest replicas of the same tenant class; among these, that with most free capacity."""
+    """Chooses a node with the fewest replicas of the same tenant class, and then with most free capacity."""
 
     name = "apart_by_class"
 
@@ -22,7 +22,7 @@ class ApartByClass:
 
 
 def alike(configuration: Configuration, row: int, node: int) -> int:
-    """Count the replicas on a node that are of the tenant class of `row`."""
+    """Count the replicas of the tenant class of `row` on a node."""
     mine = configuration.service_of(row).tenant_class
     return sum(configuration.service_of(other).tenant_class == mine for other in configuration.rows_on(node))
 
@@ -31,7 +31,7 @@ register_policy(ApartByClass())
 
 
 def main() -> None:
-    """Verify the policy, and let two engines place the same tenants."""
+    """Verify the policy, and place the same tenants with two engines."""
     from plb.testing import policy_test
 
     policy_test(ApartByClass())()
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def placed_by(policy: str) -> dict[str, str]:
-    """Return where tenants of two classes go."""
+    """Return the nodes of tenants of two classes."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy=policy))
     for index in range(3):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))

@@ -24,14 +24,17 @@ CAPACITY = 400.0
 
 
 def usage() -> np.ndarray:
-    """Return 1,000 tasks × 2,000 realisations, in percent of a CPU: most are small, all are idle most of the time."""
+    """Return 1,000 tasks × 2,000 realisations, in percent of a CPU.
+
+    Most tasks are small, and all are idle most of the time.
+    """
     rng = np.random.default_rng(1)
     scale = rng.lognormal(2.5, 0.8, (1000, 1))
     return np.minimum(np.rint(rng.gamma(0.5, scale, (1000, 2000))), 100.0)
 
 
 def main() -> None:
-    """Pack all tasks by three tests, then place one more, and compute the frequency of overload."""
+    """Pack all tasks with three tests, place one more, and compute the frequency of overload."""
     realisations = usage()
     known = observe(realisations, PERCENTS)
     for test in (MeanTimes(1.0), GPA(0.05), Percentile(100.0)):

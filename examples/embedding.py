@@ -14,7 +14,7 @@ for partition in partitions:
     engine.update_partition(Partition(partition, service="orders"))
 replicas = [engine.replicas(partition)[0].index for partition in partitions]
 
-for now in (0.0, 600.0, 1200.0, 1800.0, 2400.0):  # in a program of your own: whenever load was measured
+for now in (0.0, 600.0, 1200.0, 1800.0, 2400.0):  # in your program: at each measurement
     measured = [[8 + now / 50] if partition == "orders/3" else [8] for partition in partitions]
     engine.report_loads(replicas, measured)
     plan = engine.refresh(now)

@@ -1,7 +1,7 @@
-"""The engine inside another discrete-event simulator: salabim (https://www.salabim.org).
+"""The engine in another discrete-event simulator: salabim (https://www.salabim.org).
 
-Tenants arrive, grow and depart, two replicas each; copies take time; two nodes fail and recover. Every process reports
-events to the engine, and applies the plan that it returns.
+Tenants with two replicas arrive, grow and depart, copies take time, and two nodes fail and recover. Every process
+reports events to the engine and applies the returned plan.
 
 Run it with `.venv/bin/pip install salabim` and `.venv/bin/python examples/embedding_in_salabim.py`.
 """
@@ -32,7 +32,7 @@ try:
 except ModuleNotFoundError:
     sys.exit("salabim is not installed; get it by: .venv/bin/pip install salabim")
 
-HOUR = 3600.0  # seconds, as all times here
+HOUR = 3600.0  # seconds, like all times here
 METERING = 600.0
 BETWEEN_ARRIVALS = HOUR / 3  # on average
 LIFETIME = 12 * HOUR  # on average
@@ -45,7 +45,7 @@ NODES = {
 draws = random.Random(7)
 counts: Counter[str] = Counter()
 tenants: dict[str, "Tenant"] = {}
-copies: dict[tuple[str, str], "Copy"] = {}  # under way, by partition and source
+copies: dict[tuple[str, str], "Copy"] = {}  # in progress, by partition and source
 
 engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("memory")]), seed=7)
 for node in NODES.values():
@@ -58,7 +58,7 @@ class Tenant(sim.Component):
     """A tenant, from arrival to departure."""
 
     def process(self) -> Iterator[None]:
-        """Live."""
+        """Place the tenant, wait for its lifetime, and remove it."""
         name, now = self.name(), self.env.now()
         engine.update_partition(Partition(name, service="tenants", created=now))
         plan = engine.place(name, now=now)
@@ -78,7 +78,7 @@ class Tenant(sim.Component):
         engine.remove_partition(name)
 
     def memory(self) -> float:
-        """Return what each replica uses now, GB."""
+        """Return the present usage of each replica in GB."""
         age: float = self.env.now() - self.born
         return min(2 + self.growth * age, 12.0)
 
@@ -87,14 +87,14 @@ class Arrivals(sim.Component):
     """Starts tenants."""
 
     def process(self) -> Iterator[None]:
-        """Start one after the other, without end."""
+        """Start one tenant after another."""
         while True:
             Tenant()
             yield self.hold(draws.expovariate(1 / BETWEEN_ARRIVALS))
 
 
 class Metering(sim.Component):
-    """Reports what the tenants use, and has the engine refreshed."""
+    """Reports the usage of tenants, and refreshes the engine."""
 
     def process(self) -> Iterator[None]:
         """Meter at fixed times."""
@@ -108,22 +108,22 @@ class Metering(sim.Component):
 
 
 class Copy(sim.Component):
-    """A replica that is copied: it is on its target already, and leaves its source when the data are copied."""
+    """A copy of a replica, which is on its target at once and leaves its source at the end."""
 
     def setup(self, partition: str, source: str) -> None:
-        """Record what is copied."""
+        """Record partition and source."""
         self.key = partition, source
         copies[partition, source] = self
 
     def process(self) -> Iterator[None]:
-        """Copy, then leave the source."""
+        """Copy the data, then leave the source."""
         partition, source = self.key
         yield self.hold(tenants[partition].memory() / COPIED_PER_SECOND)
         del copies[self.key]
         engine.vacate(partition, source)
 
     def abandon(self) -> None:
-        """End the copy: the tenant has left, or a node is lost."""
+        """End the copy, because the tenant has left or a node is lost."""
         del copies[self.key]
         self.cancel()
 
@@ -132,7 +132,7 @@ class Outage(sim.Component):
     """A node that fails and is repaired."""
 
     def setup(self, node: str, repair: float) -> None:
-        """Note which, and how long the repair takes."""
+        """Record the node and the duration of the repair."""
         self.node, self.repair = node, repair
 
     def process(self) -> Iterator[None]:
@@ -150,7 +150,7 @@ class Outage(sim.Component):
 
 
 def lose(partition: str, node: str) -> None:
-    """Report to the engine which replicas of a partition remain when a node is lost."""
+    """Report to the engine the remaining replicas of a partition after the loss of a node."""
     replicas = engine.replicas(partition)
     for one in replicas:
         if one.leaving and one.node is not None:
@@ -159,14 +159,14 @@ def lose(partition: str, node: str) -> None:
 
 
 def left_without(node: str, replicas: Sequence[PlacedReplica]) -> list[Replica]:
-    """Return the replicas that a lost node leaves: moves are over, and a lost primary's secondary takes its role."""
-    standing = {one.role: one.node for one in replicas if not one.leaving and one.node not in (node, None)}
-    for one in replicas:  # where the target of a move is lost, its source stays; another source is given up
+    """Return the replicas after the loss of a node: moves end, and a secondary replaces a lost primary."""
+    nodes = {one.role: one.node for one in replicas if not one.leaving and one.node not in (node, None)}
+    for one in replicas:  # if the target of a move is lost, its source stays; otherwise the source is removed
         if one.leaving and one.node not in (node, None):
-            standing.setdefault(one.role, one.node)
-    if standing and Role.PRIMARY not in standing:
-        standing = {Role.PRIMARY: standing[Role.SECONDARY]}
-    return [Replica(role, where) for role, where in standing.items()]
+            nodes.setdefault(one.role, one.node)
+    if nodes and Role.PRIMARY not in nodes:
+        nodes = {Role.PRIMARY: nodes[Role.SECONDARY]}
+    return [Replica(role, where) for role, where in nodes.items()]
 
 
 def apply_plan(plan: Plan) -> None:
@@ -179,7 +179,7 @@ def apply_plan(plan: Plan) -> None:
 
 
 def say(text: str) -> None:
-    """Print what happens."""
+    """Print an event with its time."""
     print(f"{env.now() / HOUR:4.1f} h: {text}")
 
 
@@ -192,4 +192,4 @@ Outage(node="n4", repair=1 * HOUR, at=30 * HOUR)
 for day in (1, 2):
     env.run(till=day * 24 * HOUR)
     counted = ", ".join(f"{number} {what}" for what, number in sorted(counts.items()))
-    say(f"{len(tenants)} tenants stand; so far {counted}")
+    say(f"{len(tenants)} tenants run; so far {counted}")

@@ -1,11 +1,11 @@
 """The engine driven by recorded cluster events: a day of virtual machines in Azure in 2017.
 
-Arrival, size and lifetime are recorded. Usage is not: it is sampled from
-a synthetic region. The nodes have less than the machines may use together.
+The recording has arrivals, sizes and lifetimes. Usage is sampled from
+a synthetic region. The nodes have less capacity than the machines may use.
 
-Run it with `.venv/bin/python examples/embedding_recorded_arrivals.py FOLDER`. The folder holds what `resources/traces`
-and `resources/maps` of `huaweicloud/trace_generation_rnn` on GitHub hold, each file packed with xz. Without it, the
-folder is `azure_v1_arrivals` among the data below `PLB_SHARED`, or below `../shared`.
+Run it with `.venv/bin/python examples/embedding_recorded_arrivals.py FOLDER`. The folder has the files of
+`resources/traces` and `resources/maps` of `huaweicloud/trace_generation_rnn` on GitHub, each compressed with xz. The
+default is `azure_v1_arrivals` in the data of `PLB_SHARED`, or of `../shared`.
 """
 
 import lzma
@@ -25,11 +25,11 @@ from workloads.regions import REGIONS, generate
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("PLB_SHARED", REPOSITORY.parent / "shared"))
-BIN = 300  # seconds; arrivals and departures are known to five minutes
+BIN = 300  # seconds; the resolution of arrivals and departures
 METERING = 600  # seconds
 HOUR = 3_600  # seconds
 DAY = 24 * HOUR
-SAMPLED = 20  # one batch in so many is taken
+SAMPLED = 20  # one of this number of batches is used
 METRICS = ("cpu", "memory")
 NODES = 20
 CAPACITIES = {"cpu": 32, "memory": 128}  # vCores and GB
@@ -37,7 +37,7 @@ CAPACITIES = {"cpu": 32, "memory": 128}  # vCores and GB
 
 @attrs.frozen
 class Machine:
-    """A virtual machine as it was recorded."""
+    """A recorded virtual machine."""
 
     number: int
     flavour: str
@@ -51,18 +51,18 @@ class Machine:
 
 
 def lines(folder: Path, name: str) -> Iterator[list[str]]:
-    """Return the lines of a recorded file, each cut in two at its blank."""
+    """Return the lines of a recorded file, each split at its blank."""
     with lzma.open(folder / f"{name}.xz", "rt") as file:
         yield from (line.split() for line in file)
 
 
 def sizes_of_flavours(folder: Path) -> dict[str, list[float]]:
-    """Return the largest usage of a machine of each flavour: vCores and GB."""
+    """Return the largest usage of a machine of each flavour, in vCores and GB."""
     return {flavour: [float(part) for part in size.split(",")] for size, flavour in lines(folder, "flav_map.txt")}
 
 
 def shortest_lifetimes(folder: Path) -> dict[int, int]:
-    """Return the shortest lifetime in seconds of each code of a lifetime."""
+    """Return the shortest lifetime in seconds for each code."""
     shortest: dict[int, int] = {}
     for seconds, number in lines(folder, "v1.interval_map.txt"):
         shortest.setdefault(int(number), int(seconds))
@@ -84,20 +84,23 @@ def read_machines(folder: Path) -> list[Machine]:
     for seconds, batch in islice(batches(folder), 0, None, SAMPLED):
         for flavour, lifetime in batch:
             if flavour:
-                end = seconds + shortest[int(lifetime[1:])]  # the letter before the number says whether it was seen
+                end = seconds + shortest[int(lifetime[1:])]  # the letter before it states whether the end was observed
                 machines.append(Machine(len(machines), flavour, seconds, end))
     return machines
 
 
 class Usage:
-    """Usage of machines over their lives, as a share of their size: that of the tenants of a synthetic region."""
+    """Usage of machines over their lifetimes, as a share of their size, from the tenants of a synthetic region."""
 
     def __init__(self, tenants: int) -> None:
         self.traces = generate(REGIONS["region1"], tenants, seed=7)
         self.columns = [self.traces.metric_names.index(name) for name in METRICS]
 
     def share(self, tenant: int, age: int) -> npt.NDArray[np.float32]:
-        """Return the shares of the metrics that a tenant uses at an age in seconds; a trace is repeated at its end."""
+        """Return the usage of a tenant at an age in seconds, as shares of the metrics.
+
+        A trace repeats after its end.
+        """
         first = self.traces.series_start[self.traces.series_index[tenant, Role.PRIMARY]]
         step = age // METERING % self.traces.lifetime_steps[tenant]
         used: npt.NDArray[np.float32] = self.traces.values[first + step] / self.traces.max_usage[tenant]
@@ -105,22 +108,22 @@ class Usage:
 
 
 class Host:
-    """The program around the engine: it has the present machines, their usage, and counts of the others."""
+    """The program around the engine: it has the present machines, their usage, and counts of events."""
 
     def __init__(self, sizes: Mapping[str, Sequence[float]], usage: Usage) -> None:
         metrics = [Metric("cpu", trend=False), Metric("memory")]
         self.engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics), seed=7)
         self.sizes, self.usage = sizes, usage
-        self.standing: dict[Machine, int] = {}
+        self.running: dict[Machine, int] = {}
         self.counts: Counter[str] = Counter()
         for index in range(NODES):
             self.engine.update_node(Node(f"n{index}", capacities=CAPACITIES))
         for flavour, (cpu, memory) in sizes.items():
-            expected = {"cpu": 0.1 * cpu, "memory": 0.5 * memory}  # until its first report
+            expected = {"cpu": 0.1 * cpu, "memory": 0.5 * memory}  # until the first report
             self.engine.update_service(Service(flavour, stateful=False, default_load={Role.INSTANCE: expected}))
 
     def place(self, arrivals: Sequence[Machine], now: int) -> None:
-        """Find nodes for arriving machines; those that fit on none are rejected."""
+        """Place arriving machines; reject those without a feasible node."""
         for machine in arrivals:
             self.engine.update_partition(Partition(machine.name, service=machine.flavour, created=now))
         self.engine.apply(self.engine.place([machine.name for machine in arrivals], now=now))
@@ -130,31 +133,31 @@ class Host:
                 self.engine.remove_partition(machine.name)
                 self.counts["refused"] += 1
             else:
-                self.standing[machine] = replica.index
+                self.running[machine] = replica.index
                 self.counts["placed"] += 1
 
     def remove_departed(self, now: int) -> None:
-        """Remove the machines whose lifetime is over."""
-        for machine in [machine for machine in self.standing if machine.departure <= now]:
-            del self.standing[machine]
+        """Remove the machines at the end of their lifetimes."""
+        for machine in [machine for machine in self.running if machine.departure <= now]:
+            del self.running[machine]
             self.engine.remove_partition(machine.name)
 
     def meter(self, now: int) -> None:
         """Report the usage of each machine, count the overloaded nodes, and apply the plans of the engine."""
-        loads = [self.load(machine, now) for machine in self.standing]
-        self.engine.report_loads(list(self.standing.values()), loads)
+        loads = [self.load(machine, now) for machine in self.running]
+        self.engine.report_loads(list(self.running.values()), loads)
         self.counts["violations"] += len(self.engine.violations())
         plan = self.engine.refresh(now)
         self.engine.apply(plan)
         self.counts["moves"] += len(plan.moves)
 
     def load(self, machine: Machine, now: int) -> npt.NDArray[np.float64]:
-        """Return the load of a machine by metric: vCores and GB."""
+        """Return the load of a machine by metric, in vCores and GB."""
         return self.usage.share(machine.number, now - machine.arrival) * np.array(self.sizes[machine.flavour])
 
 
 def main(folder: Path) -> None:
-    """Play the recorded day and print what became of it, every four hours."""
+    """Replay the recorded day, and print the counts every four hours."""
     machines = read_machines(folder)
     arrivals = defaultdict(list)
     for machine in machines:
@@ -162,7 +165,7 @@ def main(folder: Path) -> None:
     host = Host(sizes_of_flavours(folder), Usage(len(machines)))
     start = machines[0].arrival
     print(f"{len(machines)} machines, {NODES} nodes")
-    print("hour  standing  placed  refused  moves  violations")
+    print("hour   running  placed  refused  moves  violations")
     for now in range(start, start + DAY + 1, BIN):
         host.remove_departed(now)
         host.place(arrivals[now], now)
@@ -171,7 +174,7 @@ def main(folder: Path) -> None:
         if (now - start) % (4 * HOUR) == 0:
             counted = host.counts
             print(
-                f"{(now - start) // HOUR:4} {len(host.standing):9} {counted['placed']:7} {counted['refused']:8}"
+                f"{(now - start) // HOUR:4} {len(host.running):9} {counted['placed']:7} {counted['refused']:8}"
                 f" {counted['moves']:6} {counted['violations']:11}"
             )
 

@@ -1,4 +1,4 @@
-"""The explanations of the engine: violations, reasons of moves, and why a replica is not placed or not moved.
+"""Explanations of the engine: violations, reasons of moves, and why a replica is not placed or not moved.
 
 Run it with `.venv/bin/python examples/explaining.py`.
 """

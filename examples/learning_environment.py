@@ -1,7 +1,7 @@
-"""Jobs of a user in the game for placement policies: for heuristics, and for any learner with Gymnasium.
+"""Jobs of a user in the placement game: for heuristics, and for other learners with Gymnasium.
 
-Two kinds of jobs take turns: one uses much in its first half, the other in its second. Two of a kind do not go together
-on a machine, two that differ do.
+There are two kinds of jobs: one has its high usage in the first half, the other in the second. Two jobs of one kind do
+not fit on a machine, and two of different kinds do.
 
     python examples/learning_environment.py
 """
@@ -29,7 +29,7 @@ SIZES = Dimensions(machines=6, horizon=8)
 
 @attrs.frozen
 class DayAndNight:
-    """Jobs of eight steps, about one a step."""
+    """Jobs of eight steps, about one per step."""
 
     jobs: int = 40
 
@@ -44,7 +44,7 @@ class DayAndNight:
 
 
 def main() -> None:
-    """Compare heuristics, and let chance play in Gymnasium's way."""
+    """Compare heuristics, and play randomly with Gymnasium."""
     episode = Episode(SIZES)
     for name in ("tetris-mean", "best-fit-present", "least-penalty"):
         episode.begin(DayAndNight().sequence(7))
@@ -59,7 +59,7 @@ def main() -> None:
     while not (ended or cut_short):
         observation, reward, ended, cut_short, info = environment.step(environment.action_space.sample())
         total += reward
-    print(f"chance: reward {total:.1f}, over-use {info['over_use']:.2f}, wait {info['wait']:.1f}")
+    print(f"random: reward {total:.1f}, over-use {info['over_use']:.2f}, wait {info['wait']:.1f}")
 
 
 if __name__ == "__main__":

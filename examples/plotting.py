@@ -1,4 +1,4 @@
-"""A plot of a user from a results directory: violations so far, and moves between fault domains.
+"""Plots of a user from a results directory: violations over time, and moves between fault domains.
 
 Run it with `.venv/bin/python examples/plotting.py DIR`. Without a directory it simulates a small cluster first.
 """
@@ -31,7 +31,7 @@ seed = 3
 
 
 def draw(folder: Path) -> None:
-    """Draw two plots into one picture, and print what is behind them."""
+    """Draw two plots into one figure, and print their data."""
     results = read_results(folder)
     lengths = {policy: results.lengths(policy) for policy in results.policies}
     first = results.policies[0]

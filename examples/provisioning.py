@@ -1,4 +1,4 @@
-"""How many nodes do these services need, and what goes where? Planned before the cluster runs.
+"""Provisioning before a cluster runs: the number of nodes for some services, and the nodes of their replicas.
 
 Run it with `.venv/bin/python examples/provisioning.py`.
 """
@@ -16,7 +16,7 @@ from workloads.provisioning import NodeSpec, build_instance, read_plan, write_pl
 
 
 def services() -> Instance:
-    """Return a shop: three of its services need capacity at different times of the day."""
+    """Return a shop. Three of its services have their peaks at different times of the day."""
     day = np.sin(np.linspace(0.0, 2.0 * np.pi, 24, endpoint=False))
     cores = np.stack([6.0 + 4.0 * day, 6.0 - 4.0 * day, np.full(24, 3.0), np.full(24, 2.0)]).round(2)
     memory = np.repeat([[24.0], [16.0], [8.0], [32.0]], 24, axis=1)
@@ -32,7 +32,7 @@ def services() -> Instance:
 
 
 def main() -> None:
-    """Plan the shop by several algorithms; write the best plan, read it back, and replan as the shop grows."""
+    """Plan the shop with several algorithms, write and read the best plan, and replan the growing shop."""
     shop = services()
     print(f"at least {lower_bound(shop)} nodes")
     for algorithm in ("FF", "SpreadWFD-Avg-BinSearch", "auto"):

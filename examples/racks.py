@@ -10,7 +10,7 @@ from plb.testing import counterexample, verify
 
 
 class BusyRacks:
-    """Number of racks (fault domains) with any load: the others could be switched off."""
+    """Number of racks (fault domains) with any load; the others could be switched off."""
 
     name = "busy_racks"
 
@@ -21,7 +21,7 @@ class BusyRacks:
 
 
 class HastyBusyRacks(BusyRacks):
-    """The same, with a change that is quick to compute, and wrong: it forgets the rack that is left."""
+    """A wrong version with a fast delta, which ignores that the old rack may become empty."""
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
         """Return 1 if a replica reaches a rack without load."""
@@ -40,7 +40,7 @@ register_term(BusyRacks())
 
 
 def main() -> None:
-    """Verify the term, find the fault of the hasty one, and let a search use the correct one."""
+    """Verify the term, find the fault of the wrong version, and balance with the correct one."""
     racks = [Node(f"n{i}", fault_domain=f"fd:/rack{i // 2}") for i in range(4)]
     facts = verify(BusyRacks()).given(nodes=racks, replicas=[(0, 4), (2, 2)])
     facts.totals(2).moves((1, 1)).changes_by(-1)
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def plan_of(weights: dict[str, float]) -> list[str]:
-    """Return what balancing does with four replicas on three racks."""
+    """Return the plan of balancing for four replicas on three racks."""
     config = PlbConfig(metrics=[Metric("cpu")], max_percentage_to_move=1.0, extension_terms=weights)
     engine = PlacementAndLoadBalancing(config, seed=1)
     for index in range(6):

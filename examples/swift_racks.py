@@ -1,4 +1,4 @@
-"""The term of racks.py with kernels, so that searches that weigh it run at full speed: see docs/property-testing.md.
+"""The term of racks.py with kernels, so that searches with it run at full speed: see docs/property-testing.md.
 
 Run it with `python examples/swift_racks.py`.
 """
@@ -17,7 +17,7 @@ from plb.testing import counterexample
 
 @kernel
 def loaded(problem: Problem, row: int) -> int:
-    """Return 1 for a replica with load, else 0; NOWHERE is no replica."""
+    """Return 1 for a replica with load, else 0. NOWHERE is no replica."""
     for metric in range(problem.load.shape[1]):
         if row != NOWHERE and problem.load[row, metric] > 0:
             return 1
@@ -41,7 +41,7 @@ def change(problem: Problem, solution: Solution, sums: Int, row: int, target: in
 
 @kernel
 def keep(problem: Problem, solution: Solution, sums: Int, row: int, target: int, partner: int) -> None:
-    """Bring the number of replicas with load in each rack up to date."""
+    """Update the number of replicas with load in each rack."""
     nodes, here = problem.limit.shape[0], solution.node[row]
     gain = loaded(problem, row) - loaded(problem, partner)
     if here != NOWHERE:
@@ -51,7 +51,7 @@ def keep(problem: Problem, solution: Solution, sums: Int, row: int, target: int,
 
 
 class SwiftBusyRacks(CompiledTerm):
-    """How many racks hold any load."""
+    """Number of racks with any load."""
 
     name = "swift_busy_racks"
     total = BusyRacks.total

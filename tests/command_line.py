@@ -1,4 +1,4 @@
-"""The command line in this process."""
+"""Runs the command line in this process."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from cluster.cli.app import app
 
 
 def plb(*arguments: Any) -> Any:
-    """Run `plb` with arguments of any kind; return what came of it."""
+    """Run `plb` with arguments of any type; return the result."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments])

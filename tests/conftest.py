@@ -1,4 +1,4 @@
-"""Profiles of Hypothesis, signals and memory for all tests, and fixtures that several packages use."""
+"""Profiles of Hypothesis, signals and memory for all tests, and shared fixtures."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from plb.testing import Cluster
 from tests.engine.stories import three_nodes
 
 settings.register_profile("few", deadline=None, max_examples=10)
-"""A tenth of the examples, for kernels as plain Python, which run a hundred times slower."""
+"""A tenth of the examples, for kernels as plain Python, which are a hundred times slower."""
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach the processes that tests start, also where a shell that runs the tests as a job ignores it."""
+    """Deliver Ctrl-C to processes that tests start, even if the shell ignores it for background jobs."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector leave alone what collection has loaded: it stays until the end anyway."""
+    """Exclude the objects of the collection from garbage collection, because they stay until the end."""
     gc.collect()
     gc.freeze()
 

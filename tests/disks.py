@@ -1,4 +1,4 @@
-"""Disks with little room, or ones that may only be read, for tests that need the system's own refusals."""
+"""Small or read-only disks, for tests of system errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Disk = Callable[[str], Path]
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    """Return what mounts a small disk with these options, where this process may; again, with others, if it is one."""
+    """Return a function that mounts a small disk, or mounts it again with other options; skip without permission."""
     place = tmp_path / "disk"
     place.mkdir()
     mounted = []

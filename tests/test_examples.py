@@ -1,4 +1,4 @@
-"""Every example runs as it stands."""
+"""Every example runs unchanged."""
 
 import json
 import os
@@ -22,21 +22,21 @@ ABSENT = {
     "learning_environment": find_spec("gymnasium") is None,
     "embedding_recorded_arrivals": not (DATA / "azure_v1_arrivals").exists(),
 }
-"""Whether what a script needs, beside what is installed with the project, is not here."""
+"""Whether a requirement of a script, in addition to the installation, is missing."""
 SCENARIOS = sorted([*EXAMPLES.glob("*.toml"), EXAMPLES / "learning" / "simulate.toml"])
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_script_prints_what_stands_beside_it(script: Path) -> None:
-    """A script prints exactly the text of its ``.out`` file, in a process of its own."""
+def test_script_prints_its_output_file(script: Path) -> None:
+    """In a new process, a script prints exactly the text of its ``.out`` file."""
     if ABSENT.get(script.stem):
-        pytest.skip(f"what {script.name} needs is not here; it says how to get it")
+        pytest.skip(f"requirements of {script.name} are missing")
     run = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     assert run.stdout == script.with_suffix(".out").read_text()
 
 
-def test_salabim_example_says_what_it_needs() -> None:
-    """Without salabim it ends in one sentence that tells how to get it."""
+def test_salabim_example_names_its_requirement() -> None:
+    """Without salabim, it ends with one sentence that states how to install it."""
     script = EXAMPLES / "embedding_in_salabim.py"
     without = f"import runpy, sys; sys.modules['salabim'] = None; runpy.run_path({str(script)!r})"
     run = subprocess.run([sys.executable, "-c", without], capture_output=True, text=True, check=False)
@@ -46,7 +46,7 @@ def test_salabim_example_says_what_it_needs() -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda path: path.stem)
 def test_scenario_is_valid(scenario: Path) -> None:
-    """A scenario file is read without an error and names at least two policies to compare."""
+    """A scenario file has no errors and at least two policies to compare."""
     assert len(read_scenario(scenario).run.policies) >= 2
 
 
@@ -61,7 +61,7 @@ def simulate(scenario: str, folder: Path, *options: str) -> dict[str, dict[str, 
 
 
 def test_quick_start_compares_the_energies(tmp_path: Path) -> None:
-    """The quick start, cut to an hour of simulated time, ends with figures of all policies and its plots."""
+    """One simulated hour of the quick start gives figures for all policies, and its plots."""
     assert list(simulate("quickstart.toml", tmp_path, "--days", "0.042")) == [
         "original",
         "modified",
@@ -70,14 +70,14 @@ def test_quick_start_compares_the_energies(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "violations.png").exists()
 
 
-def test_scenario_with_traces_runs_from_the_shipped_traces(tmp_path: Path) -> None:
-    """A scenario finds its traces relative to its own folder."""
+def test_scenario_with_traces_uses_the_included_traces(tmp_path: Path) -> None:
+    """The path of the traces is relative to the scenario."""
     assert set(simulate("own_traces.toml", tmp_path)) == {"original", "modified"}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not BITBRAINS.exists(), reason="the Bitbrains trace is not here")
-def test_bitbrains_runs_from_the_real_trace(tmp_path: Path) -> None:
-    """The Bitbrains scenario runs from the directory given with ``--traces``."""
+def test_bitbrains_uses_the_original_trace(tmp_path: Path) -> None:
+    """The Bitbrains scenario uses the directory of ``--traces``."""
     figures = simulate("bitbrains.toml", tmp_path, "--days", "0.5", "--traces", str(BITBRAINS))
     assert set(figures) == {"original", "modified"}

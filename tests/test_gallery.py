@@ -1,4 +1,4 @@
-"""The gallery: every scenario in examples/gallery shows what its first lines say."""
+"""The gallery: every scenario in examples/gallery has the effect in its first lines."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def violations(run: RunResult, begin: float = 0.0, end: float = np.inf) -> int:
 
 
 def shares(run: RunResult, metric: str) -> pl.DataFrame:
-    """Return node, time and share of the capacity that is used, for one metric."""
+    """Return node, time and used share of the capacity for one metric."""
     return run.tables["node_load"].filter(metric=metric).select("node", "time_s", "share")
 
 
 def test_the_page_shows_every_scenario() -> None:
-    """And none that is gone."""
+    """The page shows no other scenario."""
     text = PAGE.read_text()
     names = sorted(path.stem for path in GALLERY.glob("*.toml"))
     assert len(names) == 9
@@ -44,8 +44,11 @@ def test_the_page_shows_every_scenario() -> None:
 
 
 @pytest.mark.slow
-def test_churn_hurts_late_and_less_with_expected_failovers() -> None:
-    """The density rises; most violations of the original energy come in the second half; the modified has fewer."""
+def test_churn_causes_late_violations_and_fewer_with_expected_failovers() -> None:
+    """As density rises, most violations of the original energy are in the second half.
+
+    The modified energy has fewer.
+    """
     sequence = prepare(read_scenario(GALLERY / "churn.toml")).sequences[0]
     assert [sequence.density(day * DAY) for day in (0, 4, 7.99)] == pytest.approx([1.4, 1.9, 2.4], abs=0.05)
     runs = runs_of("churn")
@@ -54,8 +57,8 @@ def test_churn_hurts_late_and_less_with_expected_failovers() -> None:
     assert violations(modified) < violations(original)
 
 
-def test_rolling_upgrade_takes_ten_domains_in_turn_without_quorum_loss() -> None:
-    """Two nodes of one domain at a time, drained before; nobody waits for longer than a change of roles takes."""
+def test_rolling_upgrade_affects_ten_domains_in_turn_without_quorum_loss() -> None:
+    """Two nodes of one domain are drained and upgraded at a time. No tenant waits longer than a change of roles."""
     run = runs_of("rolling_upgrade")["original"]
     assert run.totals["upgraded_domains"] == 10
     assert run.totals["quorum_losses"] == run.totals["rolled_back_domains"] == 0
@@ -67,14 +70,14 @@ def test_rolling_upgrade_takes_ten_domains_in_turn_without_quorum_loss() -> None
         assert len({int(name[1:]) % 10 for name in down}) <= 1
     assert most == 2
     assert set(run.tables["node_events"].filter(goes_down=True)["node"]) == {f"n{index:02d}" for index in range(40)}
-    assert not len(run.tables["moves"].filter(kind="promote")), "no node goes down with a primary that could leave it"
+    assert not len(run.tables["moves"].filter(kind="promote")), "no node goes down with a primary that could move"
     upgrade = run.tables["interruptions"].filter(cause="upgrade")
     assert len(upgrade) > 100
     assert (upgrade["end_s"] - upgrade["begin_s"]).max() == 30
 
 
-def test_rack_outage_costs_quorums_only_where_domains_are_ignored() -> None:
-    """Tenants are spread over five racks, unless the policy says otherwise."""
+def test_rack_outage_costs_quorums_only_without_domains() -> None:
+    """Tenants are spread over five racks, unless the policy ignores fault domains."""
     runs = runs_of("rack_outage")
     for run in runs.values():
         events = run.tables["node_events"].select("time_s", "goes_down").rows()
@@ -86,7 +89,7 @@ def test_rack_outage_costs_quorums_only_where_domains_are_ignored() -> None:
 
 
 def test_flapping_rebuilds_nothing() -> None:
-    """Secondaries are promoted; the node is back before anything is rebuilt."""
+    """Secondaries are promoted, and the node returns before any replica is rebuilt."""
     run = runs_of("flapping")["original"]
     times = run.tables["node_events"].select("time_s", "goes_down", "node").rows()
     assert times == [(6 * HOUR + 1800 * k + 300 * (not down), down, "n07") for k in range(24) for down in (True, False)]
@@ -96,14 +99,14 @@ def test_flapping_rebuilds_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_flash_growth_crowds_violations_into_its_hours() -> None:
-    """Twelve hours of 96, and one for what is under way at their end."""
+def test_flash_growth_concentrates_violations_in_its_hours() -> None:
+    """These are twelve hours of 96, plus one for moves under way at their end."""
     for run in runs_of("flash_growth").values():
         assert violations(run, 36 * HOUR, 49 * HOUR) > 0.75 * violations(run)
 
 
-def test_held_out_nodes_stay_free() -> None:
-    """The four least loaded nodes carry nothing with the term, and something without."""
+def test_reserved_nodes_stay_free() -> None:
+    """The four least loaded nodes have no load with the term, and some load without it."""
     means = {}
     for policy, run in runs_of("held_out").items():
         least = shares(run, "cpu").sort("share").group_by("time_s").head(4)
@@ -112,20 +115,23 @@ def test_held_out_nodes_stay_free() -> None:
 
 
 def test_defragmentation_leaves_nodes_empty() -> None:
-    """At least the eight that are asked for; spreading leaves none, and has fewer violations."""
+    """At least the requested eight nodes are empty. Balancing leaves none empty and has fewer violations."""
     runs = runs_of("defragmentation")
     empty = {
         policy: (shares(run, "disk").filter(pl.col("time_s") == DAY)["share"] < 0.01).sum()
         for policy, run in runs.items()
     }
     assert empty["packed"] >= 8
-    assert empty["spread"] == 0
-    assert violations(runs["spread"]) < violations(runs["packed"])
+    assert empty["balanced"] == 0
+    assert violations(runs["balanced"]) < violations(runs["packed"])
 
 
 @pytest.mark.slow
-def test_mixed_hardware_is_used_alike() -> None:
-    """By percentage, both kinds carry the same share of memory and disk to within a tenth; in units the larger less."""
+def test_mixed_hardware_has_equal_utilisation() -> None:
+    """By percentage, both node types have equal shares of memory and disk, within 10 %.
+
+    By units, larger nodes have less.
+    """
     large = (pl.col("node").str.slice(1).cast(int) >= 24).alias("large")
     for policy, run in runs_of("mixed_hardware").items():
         for metric in ("memory", "disk"):
@@ -137,8 +143,8 @@ def test_mixed_hardware_is_used_alike() -> None:
 
 
 @pytest.mark.slow
-def test_affinity_pairs_stand_together() -> None:
-    """Half of the tenants are of a pair; at the end each replica of a child is where one of its parent's is."""
+def test_affinity_pairs_share_nodes() -> None:
+    """Half of the tenants belong to pairs. At the end, each replica of a child is on a node of its parent."""
     experiment = prepare(read_scenario(GALLERY / "affinity_pairs.toml"))
     sequence = experiment.sequences[0]
     simulation = Simulation(experiment.scenario, experiment.source, sequence, "original", 0)

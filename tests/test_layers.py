@@ -1,4 +1,4 @@
-"""Imports point downwards, and `import plb` stays light."""
+"""Imports point downwards, and `import plb` is light."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 HEAVY = ("numba", "scipy", "polars", "matplotlib", "simpy", "typer", "rich", "hypothesis", "torch")
 SLOWEST_IMPORT = 0.7
-"""Seconds, of which most go to NumPy and attrs; the best of a few runs, as other tests run beside this one."""
+"""Limit in seconds for the best of a few runs, as other tests run at the same time. NumPy and attrs take most of it."""
 
 IMPORT = """
 import sys, time
@@ -22,13 +22,13 @@ print(time.perf_counter() - begun, *sorted({name.partition(".")[0] for name in s
 
 
 def python(code: str) -> str:
-    """Run code in a fresh interpreter and return what it prints."""
+    """Run code in a new interpreter and return its output."""
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout
 
 
 def test_import_of_plb_is_light_and_fast():
-    """It loads none of the heavy libraries and takes well under a second."""
+    """It imports none of the heavy libraries and takes well under a second."""
     seconds = []
     for _ in range(3):
         taken, *modules = python(IMPORT).split()
@@ -37,8 +37,8 @@ def test_import_of_plb_is_light_and_fast():
     assert min(seconds) < SLOWEST_IMPORT
 
 
-def test_making_an_engine_loads_no_compiler():
-    """Numba comes with the first plan or history, not with the cluster's description."""
+def test_a_new_engine_loads_no_compiler():
+    """The first plan or history imports Numba; the description of the cluster does not."""
     code = """
 import sys
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service
@@ -51,8 +51,8 @@ print("numba" in sys.modules)
     assert python(code).strip() == "False"
 
 
-def test_contracts_between_layers_are_kept():
-    """Cluster > workloads > plb, as pyproject.toml says: checked by import-linter."""
+def test_import_contracts_hold():
+    """The order is cluster > workloads > plb, as in pyproject.toml. import-linter checks it."""
     linter = Path(sys.executable).with_name("lint-imports")
     if not linter.exists():
         pytest.skip("import-linter is not installed")

@@ -1,4 +1,4 @@
-"""The modules of the three packages: none imports itself by way of others, and long functions say why they are long."""
+"""Modules of the three packages have no circular imports, and long functions state a reason."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.sources import ROOT, modules, name_of, trees
 
 MOST_LINES = 60
 REASON = "# long because "
-"""How the comment begins that says why a function has more lines than that."""
+"""Beginning of the comment that states why a function has more lines."""
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
-    """Yield the modules of the packages that a module imports, also within functions and for types alone."""
+    """Yield the modules of the packages that a module imports, including imports in functions and for types."""
     for one in ast.walk(tree):
         match one:
             case ast.Import(names=names):
@@ -28,15 +28,15 @@ def imported(tree: ast.Module) -> Iterator[str]:
                 yield from (name if name in modules() else module for name in inside)
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
-    """The imports of all modules have an order; `graphlib` names the circle if they have none."""
+def test_imports_are_not_circular() -> None:
+    """The imports of all modules have a topological order. For a cycle, `graphlib` names it."""
     graph = {name: {one for one in imported(tree) if one in modules()} - {name} for name, tree in modules().items()}
     assert sum(map(len, graph.values())) > len(graph)
     assert set(TopologicalSorter(graph).static_order()) == set(modules())
 
 
 def test_git_ignores_no_module() -> None:
-    """No pattern of .gitignore takes in a module, so a clone has all of them."""
+    """No pattern of .gitignore matches a module, so a clone is complete."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         pytest.skip("not a checkout of git")
@@ -48,8 +48,8 @@ def test_git_ignores_no_module() -> None:
     assert not ignored.stdout
 
 
-def test_long_functions_say_why() -> None:
-    """A function of more than sixty lines has a comment that begins with the reason, and no other has one."""
+def test_long_functions_state_a_reason() -> None:
+    """A function of more than sixty lines has a comment with the reason, and no other function has one."""
     found = []
     for path, tree in trees().items():
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -1,4 +1,4 @@
-"""Every package has a docstring that names its purpose and the module to read first."""
+"""Every package has a docstring with its purpose and the module to read first."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PACKAGES = sorted(path for top in ("plb", "cluster", "workloads") for path in (R
 
 
 @pytest.mark.parametrize("path", PACKAGES, ids=lambda path: path.parent.relative_to(ROOT).as_posix())
-def test_docstring_of_a_package_names_a_module_to_begin_with(path: Path) -> None:
-    """The module exists, in the package or, for a top-level package, in one of its packages."""
+def test_docstring_of_a_package_names_its_first_module(path: Path) -> None:
+    """The module is in the package or, for a top-level package, in one of its packages."""
     text = ast.get_docstring(ast.parse(path.read_text())) or ""
     begin = re.search(r"Begin\s+reading\s+in\s+`([\w.]+)`", text)
     assert begin, text

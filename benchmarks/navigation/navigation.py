@@ -1,7 +1,7 @@
-"""How well a reader finds code from the names of files.
+"""How well a reader finds code from file names.
 
-    python benchmarks/navigation/navigation.py passages --seed 1 --out DIR   # passages of code without names of files
-    python benchmarks/navigation/navigation.py score                        # rounds that were answered
+    python benchmarks/navigation/navigation.py passages --seed 1 --out DIR   # passages of code without file names
+    python benchmarks/navigation/navigation.py score                        # scores of answered rounds
 
 One reader receives `passages.txt` alone and turns some of its passages into questions such as "Where would I change the
 formula that …?", without the identifiers of the code. Another reader, who has not seen the code, receives the questions
@@ -27,7 +27,7 @@ SHORTEST, LONGEST = 8, 60
 
 
 def passages(package: str) -> Iterator[tuple[str, str]]:
-    """Yield the functions and classes at the top of modules that have a docstring, each with the path of its file."""
+    """Yield the top-level functions and classes with a docstring, each with the path of its file."""
     for path in sorted((ROOT / package).rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         for one in ast.parse(text).body:
@@ -39,7 +39,7 @@ def passages(package: str) -> Iterator[tuple[str, str]]:
 
 
 def write_passages(seed: int, out: Path) -> None:
-    """Write a seeded sample of passages with numbers, and a key from numbers to files."""
+    """Write a seeded sample of numbered passages, and a key from numbers to files."""
     generator = random.Random(seed)
     chosen = [one for package, count in PACKAGES.items() for one in generator.sample(list(passages(package)), count)]
     generator.shuffle(chosen)
@@ -51,7 +51,7 @@ def write_passages(seed: int, out: Path) -> None:
 
 
 def print_scores() -> None:
-    """Print the number of right answers of each round, and the questions that were answered wrongly."""
+    """Print the number of right answers of each round, and the questions with wrong answers."""
     for path in sorted(ROUNDS.glob("*.toml")):
         questions = tomllib.loads(path.read_text(encoding="utf-8"))["question"]
         wrong = [one for one in questions if one["answer"] not in (one["file"], *one.get("also", ()))]
@@ -67,7 +67,7 @@ def main() -> None:
     sample = commands.add_parser("passages", help="write passages of code without names of files")
     sample.add_argument("--seed", type=int, required=True)
     sample.add_argument("--out", type=Path, required=True)
-    commands.add_parser("score", help="print how many answers of each round are right")
+    commands.add_parser("score", help="print the number of right answers of each round")
     arguments = parser.parse_args()
     if arguments.command == "passages":
         write_passages(arguments.seed, arguments.out)

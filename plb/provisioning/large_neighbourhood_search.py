@@ -1,7 +1,7 @@
 """Large neighbourhood search on a plan: it empties a few nodes at a time, and places their replicas again.
 
 The search clears some nodes, the first of them permanently if that is possible. Their replicas go to the nodes with the
-least free capacity, large ones first. If all are placed, a node is saved. Otherwise the first node takes the others. Then
+least free capacity, large ones first. If all are placed, a node is saved. If not, the first node takes the others, and
 the search keeps the change if free capacity has become more uneven, because a node with much of it is easier to empty,
 or else with the probability of simulated annealing. If replicas have original nodes
 (`plb.provisioning.replicas_by_node.Homes`), a move has a price, and the number of moves is limited.

@@ -1,4 +1,4 @@
-"""What several modules ask `plb explain` about."""
+"""Shared results for the tests of `plb explain`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.command_line import plb
 
 @pytest.fixture(scope="session")
 def explained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the results directory of the small scenario with two crashes; nobody may change it."""
+    """Return the results directory of the small scenario with two crashes; tests must not change it."""
     folder = tmp_path_factory.mktemp("explained")
     (folder / "small.toml").write_text(TWO_CRASHES)
     run = plb("simulate", folder / "small.toml", "--out", folder / "out", "--quiet")

@@ -1,4 +1,4 @@
-"""Small instances of provisioning, in the files that the commands read."""
+"""Small instances of provisioning, in the input formats of the commands."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def base(*, points: int = 1, count: int | None = None) -> Instance:
 
 
 def write_base(path: Path) -> Path:
-    """Write constant demand as the paper's authors do, and return the path."""
+    """Write constant demand in the format of the authors, and return the path."""
     write_authors(path, base())
     return path
 
 
 def write_curves(directory: Path) -> Path:
-    """Write demand at 98 time points as the contest does, on 200 machines, and return the directory."""
+    """Write demand at 98 time points in the format of the contest, on 200 machines, and return the directory."""
     write_contest(directory, base(points=98, count=200))
     return directory

@@ -1,4 +1,4 @@
-"""Scenarios that run in a second or so."""
+"""Scenarios that run in about a second."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ repetitions = 20
 crashes = [{ node = "n3", at_hours = 0.5, hours = 1.4 }, { node = "n1", at_hours = 0.6, hours = 1.4 }]
 rebuild_after_minutes = 10.0
 """
-"""A small cluster of which two nodes are down for a while: then tenants with four replicas miss two of them."""
+"""A small cluster with two nodes down for some time, so that tenants with four replicas miss two of them."""

@@ -1,4 +1,4 @@
-"""A cluster so small that a study of it takes a second."""
+"""A small cluster; a study of it takes a second."""
 
 from __future__ import annotations
 

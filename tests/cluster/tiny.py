@@ -1,4 +1,4 @@
-"""Tiny clusters with hand-made tenants, for stories with exact event logs."""
+"""Tiny clusters with explicit tenants, for stories with exact logs of events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DISK = (MetricInfo("disk", "GB"),)
 
 @attrs.frozen
 class Tenant:
-    """A tenant that arrives at a time; each replica has the given disk demand, a value a step of 10 minutes."""
+    """A tenant with an arrival time. Each replica has the given disk demand, one value per step of 10 minutes."""
 
     name: str
     arrival: int
@@ -58,7 +58,7 @@ def traces_of(tenants: Sequence[Tenant], metrics: tuple[MetricInfo, ...] = DISK)
 
 
 def source_of(traces: TraceSet, initial: float = 20.0) -> Source:
-    """Return a workload whose history says that every tenant starts at `initial` GB."""
+    """Return a workload whose history gives every tenant `initial` GB at the start."""
     one = [[initial]]
     history = DemandHistory.from_columns(
         ["disk"],
@@ -76,7 +76,7 @@ def source_of(traces: TraceSet, initial: float = 20.0) -> Source:
 def scenario_of(
     nodes: int, hours: float, capacity: float = 100.0, *, sections: dict[str, Any] | None = None, **cluster: Any
 ) -> Scenario:
-    """Return a scenario of equal nodes with disk only, without domains that matter; `sections` has further ones."""
+    """Return a scenario of equal nodes with disk only and irrelevant domains; `sections` adds to it."""
     table = {"nodes": nodes, "capacities": {"disk": capacity}, "upgrade_domains": nodes, "fault_domains": nodes}
     return scenario_from(
         {
@@ -89,7 +89,7 @@ def scenario_of(
 
 
 def simulation_of(scenario: Scenario, tenants: Sequence[Tenant], initial: float = 20.0) -> Simulation:
-    """Return a simulation of these tenants, who must be in the order of their arrival."""
+    """Return a simulation of these tenants, which must be in order of arrival."""
     traces = traces_of(tenants)
     arrival = np.array([tenant.arrival for tenant in tenants], np.int64)
     capacity = scenario.cluster.nodes * scenario.cluster.capacity["disk"]
@@ -98,12 +98,12 @@ def simulation_of(scenario: Scenario, tenants: Sequence[Tenant], initial: float 
 
 
 def story(scenario: Scenario, tenants: Sequence[Tenant], initial: float = 20.0) -> RunResult:
-    """Run these tenants to the end."""
+    """Run these tenants to the end, and return the result."""
     return simulation_of(scenario, tenants, initial).run()
 
 
 def small_region(**run: Any) -> dict[str, Any]:
-    """Return the tables of a scenario of ten nodes with tenants of a region, which runs in a second or so."""
+    """Return the tables of a scenario of ten nodes with tenants of a region; it runs in about a second."""
     return {
         "cluster": {"nodes": 10, "upgrade_domains": 5, "fault_domains": 5},
         "workload": {"density": 1.5, "history_tenants": 300},

@@ -1,4 +1,4 @@
-"""Commands of the pages: what they call, and a folder in which they run as they are printed."""
+"""Commands of the pages: their validation, and a folder in which they run unchanged."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SHARED = ROOT.parent / "shared"
 KEPT = ("examples", "benchmarks", "pyproject.toml", "README.md", "docs")
 FOLDERS = ("examples", "benchmarks", "tests", "docs")
 PLAIN = {"COLUMNS": "200", "NO_COLOR": "1", "MPLBACKEND": "agg"}
-"""How tables and plots are made: wide, without colours, without a screen."""
+"""Settings for tables and plots: wide, without colours, without a screen."""
 LONGEST = 300
-"""Seconds after which a command has failed."""
+"""Time limit of a command in seconds."""
 
 
 def commands_in(block: Block) -> list[tuple[str, str]]:
-    """Return the commands of a block, each with the lines below it: what it prints."""
+    """Return the commands of a block, each with its output: the following lines."""
     found: list[tuple[str, list[str]]] = []
     for line in block.content.splitlines():
         if is_command(line):
@@ -42,7 +42,7 @@ def commands_in(block: Block) -> list[tuple[str, str]]:
 
 
 def simple_commands(line: str) -> list[list[str]]:
-    """Return the words of each command of a line; comments and variables in front are left out."""
+    """Return the words of each command of a line, without comments and leading variables."""
     found: list[list[str]] = [[]]
     for word in shlex.split(line, comments=True):
         if word in ("&&", "|", ";"):
@@ -53,12 +53,12 @@ def simple_commands(line: str) -> list[list[str]]:
 
 
 def faults_of(words: list[str], *, whole: bool = True) -> list[str]:
-    """Return what is wrong with the words behind `plb`: commands, options and arguments that there are not.
+    """Return the errors in the words after `plb`: unknown commands, options and arguments.
 
     Parameters
     ----------
     whole
-        Whether all that a command needs has to be there.
+        Whether all required arguments must be present.
     """
     command, rest = _tree(), list(words)
     while rest and (inner := getattr(command, "commands", None)) is not None and not rest[0].startswith("-"):
@@ -90,25 +90,25 @@ def faults_of(words: list[str], *, whole: bool = True) -> list[str]:
 
 
 def absent_files(words: list[str], block: Block) -> list[str]:
-    """Return the files of the repository that a command of a block names, and that no change brings that it applies."""
+    """Return missing files of the repository that a command of a block names and that no applied change creates."""
     changes = "".join((ROOT / name).read_text() for name in re.findall(r"git apply (\S+)", block.content))
     named = [word for word in words if word.split("/")[0] in FOLDERS and "/" in word]
     return [word for word in named if not (ROOT / word).exists() and word not in changes]
 
 
 def unknown_targets(words: list[str]) -> list[str]:
-    """Return the targets that a call of make names and that the Makefile does not have."""
+    """Return the targets of a call of make that the Makefile does not have."""
     known = re.findall(r"^([\w./-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     return [word for word in words if "=" not in word and word not in known]
 
 
 def needs_shared(block: Block) -> bool:
-    """Tell whether commands read data that do not come with the repository."""
+    """Return whether commands read data that are not part of the repository."""
     return "../shared" in block.content
 
 
 class Workspace:
-    """A folder that looks like the root of the repository, in which commands leave what they leave."""
+    """A copy of the root of the repository, in which commands may write files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "plb"
@@ -124,17 +124,17 @@ class Workspace:
             (folder / "shared").symlink_to(SHARED)
 
     def save(self, blocks: Iterable[Block]) -> None:
-        """Save the blocks that the reader is to save."""
+        """Save the blocks that the page tells the reader to save."""
         for block in blocks:
             if "saved as" in block.markers:
                 (self.folder / block.markers["saved as"]).write_text(block.content)
 
     def run(self, command: str, *, fails: bool = False) -> str:
-        """Return what a command prints; with `fails` it has to end in an error, and that counts too."""
+        """Return the output of a command. With `fails`, it must end in an error, and standard error is included."""
         return self._output(["bash", "-c", command], command, fails=fails)
 
     def run_python(self, code: str) -> str:
-        """Return what a program prints."""
+        """Return the output of a program."""
         return self._output([sys.executable, "-c", code], "python", fails=False)
 
     def _output(self, call: list[str], name: str, *, fails: bool) -> str:

@@ -1,4 +1,4 @@
-"""Whether code is an excerpt of other code: the same statements, with some left out."""
+"""Comparison of excerpts with their source: equal statements, some of which may be omitted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BODIES = ("body", "orelse", "finalbody", "handlers")
 
 
 class _Bare(ast.NodeTransformer):
-    """Takes away docstrings and the types of arguments."""
+    """Removes docstrings and the types of arguments."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
@@ -30,9 +30,9 @@ class _Bare(ast.NodeTransformer):
 
 
 def missing(code: str, sources: Sequence[str]) -> list[str]:
-    """Return the statements of some code that stand in none of the sources.
+    """Return the statements of a piece of code that are in none of the sources.
 
-    A statement with others in it, such as a loop, stands in a source if its head does, and there the others in their
+    A compound statement, such as a loop, is in a source if its head is there and contains the other statements in their
     order. Docstrings and types of arguments do not count.
     """
     known = [one for source in sources for one in ast.walk(_bare(source)) if isinstance(one, ast.stmt)]
@@ -56,7 +56,7 @@ def _is_part(part: ast.AST, whole: ast.AST) -> bool:
 
 
 def _head(node: ast.AST) -> list[str]:
-    """Return all of a statement but the statements in it."""
+    """Return a statement without the statements in it."""
     return [
         ast.dump(one)
         if isinstance(one, ast.AST)

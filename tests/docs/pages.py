@@ -1,24 +1,24 @@
-"""The pages of the documentation as what is in them: blocks of code with what comments say of them, and links.
+"""The content of the documentation pages: links, and blocks of code with the comments about them.
 
-A comment in front of a block says how it is held to be true; without one, code and commands are run, and the block of
-text that follows is what they print.
+A comment in front of a block states how it is checked. Without a comment, code and commands run, and the following
+block of text is their output.
 
 ``<!-- not run: REASON -->``
-    Nobody runs it.
+    It does not run.
 ``<!-- excerpt of: FILE ... -->``
-    It stands in one of these files of the repository, which other tests run.
+    It is in one of these files of the repository, which other tests run.
 ``<!-- file: FILE -->``
-    It is the whole of this file, of the repository or written by the commands of the page.
+    It is the whole of this file, which belongs to the repository or is written by the commands of the page.
 ``<!-- saved as: FILE -->``
-    The reader saves it under this name; the commands of the page find it.
+    The reader saves it under this name, and the commands of the page use it.
 ``<!-- setup: CODE -->``
-    Code that runs before it and is not shown.
+    This code runs before it and is not shown.
 ``<!-- numbers vary -->``, ``<!-- numbers vary: the last of a line -->``
-    What it prints has numbers that are others each time: all of them, or the last one of each line.
+    Numbers in its output change from run to run: all of them, or the last one of each line.
 ``<!-- fails -->``
-    The command ends in an error, whose message is shown.
+    The command ends in an error, and the page shows the message.
 ``<!-- slow -->``
-    It is run by `make test-slow` only.
+    Only `make test-slow` runs it.
 
 Text below a heading ``Formula`` is a formula.
 """
@@ -53,17 +53,17 @@ class Block:
     Parameters
     ----------
     page
-        The page, from the root of the repository.
+        Path of the page, relative to the root of the repository.
     line
-        Its first line, from 1.
+        Its first line, numbered from 1.
     language
-        What the fence says; ``"console"`` where commands stand in it.
+        The info string of the fence; ``"console"`` for commands.
     content
         Its text.
     markers
-        What comments in front of it say.
+        The markers in comments in front of it, with their texts.
     follows
-        Whether nothing but comments stands between it and the block before.
+        Whether only comments are between it and the block before.
     around
         The text of the paragraphs before and after it.
     heading
@@ -84,22 +84,22 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Page and line, as names of tests have it."""
+        """Page and line, as in the names of tests."""
         return f"{self.page}:{self.line}"
 
     @property
     def reason(self) -> str | None:
-        """Why nobody runs it, or None."""
+        """The reason for not running it, or None."""
         return self.markers.get("not run")
 
     @property
     def files(self) -> list[Path]:
-        """The files of which it is an excerpt."""
+        """The files that contain it as an excerpt."""
         return [ROOT / name for name in self.markers.get("excerpt of", "").split()]
 
 
 def pages() -> list[str]:
-    """Return all pages, from the root of the repository."""
+    """Return all pages, relative to the root of the repository."""
     return [
         path.relative_to(ROOT).as_posix() for path in [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md"))]
     ]
@@ -107,13 +107,13 @@ def pages() -> list[str]:
 
 @cache
 def tokens_of(page: str) -> list[Token]:
-    """Return the parts of a page."""
+    """Return the tokens of a page."""
     return MarkdownIt("commonmark").enable("table").parse((ROOT / page).read_text())
 
 
 @cache
 def blocks_of(page: str) -> tuple[Block, ...]:
-    """Return the blocks of a page, directives for the site aside."""
+    """Return the blocks of a page, except directives for the site."""
     found: list[Block] = []
     markers: dict[str, str] = {}
     follows, before, heading, section = False, "", "", 0
@@ -140,9 +140,9 @@ def all_blocks() -> list[Block]:
 
 
 def source_of(block: Block) -> Block | None:
-    """Return the block that prints what stands in a block of text: code right above it, or the last commands before.
+    """Return the block whose output a block of text shows: the code directly above it, or the last commands before.
 
-    Commands that nobody runs print what stands in their own section.
+    Commands that do not run have their output in the same section.
     """
     before = [one for one in blocks_of(block.page) if one.line < block.line]
     if before and block.follows and before[-1].language == "python":
@@ -154,18 +154,18 @@ def source_of(block: Block) -> Block | None:
 
 
 def inline_of(page: str) -> Iterator[Token]:
-    """Yield links, images and pieces of code within the text of a page."""
+    """Yield links, images and code within the text of a page."""
     for token in tokens_of(page):
         yield from token.children or ()
 
 
 def is_command(line: str) -> bool:
-    """Tell whether a line is a command and not what one prints."""
+    """Return whether a line is a command and not output."""
     return VARIABLES.sub("", line.removeprefix("$ ")).split(" ")[0] in PROGRAMS
 
 
 def one_line(text: str) -> str:
-    """Return a text without its line breaks: pages break long lines."""
+    """Return a text without line breaks, because pages wrap long lines."""
     return " ".join(text.split())
 
 
@@ -178,7 +178,7 @@ def _block(page: str, token: Token, markers: Mapping[str, str], **where: Any) ->
 
 
 def marker_of(comment: str) -> tuple[str, str]:
-    """Return name and text of a comment; an unknown one is an error, as it would be passed over."""
+    """Return name and text of a comment; an unknown name is an error, because the comment would have no effect."""
     name, _, text = comment.partition(":")
     assert name in MARKERS, f"unknown comment {comment!r}; known are {', '.join(MARKERS)}"
     return name, text.strip() if name != "setup" else text.strip("\n ")

@@ -1,4 +1,4 @@
-"""What pages of the documentation show: their headings, their tables, and the changes that they walk through."""
+"""Headings, tables and changes that pages of the documentation show."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import attrs
 
 
 def headings_of(page: Path) -> list[str]:
-    """Return the headings of the second level, in order; comments in code are none."""
+    """Return the headings of the second level, in order, without comments in code."""
     return re.findall(r"^## (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
 
 
 def section_of(page: Path, heading: str) -> str:
-    """Return what stands below a heading of the second level."""
+    """Return the text below a heading of the second level."""
     return page.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
 
 
 def parameters_of(page: Path) -> list[list[str]]:
-    """Return the rows of the first table below Parameters, without its head: five cells each."""
+    """Return the rows of the first table below Parameters, without its header: five cells each."""
     table = section_of(page, "Parameters").strip().split("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
 
 
 @attrs.frozen
 class Hunk:
-    """A part of a change: what stands in a file, about where, and what is to stand there."""
+    """A part of a change: old lines of a file, their approximate place, and new lines."""
 
     line: int
     before: str
@@ -34,7 +34,7 @@ class Hunk:
 
 
 def hunks_of(diff: Path) -> dict[str, list[Hunk]]:
-    """Return the hunks of a unified diff by file; a new file has one with nothing before."""
+    """Return the hunks of a unified diff by file. A new file has one hunk without old lines."""
     files: dict[str, list[Hunk]] = {}
     for part in re.split(r"^(?=--- )", diff.read_text(), flags=re.MULTILINE)[1:]:
         name = re.search(r"^\+\+\+ b/(.*)$", part, re.MULTILINE)
@@ -49,13 +49,13 @@ def _side(body: str, signs: str) -> str:
 
 
 def applied(hunks: list[Hunk], text: str) -> str:
-    """Return a text with the hunks applied, each where it stands nearest to the line that it names."""
+    """Return a text with the hunks applied, each at the matching place nearest to its line."""
     for hunk in reversed(hunks):
         if not hunk.before:
-            assert not text, "a new file is there already"
+            assert not text, "a new file exists already"
             return hunk.after
         starts = [match.start() for match in re.finditer(f"^{re.escape(hunk.before)}", text, re.MULTILINE)]
-        assert starts, f"nowhere in the file:\n{hunk.before}"
+        assert starts, f"not in the file:\n{hunk.before}"
         start = min(starts, key=lambda at: abs(text.count("\n", 0, at) + 1 - hunk.line))
         text = text[:start] + hunk.after + text[start + len(hunk.before) :]
     return text

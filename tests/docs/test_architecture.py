@@ -1,4 +1,4 @@
-"""The architecture page names what there is."""
+"""The architecture page names existing modules, and its picture shows all packages."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NAMES = sorted(set(re.findall(r"`((?:plb|cluster|workloads)(?:\.\w+)+)`", PAGE))
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_module_of_the_page_exists(name: str) -> None:
-    """Renamed and moved modules are renamed on the page."""
+    """If a module is renamed or moved, the page changes, too."""
     import_module(name)
 
 
 @pytest.mark.parametrize("root", ["plb", "cluster", "workloads"])
 def test_the_picture_has_every_package(root: str) -> None:
-    """A new package is drawn."""
+    """If a package is added, the picture changes, too."""
     shown = set(re.findall(r"\w+", PICTURE))
     packages = {path.parent.name for path in (ROOT / root).glob("*/__init__.py")}
     assert packages - shown == set()

@@ -1,4 +1,4 @@
-"""What stands in blocks of the pages is true: code prints what is shown, excerpts stand in files."""
+"""Blocks of the pages are correct: code prints the shown output, and excerpts are in their files."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def place(block: Block) -> str:
 
 
 def is_run(block: Block) -> bool:
-    """Tell whether a block of code is run with its page."""
+    """Return whether a block of code runs with its page."""
     return block.language == "python" and not block.markers.keys() & {"not run", "excerpt of", "saved as"}
 
 
 def printed_by(page: str) -> list[tuple[Block, str]]:
-    """Return the blocks of a page that are run, with what the page says that they print."""
+    """Return the blocks of a page that run, each with the shown output."""
     found = []
     blocks = blocks_of(page)
     for block, after in zip_longest(blocks, blocks[1:]):
@@ -43,7 +43,7 @@ def printed_by(page: str) -> list[tuple[Block, str]]:
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if printed_by(page)])
-def test_code_prints_what_stands_below_it(page: str, tmp_path: Path) -> None:
+def test_code_prints_the_shown_output(page: str, tmp_path: Path) -> None:
     """The blocks of a page are one program, from top to bottom."""
     blocks = printed_by(page)
     code = [f"{block.markers.get('setup', '')}\n{block.content}" for block, _ in blocks]
@@ -53,8 +53,8 @@ def test_code_prints_what_stands_below_it(page: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.files], ids=place)
-def test_excerpt_stands_in_its_file(block: Block) -> None:
-    """Statement by statement, line by line of a scenario, and word by word of what an example prints."""
+def test_excerpt_is_in_its_file(block: Block) -> None:
+    """Python is compared by statement, a scenario by line, and the output of an example by word."""
     sources = [path.read_text() for path in block.files]
     if block.language == "python":
         assert missing(block.content, sources) == []
@@ -70,21 +70,21 @@ def test_excerpt_stands_in_its_file(block: Block) -> None:
     [block for block in BLOCKS if block.language == "toml" and not block.markers.keys() & {"not run", "excerpt of"}],
     ids=place,
 )
-def test_scenario_is_read(block: Block) -> None:
-    """Beside the examples, so that it may import them; the keys of a learning file are another test's."""
+def test_scenario_is_valid(block: Block) -> None:
+    """It is in the folder of the examples, from which it may import. Another test checks learning files."""
     data = tomllib.loads(block.content)
     assert set(data) <= set(OF_LEARNING) or scenario_from(data, folder=ROOT / "examples")
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "json"], ids=place)
-def test_json_is_json(block: Block) -> None:
-    """Whatever is shown as JSON can be read."""
+def test_json_is_valid(block: Block) -> None:
+    """All shown JSON can be parsed."""
     json.loads(block.content)
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if "file" in block.markers], ids=place)
-def test_file_is_shown_as_it_is(block: Block) -> None:
-    """A file of the repository; one that commands write is compared after they have run."""
+def test_shown_file_is_complete(block: Block) -> None:
+    """The file belongs to the repository. A file that commands write is compared after they have run."""
     path = ROOT / block.markers["file"]
     if path.exists():
         assert block.content == path.read_text()
@@ -92,16 +92,16 @@ def test_file_is_shown_as_it_is(block: Block) -> None:
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if block.reason is not None], ids=place)
 def test_block_that_is_not_run_has_a_reason(block: Block) -> None:
-    """In a few words; where time is the reason, the page says how long it takes."""
+    """The reason is short. If it is time, the page states the duration."""
     assert len(block.reason.split()) > 1
     if block.reason.startswith("takes"):
-        assert re.search(r"minute|hour", f"{block.content} {block.around}"), "say how long it takes, beside it"
+        assert re.search(r"minute|hour", f"{block.content} {block.around}"), "state the duration near the block"
 
 
 @pytest.mark.parametrize(
     "block", [block for block in BLOCKS if block.language in TEXT and not block.markers], ids=place
 )
-def test_text_belongs_to_something(block: Block) -> None:
-    """It is what code or commands above it print, or a formula, or a comment says what it is."""
+def test_text_has_a_source(block: Block) -> None:
+    """It is the output of code or commands above it, a formula, or its comment names the source."""
     is_known = block.heading == FORMULA or source_of(block) is not None
     assert is_known, "put <!-- excerpt of: FILE -->, <!-- file: FILE --> or <!-- not run: REASON --> above it"

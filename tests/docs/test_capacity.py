@@ -1,4 +1,4 @@
-"""The guides to capacity and to comparing have all keys of what the commands write."""
+"""The guides to capacity and comparing contain all keys of the written figures."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from cluster.capacity.answers import answer, figures
 from cluster.results.directory_comparison import compare_results
 from cluster.results.policy_comparison import FIGURES
-from tests.cluster.capacity.made_up import point, question_of
+from tests.cluster.capacity.synthetic import point, question_of
 from tests.cluster.cli.test_compare import summary_of, written
 from tests.docs.pages import ROOT
 
 GUIDES = {name: (ROOT / "docs" / f"{name}.md").read_text() for name in ("capacity", "comparing")}
 
 
-def test_keys_of_capacity_are_those_of_the_guide():
-    """All keys that are written stand there."""
+def test_guide_has_the_keys_of_capacity():
+    """The guide lists all written keys."""
     question = question_of()
     answers = answer(question, ["any"], lambda pairs: [point(question, value, 0.0) for _, value in pairs])
     found = figures(question, answers, repeats=2, days=2.0)
@@ -26,8 +26,8 @@ def test_keys_of_capacity_are_those_of_the_guide():
     assert keys - {"policies"} <= named
 
 
-def test_keys_and_figures_of_compare_are_those_of_the_guide(tmp_path: Path):
-    """All keys that are written stand there, and all figures that can be asked for."""
+def test_guide_has_the_keys_and_figures_of_compare(tmp_path: Path):
+    """The guide lists all written keys and all available figures."""
     results = [written(tmp_path / name, summary_of(), {"original": [1], "modified": [2]}) for name in "ab"]
     found = compare_results(results).as_json()
     (difference,) = {frozenset(row["figures"]["moves"]) for row in found["rows"] if row["pairs"] and row["policy"]}

@@ -1,4 +1,4 @@
-"""Commands of the pages work as printed: they exist with their options, and those that run print what is shown."""
+"""Commands of the pages and their options exist, and commands that run print the shown output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FRAME = re.compile(r"[─━═]+")
 
 
 def masked(text: str, block: Block) -> str:
-    """Return an output in one line, lines of tables in one length, and those numbers masked that vary."""
+    """Return an output in one line, with lines of tables in one length and varying numbers masked."""
     text = FRAME.sub("─", text)
     if "numbers vary" in block.markers:
         text = (LAST_NUMBER if block.markers["numbers vary"] else NUMBER).sub("#", text)
@@ -37,14 +37,14 @@ def masked(text: str, block: Block) -> str:
 
 
 def runnable(page: str) -> list[Block]:
-    """Return the blocks of commands of a page that are run."""
+    """Return the blocks of commands of a page that run."""
     return [block for block in blocks_of(page) if block.language == CONSOLE and block.reason is None]
 
 
 def run_blocks(blocks: list[Block], workspace: Workspace) -> None:
-    """Run blocks of one page one after the other; compare what they print, and the files that the page shows.
+    """Run the blocks of one page in order; compare their output, and the files that the page shows.
 
-    What a page shows of a command stands right below it, or in blocks of text of their own, further down.
+    The page shows the output of a command directly below it, or later in separate blocks of text.
     """
     page = blocks_of(blocks[0].page)
     workspace.save(page)
@@ -67,7 +67,7 @@ def run_blocks(blocks: list[Block], workspace: Workspace) -> None:
     ("block", "command"), COMMANDS, ids=[f"{block.place} {command}" for block, command in COMMANDS]
 )
 def test_command_exists(block: Block, command: str) -> None:
-    """Subcommand and options are those of `plb`, targets those of the Makefile, and files are there."""
+    """Subcommand and options belong to `plb`, targets to the Makefile, and files exist."""
     for words in simple_commands(command):
         if words[0] in PLB:
             assert faults_of(words[1:]) == []
@@ -78,15 +78,15 @@ def test_command_exists(block: Block, command: str) -> None:
 
 @pytest.mark.parametrize("page", pages())
 def test_commands_in_the_text_exist(page: str) -> None:
-    """Pieces of code that begin with `plb`; arguments may be left out."""
+    """These are pieces of code that begin with `plb`. Arguments may be omitted."""
     for token in inline_of(page):
         if token.type == "code_inline" and token.content.split(" ")[0] in PLB and " " in token.content:
             assert faults_of(shlex.split(token.content)[1:], whole=False) == [], token.content
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if any("slow" not in b.markers for b in runnable(page))])
-def test_commands_print_what_is_shown(page: str, tmp_path: Path) -> None:
-    """In a copy of the examples; those of a page follow one another. Slow ones are left out here."""
+def test_commands_print_the_shown_output(page: str, tmp_path: Path) -> None:
+    """The commands of a page run in sequence in a copy of the examples, without the slow ones."""
     blocks = [block for block in runnable(page) if "slow" not in block.markers]
     if any(map(needs_shared, blocks)) and not SHARED.exists():
         pytest.skip("the public traces are not here")
@@ -95,8 +95,8 @@ def test_commands_print_what_is_shown(page: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in pages() if any("slow" in b.markers for b in runnable(page))])
-def test_slow_commands_print_what_is_shown(page: str, tmp_path: Path) -> None:
-    """All commands of the pages that have slow ones."""
+def test_slow_commands_print_the_shown_output(page: str, tmp_path: Path) -> None:
+    """All commands run, on pages with slow ones."""
     blocks = runnable(page)
     if any(map(needs_shared, blocks)) and not SHARED.exists():
         pytest.skip("the public traces are not here")

@@ -1,4 +1,4 @@
-"""The pages of constraints and terms are whole and true: there is one for each, and they say what the code says."""
+"""The pages of constraints and terms are complete and agree with the code."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ NO_SETTING = Setting("", None, "", lambda _item, _field, value: value)
 
 
 def name_of(path: Path) -> str:
-    """Return how a test calls a page."""
+    """Return the name of a page in tests."""
     return str(path.relative_to(DOCS))
 
 
 def default_of(field: attrs.Attribute[object]) -> str:
-    """Return the default of a field as pages print it: names bare, members of enumerations by their values."""
+    """Return the default of a field as on the pages: names bare, members of enumerations by value."""
     default = field.default.factory() if isinstance(field.default, attrs.Factory) else field.default  # type: ignore[attr-defined]
     plain = default.value if isinstance(default, Enum) else default
     return plain if plain and isinstance(plain, str) else repr(plain)
@@ -44,7 +44,7 @@ def default_of(field: attrs.Attribute[object]) -> str:
 
 @pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.name)
 def test_every_rule_has_a_page(rule):
-    """It is named as plans name the rule; the budgets share one."""
+    """The page has the name of the rule in plans. The budgets share one page."""
     stem = "budgets" if rule in BUDGETS else rule.name.lower()
     page = DOCS / "constraints" / f"{stem}.md"
     assert page.exists()
@@ -53,13 +53,13 @@ def test_every_rule_has_a_page(rule):
 
 @pytest.mark.parametrize("term", [*Energy(0, 0, 0, 0, 0).terms], ids=str)
 def test_every_term_has_a_page(term):
-    """It is named as plans name the term."""
+    """The page has the name of the term in plans."""
     assert (DOCS / "terms" / f"{term}.md").exists()
 
 
 @pytest.mark.parametrize("kind", ["constraints", "terms"])
 def test_index_links_every_page_of_its_kind(kind):
-    """And no other."""
+    """It links no other page."""
     index = (DOCS / kind / "index.md").read_text()
     pages = {page.name for page in PAGES if page.parent.name == kind}
     assert {name for name in pages if f"({name})" in index} == pages
@@ -67,7 +67,7 @@ def test_index_links_every_page_of_its_kind(kind):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_page_follows_the_skeleton(page):
-    """The same headings in the same order, an example with output, and at least three edge cases."""
+    """Each page has the same headings in order, an example with output, and at least three edge cases."""
     assert headings_of(page) == SKELETON
     assert re.search(r"```python\n.*?```\n\n```text\n", section_of(page, "Example"), re.DOTALL)
     assert section_of(page, "Edge cases").count("\n- ") >= 3
@@ -75,7 +75,7 @@ def test_page_follows_the_skeleton(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_parameters_are_fields_with_their_defaults(page):
-    """Class, field, default, and for a setting its unit and its name in Service Fabric, are those of the code."""
+    """Class, field, default and, for a setting, unit and name in Service Fabric are those of the code."""
     rows = parameters_of(page)
     assert rows
     for field, default, unit, _, original in rows:
@@ -90,8 +90,8 @@ def test_parameters_are_fields_with_their_defaults(page):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["constraint", "term"])
-def test_machines_of_the_guide_find_nothing(name, tmp_path):
-    """Its code is a test file as it stands, with two state machines that run to their ends."""
+def test_machines_of_the_guide_pass(name, tmp_path):
+    """The code is a complete test file with two state machines."""
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "extending" / f"{name}.md").read_text(), re.DOTALL)
     (tmp_path / "test_guide.py").write_text("\n".join(blocks))
     assert "2 passed" in run_tests(["test_guide.py"], tmp_path, {})
@@ -99,7 +99,7 @@ def test_machines_of_the_guide_find_nothing(name, tmp_path):
 
 @pytest.mark.parametrize("change", CHANGES, ids=name_of)
 def test_change_applies_to_the_sources(change):
-    """Every hunk of a change that a guide walks through still fits, and the guide names each of its files."""
+    """Every hunk of a change in a guide applies, and the guide names each changed file."""
     guide = change.with_suffix(".md").read_text()
     for name, hunks in hunks_of(change).items():
         path = ROOT / name
@@ -110,7 +110,10 @@ def test_change_applies_to_the_sources(change):
 @pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES, ids=name_of)
 def test_change_passes_its_tests(change, tmp_path):
-    """Applied to a copy, it passes the tests and shows the example that it brings; kernels run as plain Python."""
+    """In a copy with the change, its tests pass and its example prints the shown output.
+
+    Kernels run as plain Python.
+    """
     for folder in ("plb", "tests", "docs", "cluster", "workloads", "examples", "benchmarks"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.png"))
     for path in (ROOT / "pyproject.toml", *ROOT.glob("*.md")):
@@ -126,7 +129,7 @@ def test_change_passes_its_tests(change, tmp_path):
 
 
 def run_tests(arguments: list[str], folder: Path, environment: dict[str, str]) -> str:
-    """Run tests in a folder, which have to pass; return what they print."""
+    """Run tests in a folder, which must pass; return their output."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     setting = {**os.environ, **environment}
     run = subprocess.run(command, cwd=folder, env=setting, capture_output=True, text=True, check=False)

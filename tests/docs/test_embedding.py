@@ -1,4 +1,4 @@
-"""The guide to embedding is true: it begins with the first example, and its table is the face of the engine."""
+"""The guide to embedding begins with the first example, and its table covers the public interface of the engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNITS = ("seconds", "user units")
 
 
 def table_of(guide: str) -> dict[str, tuple[str, set[str]]]:
-    """Return the arguments and the errors of each call, as the table of the public interface has them."""
+    """Return the arguments and errors of each call in the table of the public interface."""
     rows = [
         line.split(" |") for line in guide.split("## The public interface")[1].splitlines() if line.startswith("| `")
     ]
@@ -33,7 +33,7 @@ def table_of(guide: str) -> dict[str, tuple[str, set[str]]]:
 
 
 def takes_numbers(method: object) -> bool:
-    """Tell whether a method takes numbers, alone or in a description."""
+    """Return whether a method takes numbers, as arguments or in a description."""
     kinds = [str(parameter.annotation) for parameter in inspect.signature(method).parameters.values()]  # type: ignore[arg-type]
     return any(word in kind for word in ("float", "ArrayLike", "Node", "Service", "Partition") for kind in kinds)
 
@@ -42,14 +42,14 @@ TABLE = table_of(GUIDE)
 
 
 def call_of(method: object) -> str:
-    """Return the arguments of a method as the guide writes them: without types."""
+    """Return the arguments of a method as in the guide, without types."""
     parameters = list(inspect.signature(method).parameters.values())[1:]  # type: ignore[arg-type]
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
     return str(inspect.Signature(bare))
 
 
 def docstring_of(name: str) -> str:
-    """Return the docstring of a method, with what that of the class says of `now` and `budget` if it takes one."""
+    """Return the docstring of a method, with that of the class for `now` and `budget` if it takes one of them."""
     docstring = inspect.getdoc(METHODS[name]) or ""
     if {"now", "budget"} & set(inspect.signature(METHODS[name]).parameters):
         of_class = inspect.getdoc(PlacementAndLoadBalancing) or ""
@@ -58,26 +58,26 @@ def docstring_of(name: str) -> str:
 
 
 def test_guide_begins_with_the_first_example():
-    """The loop that it shows is the whole of examples/embedding.py."""
+    """The loop of the guide is the whole of examples/embedding.py."""
     example = (ROOT / "examples" / "embedding.py").read_text()
     first = next(block for block in blocks_of(PAGE) if block.language == "python")
     assert first.content == example.split('"""\n\n', 1)[1]
 
 
-def test_table_of_the_guide_has_every_public_call_and_none_that_is_gone():
-    """It has the methods and properties of the class, and its settings."""
+def test_table_of_the_guide_has_exactly_the_public_calls():
+    """It lists the methods and properties of the class, and the settings."""
     assert sorted(TABLE) == sorted([*MEMBERS, "config"])
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_table_of_the_guide_says_what_the_code_says(name):
-    """The arguments are those of the method, and the errors those of its docstring."""
+def test_table_of_the_guide_agrees_with_the_code(name):
+    """The arguments are those of the method, and the errors are those of its docstring."""
     assert TABLE[name] == (call_of(METHODS[name]), set(ERROR.findall(docstring_of(name))))
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if takes_numbers(METHODS[name])])
-def test_methods_that_take_numbers_say_units_and_errors(name):
-    """In the docstring, or in that of the description that is handed over."""
+def test_methods_with_numbers_document_units_and_errors(name):
+    """The docstring of the method or of the description states them."""
     docstring = docstring_of(name)
     described = [
         kind
@@ -90,22 +90,22 @@ def test_methods_that_take_numbers_say_units_and_errors(name):
 
 
 @pytest.mark.parametrize("name", plb.__all__)
-def test_every_exported_name_is_explained(name):
-    """It has a docstring of its own, unless it stands for several classes."""
+def test_every_exported_name_has_a_docstring(name):
+    """The docstring is its own, unless the name is an alias of several classes."""
     exported = getattr(plb, name)
     assert not inspect.isclass(exported) or vars(exported)["__doc__"]
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_names_that_the_interface_needs_are_public(method):
-    """The classes of arguments and results are exported by `plb`, or the guide says where they are."""
+    """`plb` exports the classes of arguments and results, or the guide names their module."""
     hints = get_type_hints(METHODS[method], vars(plb.engine) | {"DemandHistory": object})
     words = set(re.findall(r"plb[.\w]*\.(\w+)", str(hints)))
     assert words - set(plb.__all__) <= set(re.findall(r"`(\w+)`", GUIDE.split("## What is stable")[1]))
 
 
-def test_engines_in_several_threads_plan_as_alone():
-    """Engines share nothing: what each plans does not depend on what others do at the same time."""
+def test_engines_in_several_threads_are_independent():
+    """Engines share no state, so the plans of one do not depend on simultaneous calls of others."""
 
     def plans(seed: int) -> list[Plan]:
         engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=seed)

@@ -1,4 +1,4 @@
-"""The page of file formats has what a run leaves: files, totals, and figures as JSON."""
+"""The page of file formats covers the output of a run: files, totals, and figures as JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESULTS = PAGE.split("## Results")[1].split("## What differs")[0]
 
 
 @pytest.fixture(scope="module")
-def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a short run."""
     folder = tmp_path_factory.mktemp("run")
     scenario = str(ROOT / "examples" / "own_traces.toml")
@@ -41,24 +41,24 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def test_page_has_every_file_of_a_run(left: Path) -> None:
-    """Tables have a page of their own."""
-    names = {path.name for path in (left / "out").iterdir() if path.is_file()}
+def test_page_has_every_file_of_a_run(run_folder: Path) -> None:
+    """Another page lists the tables."""
+    names = {path.name for path in (run_folder / "out").iterdir() if path.is_file()}
     assert [name for name in sorted(names) if f"`{name}`" not in RESULTS] == []
 
 
-def test_page_has_every_key_of_the_summary(left: Path) -> None:
-    """Those of the file, and those of a run in it."""
-    summary = read(left / "out" / "summary.json")
+def test_page_has_every_key_of_the_summary(run_folder: Path) -> None:
+    """These are keys of the file and of each run in it."""
+    summary = read(run_folder / "out" / "summary.json")
     named = set(re.findall(r"`(\w+)`", RESULTS))
     assert set(summary) - named == set()
     assert set(summary["runs"][0]) - named == {"policy", "repeat"}
 
 
-def test_page_has_the_figures_of_a_run(left: Path) -> None:
-    """In the order of the file."""
+def test_page_has_the_figures_of_a_run(run_folder: Path) -> None:
+    """They have the order of the file."""
     (row,) = (line for line in PAGE.splitlines() if line.startswith("| `plb simulate` | `policies`"))
-    figures = read(left / "figures.json")
+    figures = read(run_folder / "figures.json")
     assert list(figures) == ["policies", "stamp"]
     assert [name for name in figures["stamp"] if f"`{name}`" not in PAGE] == []
     assert re.findall(r"`(\w+)`", row)[1:] == list(figures["policies"]["original"])

@@ -1,4 +1,4 @@
-"""The guides are true: what they name exists, nothing is missing, and figures stand on the pages that they cite."""
+"""The guides are complete, their names exist, and their figures are on the cited pages."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ NUMBER = re.compile(r"(?<![\w.,-])-?\d(?:[\d,.]*\d)?")
 
 
 def name_of(path: Path) -> str:
-    """Return what a test of a page is called."""
+    """Return the name of a page in tests."""
     return path.relative_to(ROOT).as_posix()
 
 
 def blocks_of(text: str) -> list[str]:
-    """Return what is said in one breath: a row of a table, an item of a list, a paragraph; no code and no headings."""
+    """Return rows of tables, items of lists and paragraphs, without code and headings."""
     prose = re.sub(r"^(?:    |#|<!--).*$", "", re.sub(r"```.*?```", "", text, flags=re.DOTALL), flags=re.MULTILINE)
     return [block for block in re.split(r"\n\s*\n|\n(?=[|-])", prose) if block.strip() and not block.startswith("|--")]
 
 
 def first_cells(text: str) -> set[str]:
-    """Return the names in the first column of tables, headings aside."""
+    """Return the names in the first column of tables, without headings."""
     cells = re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE)
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)} - {"--format"}
 
 
 def bare(text: str) -> str:
-    """Return a text without code, links and papers' numbers."""
+    """Return a text without code, links and numbers of papers."""
     return re.sub(r"`[^`]*`|\[\d\]", "", LINK.sub("", text))
 
 
 def citing() -> list[str]:
-    """Return what cites a page for its figures."""
+    """Return the texts that cite a page for figures."""
     rows = [block for block in blocks_of(section_of(STUDIES, "All of them")) if block.startswith("| `")]
     return [*blocks_of(CHOOSING.read_text()), *rows]
 
@@ -61,16 +61,16 @@ def citing() -> list[str]:
 @pytest.mark.parametrize(
     "block", [block for block in citing() if NUMBER.search(bare(block))], ids=lambda block: block[:40]
 )
-def test_figures_stand_on_a_page_that_is_cited_beside_them(block):
-    """Every number of a row, item or paragraph is found on one of the pages that it links to."""
+def test_figures_are_on_a_cited_page(block):
+    """Each number of a row, item or paragraph is on one of the pages that it links."""
     pages = [(DOCS / page).read_text() for page, _ in LINK.findall(block)]
     known = {number.lstrip("-") for page in pages for number in NUMBER.findall(page.replace("−", ""))}
     figures = [number.lstrip("-") for number in NUMBER.findall(bare(block).replace("−", ""))]
     assert [figure for figure in figures if figure not in known] == []
 
 
-def test_figures_have_the_command_that_made_them():
-    """Every row, item or paragraph of the first guide that cites a page for a figure names a command."""
+def test_figures_have_their_command():
+    """Each row, item or paragraph of the first guide with a cited figure names a command."""
     cited = [block for block in blocks_of(CHOOSING.read_text()) if NUMBER.search(bare(block)) and LINK.search(block)]
     assert len(cited) > 30
     made = re.compile(r"`(?:plb|benchmarks/)")
@@ -78,21 +78,21 @@ def test_figures_have_the_command_that_made_them():
 
 
 def test_every_policy_has_a_row():
-    """Those of scenarios, by their names, and none that there is not."""
+    """The rows are exactly the policies of scenarios, by name."""
     assert first_cells(section_of(CHOOSING, "Policies")) == set(BUILT_IN_POLICIES)
     assert {policy.name for policy in KNOWN} <= set(BUILT_IN_POLICIES)
     assert f"`{ANNEALING}`" in section_of(CHOOSING, "Policies")
 
 
 def test_every_estimator_has_a_row():
-    """By the names that settings know; the oracle is none."""
+    """The names are those of the settings. The oracle is not an estimator."""
     kinds = {*KINDS, MonteCarlo.kind, Gaussian.kind, Maximum.kind} - {"oracle"}
     named = {name.removesuffix("(...;...)") for name in first_cells(section_of(CHOOSING, "Estimators"))}
     assert named == kinds
 
 
 def test_every_study_has_a_row():
-    """In the table of all, with its command; and each has a quick variant, but for the choice of densities."""
+    """The table contains each study with its command. Each study but the choice of densities has a quick variant."""
     commands = first_cells(section_of(STUDIES, "All of them"))
     named = {command.split()[2] for command in commands if command.startswith("plb study ")}
     assert named == STUDY_NAMES
@@ -101,7 +101,7 @@ def test_every_study_has_a_row():
 
 
 def test_every_reader_has_a_row_in_both_tables():
-    """What is read, and what is lacking."""
+    """One table lists what is read, the other what is missing."""
     assert first_cells(section_of(DATA, "Public traces")) == set(READERS)
     formats = section_of(DOCS / "traces.md", "Public traces")
     assert set(READERS) <= first_cells(formats)
@@ -109,7 +109,7 @@ def test_every_reader_has_a_row_in_both_tables():
 
 @pytest.mark.parametrize("page", [*GUIDES, ROOT / "CHANGELOG.md"], ids=name_of)
 def test_commands_exist(page):
-    """`plb` and a command, and `plb study` and a study, wherever they are named."""
+    """Every command that a page names after `plb`, and every study after `plb study`, exists."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     named = re.findall(r"(?:`|\bin/)plb ([a-z]+)(?: ([a-z]+))?", text)
     assert {name for name, _ in named} - set(COMMANDS) == set()
@@ -117,8 +117,8 @@ def test_commands_exist(page):
 
 
 @pytest.mark.parametrize("page", EXTENDING, ids=name_of)
-def test_files_to_be_changed_exist(page):
-    """All that a page names, but for the one that it adds."""
+def test_files_to_change_exist(page):
+    """They are all files on a page except the one that it adds."""
     new = ("least_crowded", "campus", "repetitions")
     named = set(re.findall(r"`((?:plb|workloads|cluster|tests|docs|examples)/[\w/.-]+\.\w+)`", page.read_text()))
     assert named

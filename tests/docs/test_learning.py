@@ -1,4 +1,4 @@
-"""The guide to learning is true: its keys, names and defaults are those of the project."""
+"""Keys, names and defaults of the guide to learning are those of the project."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ GUIDE = (ROOT / "docs" / "learning.md").read_text()
 
 
 def rows(first_cell: str) -> list[list[str]]:
-    """Return the cells of the rows of the table whose head begins so."""
+    """Return the cells of the rows of the table whose header begins with this text."""
     table = GUIDE.split(f"| {first_cell} |")[1].split("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
 def test_weights_of_the_guide_are_the_defaults():
-    """By penalty."""
+    """Weights are compared by penalty."""
     shown = {name.replace("-", "_"): float(weight) for name, _, weight in rows("penalty")}
     assert shown == attrs.asdict(Penalties())
 
 
 def test_keys_of_the_guide_are_those_of_learning_files():
-    """By section."""
+    """Keys are compared by section."""
     shown = {cells[0]: re.findall(r"`(\w+)`", cells[1]) for cells in rows("section")}
     assert set(shown["`[machines]`"]) == {field.name for field in attrs.fields(Dimensions)}
     assert shown["`[penalties]`"] == [field.name for field in attrs.fields(Penalties)]
@@ -42,7 +42,7 @@ def test_keys_of_the_guide_are_those_of_learning_files():
 
 
 def test_heuristics_of_the_guide_are_the_baselines():
-    """Behind a hyphen, what they look at."""
+    """The part after a hyphen is the compared usage."""
     names = [name for cells in rows("name") for name in re.findall(r"`([\w-]+)`", cells[0])]
     fits = {f"-{fit.value}" for fit in FitRule}
     assert {name.removesuffix(next((fit for fit in fits if name.endswith(fit)), "")) for name in BASELINES} == set(
@@ -52,7 +52,7 @@ def test_heuristics_of_the_guide_are_the_baselines():
 
 
 def test_options_of_the_guide_are_those_of_the_policy():
-    """With their defaults."""
+    """Defaults are compared, too."""
     shown = {cells[0].strip("`"): cells[1] for cells in rows("option")}
     options = {field.alias: field.default for field in attrs.fields(Learned) if field.init and field.alias != "name"}
     assert set(shown) == set(options)
@@ -63,15 +63,15 @@ def test_options_of_the_guide_are_those_of_the_policy():
 
 
 def test_scenario_of_the_guide_finds_its_policy():
-    """The file of the policy is there."""
+    """The file of the policy exists."""
     path = ROOT / "examples" / "learning" / "simulate.toml"
     options = read_scenario(path).policies["learned"]["policy_options"]
     assert Path(options["checkpoint"]).samefile(path.parent / "tenants.pt")
 
 
 @pytest.mark.parametrize("name", ["deepplace", "tenants"])
-def test_policies_of_the_examples_are_what_their_files_say(name: str):
-    """They were trained as the file beside them says."""
+def test_policies_of_the_examples_agree_with_their_files(name: str):
+    """Their training has the settings of the file in the same folder."""
     pytest.importorskip("torch")
     from plb.learning.policy import LearnedPolicy
 

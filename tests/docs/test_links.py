@@ -1,4 +1,4 @@
-"""Links of README and documentation lead somewhere, in the repository as in the site."""
+"""Links of README and documentation have targets, in the repository and in the site."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ SCHEME = re.compile(r"[a-z]+:")
 
 
 def links_of(page: str) -> list[str]:
-    """Return where the links and images of a page lead, within the repository."""
+    """Return the targets of links and images of a page within the repository."""
     found = [str(token.attrs.get("href") or token.attrs.get("src") or "") for token in inline_of(page)]
     return [link for link in found if link and not SCHEME.match(link)]
 
 
 @cache
 def anchors_of(path: Path) -> set[str]:
-    """Return the anchors of a page: those of its headings, as GitHub and the site make them."""
+    """Return the anchors of a page: those of its headings, as in GitHub and in the site."""
     tokens = tokens_of(path.relative_to(ROOT).as_posix())
     headings = [after.content for token, after in pairwise(tokens) if token.type == "heading_open"]
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", pages())
-def test_links_lead_to_files_and_headings(page: str) -> None:
-    """Every one within the repository, also those with an anchor."""
+def test_links_have_targets(page: str) -> None:
+    """Every link within the repository has an existing file and anchor."""
     dead = []
     for link in links_of(page):
         name, _, anchor = unquote(link).partition("#")
@@ -42,14 +42,14 @@ def test_links_lead_to_files_and_headings(page: str) -> None:
     assert dead == []
 
 
-def test_images_are_all_shown() -> None:
-    """No image of the documentation has been left behind."""
+def test_all_images_are_used() -> None:
+    """Every image of the documentation is on a page."""
     shown = {((ROOT / page).parent / link).resolve() for page in pages() for link in links_of(page)}
     assert sorted(set(ROOT.glob("docs/images/*")) - shown) == []
 
 
-def test_readme_leads_to_every_page() -> None:
-    """By links from page to page; the first page of the site, and what it includes, aside."""
+def test_every_page_is_linked_from_the_readme() -> None:
+    """Links may be indirect. The first page of the site and its included pages are exceptions."""
     found, left = {"README.md"}, ["README.md"]
     while left:
         page = left.pop()

@@ -1,4 +1,4 @@
-"""What holds the pages to be true notices what is not: other code, other options, other numbers, unknown comments."""
+"""The checks of the pages detect changed code, options, numbers and comments."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def total(self, nodes: list[int]) -> int:
         ("def total(self, edges):\n    found = 0", True),
     ],
 )
-def test_excerpt_may_leave_out_but_not_change(code: str, is_missing: bool) -> None:
-    """Docstrings, types and statements may be missing; what is there has to be there in its order."""
+def test_excerpt_may_omit_but_not_change_statements(code: str, is_missing: bool) -> None:
+    """Docstrings, types and statements may be missing. The others keep their order."""
     assert bool(missing(code, [SOURCE])) == is_missing
 
 
@@ -54,14 +54,14 @@ def test_excerpt_may_leave_out_but_not_change(code: str, is_missing: bool) -> No
         ("provision --list", None),
     ],
 )
-def test_wrong_commands_are_noticed(command: str, fault: str | None) -> None:
-    """Unknown subcommands and options, and arguments that are too many or too few."""
+def test_wrong_commands_are_detected(command: str, fault: str | None) -> None:
+    """They have unknown subcommands or options, or too many or too few arguments."""
     found = faults_of(command.split())
     assert found == [] if fault is None else found[0].startswith(fault)
 
 
-def test_commands_of_a_line_are_taken_apart() -> None:
-    """Joined ones are several; what is behind a number sign is a comment."""
+def test_commands_of_a_line_are_separated() -> None:
+    """Joined commands are several, and text after a number sign is a comment."""
     assert simple_commands("A_B=1 plb warmup") == [["plb", "warmup"]]
     assert simple_commands("make docs && plb warmup  # ahead") == [["make", "docs"], ["plb", "warmup"]]
     assert is_command("$ .venv/bin/plb warmup")
@@ -70,12 +70,12 @@ def test_commands_of_a_line_are_taken_apart() -> None:
 
 
 def block_with(**markers: str) -> Block:
-    """Return some block with other markers."""
+    """Return a block with these markers."""
     return attrs.evolve(all_blocks()[0], markers={name.replace("_", " "): one for name, one in markers.items()})
 
 
 def test_numbers_count_unless_they_vary() -> None:
-    """All of them, or the last one of each line; how long the lines of a table are never counts."""
+    """Either all numbers vary or the last one of each line. The length of lines of a table never counts."""
     one, other, later = "a 1 ━━━ 2\nb 3", "a 1 ━━ 2\nb 3", "a 1 ━ 9\nb 8"
     assert masked(one, block_with()) == masked(other, block_with()) != masked(later, block_with())
     last = block_with(numbers_vary="the last of a line")
@@ -84,7 +84,7 @@ def test_numbers_count_unless_they_vary() -> None:
 
 
 def test_unknown_comment_is_an_error() -> None:
-    """A slip of the pen does not leave a block unchecked."""
+    """A misspelt comment would leave a block unchecked."""
     assert marker_of("not run: takes minutes") == ("not run", "takes minutes")
     with pytest.raises(AssertionError, match="not runn"):
         marker_of("not runn: takes minutes")

@@ -1,4 +1,4 @@
-"""The guide to the report has the words of the page, its bounds and its functions."""
+"""The guide to the report has the headings, limits and functions of the page."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ GUIDE = (ROOT / "docs" / "report.md").read_text()
 
 
 def test_the_guide_names_every_section():
-    """In their order."""
+    """They have the order of the page."""
     sources = "\n".join(Path(str(module.__file__)).read_text() for module in (decisions, outages, quality))
     rows = re.findall(r"^\| ([A-Z][^|]*?) \|", GUIDE, re.MULTILINE)
     assert len(rows) == len(SECTIONS) + 1
     assert [row for row in rows[:-1] if f'"{row}"' not in sources] == []
 
 
-def test_the_guide_states_the_bounds():
-    """How many moves and plans a page lists."""
+def test_the_guide_states_the_limits():
+    """These are the numbers of moves and plans on a page."""
     assert f"first {moves.MOST_MOVES:,} moves of each run, and {moves.MOST_IN_ALL:,} of all runs" in GUIDE
     assert decisions.SLOWEST_SHOWN == 20
     assert "the twenty plans" in GUIDE
 
 
 def test_the_functions_of_the_guide_exist():
-    """Each can be imported from where the guide says."""
+    """Each can be imported from the module in the guide."""
     from importlib import import_module
 
     names = re.findall(r"`(cluster(?:\.\w+)+)\.(\w+)`", GUIDE)

@@ -1,4 +1,4 @@
-"""The site is built without a warning, and its reference has everything that it is made from."""
+"""The build of the site has no warning, and its reference is complete."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_reference_has_every_key_of_a_scenario(site: Path) -> None:
-    """With its meaning."""
+    """Each key has its meaning."""
     page = (site / "reference" / "scenario.html").read_text()
     names = [field.name for kind in SECTIONS.values() for field in attrs.fields(kind)]
     assert [name for name in names if f">{name}</span>" not in page] == []
@@ -34,7 +34,7 @@ def test_reference_has_every_key_of_a_scenario(site: Path) -> None:
 
 
 def test_reference_has_every_column_and_every_public_name(site: Path) -> None:
-    """Of the tables, and of `plb`."""
+    """These are columns of tables and names of `plb`."""
     tables = (site / "reference" / "tables.html").read_text()
     assert [name for table in TABLES for name in columns_of(table) if f">{name}</span>" not in tables] == []
     names = (site / "reference" / "python.html").read_text()
@@ -42,6 +42,6 @@ def test_reference_has_every_column_and_every_public_name(site: Path) -> None:
 
 
 def test_every_example_has_a_page(site: Path) -> None:
-    """Links to them stay in the site."""
+    """Links to examples stay within the site."""
     assert "sources/examples/gallery/churn.toml.html" in (site / "gallery.html").read_text()
     assert "density_end" in (site / "sources" / "examples" / "gallery" / "churn.toml.html").read_text()

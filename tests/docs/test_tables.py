@@ -1,4 +1,4 @@
-"""Tables and names of the guides are those of the code: estimators, predictors, policies, invariants, algorithms."""
+"""Tables and names of the guides agree with the code: estimators, predictors, policies, invariants, algorithms."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ESTIMATORS, GAUSSIAN, POLICIES, PREDICTION, PROPERTIES, PROVISIONING = (
 ALGORITHMS = re.findall(r"`((?:FF|BF|WF|FFD|BFD|WFD|NCD|SpreadWFD|Match|Medea|LRASched)(?:-[\w.]+)*)`", PROVISIONING)
 
 
-def test_estimators_are_all_there() -> None:
-    """By the names that settings know."""
+def test_estimators_are_complete() -> None:
+    """The names are those of the settings."""
     named = {name.removesuffix("(...;...)") for name in re.findall(r"^\| `([^`]+)`", ESTIMATORS, re.MULTILINE)}
     assert named == {*KINDS, MonteCarlo.kind, Gaussian.kind, Maximum.kind} - {PeakOracle.kind}
 
 
 def test_predictors_have_their_parameters() -> None:
-    """With their defaults."""
+    """Defaults are compared, too."""
     shown = {}
     for kind, cells in re.findall(r"^\| `([a-z-]+)` \| [^|]+ \| (`[^|]+`) \|$", PREDICTION, re.MULTILINE):
         shown[kind] = dict(re.findall(r"`(\w+)=([\w.]+)`", cells))
@@ -48,12 +48,12 @@ def test_predictors_have_their_parameters() -> None:
 
 
 def defaults(kind: type[Any]) -> dict[str, str]:
-    """Return the parameters of a predictor, as they are written."""
+    """Return the parameters of a predictor in text form."""
     return {field.name: f"{field.default}".removesuffix(".0").lower() for field in attrs.fields(kind)}
 
 
 def test_names_of_gaussian_packing_exist() -> None:
-    """Tests, classes and functions."""
+    """These are tests, classes and functions."""
     named = set(re.findall(r"`([A-Z]\w+)(?:\(|\.|`)", GAUSSIAN)) | {"pack", "observe"}
     kept = named - {"FitBin"}
     assert {
@@ -70,13 +70,13 @@ def test_names_of_gaussian_packing_exist() -> None:
 
 
 @pytest.mark.parametrize("policy", BUILT_IN, ids=lambda policy: policy.name)
-def test_policies_are_all_there(policy: Any) -> None:
-    """In the first table."""
+def test_policies_are_complete(policy: Any) -> None:
+    """The first table lists them."""
     assert f"| `{policy.name}` |" in POLICIES
 
 
 def test_policies_have_their_options() -> None:
-    """With their defaults; and the scenario that sets some says what it seems to say."""
+    """Defaults are compared, and the scenario with options sets the documented ones."""
     table = re.findall(r"^\| ([^|]*) \| `(\w+)` \| `?\"?(\w[\w.]*)\"?`? \| ", POLICIES, re.MULTILINE)
     shown = {(policy, option): value for names, option, value in table for policy in re.findall(r"`(\w+)`", names)}
     known = {
@@ -92,14 +92,14 @@ def test_policies_have_their_options() -> None:
     assert extension_policy(config.policy, config.policy_options) == PrvWorstFit(theta=0.001, held_out=5)
 
 
-def test_policy_of_the_example_is_that_of_the_guide() -> None:
-    """The scenario that the guide quotes runs it."""
+def test_guide_quotes_the_policy_of_the_example() -> None:
+    """The quoted scenario runs that policy."""
     scenario = read_scenario(ROOT / "examples" / "extension_policy.toml")
     assert scenario.policies["apart"]["policy"] == "apart_by_class"
 
 
 def test_names_that_policies_read_exist() -> None:
-    """The table of what a configuration tells, and the further verbs."""
+    """They are in the table of the configuration, and in that of further methods."""
     table = POLICIES.split("Of the configuration a policy reads")[1].split("\n\n")[1]
     rows = [line for line in table.splitlines() if line.startswith("| `")]
     names = [name for row in rows for name in re.findall(r"`(\w+)(?:\(row\))?`", row.split(" | ")[0])]
@@ -109,8 +109,8 @@ def test_names_that_policies_read_exist() -> None:
         assert f"- `{verb}(configuration, " in POLICIES
 
 
-def test_invariants_are_all_there() -> None:
-    """Each that a term is asked for; that of constraints is named in their section."""
+def test_invariants_are_complete() -> None:
+    """These are the invariants of terms. The section on constraints names that of constraints."""
     table = set(
         re.findall(r"`([A-Z]+)`", PROPERTIES.split("Invariants, by name")[1].split("For a term that counts")[0])
     )
@@ -120,13 +120,13 @@ def test_invariants_are_all_there() -> None:
 
 
 def test_algorithms_of_provisioning_exist() -> None:
-    """By the names that the command takes."""
+    """The names are those of the command."""
     assert len(set(ALGORITHMS)) > 12
     assert [name for name in ALGORITHMS if parse_algorithm(name).name != name] == []
 
 
 def test_names_of_provisioning_exist() -> None:
-    """Classes and functions."""
+    """These are classes and functions."""
     assert "`ProvisioningPlan.faults`" in PROVISIONING
     assert "`build_instance`" in PROVISIONING
     for name in ("Instance", "ProvisioningPlan", "provision"):

@@ -1,4 +1,4 @@
-"""Small inputs for every command that writes something."""
+"""Small inputs for every command that writes files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SAMPLES = "machine,task,time_s,usage,limit\n" + "".join(
 
 
 def write_inputs(folder: Path) -> Path:
-    """Write one input for each command into a folder, and return it."""
+    """Write one input for each command into a folder, and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "scenario.toml").write_text(SCENARIO)
     (folder / "learning.toml").write_text(LEARNING)
@@ -52,18 +52,18 @@ def write_inputs(folder: Path) -> Path:
 
 @attrs.frozen
 class Command:
-    """A command that writes something.
+    """A command that writes files.
 
     Parameters
     ----------
     name
-        For the tests' names.
+        Name for the tests.
     arguments
-        From the folder of the inputs and the folder of the outputs.
+        Function from the folders of the inputs and of the outputs to the arguments.
     writes
-        Files in the folder of the outputs that it may not overwrite unasked.
+        Files in the folder of the outputs that the command overwrites only on request.
     overwrites
-        The option with which it may.
+        Option that allows overwriting.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Command:
     overwrites: str = "--force"
 
     def run(self, inputs: Path, out: Path, *further: Any) -> Any:
-        """Run it in this process."""
+        """Run the command in this process."""
         return plb(*self.arguments(inputs, out), *further)
 
 

@@ -1,4 +1,4 @@
-"""Inputs that the tests of this directory share, and disks with little room."""
+"""Shared inputs of this directory, and small disks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Hypothesis strategies that damage valid files: bytes, TOML, tables of text and JSON; `parquet_mutations` has Parquet.
+"""Hypothesis strategies that damage valid files: bytes, TOML, text tables and JSON; Parquet is in `parquet_mutations`.
 
-Each strategy gives the bytes of a file. Structured ones change values where the format keeps its form, so that a reader
-comes as far as its checks; `damaged_bytes` breaks the form itself.
+Each strategy gives the bytes of a file. Structured strategies change values and keep the format valid, so that a reader
+reaches its checks; `damaged_bytes` also breaks the format.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 HUGE = 10**40
 NUMBERS = (0, -1, 1, 2, 3.5, -0.0, 1e-300, 1e30, 1e308, 2**31, 2**63, 2**64, HUGE, -HUGE, 10**400)
 JUNK: tuple[Any, ...] = (*NUMBERS, float("nan"), float("inf"), float("-inf"), "", " ", "x", "é\u2028", True, False)
-"""Values that a file of text can hold in place of another."""
+"""Replacement values for a text file."""
 CELLS = (
     *(str(value) for value in JUNK),
     "1e999",
@@ -37,7 +37,7 @@ DEPTH = 60
 
 @st.composite
 def damaged_bytes(draw: st.DrawFn, original: bytes) -> bytes:
-    """Return bytes of which some are flipped, cut off, doubled, or replaced altogether."""
+    """Return bytes with changes: flipped, truncated, duplicated, or replaced."""
     how = draw(st.sampled_from(("flip", "flip", "cut", "cut off", "doubled", "insert", "empty", "other", "encoding")))
     place = draw(st.integers(0, max(len(original) - 1, 0)))
     if how == "flip":
@@ -60,7 +60,7 @@ def damaged_bytes(draw: st.DrawFn, original: bytes) -> bytes:
 
 
 def nested(depth: int = DEPTH) -> list[Any]:
-    """Return a list in a list, and so on."""
+    """Return nested lists of a given depth."""
     found: list[Any] = []
     for _ in range(depth):
         found = [found]
@@ -68,7 +68,7 @@ def nested(depth: int = DEPTH) -> list[Any]:
 
 
 def junk() -> st.SearchStrategy[Any]:
-    """Return values of other types, extreme numbers, and nested lists and tables."""
+    """Return values of other types, extreme numbers, and nested lists and mappings."""
     deep = st.builds(nested, st.integers(1, DEPTH))
     return st.one_of(
         st.sampled_from(JUNK),
@@ -84,13 +84,13 @@ Place = tuple[Any, ...]
 
 
 def places(data: Any, above: Place = ()) -> list[Place]:
-    """Return where everything in a tree of mappings and lists stands."""
+    """Return the paths of all values in a tree of mappings and lists."""
     below = data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ()
     return [place for key, value in below for place in ((*above, key), *places(value, (*above, key)))]
 
 
 def changed(data: Any, place: Place, change: Callable[[Any, Any], None]) -> Any:
-    """Return a tree in which what holds this place was changed."""
+    """Return a tree with a change of the container at this path."""
     copy = _copy(data)
     holder = copy
     for key in place[:-1]:
@@ -107,7 +107,7 @@ def _copy(data: Any) -> Any:
 
 @st.composite
 def damaged_tree(draw: st.DrawFn, original: Any) -> Any:
-    """Return a tree some of whose values are others, missing, or under another key."""
+    """Return a tree with values that are replaced, missing, or under another key."""
     data = original
     for _ in range(draw(st.integers(1, 3))):
         there = places(data)
@@ -132,7 +132,7 @@ def damaged_tree(draw: st.DrawFn, original: Any) -> Any:
 
 
 def as_toml(data: Mapping[str, Any]) -> str:
-    """Return a table of tables as TOML, each top-level table under its header."""
+    """Return a table of tables as TOML, with a header for each top-level table."""
     own = [f"{_key(key)} = {_value(value)}" for key, value in data.items() if not _is_section(value)]
     sections = [
         "\n".join([f"[{_key(key)}]", *(f"{_key(name)} = {_value(one)}" for name, one in value.items())])
@@ -175,7 +175,7 @@ def toml(original: str) -> st.SearchStrategy[bytes]:
 
 
 def table(original: str, separator: str = ",") -> st.SearchStrategy[bytes]:
-    """Return damaged tables of text: cells, columns and rows that are others, missing, or twice there."""
+    """Return damaged text tables: cells, columns and rows are changed, missing, or duplicated."""
     rows = [line.split(separator) for line in original.splitlines()]
     return st.one_of(
         _cells(rows, separator), _cells(rows, separator), _lines(rows, separator), damaged_bytes(original.encode())
@@ -229,7 +229,7 @@ def _joined(rows: Sequence[Sequence[str]], separator: str, ends: str = "\n") -> 
 
 
 def json_lines(original: str) -> st.SearchStrategy[bytes]:
-    """Return damaged files of one JSON object a line."""
+    """Return damaged files of one JSON object per line."""
     lines = [json.loads(line) for line in original.splitlines()]
     trees = damaged_tree(lines).map(lambda found: "".join(as_json(one) + "\n" for one in found).encode())
     return st.one_of(trees, trees, damaged_bytes(original.encode()))
@@ -242,5 +242,5 @@ def json_file(original: str) -> st.SearchStrategy[bytes]:
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON; numbers that are not finite as Python writes them."""
+    """Return a value as JSON; non-finite numbers are written as by Python."""
     return json.dumps(value)

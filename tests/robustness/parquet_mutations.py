@@ -1,4 +1,4 @@
-"""Hypothesis strategies that damage Parquet files: other types, values, columns, rows and metadata, and bytes."""
+"""Hypothesis strategies that damage Parquet files: types, values, columns, rows, metadata and bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VALUES = (
 
 
 def parquet(original: bytes, metadata_key: str | None = None) -> st.SearchStrategy[bytes]:
-    """Return damaged Parquet files; `metadata_key` names metadata that hold JSON."""
+    """Return damaged Parquet files; `metadata_key` is the key of JSON metadata."""
     frame = pl.read_parquet(io.BytesIO(original))
     known = {
         key: value for key, value in pl.read_parquet_metadata(io.BytesIO(original)).items() if key != "ARROW:schema"
@@ -57,9 +57,9 @@ def parquet(original: bytes, metadata_key: str | None = None) -> st.SearchStrate
 
 
 def _damaged_footer(original: bytes) -> st.SearchStrategy[bytes]:
-    """Return files that are cut off, or whose description of their columns is damaged.
+    """Return files that are truncated, or have damaged descriptions of their columns.
 
-    What stands above it is left alone: of a damaged page header Polars may ask for 2^61 bytes and end the process.
+    The part above is unchanged: for a damaged page header, Polars may request 2^61 bytes and end the process.
     """
     above = len(original) - 8 - int.from_bytes(original[-8:-4], "little")
     whole = st.integers(0, len(original) - 1).map(lambda end: original[:end])
@@ -67,7 +67,7 @@ def _damaged_footer(original: bytes) -> st.SearchStrategy[bytes]:
 
 
 def _written(frame: pl.DataFrame, metadata: Mapping[str, str]) -> bytes:
-    """Return a Parquet file; one without columns where there is none for these types."""
+    """Return a Parquet file, without columns if their types cannot be written."""
     file = io.BytesIO()
     try:
         frame.write_parquet(file, metadata=dict(metadata))
@@ -78,7 +78,7 @@ def _written(frame: pl.DataFrame, metadata: Mapping[str, str]) -> bytes:
 
 @st.composite
 def _frames(draw: st.DrawFn, frame: pl.DataFrame) -> pl.DataFrame:
-    """Return data frames with columns of other types or missing, other values, nulls, no rows or doubled ones."""
+    """Return data frames with changed types, missing columns, other values, nulls, no rows or duplicates."""
     for _ in range(draw(st.integers(1, 2))):
         how = draw(
             st.sampled_from(("value", "value", "value", "dtype", "dtype", "missing", "renamed", "rows", "column"))
@@ -103,7 +103,7 @@ def _frames(draw: st.DrawFn, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_value(frame: pl.DataFrame, name: str, row: int, value: Any) -> pl.DataFrame:
-    """Return a frame with another value in one place, of a type that holds both where that of the column does not."""
+    """Return a frame with another value in one cell. The type of the column is widened if necessary."""
     values = frame[name].to_list()
     values[row] = value
     for type_ in ({"dtype": frame[name].dtype, "strict": True}, {"strict": False}):

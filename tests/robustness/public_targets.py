@@ -1,4 +1,4 @@
-"""The readers of public traces that are fuzzed, each with small valid files."""
+"""Fuzzing targets: readers of public traces, with small valid files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPTIONS = Options(min_hours=0.0)
 
 
 def reader_of(name: str) -> Callable[[Path], object]:
-    """Return what reads a folder in a public format."""
+    """Return a reader of folders in a public format."""
     return lambda folder: read_public(READERS[name], folder, OPTIONS)
 
 
@@ -42,7 +42,7 @@ def _database(folder: Path) -> None:
 
 @st.composite
 def _databases(draw: st.DrawFn) -> bytes:
-    """Return databases with other values in a few places."""
+    """Return databases with other values in a few cells."""
     types = [[1, 16, 0.5, 0.25, None, 0.125, 0.0], [2, 16, 0.25, 0.5, 0.0, 0.0, None]]
     requests = [[1, 70, 1, 0, -0.5, 0.5], [2, 70, 2, 1, 89.0, None]]
     values = st.one_of(

@@ -1,4 +1,4 @@
-"""What is fuzzed: a folder of valid files, the one of them that is damaged, and the reader that it is given to."""
+"""Fuzzing targets: a folder of valid files, the damaged one of them, and its reader."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ Files = Mapping[str, bytes]
 
 @attrs.frozen
 class Target:
-    """A reader and what it reads.
+    """A reader and its files.
 
     Parameters
     ----------
     files
-        Valid files, by their path in the folder.
+        Valid files, by path in the folder.
     victim
-        The one that is damaged.
+        Path of the damaged file.
     damage
-        Strategy of its contents.
+        Strategy for its contents.
     read
-        Reads the folder.
+        Function that reads the folder.
     """
 
     files: Files
@@ -149,12 +149,12 @@ def _traces(folder: Path) -> None:
 
 
 def table_target(files: Files, victim: str, read: Callable[[Path], object], separator: str = ",") -> Target:
-    """Return a target whose victim is a table of text."""
+    """Return a target whose damaged file is a text table."""
     return Target(files, victim, damaged.table(files[victim].decode(), separator), read)
 
 
 def parquet_target(files: Files, victim: str, read: Callable[[Path], object], key: str | None = None) -> Target:
-    """Return a target whose victim is a Parquet file, with JSON under a key of its metadata."""
+    """Return a target whose damaged file is Parquet, with JSON under a key of its metadata."""
     return Target(files, victim, damaged_parquet(files[victim], key), read)
 
 
@@ -165,8 +165,8 @@ def as_parquet(frame: pl.DataFrame) -> bytes:
     return file.getvalue()
 
 
-def own_formats(scratch: Path) -> dict[str, Target]:
-    """Return the targets of the project's own files."""
+def project_formats(scratch: Path) -> dict[str, Target]:
+    """Return the targets of the file formats of the project."""
     traces = written_by(_traces, scratch / "traces")
     history = written_by(
         lambda folder: write_history(compress(read_traces(scratch / "traces")), folder / "h.parquet"), scratch / "h"
@@ -208,7 +208,7 @@ def own_formats(scratch: Path) -> dict[str, Target]:
 
 
 def provisioning(scratch: Path) -> dict[str, Target]:
-    """Return the targets of instances, plans and what is published about them."""
+    """Return the targets of instances, plans and published means."""
     instance = build_instance(
         name="tiny",
         resources=("cpu", "memory"),

@@ -1,4 +1,4 @@
-"""What would take more memory than machines have is refused at the door, with the range."""
+"""Sizes beyond the memory of a machine are refused early, with the range."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from plb.errors import ConflictError, InvalidValueError
     ],
 )
 def test_scenarios_have_a_largest_size(section: str, key: str, value: Any, allowed: str):
-    """Of everything that arrays grow with."""
+    """All sizes of arrays have a limit."""
     with pytest.raises(ScenarioError) as raised:
         scenario_from({section: {key: value}})
     assert f"{section}.{key}" in str(raised.value)
@@ -38,7 +38,10 @@ def test_scenarios_have_a_largest_size(section: str, key: str, value: Any, allow
 
 
 def test_jobs_on_machines_have_a_largest_size(tmp_path: Path):
-    """Many jobs with a far horizon, or many machines over many steps; in a file all are told, each with its section."""
+    """Many jobs with a long horizon, or many machines over many steps, are errors.
+
+    A file reports all with their sections.
+    """
     far = Dimensions(horizon=10_000)
     with pytest.raises(InvalidValueError, match=r"jobs = 100000 is not allowed; expected a whole number <= 13421, "):
         LearningConfig(machines=far, jobs=SyntheticJobs(jobs=100_000))
@@ -55,7 +58,7 @@ def test_jobs_on_machines_have_a_largest_size(tmp_path: Path):
 
 
 def test_episodes_of_given_jobs_have_a_largest_size():
-    """A job that arrives after a very long time."""
+    """An example is a job that arrives very late."""
     episode = Episode(Dimensions(machines=10_000))
     late = JobSequence([Job(1_000_000, np.ones((1, 2)))])
     with pytest.raises(InvalidValueError, match=r"last step = 1000080 is not allowed; expected at most \d+, "):
@@ -63,19 +66,19 @@ def test_episodes_of_given_jobs_have_a_largest_size():
 
 
 @pytest.mark.parametrize(
-    "ask", [Episode.observe, Episode.record, Episode.running, lambda e: e.usage, lambda e: e.upcoming(1)]
+    "call", [Episode.observe, Episode.record, Episode.running, lambda e: e.usage, lambda e: e.upcoming(1)]
 )
-def test_an_episode_without_jobs_says_so(ask: Any):
-    """Before it begins there is nothing to see; nobody waits, and it is over."""
+def test_an_episode_without_jobs_is_an_error(call: Any):
+    """Before the start, there is no observation, no waiting job and no further step."""
     episode = Episode()
     with pytest.raises(ConflictError, match="has no jobs yet; begin it"):
-        ask(episode)
+        call(episode)
     assert episode.over
     assert episode.queue == 0
 
 
-def test_numbers_of_numpy_are_pythons_in_what_is_written():
-    """A configuration made in Python has the hash of the same one in a file."""
+def test_numpy_numbers_are_written_as_python_numbers():
+    """A configuration from Python has the hash of the same configuration from a file."""
     of_numpy = LearningConfig(
         jobs=SyntheticJobs(jobs=np.int64(8), rate=np.float32(3.5)),
         evaluation=EvaluationSection(machines=(np.int32(4),)),

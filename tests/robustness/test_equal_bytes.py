@@ -1,4 +1,4 @@
-"""Two processes of their own, with other hash seeds and numbers of workers, write the same bytes."""
+"""Two separate processes with different hash seeds and numbers of workers write the same bytes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from tests.robustness.commands import BY_NAME
 
 WORKERS = ("simulate", "learn train", "study")
-"""Commands that take `--jobs`."""
+"""Commands with `--jobs`."""
 CLOCKS = ("timings.json", "timings.parquet", "journal.jsonl")
-"""Files that hold seconds."""
+"""Files that contain durations."""
 
 
 def written(inputs: Path, out: Path, name: str, hash_seed: int, jobs: int) -> dict[str, bytes]:
-    """Run a command in a process of its own, and return what it wrote, without what holds seconds."""
+    """Run a command in a new process, and return its output files, except those with durations."""
     arguments = [str(argument) for argument in BY_NAME[name].arguments(inputs, out)]
     if "--jobs" in arguments:
         del arguments[arguments.index("--jobs") :][:2]
@@ -44,7 +44,7 @@ def written(inputs: Path, out: Path, name: str, hash_seed: int, jobs: int) -> di
     ],
 )
 def test_bytes_depend_on_neither_hash_seeds_nor_workers(inputs: Path, tmp_path: Path, name: str):
-    """Pictures among them."""
+    """The output includes plots."""
     first = written(inputs, tmp_path / "out", name, hash_seed=0, jobs=1)
     (tmp_path / "out").rename(tmp_path / "first")
     second = written(inputs, tmp_path / "out", name, hash_seed=12345, jobs=2)

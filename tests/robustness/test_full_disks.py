@@ -1,4 +1,4 @@
-"""A full disk, or one that may only be read, is said in a sentence that names the file; what is there is readable."""
+"""A full or read-only disk gives a message with the name of the file, and written results stay readable."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FULL, READ_ONLY = "No space left on device", "cannot be written to"
 
 
 def fill(disk: Path) -> None:
-    """Leave no room on a disk."""
+    """Fill a disk completely."""
     with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as file:
         while True:
             file.write(b"x" * 4096)
 
 
-def assert_said(run: Any, words: str, place: Path) -> None:
+def assert_message(run: Any, words: str, place: Path) -> None:
     """Assert that a command ended with these words and a path, without a traceback."""
     assert run.exit_code == 2, run.output
     (line,) = [line for line in run.stderr.splitlines() if line.startswith("plb: ")]
@@ -38,22 +38,22 @@ def assert_said(run: Any, words: str, place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_a_full_disk_is_refused_before_anything_begins(inputs: Path, disk: Disk, name: str):
-    """Nobody waits for results that cannot be kept."""
+def test_a_full_disk_is_refused_first(inputs: Path, disk: Disk, name: str):
+    """A command does not compute results that it cannot write."""
     small = disk("size=256k")
     fill(small)
-    assert_said(BY_NAME[name].run(inputs, small / "out"), FULL, small)
+    assert_message(BY_NAME[name].run(inputs, small / "out"), FULL, small)
     assert {path.name for path in small.rglob("*")} == {"ballast"}
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_a_disk_that_may_only_be_read_is_refused_before_anything_begins(inputs: Path, disk: Disk, name: str):
-    """Though root may write anywhere else."""
-    assert_said(BY_NAME[name].run(inputs, disk("ro,size=64k") / "out"), READ_ONLY, Path("disk"))
+def test_a_read_only_disk_is_refused_first(inputs: Path, disk: Disk, name: str):
+    """The check works for root, who may write to other places."""
+    assert_message(BY_NAME[name].run(inputs, disk("ro,size=64k") / "out"), READ_ONLY, Path("disk"))
 
 
-def test_what_was_simulated_before_the_disk_was_full_is_kept(inputs: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch):
-    """The summary names the runs whose tables are whole, and says that there are not all."""
+def test_runs_before_the_disk_was_full_are_kept(inputs: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch):
+    """The summary names the runs with complete tables, and is marked as incomplete."""
     small, add = disk("size=512k"), ResultsFolder.add
 
     def add_less(results: ResultsFolder, run: Any) -> None:
@@ -62,7 +62,7 @@ def test_what_was_simulated_before_the_disk_was_full_is_kept(inputs: Path, disk:
         add(results, run)
 
     monkeypatch.setattr(ResultsFolder, "add", add_less)
-    assert_said(BY_NAME["simulate"].run(inputs, small / "out"), FULL, small / "out")
+    assert_message(BY_NAME["simulate"].run(inputs, small / "out"), FULL, small / "out")
     results = read_results(small / "out")
     assert results.summary["complete"] is False
     assert [run.policy for run in results.runs] == ["original"]
@@ -73,22 +73,22 @@ def test_what_was_simulated_before_the_disk_was_full_is_kept(inputs: Path, disk:
 @pytest.mark.parametrize(
     ("name", "frees"), [("traces convert", True), ("traces generate", False), ("predict", False), ("provision", False)]
 )
-def test_results_that_do_not_fit_leave_nothing_half_written(
+def test_results_that_do_not_fit_leave_no_partial_file(
     inputs: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch, name: str, frees: bool
 ):
-    """The message names the file; there is no part of it."""
+    """The message names the file."""
     small, command = disk("size=256k"), BY_NAME[name]
     monkeypatch.setattr("cluster.results.writing.LEAST_FREE", 0)
     (small / "out").mkdir()
     fill(small)
     run = command.run(inputs, small / "out") if not frees else plb(*command.arguments(inputs, small / "out"))
-    assert_said(run, FULL, small / "out")
+    assert_message(run, FULL, small / "out")
     assert not [path for path in (small / "out").rglob("*") if path.is_file() and path.stat().st_size]
     assert not list(small.rglob("*.part"))
 
 
 def test_a_journal_that_cannot_grow_is_named(inputs: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch):
-    """And what stands in it is not made again."""
+    """A second call does not repeat the entries of the journal."""
     small, study, add = disk("size=512k"), BY_NAME["study"], Journal.add
 
     def add_less(journal: Journal, outcome: TaskOutcome) -> None:
@@ -98,7 +98,7 @@ def test_a_journal_that_cannot_grow_is_named(inputs: Path, disk: Disk, monkeypat
 
     with monkeypatch.context() as patched:
         patched.setattr(Journal, "add", add_less)
-        assert_said(study.run(inputs, small / "out"), FULL, small / "out" / "journal.jsonl")
+        assert_message(study.run(inputs, small / "out"), FULL, small / "out" / "journal.jsonl")
     (small / "ballast").unlink()
     again = study.run(inputs, small / "out")
     assert again.exit_code == 0, again.output
@@ -108,14 +108,14 @@ def test_a_journal_that_cannot_grow_is_named(inputs: Path, disk: Disk, monkeypat
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 @pytest.mark.parametrize("name", ["provision", "replan", "predict", "traces convert", "traces generate"])
 def test_figures_that_cannot_be_written_are_named(inputs: Path, tmp_path: Path, name: str):
-    """A device is written to as it is, and stays one."""
+    """A device is written directly and stays a device."""
     run = BY_NAME[name].run(inputs, tmp_path / "out", "--json", "/dev/full")
-    assert_said(run, FULL, Path("/dev/full"))
+    assert_message(run, FULL, Path("/dev/full"))
     assert Path("/dev/full").is_char_device()
 
 
 def test_tables_and_errors_of_polars_name_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Polars tells the number of the system's error in the text alone, of a full disk as an error of its own."""
+    """Polars gives the system error number only in its text, and has a separate error for a full disk."""
     from workloads.writing import write_csv, write_parquet
 
     def full(*_: object, **__: object) -> None:
@@ -130,10 +130,8 @@ def test_tables_and_errors_of_polars_name_the_file(tmp_path: Path, monkeypatch: 
         write_csv(pl.DataFrame({"x": [1]}), tmp_path / "file" / "t.csv")
 
 
-def test_errors_of_tables_that_are_no_errors_of_the_system_stay_as_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """A mistake of the program is not said to be one of the disk."""
+def test_other_errors_of_tables_are_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An error of the program is not reported as an error of the disk."""
     from workloads.writing import write_parquet
 
     def wrong(*_: object, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Whatever stands in a file, a command that reads it ends in its result or in a sentence, never in a traceback."""
+"""For any file content, a command ends with its result or a message, never with a traceback."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.robustness import mutations as damaged
 from tests.robustness.commands import POLICY, SAMPLES, SCENARIO
 
 Arguments = Callable[[Path, Path, Path], Sequence[Any]]
-"""From the damaged file, the folder of the other inputs, and where to write."""
+"""Arguments from the damaged file, the folder of the other inputs, and the output path."""
 
 
 def contents_of(inputs: Path, name: str) -> st.SearchStrategy[bytes]:
-    """Return damaged contents of a kind of file."""
+    """Return damaged contents for a kind of file."""
     tables = {"samples.csv": SAMPLES, "instance.csv": (inputs / "instance.csv").read_text()}
     if name in tables:
         return damaged.table(tables[name], "\t" if name == "instance.csv" else ",")
@@ -50,8 +50,8 @@ def contents_of(inputs: Path, name: str) -> st.SearchStrategy[bytes]:
     ],
     ids=["predict", "provision", "replan", "traces convert", "traces describe", "learn evaluate"],
 )
-def test_commands_end_in_a_sentence(inputs: Path, name: str, arguments: Arguments):
-    """With exit code 2, and nothing written; or with a result."""
+def test_commands_end_with_a_message(inputs: Path, name: str, arguments: Arguments):
+    """The command gives a result, or exit code 2 without output."""
 
     @settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
     @given(contents=contents_of(inputs, name))
@@ -70,8 +70,8 @@ def test_commands_end_in_a_sentence(inputs: Path, name: str, arguments: Argument
     damage()
 
 
-def test_damaged_scenarios_end_in_a_sentence(tmp_path: Path):
-    """Before anything is simulated."""
+def test_damaged_scenarios_end_with_a_message(tmp_path: Path):
+    """The error precedes the simulation."""
 
     @settings(deadline=None, max_examples=15, suppress_health_check=list(HealthCheck))
     @given(contents=damaged.toml(SCENARIO))

@@ -1,4 +1,4 @@
-"""Whatever stands in a file, its reader gives what it reads or an error of the project's own."""
+"""For any file content, a reader gives a result or an error of the project."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from hypothesis import HealthCheck, given, settings
 
 from plb.errors import PlbError
 from tests.robustness.public_targets import public_formats
-from tests.robustness.targets import Target, own_formats, provisioning
+from tests.robustness.targets import Target, project_formats, provisioning
 
 PART = 7
-"""One in so many of the examples of the profile for each kind of file; ``--hypothesis-profile=long`` has many."""
+"""Divisor of the number of examples of the profile, for each kind of file; ``--hypothesis-profile=long`` has many."""
 
 with TemporaryDirectory() as _scratch:
     TARGETS: dict[str, Target] = {}
-    for _of in (own_formats, provisioning, public_formats):
+    for _of in (project_formats, provisioning, public_formats):
         TARGETS |= _of(Path(_scratch))
 
 
 def lay(folder: Path, target: Target, contents: bytes) -> None:
-    """Write the files of a target, one of them damaged."""
+    """Write the files of a target, with one damaged."""
     for name, data in target.files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,8 +31,8 @@ def lay(folder: Path, target: Target, contents: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_damaged_files_are_refused_in_words(name: str):
-    """Never with an error of a library, nor with a warning."""
+def test_damaged_files_are_refused(name: str):
+    """Neither errors of libraries nor warnings occur."""
     target = TARGETS[name]
 
     examples = max(1, settings.default.max_examples // PART)  # type: ignore[union-attr]

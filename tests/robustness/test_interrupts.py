@@ -1,4 +1,4 @@
-"""Ctrl-C ends every long command in a sentence, at any moment, and what it leaves can be read."""
+"""Ctrl-C ends every long command with a message at any moment, and its output is readable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.robustness.commands import BY_NAME, POLICY
 
 
 def interrupt(monkeypatch: pytest.MonkeyPatch, place: str, call: int = 1) -> None:
-    """Let this process get Ctrl-C when a function, ``module:name`` or ``module:class.name``, is called once more."""
+    """Send Ctrl-C to this process at a given call of a function, ``module:name`` or ``module:class.name``."""
     module, _, path = place.partition(":")
     *classes, name = path.split(".")
     holder: Any = importlib.import_module(module)
@@ -43,8 +43,8 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, place: str, call: int = 1) -> Non
     monkeypatch.setattr(holder, name, interrupted)
 
 
-def assert_in_a_sentence(run: Any) -> None:
-    """Assert that a command was interrupted and says so, without a traceback."""
+def assert_interrupted(run: Any) -> None:
+    """Assert that a command was interrupted and reports this without a traceback."""
     assert run.exit_code == 130, run.output
     assert run.stderr.splitlines()[-1].startswith("plb: interrupted")
     assert "Traceback" not in run.output
@@ -64,7 +64,7 @@ def assert_in_a_sentence(run: Any) -> None:
     ],
     ids=["preparing", "making an engine", "first tenants", "first metering", "later", "second policy", "writing"],
 )
-def test_simulations_leave_what_was_simulated(
+def test_interrupted_simulations_keep_their_runs(
     inputs: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -73,10 +73,10 @@ def test_simulations_leave_what_was_simulated(
     runs: int | None,
     plots: bool,
 ):
-    """A directory that says that it is not complete, with whole tables of as many runs as began; or none yet."""
+    """The directory is marked as incomplete and has complete tables of the started runs, or does not exist yet."""
     interrupt(monkeypatch, place, call)
     out = tmp_path / "out"
-    assert_in_a_sentence(BY_NAME["simulate"].run(inputs, out))
+    assert_interrupted(BY_NAME["simulate"].run(inputs, out))
     assert not list(tmp_path.rglob("*.part"))
     if runs is None:
         assert not out.exists()
@@ -100,13 +100,13 @@ def test_simulations_leave_what_was_simulated(
         ("learn train", "cluster.learning.game:JobPlacementGame.step"),
     ],
 )
-def test_commands_that_write_at_their_end_leave_nothing_half_done(
+def test_commands_that_write_at_their_end_leave_no_output(
     inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, place: str
 ):
-    """Neither their results nor parts of them."""
+    """There are neither results nor parts of results."""
     interrupt(monkeypatch, place)
     run = BY_NAME[name].run(inputs, tmp_path / "out")
-    assert_in_a_sentence(run)
+    assert_interrupted(run)
     assert not [file for file in BY_NAME[name].writes if (tmp_path / "out" / file).exists()]
     assert not list(tmp_path.rglob("*.part"))
     if name == "learn train":
@@ -114,26 +114,26 @@ def test_commands_that_write_at_their_end_leave_nothing_half_done(
         assert json.loads((tmp_path / "out" / "training.json").read_text())["complete"] is False
 
 
-def test_evaluation_and_timing_leave_nothing(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """They can be asked for again."""
+def test_evaluation_and_benchmark_leave_no_output(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The same command can run again."""
     interrupt(monkeypatch, "cluster.learning.evaluation:evaluate")
     given = inputs / "learning.toml"
-    assert_in_a_sentence(plb("learn", "evaluate", given, "--policy", POLICY, "--out", tmp_path / "out", "--jobs", 1))
+    assert_interrupted(plb("learn", "evaluate", given, "--policy", POLICY, "--out", tmp_path / "out", "--jobs", 1))
     assert not (tmp_path / "out").exists()
     interrupt(monkeypatch, "cluster.warmup.tasks:_tiny_engine")
-    assert_in_a_sentence(plb("warmup", "--jobs", 1, "--json", tmp_path / "seconds.json"))
+    assert_interrupted(plb("warmup", "--jobs", 1, "--json", tmp_path / "seconds.json"))
     interrupt(monkeypatch, "cluster.bench.engine:bench_engine")
-    assert_in_a_sentence(plb("bench", "engine", "--quick", "--json", tmp_path / "speed.json"))
+    assert_interrupted(plb("bench", "engine", "--quick", "--json", tmp_path / "speed.json"))
     assert not list(tmp_path.iterdir())
 
 
-def test_studies_leave_the_tables_of_what_is_finished(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """They say that they are not complete, and the same command continues from there."""
+def test_studies_keep_finished_runs(inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The tables are marked as incomplete, and the same command resumes."""
     study = BY_NAME["study"]
     with monkeypatch.context() as patched:
         interrupt(patched, "cluster.simulation.simulation:Simulation._meter", 9)
         run = study.run(inputs, tmp_path / "out")
-    assert_in_a_sentence(run)
+    assert_interrupted(run)
     assert "the same command continues from there" in run.stderr
     finished = pl.read_parquet(tmp_path / "out" / "runs.parquet")
     assert len(finished) == 1
@@ -147,7 +147,7 @@ def test_studies_leave_the_tables_of_what_is_finished(inputs: Path, tmp_path: Pa
 
 
 def started(*arguments: Any) -> subprocess.Popen[str]:
-    """Start the command line in a process and a session of its own."""
+    """Start the command line in a new process and session."""
     command = [sys.executable, "-c", "from cluster.cli.start import main; main()", *map(str, arguments)]
     return subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -155,20 +155,20 @@ def started(*arguments: Any) -> subprocess.Popen[str]:
 
 
 def running(session: int) -> list[str]:
-    """Return the processes of a session that are not over."""
+    """Return the active processes of a session."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _parent, _group, of_session = stat.read_text().rpartition(")")[2].split()[:4]
-        except OSError:  # over by now
+        except OSError:  # the process has ended
             continue
         if int(of_session) == session and state != "Z":
             found.append(stat.parent.name)
     return found
 
 
-def test_the_script_says_so_while_it_is_being_loaded(inputs: Path, tmp_path: Path):
-    """However early it comes once Python has started."""
+def test_an_interrupt_during_the_start_has_a_message(inputs: Path, tmp_path: Path):
+    """The interrupt may come at any time after the start of Python."""
     program = """
 import os, signal, threading
 threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -184,8 +184,8 @@ main()
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("name", ["simulate", "learn train", "study"])
-def test_no_process_is_left_running(inputs: Path, tmp_path: Path, name: str, sent: signal.Signals):
-    """Of several; SIGTERM, with which systems end programs, does what Ctrl-C does."""
+def test_no_process_remains(inputs: Path, tmp_path: Path, name: str, sent: signal.Signals):
+    """The command uses several processes. SIGTERM, the default signal of systems, has the effect of Ctrl-C."""
     arguments = {
         "simulate": ("simulate", inputs / "scenario.toml", "--days", 60, "--jobs", 2),
         "learn train": ("learn", "train", inputs / "learning.toml", "--iterations", 5000, "--jobs", 2),
@@ -200,10 +200,10 @@ def test_no_process_is_left_running(inputs: Path, tmp_path: Path, name: str, sen
         time.sleep(0.1)
     time.sleep(3.0)
     process.send_signal(sent)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 130, said
-    assert "plb: interrupted" in said
-    assert "Traceback" not in said
+    _, output = process.communicate(timeout=120)
+    assert process.returncode == 130, output
+    assert "plb: interrupted" in output
+    assert "Traceback" not in output
     until = time.monotonic() + 10
     while running(process.pid) and time.monotonic() < until:
         time.sleep(0.1)

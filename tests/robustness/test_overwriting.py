@@ -1,4 +1,4 @@
-"""Nothing that is there is overwritten unasked, by any command."""
+"""No command overwrites existing files by default."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ CASES = [(command.name, file) for command in COMMANDS for file in command.writes
 
 
 @pytest.mark.parametrize(("name", "file"), CASES)
-def test_a_file_of_results_stays_as_it_is(inputs: Path, tmp_path: Path, name: str, file: str):
-    """The command ends at once, with a message that says which and what to do; nothing else is written."""
+def test_a_file_of_results_is_unchanged(inputs: Path, tmp_path: Path, name: str, file: str):
+    """The command ends at once with a message that names the file and the option. It writes nothing else."""
     command, there = BY_NAME[name], tmp_path / "out" / file
     there.parent.mkdir(parents=True)
     there.write_text("mine")
@@ -25,8 +25,8 @@ def test_a_file_of_results_stays_as_it_is(inputs: Path, tmp_path: Path, name: st
 
 
 @pytest.mark.parametrize("name", ["provision", "replan", "predict", "traces convert", "traces generate"])
-def test_it_is_overwritten_when_asked_for(inputs: Path, tmp_path: Path, name: str):
-    """By `--force`, and what is new is in the place of what was there."""
+def test_a_file_of_results_is_overwritten_on_request(inputs: Path, tmp_path: Path, name: str):
+    """With `--force`, the new file replaces the old one."""
     command = BY_NAME[name]
     for file in command.writes:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
@@ -38,8 +38,8 @@ def test_it_is_overwritten_when_asked_for(inputs: Path, tmp_path: Path, name: st
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-def test_a_file_in_the_place_of_a_directory_is_named(inputs: Path, tmp_path: Path, name: str):
-    """Before anything is done."""
+def test_a_file_in_place_of_a_directory_is_named(inputs: Path, tmp_path: Path, name: str):
+    """The error precedes all other work."""
     (tmp_path / "out").write_text("mine")
     run = BY_NAME[name].run(inputs, tmp_path / "out")
     assert run.exit_code == 2, run.output

@@ -1,4 +1,4 @@
-"""Every figure that is written says with which seed, configuration and versions it was made."""
+"""All written figures contain seed, configuration and versions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stamp_of(path: Path) -> dict[str, Any]:
     ],
 )
 def test_figures_are_stamped(inputs: Path, tmp_path: Path, name: str, other: tuple[str, Any]):
-    """Another setting has another hash; the same has the same, wherever the results are."""
+    """Another setting gives another hash. Equal settings give equal hashes in any folder."""
     stamps = []
     for place, further in (("a", ()), ("b", ()), ("c", other)):
         figures = tmp_path / f"{place}.json"
@@ -43,15 +43,15 @@ def test_figures_are_stamped(inputs: Path, tmp_path: Path, name: str, other: tup
     assert stamps[0]["configuration_sha256"] != stamps[2]["configuration_sha256"]
 
 
-def test_traces_say_with_what_they_were_made(inputs: Path, tmp_path: Path):
-    """Converted or generated."""
+def test_traces_are_stamped(inputs: Path, tmp_path: Path):
+    """They are converted or generated."""
     for name in ("traces convert", "traces generate"):
         assert BY_NAME[name].run(inputs, tmp_path / name).exit_code == 0
         assert "plb" in read_provenance(tmp_path / name)["versions"]
 
 
 def test_figures_without_settings_are_stamped_with_versions(inputs: Path, tmp_path: Path):
-    """What traces are like, and how well regions agree with what is published."""
+    """Examples are descriptions of traces, and comparisons of regions with published statistics."""
     plb("traces", "describe", inputs / "planetlab", "--format", "planetlab", "--json", tmp_path / "a.json")
     assert stamp_of(tmp_path / "a.json")["seed"] is None
     plb("traces", "check", "region1", "--tenants", 100, "--seed", 2, "--json", tmp_path / "b.json")

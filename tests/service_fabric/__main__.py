@@ -26,7 +26,7 @@ def _chosen(files: Sequence[Path], part: str) -> list[Scenario]:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Run the scenarios that the command line names; return 1 if any failed, 2 if files cannot be read."""
+    """Run the selected scenarios; return 1 if any failed, and 2 if a file cannot be read."""
     arguments = _arguments(given)
     try:
         scenarios = _chosen(arguments.files or [scenario_file()], arguments.name)

@@ -1,4 +1,4 @@
-"""Collects the moves of plans as the failover manager of the original tests did."""
+"""Collects the moves of plans like the failover manager of the original tests."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from tests.service_fabric.matching import action_match
 from tests.service_fabric.scenario import Step
 
 Action = tuple[str, str, int | None, int | None]
-"""Kind, role, source and target, as `print_actions` wants them."""
+"""Kind, role, source and target, in the order of `print_actions`."""
 
 
 class CollectedActions:
-    """The actions since the last clear; a partition that has some keeps the first ones."""
+    """The actions since the last clear. A partition with actions keeps the first ones."""
 
     def __init__(self) -> None:
         self._by_partition: dict[str, list[Move]] = {}
 
     def collect(self, plan: Plan) -> None:
-        """Add the moves of a plan, for partitions that have none yet."""
+        """Add the moves of a plan for partitions without actions."""
         new: dict[str, list[Move]] = {}
         for move in plan.moves:
             new.setdefault(move.partition, []).append(move)
         self._by_partition = {**new, **self._by_partition}
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all actions."""
         self._by_partition.clear()
 
     def texts(self) -> tuple[str, ...]:
-        """Return the actions in the language of the patterns, partitions by id."""
+        """Return the actions in the notation of the patterns, with partitions by id."""
         ordered = sorted((identifier_of(name), moves) for name, moves in self._by_partition.items())
         return tuple(text for partition, moves in ordered for text in _printed(partition, moves))
 
@@ -41,22 +41,22 @@ class CollectedActions:
 
     @property
     def partitions(self) -> int:
-        """How many partitions have actions."""
+        """Number of partitions with actions."""
         return len(self._by_partition)
 
     @property
     def raw_count(self) -> int:
-        """How many moves were collected; two of them may make one text."""
+        """Number of collected moves; two of them may give one text."""
         return sum(len(moves) for moves in self._by_partition.values())
 
 
 def domains_with_moves(moves: Iterable[Move], domain_of_partition: Mapping[str, str]) -> int:
-    """Return in how many service domains something moves."""
+    """Return the number of service domains with moves."""
     return len({domain_of_partition[move.partition] for move in moves})
 
 
-def carried_out(partition: Step, moves: Iterable[Move]) -> Step:
-    """Return a partition of the failover manager after its moves: version up by one, difference down by one an add."""
+def after_moves(partition: Step, moves: Iterable[Move]) -> Step:
+    """Return a partition after its moves: the version rises by 1, and the replica difference falls by 1 per add."""
     replicas, difference = {one["node"]: one for one in partition["replicas"]}, partition["replica_diff"]
     for move in moves:
         source, target = _node(move.source), _node(move.target)

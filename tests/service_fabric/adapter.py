@@ -1,4 +1,4 @@
-"""Plays the steps of a scenario against the engine and keeps what the expectations look at."""
+"""Runs the steps of a scenario on the engine and stores the observations for its expectations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import attrs
 from plb import Checks, PlacementAndLoadBalancing, PlbConfig, Role
 from plb.model.metric import MetricSettings
 from plb.settings.translation import by_original_name
-from tests.service_fabric.actions import CollectedActions, carried_out, domains_with_moves
+from tests.service_fabric.actions import CollectedActions, after_moves, domains_with_moves
 from tests.service_fabric.described import (
     metrics_of,
     name_of,
@@ -22,22 +22,22 @@ from tests.service_fabric.described import (
 from tests.service_fabric.scenario import Scenario, Step
 
 REAL_CLOCK = 0.0
-"""Where the clock of the original stands while a scenario is played: node, partition and load updates happen then."""
+"""Constant time of the original real clock during a scenario, used for node, partition and load updates."""
 
 MAPS = by_original_name(MetricSettings)
-"""The settings that are maps of metrics; entries for metrics that no service has are left out."""
+"""The settings that are maps of metrics. Entries for metrics without a service are omitted."""
 
 ROLE_FIELDS = {"primary": Role.PRIMARY, "secondary": Role.SECONDARY, "instance": Role.INSTANCE}
-"""The fields of loads and move costs that hold for a whole role."""
+"""The fields of loads and move costs that apply to a whole role."""
 
 FAILOVER_MANAGER = "Failover."
-"""How the names of settings begin that belong to the failover manager."""
+"""Prefix of the names of settings of the failover manager."""
 SINGLETONS = FAILOVER_MANAGER + "IsSingletonReplicaMoveAllowedDuringUpgrade"
-"""The one of them that the engine acts on."""
+"""The one of them that affects the engine."""
 
 
 class ServiceDomain(Protocol):
-    """What the adapter reads of the engine's service domains."""
+    """The attributes of service domains of the engine that the adapter reads."""
 
     name: str
     services: tuple[str, ...]
@@ -47,7 +47,7 @@ class ServiceDomain(Protocol):
 
 @attrs.define
 class PendingUpdates:
-    """Updates that wait for the next refresh; each kind keeps its order."""
+    """Updates that wait for the next refresh, in order for each kind."""
 
     nodes: list[Step] = attrs.field(factory=list)
     partitions: list[Step] = attrs.field(factory=list)
@@ -55,16 +55,16 @@ class PendingUpdates:
 
 
 class Player:
-    """One engine, and the failover manager of the original tests around it.
+    """One engine, with the failover manager of the original tests.
 
-    The engine plans and is never told that a plan was carried out; only a scenario's own updates change the cluster.
+    The engine plans and receives no applied plans; only updates of the scenario change the cluster.
 
     Parameters
     ----------
     scenario
-        The scenario to play. Its metrics are collected beforehand, as an engine's never change.
+        The scenario to run. Its metrics are collected in advance, because those of an engine never change.
     settings
-        The settings under which it begins, by their original names.
+        The settings at the start, by their original names.
     seed
         Seed of the engine.
     """
@@ -87,12 +87,12 @@ class Player:
         self._failover_table: dict[int, Step] = {}
 
     def play(self, step: Step) -> None:
-        """Play one step, of any operation but ``expect``.
+        """Run one step of any operation except ``expect``.
 
         Raises
         ------
         NotImplementedError
-            If it is not known what such a step holds, so that it has no player.
+            If the operation has no known fields, so that it has no method.
         """
         operation = OPERATIONS.get(step["op"])
         if operation is None:
@@ -100,7 +100,7 @@ class Player:
         operation(self, step)
 
     def service_domains(self) -> tuple[ServiceDomain, ...]:
-        """Return the engine's service domains."""
+        """Return the service domains of the engine."""
         return self._engine.service_domains()
 
     def node_load(self, node: int, metric: str) -> float:
@@ -124,7 +124,7 @@ class Player:
         self._settings[step["key"]] = step["value"]
         self._engine.configure(self._config())
 
-    # what takes effect at once
+    # immediate updates
 
     def _put_service_type(self, step: Step) -> None:
         self._blocked[step["name"]] = tuple(step["blocklist"])
@@ -162,7 +162,7 @@ class Player:
     def _reset(self, _: Step) -> None:
         self.__init__(self.scenario, self._settings, seed=self._seed)  # type: ignore[misc]
 
-    # what waits
+    # buffered updates
 
     def _buffer_node(self, step: Step) -> None:
         self._pending.nodes.append(step)
@@ -213,7 +213,7 @@ class Player:
             self._report_secondaries(step)
 
     def _reported_roles(self, step: Step) -> dict[str, Role]:
-        """Return the fields of a report that suit its partition; one of a partition that is not known has none."""
+        """Return the fields of a report that apply to its partition; an unknown partition has none."""
         if step["id"] not in self._partitions:
             return {}
         stateful = self._partitions[step["id"]]["service"] in self._stateful
@@ -244,7 +244,7 @@ class Player:
     def _refresh(self, step: Step) -> None:
         self._process_pending()
         if not self._nodes:
-            return  # the engine wants a node; the original finds that there is nothing to do
+            return  # the engine requires a node, and the original has nothing to do
         plan = self._engine.refresh(seen_at(step["at"], raw=step.get("raw", False)))
         self.actions.collect(plan)
         if plan.moves:
@@ -273,11 +273,11 @@ class Player:
     def _apply(self, _: Step) -> None:
         for number, moves in self.actions.by_partition():
             if number in self._failover_table:
-                self._failover_table[number] = carried_out(self._failover_table[number], moves)
+                self._failover_table[number] = after_moves(self._failover_table[number], moves)
 
 
 def seen_at(at: float, *, raw: bool) -> float:
-    """Return the time at which the engine sees a refresh: one second later where it is ahead of the real clock."""
+    """Return the time of a refresh for the engine: one second later if the engine is ahead of the real clock."""
     return at if raw or at <= REAL_CLOCK else at + 1.0
 
 
@@ -304,7 +304,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "delete_application": Player._delete_application,
     "reset": Player._reset,
 }
-"""The player of each operation whose fields are known."""
+"""The method for each operation with known fields."""
 
 REPORTS: Mapping[str, Operation] = {"load": Player._report_load, "move_cost": Player._report_move_cost}
-"""What becomes of each buffered report."""
+"""The method for each kind of buffered report."""

@@ -1,6 +1,6 @@
-"""Turns what a scenario says of nodes, services and partitions into what `plb` is told.
+"""Converts nodes, services and partitions of a scenario to objects of `plb`.
 
-Here, and only here, the ids of a scenario become names.
+Only this module converts the ids of a scenario to names.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from plb.model.expressions import parse_expression
 from tests.service_fabric.scenario import Scenario, Step
 
 METRICS_OF_SERVICE_WITHOUT = {"PrimaryCount": 1.0, "ReplicaCount": 0.3, "Count": 0.1}
-"""Metrics and weights of a service that names none."""
+"""Metrics and weights of a service without metrics."""
 
 BUILT_IN_LOADS: Mapping[str, Mapping[Role, float]] = {
     "PrimaryCount": {Role.PRIMARY: 1, Role.SECONDARY: 0, Role.INSTANCE: 0},
@@ -24,21 +24,21 @@ BUILT_IN_LOADS: Mapping[str, Mapping[Role, float]] = {
     "InstanceCount": {Role.PRIMARY: 0, Role.SECONDARY: 0, Role.INSTANCE: 1},
     "Count": {Role.PRIMARY: 1, Role.SECONDARY: 1, Role.INSTANCE: 1},
 }
-"""Default loads of the metrics whose written loads are ignored."""
+"""Default loads of metrics whose written loads are ignored."""
 
 ALL_ELIGIBLE_NODES = 2**31 - 1
-"""The replica difference that means: as many as there are nodes to stand on."""
+"""The replica difference that means one replica on every eligible node."""
 
 LEAVING_FLAGS = frozenset({"move_in_progress", "to_be_dropped_by_fm", "to_be_dropped_by_plb"})
 
 
 def name_of(identifier: int) -> str:
-    """Return the name in the engine of a node or a partition of a scenario."""
+    """Return the name in the engine for a node or a partition of a scenario."""
     return str(identifier)
 
 
 def identifier_of(name: str) -> int:
-    """Return the id in the scenario of a node or a partition of the engine."""
+    """Return the id in the scenario for a node or a partition of the engine."""
     return int(name)
 
 
@@ -46,13 +46,13 @@ def identifier_of(name: str) -> int:
 
 
 def metrics_of(scenario: Scenario) -> tuple[Metric, ...]:
-    """Return every metric that a service of the scenario has at some time, in order of appearance."""
+    """Return every metric of any service in the scenario, in order of appearance."""
     names = dict.fromkeys(name for step in scenario.steps_of("service") for name in weights_of(step))
     return tuple(Metric(name, quantum=1, violation_threshold=1.0) for name in names or METRICS_OF_SERVICE_WITHOUT)
 
 
 def weights_of(service: Step) -> dict[str, float]:
-    """Return the weight by metric of a service."""
+    """Return the weights of a service by metric."""
     return {metric["name"]: metric["weight"] for metric in service["metrics"]} or dict(METRICS_OF_SERVICE_WITHOUT)
 
 
@@ -60,9 +60,9 @@ def weights_of(service: Step) -> dict[str, float]:
 
 
 def node_from(step: Step, metrics: Collection[str]) -> Node:
-    """Return the node of a step; capacities for metrics that no service has limit nothing and are left out.
+    """Return the node of a step. Capacities for metrics without a service have no effect and are omitted.
 
-    The instance of the node is not looked at: a node that restarted is a node that is up.
+    The instance of the node is ignored: a restarted node is a node that is up.
     """
     return Node(
         name_of(step["id"]),
@@ -89,9 +89,9 @@ def _implicit_properties(step: Step) -> dict[str, str]:
 
 
 def stateful_services(scenario: Scenario) -> frozenset[str]:
-    """Return the services that are stateful, or are not but have a primary all the same.
+    """Return the stateful services, including stateless ones with a primary.
 
-    The original takes such partitions as they come; the engine refuses a primary of a stateless service.
+    The original accepts such partitions, and the engine refuses a primary of a stateless service.
     """
     marked = {step["name"] for step in scenario.steps_of("service") if step["stateful"]}
     with_primary = {
@@ -108,9 +108,9 @@ def service_from(step: Step, *, stateful: bool, blocked_nodes: Iterable[int]) ->
     Parameters
     ----------
     stateful
-        Whether it has primaries, see `stateful_services`.
+        Whether it has primaries; see `stateful_services`.
     blocked_nodes
-        Ids of the nodes that its service type is blocked on.
+        Ids of the nodes for which its service type is blocked.
     """
     blocked: frozenset[str] = frozenset(name_of(node) for node in blocked_nodes)
     return Service(
@@ -129,7 +129,7 @@ def service_from(step: Step, *, stateful: bool, blocked_nodes: Iterable[int]) ->
 
 
 def _parsed(constraint: str) -> str:
-    """Return a placement constraint, or none for one that does not parse: it blocks nothing in the original."""
+    """Return a placement constraint, or none if it does not parse: in the original, it then has no effect."""
     try:
         return parse_expression(constraint).text
     except InvalidValueError:
@@ -137,7 +137,7 @@ def _parsed(constraint: str) -> str:
 
 
 def default_loads(step: Step, *, stateful: bool) -> dict[Role, dict[str, float]]:
-    """Return the load by role and metric that counts until a report (docs/service-fabric.md, Loads)."""
+    """Return the load by role and metric before the first report (docs/service-fabric.md, Loads)."""
     written = {metric["name"]: metric for metric in step["metrics"]}
     roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
     single = stateful and step["target_replica_set_size"] == 1
@@ -163,16 +163,16 @@ def partition_from(step: Step, *, stateful: bool, on_every_node: bool, nodes: Co
     Parameters
     ----------
     stateful, on_every_node
-        What is known of its service.
+        Properties of its service.
     nodes
-        Ids of the nodes known. A replica on another node is left out: the original knows it and passes it over.
+        Ids of the known nodes. A replica on another node is omitted, because the original ignores it.
     """
-    standing = [item for item in step["replicas"] if item["node"] in nodes]
+    present = [item for item in step["replicas"] if item["node"] in nodes]
     return Partition(
         name_of(step["id"]),
         service=step["service"],
-        replicas=tuple(replica_from(item, stateful=stateful) for item in standing),
-        missing=None if on_every_node else _missing(step["replica_diff"], len(nodes) - len(standing)),
+        replicas=tuple(replica_from(item, stateful=stateful) for item in present),
+        missing=None if on_every_node else _missing(step["replica_diff"], len(nodes) - len(present)),
         version=step["version"],
         in_transition=step["reconfiguration_in_progress"] or bool(step["flags"]),
         in_quorum_loss=step["in_quorum_lost"],
@@ -184,7 +184,7 @@ def _missing(difference: int, free_nodes: int) -> int:
 
 
 def replica_from(item: Mapping[str, Any], *, stateful: bool) -> Replica:
-    """Return a replica of a partition's step; one of role ``none`` is as good as gone, but its node is still taken."""
+    """Return a replica of the step of a partition; one with role ``none`` has no load but occupies its node."""
     unknown = set(item["flags"]) - LEAVING_FLAGS
     if unknown:
         raise NotImplementedError(f"replica flags {sorted(unknown)}: not played, as no shared scenario has them")

@@ -1,4 +1,4 @@
-"""Loads the reference matcher that lies beside the scenarios."""
+"""Loads the reference matcher from the folder of the scenarios."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def action_match() -> ModuleType:
     Raises
     ------
     FileNotFoundError
-        If the folder is not here.
+        If the folder does not exist.
     """
     path = shared_folder() / "action_match.py"
     spec = importlib.util.spec_from_file_location("service_fabric_action_match", path)
     if spec is None or spec.loader is None or not path.exists():
-        raise FileNotFoundError(f"{path} is not here; say with PLB_SHARED where the shared folder is")
+        raise FileNotFoundError(f"{path} is missing; PLB_SHARED sets the shared folder")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

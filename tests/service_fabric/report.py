@@ -1,4 +1,4 @@
-"""Says in text what became of the scenarios."""
+"""Reports the results of scenarios as text."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.service_fabric.run import Outcome
 from tests.service_fabric.verdicts import Failure
 
 MOST_ACTIONS = 12
-"""Actions that are shown of a failure, unless all are asked for."""
+"""Number of actions shown for a failure by default."""
 
 
 def feature_table(outcomes: Sequence[Outcome]) -> str:
-    """Return a table of how many scenarios passed and failed, one row a feature."""
+    """Return a table of passed and failed scenarios, one row per feature."""
     passed, failed = _features(outcomes, passed=True), _features(outcomes, passed=False)
     names = sorted(passed.keys() | failed.keys())
     width = max(map(len, ("feature", *names)))
@@ -26,7 +26,7 @@ def _features(outcomes: Sequence[Outcome], *, passed: bool) -> Counter[str]:
 
 
 def failed_text(outcome: Outcome, *, verbose: bool = False) -> str:
-    """Return a failed scenario with what was expected of it and what it did."""
+    """Return a failed scenario with its expectations and its results."""
     lines = [line for failure in outcome.failures for line in _failure_lines(failure, verbose=verbose)]
     return "\n".join([f"FAILED {outcome.scenario.name}", *(f"  {line}" for line in lines)])
 
@@ -46,6 +46,6 @@ def _actions(texts: Sequence[str], most: int) -> str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """Return the last line: how many passed and failed."""
+    """Return the last line: the numbers of passed and failed scenarios."""
     passed = sum(outcome.passed for outcome in outcomes)
     return f"{passed} passed, {len(outcomes) - passed} failed"

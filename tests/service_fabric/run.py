@@ -1,4 +1,4 @@
-"""Runs a scenario: plays its steps and checks its expectations."""
+"""Runs a scenario: its steps and its expectations."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from tests.service_fabric.scenario import Scenario
 from tests.service_fabric.verdicts import Failure, verdict_of
 
 SEED = 255
-"""The original's InitialRandomSeed."""
+"""InitialRandomSeed of the original."""
 
 
 @attrs.frozen
 class Outcome:
-    """What became of a scenario."""
+    """The result of a scenario."""
 
     scenario: Scenario
     failures: tuple[Failure, ...]
 
     @property
     def passed(self) -> bool:
-        """Whether every step could be played and every expectation holds."""
+        """Whether every step ran and every expectation holds."""
         return not self.failures
 
 
 def run_scenario(scenario: Scenario, settings: Mapping[str, Any], *, seed: int = SEED) -> Outcome:
-    """Play a scenario to its end, or to the first step that raises, and return what failed."""
+    """Run a scenario to its end, or to the first step with an error, and return the failures."""
     failures: list[Failure] = []
     player: Player | None = None
     where = "making the engine"

@@ -1,4 +1,4 @@
-"""Reads scenario files: behaviour of the original engine as steps to play and expectations to check."""
+"""Reads scenario files: behaviour of the original engine as steps and expectations."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 import attrs
 
 Step = Mapping[str, Any]
-"""One step: its operation under ``op``, and that operation's fields."""
+"""One step: its operation in ``op``, and the fields of that operation."""
 
 FIELDS: Mapping[str, type] = {"name": str, "suite": str, "features": list, "steps": list}
-"""The fields that every scenario has, and their types."""
+"""The fields of every scenario, with their types."""
 
 
 class ScenarioFileError(ValueError):
-    """A scenario file has bad lines; the message names each."""
+    """A scenario file has bad lines, which the message names."""
 
 
 @attrs.frozen
 class Scenario:
-    """A cluster described step by step, refreshed, and judged."""
+    """Steps that describe a cluster and refresh it, and expectations."""
 
     name: str
     suite: str
@@ -36,29 +36,29 @@ class Scenario:
 
 
 def shared_folder() -> Path:
-    """Return the folder of the scenarios: below ``PLB_SHARED``, else below ``../shared`` seen from the repository."""
+    """Return the folder of the scenarios: in ``PLB_SHARED``, or in ``../shared`` relative to the repository."""
     repository = Path(__file__).parent.parent.parent
     return Path(os.environ.get("PLB_SHARED", repository.parent / "shared")) / "service-fabric"
 
 
 def scenario_file() -> Path:
-    """Return the path of the shared scenario file; it need not exist."""
+    """Return the path of the shared scenario file, which may not exist."""
     return shared_folder() / "scenarios.jsonl"
 
 
 def read_settings(folder: Path | None = None) -> dict[str, Any]:
-    """Return the settings under which the scenarios were written: the defaults overlaid with those of the tests."""
+    """Return the settings of the scenarios: the defaults, with those of the original tests on top."""
     document = json.loads(((folder or shared_folder()) / "config_defaults.json").read_text())
     return {**document["defaults"], **document["test_overrides"]}
 
 
 def read_scenarios(path: Path) -> tuple[Scenario, ...]:
-    """Return the scenarios of a file, one a line; empty lines are passed over.
+    """Return the scenarios of a file with one scenario per line; empty lines are ignored.
 
     Raises
     ------
     ScenarioFileError
-        If lines are no scenarios; all of them are named.
+        If lines are no scenarios; the message names all of them.
     """
     scenarios, problems = [], []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
@@ -74,7 +74,7 @@ def read_scenarios(path: Path) -> tuple[Scenario, ...]:
 
 
 def parse_scenario(line: str) -> Scenario:
-    """Return the scenario that a line holds, or raise `ValueError` saying what is wrong with it."""
+    """Return the scenario of a line; raise `ValueError` with the reason if there is none."""
     try:
         document = json.loads(line)
     except json.JSONDecodeError as error:

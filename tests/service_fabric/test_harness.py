@@ -1,4 +1,4 @@
-"""The harness itself: reading, translating and judging, without a search."""
+"""The harness itself: reading, conversion and evaluation, without a search."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ needs_shared = pytest.mark.skipif(not shared_folder().exists(), reason=f"{shared
 
 
 def scenario(*steps: dict[str, Any], name: str = "Small", features: tuple[str, ...] = ()) -> Scenario:
-    """Return a scenario of some steps."""
+    """Return a scenario with some steps."""
     return Scenario(name, "Suite", features, steps)
 
 
@@ -68,12 +68,12 @@ def replica(role: str, at: int, **fields: Any) -> dict[str, Any]:
 
 
 def plan(*moves: Move) -> Plan:
-    """Return a plan of some moves."""
+    """Return a plan with some moves."""
     return Plan(moves, NO_ENERGY, NO_ENERGY)
 
 
 def move(name: str, role: Role, source: str | None, target: str, kind: MoveKind = MoveKind.MOVE) -> Move:
-    """Return a move whose reason does not matter."""
+    """Return a move with an arbitrary reason."""
     return Move(kind, name, role, source, target, Reason(Phase.BALANCING, "energy"), 1.0)
 
 
@@ -84,7 +84,7 @@ NO_ENERGY = Energy(**{field.name: 0.0 for field in attrs.fields(Energy) if field
 
 
 def test_every_bad_line_is_named(tmp_path: Path) -> None:
-    """The message names the file, the line and what is wrong, for all bad lines at once."""
+    """The message contains the file, and line and error of every bad line."""
     good = {"name": "A", "suite": "S", "features": [], "steps": []}
     lines = [json.dumps(good), "{", "[]", "", json.dumps({**good, "steps": [{"id": 0}]}), json.dumps({"name": "B"})]
     file = tmp_path / "scenarios.jsonl"
@@ -100,25 +100,25 @@ def test_every_bad_line_is_named(tmp_path: Path) -> None:
 
 
 @needs_shared
-def test_every_shared_operation_has_a_player() -> None:
-    """No step of the shared scenarios is of an operation that is not played."""
+def test_every_shared_operation_is_supported() -> None:
+    """Every operation in the shared scenarios has a method."""
     used = {step["op"] for one in read_scenarios(scenario_file()) for step in one.steps}
     assert used - {"expect"} <= OPERATIONS.keys()
 
 
 @needs_shared
-def test_settings_of_the_tests_come_before_the_defaults() -> None:
-    """A setting that the original tests overrode has their value, others the default."""
+def test_settings_of_the_tests_override_the_defaults() -> None:
+    """A setting of the original tests has their value, and all others have the default."""
     settings = read_settings()
     assert settings["SimulatedAnnealingIterationsPerRound"] == 100
     assert settings["MoveCostOffset"] == 1000
 
 
-# translating
+# conversion
 
 
 def test_built_in_metrics_ignore_the_written_loads() -> None:
-    """Count metrics count; any other has the loads written for it."""
+    """Count metrics count replicas; any other metric has its written loads."""
     metrics = [{"name": name, "weight": 1.0, "primary": 7, "secondary": 5} for name in ("ReplicaCount", "CPU")]
     assert default_loads(service(metrics=metrics), stateful=True) == {
         Role.PRIMARY: {"ReplicaCount": 1, "CPU": 7},
@@ -128,13 +128,13 @@ def test_built_in_metrics_ignore_the_written_loads() -> None:
 
 
 def test_a_single_replica_has_the_primary_load_in_both_roles() -> None:
-    """A stateful service with target size 1 has the primary load for its secondary too."""
+    """With target size 1, the secondary of a stateful service also has the primary load."""
     step = service(metrics=[{"name": "CPU", "weight": 1.0, "primary": 7, "secondary": 5}], target_replica_set_size=1)
     assert default_loads(step, stateful=True)[Role.SECONDARY] == {"CPU": 7}
 
 
-def test_a_service_without_metrics_counts() -> None:
-    """It has three built-in metrics, which become the engine's."""
+def test_a_service_without_metrics_has_count_metrics() -> None:
+    """It has three built-in metrics, which the engine receives."""
     assert service_from(service(), stateful=True, blocked_nodes=[3]).metrics == {
         "PrimaryCount": 1.0,
         "ReplicaCount": 0.3,
@@ -144,13 +144,13 @@ def test_a_service_without_metrics_counts() -> None:
 
 
 def test_a_primary_makes_its_service_stateful() -> None:
-    """A service that is marked stateless but has a primary is stateful for the engine."""
+    """A service that is marked stateless and has a primary is stateful in the engine."""
     steps = (service(stateful=False), service("api", stateful=False), partition(replica("primary", 0)))
     assert stateful_services(scenario(*steps)) == {"web"}
 
 
-def test_domains_become_properties_of_a_node() -> None:
-    """Fault and upgrade domain are properties where the node names none; unknown metrics limit nothing."""
+def test_domains_are_properties_of_a_node() -> None:
+    """Fault and upgrade domain are default properties of a node. Unknown metrics have no limit."""
     step = node(fd="dc0/r1", fd_path=["dc0", "r1"], ud="2", node_properties={"UpgradeDomain": "own"})
     made = node_from({**step, "capacities": {"CPU": 5, "unknown": 1}}, {"CPU"})
     assert made.fault_domain_path == ("dc0", "r1")
@@ -171,41 +171,41 @@ def test_domains_become_properties_of_a_node() -> None:
     ids=lambda value: value["role"] if isinstance(value, dict) else None,
 )
 def test_roles_states_and_flags(written: dict[str, Any], role: Role, state: ReplicaState, leaving: bool) -> None:
-    """What is written of a replica becomes a role, a state and whether it leaves."""
+    """The written fields of a replica give its role, its state and whether it leaves."""
     made = partition_from(partition(written), stateful=True, on_every_node=False, nodes={0}).replicas[0]
     assert (made.role, made.state, made.leaving) == (role, state, leaving)
 
 
-def test_replicas_on_unknown_nodes_are_left_out() -> None:
-    """The original passes them over."""
+def test_replicas_on_unknown_nodes_are_omitted() -> None:
+    """The original ignores them."""
     step = partition(replica("secondary", 1), replica("secondary", 9))
     made = partition_from(step, stateful=False, on_every_node=False, nodes={0, 1})
     assert [(one.role, one.node) for one in made.replicas] == [(Role.INSTANCE, "1")]
 
 
 def test_a_replica_without_a_role_has_no_load_and_occupies_its_node() -> None:
-    """No other replica of its partition comes there."""
+    """No other replica of its partition is placed there."""
     made = partition_from(partition(replica("none", 0)), stateful=True, on_every_node=False, nodes={0, 1})
     assert [(one.node, one.state) for one in made.replicas] == [("0", ReplicaState.DROPPED)]
 
 
-def test_the_largest_difference_asks_for_every_node_left() -> None:
-    """Without the service's flag it is the number of free nodes; with it the engine counts itself."""
+def test_the_largest_difference_requests_every_free_node() -> None:
+    """Without the flag of the service, it is the number of free nodes. With the flag, the engine counts them."""
     step = partition(replica("secondary", 1), replica_diff=ALL_ELIGIBLE_NODES)
     assert partition_from(step, stateful=False, on_every_node=False, nodes={0, 1, 2}).missing == 2
     assert partition_from(step, stateful=False, on_every_node=True, nodes={0, 1, 2}).missing is None
 
 
-def test_a_refresh_ahead_of_the_clock_is_seen_later() -> None:
-    """By one second, unless it is raw."""
+def test_a_refresh_ahead_of_the_clock_has_a_later_time() -> None:
+    """The time is one second later, unless the refresh is raw."""
     assert [seen_at(0.0, raw=False), seen_at(10.0, raw=False), seen_at(10.0, raw=True)] == [0.0, 11.0, 10.0]
 
 
-# playing
+# running steps
 
 
 class Recorder:
-    """Stands in for the engine and notes what it is told."""
+    """Replaces the engine and records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -218,14 +218,14 @@ class Recorder:
         return note
 
     def take(self) -> list[tuple[Any, ...]]:
-        """Return the calls so far and forget them."""
+        """Return the calls so far and remove them."""
         calls, self.calls = self.calls, []
         return calls
 
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    """Return what players are given for an engine during the test."""
+    """Return the replacement of the engine for the test."""
     made = Recorder()
     monkeypatch.setattr("tests.service_fabric.adapter.PlacementAndLoadBalancing", lambda *_, **__: made)
     monkeypatch.setattr(Player, "_config", lambda _: None)
@@ -233,15 +233,15 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 
 def player_of(*steps: dict[str, Any], **settings: Any) -> Player:
-    """Return a player that has played some steps."""
+    """Return a player that has run some steps."""
     player = Player(scenario(*steps), {"UseSeparateSecondaryLoad": True, **settings}, seed=0)
     for step in steps:
         player.play(step)
     return player
 
 
-def test_nodes_come_before_partitions_before_loads(recorder: Recorder) -> None:
-    """Services take effect at once; the rest waits for the refresh, whatever order it came in."""
+def test_updates_are_ordered_by_kind(recorder: Recorder) -> None:
+    """Services take effect at once. Other updates wait for the refresh and are ordered by kind."""
     load = {"op": "load", "id": 0, "service": "web", "metric": "Count", "primary": 3, "secondary": 1}
     player = player_of(load, partition(), node(), service(), {"op": "refresh", "at": 10.0})
     assert recorder.take() == [
@@ -256,15 +256,15 @@ def test_nodes_come_before_partitions_before_loads(recorder: Recorder) -> None:
     assert recorder.take() == []
 
 
-def test_every_update_of_a_partition_is_handed_on(recorder: Recorder) -> None:
-    """Also one that says nothing new: it tells that the moves issued for the partition are no longer under way."""
+def test_every_update_of_a_partition_is_forwarded(recorder: Recorder) -> None:
+    """An update without changes also matters: it reports that no issued move of the partition is under way."""
     steps = [partition(), partition(replica("primary", 0)), partition(replica_diff=1), partition(version=1)]
     player_of(node(), service(), *steps, {"op": "process_pending"})
     assert [call for call in recorder.take() if call[0] == "update_partition"] == [("update_partition", "0")] * 4
 
 
-def test_loads_of_secondaries_are_handed_over_by_node(recorder: Recorder) -> None:
-    """Those of nodes that the engine does not know are left out."""
+def test_loads_of_secondaries_are_reported_by_node(recorder: Recorder) -> None:
+    """Loads on unknown nodes are omitted."""
     load = {"op": "load", "id": 0, "service": "web", "metric": "Count", "secondary_per_node": {"1": 3, "9": 4}}
     steps = [node(0), node(1), service(), partition(replica("secondary", 1)), load, {"op": "process_pending"}]
     player_of(*steps)
@@ -272,7 +272,7 @@ def test_loads_of_secondaries_are_handed_over_by_node(recorder: Recorder) -> Non
 
 
 def test_one_move_cost_of_all_secondaries_is_that_of_the_role(recorder: Recorder) -> None:
-    """Whether it is given by role or by node; costs that differ by node are refused."""
+    """It is given by role or by node. Costs that differ by node are refused."""
     steps = [node(0), service(), partition(), {"op": "process_pending"}]
     report = {"op": "move_cost", "id": 0, "service": "web", "stateful": True, "primary": "low"}
     expected = [("report_move_cost", "0", "PRIMARY", "low"), ("report_move_cost", "0", "SECONDARY", "high")]
@@ -284,13 +284,13 @@ def test_one_move_cost_of_all_secondaries_is_that_of_the_role(recorder: Recorder
 
 
 def test_a_refresh_without_nodes_does_nothing(recorder: Recorder) -> None:
-    """The engine is not asked."""
+    """The engine is not called."""
     player_of(service(), partition(), {"op": "refresh", "at": 0.0})
     assert [call[0] for call in recorder.take()] == ["update_service", "update_partition"]
 
 
-def test_maps_of_metrics_lose_unknown_metrics_and_maps_of_node_types_stay() -> None:
-    """The engine refuses entries for metrics that no service has."""
+def test_maps_of_metrics_omit_unknown_metrics() -> None:
+    """The engine refuses entries for metrics without a service. Maps of node types are unchanged."""
     settings = {"MetricActivityThresholds": {"CPU": 3, "Other": 4}, "MaximumInBuildReplicasPerNode": {"Big": 2}}
     one = service(metrics=[{"name": "CPU", "weight": 1.0, "primary": 1, "secondary": 1}])
     config = Player(scenario(one), settings, seed=0)._config()
@@ -299,20 +299,20 @@ def test_maps_of_metrics_lose_unknown_metrics_and_maps_of_node_types_stay() -> N
 
 
 @pytest.mark.parametrize(("written", "kept"), [("zone == a", "zone == a"), ("zone ==", ""), ("&&", "")])
-def test_a_constraint_that_does_not_parse_constrains_nothing(written: str, kept: str) -> None:
-    """As in the original; the engine refuses it."""
+def test_an_invalid_constraint_has_no_effect(written: str, kept: str) -> None:
+    """The original ignores it; the engine would refuse it."""
     made = service_from(service(placement_constraint=written), stateful=True, blocked_nodes=())
     assert made.placement_constraint == kept
 
 
-def test_a_block_list_reaches_services_that_exist(recorder: Recorder) -> None:
-    """An updated service type hands its services over again."""
+def test_a_block_list_applies_to_existing_services(recorder: Recorder) -> None:
+    """An updated service type updates its services."""
     player_of(service(), {"op": "service_type", "name": "Type", "blocklist": [1]})
     assert recorder.take() == [("update_service", "web")] * 2
 
 
-def test_the_failover_table_is_pushed_as_updates(recorder: Recorder) -> None:
-    """A push hands over what was noted, at the next processing; a clear forgets it."""
+def test_the_failover_table_is_applied_as_updates(recorder: Recorder) -> None:
+    """The next processing applies the pushed partitions; a clear removes them."""
     noted = {**partition(), "op": "fm_partition"}
     steps = [service(), noted, {"op": "clear"}, {"op": "fm_push"}, noted, {"op": "fm_push"}, {"op": "process_pending"}]
     player_of(*steps)
@@ -320,17 +320,17 @@ def test_the_failover_table_is_pushed_as_updates(recorder: Recorder) -> None:
 
 
 @pytest.mark.usefixtures("recorder")
-def test_an_operation_without_player_is_refused() -> None:
-    """The message names it."""
+def test_an_unknown_operation_is_refused() -> None:
+    """The message contains its name."""
     with pytest.raises(NotImplementedError, match="'cluster_upgrade'"):
         player_of({"op": "cluster_upgrade"})
 
 
-# collecting and judging
+# collection and evaluation
 
 
 def test_a_partition_keeps_its_first_actions() -> None:
-    """Actions add up over refreshes; a second plan adds to other partitions only."""
+    """Actions accumulate over refreshes. A second plan adds only to other partitions."""
     actions = CollectedActions()
     actions.collect(plan(move("10", Role.PRIMARY, "0", "1"), move("2", Role.INSTANCE, None, "3", MoveKind.ADD)))
     actions.collect(plan(move("10", Role.PRIMARY, "0", "5"), move("3", Role.PRIMARY, "1", "2", MoveKind.SWAP)))
@@ -341,7 +341,7 @@ def test_a_partition_keeps_its_first_actions() -> None:
 
 @needs_shared
 def test_moves_that_exchange_nodes_are_one_text() -> None:
-    """A primary and a secondary that change places are printed as a swap, and are two raw actions."""
+    """A primary and a secondary that exchange nodes are printed as one swap and count as two raw actions."""
     actions = CollectedActions()
     actions.collect(plan(move("0", Role.PRIMARY, "1", "2"), move("0", Role.SECONDARY, "2", "1")))
     assert actions.texts() == ("0 swap primary 1<=>2",)
@@ -349,15 +349,15 @@ def test_moves_that_exchange_nodes_are_one_text() -> None:
 
 
 def test_domains_with_moves_are_counted_once() -> None:
-    """Two partitions of one domain are one update."""
+    """Two partitions of one domain count as one update."""
     moves = [move(name, Role.PRIMARY, "0", "1") for name in ("0", "1", "2")]
     assert domains_with_moves(moves, {"0": "a", "1": "a", "2": "b"}) == 2
 
 
 @needs_shared
 @pytest.mark.usefixtures("recorder")
-def test_a_failed_expectation_says_what_was_and_what_should_be() -> None:
-    """With its line, the count found, and the actions."""
+def test_a_failed_expectation_has_expected_and_actual_values() -> None:
+    """It also has its line and the actions."""
     player = player_of()
     player.actions.collect(plan(move("0", Role.PRIMARY, "1", "2")))
     requested = {"op": "expect", "type": "count_if", "pattern": "0 move * *=>3", "cmp": "==", "value": 1, "line": 7}
@@ -366,8 +366,8 @@ def test_a_failed_expectation_says_what_was_and_what_should_be() -> None:
     assert verdict_of({**requested, "pattern": "0 move * *=>2"}, player) is None
 
 
-def test_expressions_have_a_text() -> None:
-    """As they stand in the file, with the operators between."""
+def test_expressions_are_printed() -> None:
+    """The text has the infix notation of the file."""
     expression = {"op": "==", "a": [{"fn": "count_if", "pred": {"match": "0 *"}}, {"fn": "service_domains"}]}
     assert describe({"type": "expr", "expr": expression}) == "(count_if '0 *' == service_domains)"
     assert describe({"type": "action", "value": "LoadBalancing"}) == "action LoadBalancing"
@@ -375,7 +375,7 @@ def test_expressions_have_a_text() -> None:
 
 @pytest.mark.usefixtures("recorder")
 def test_a_step_that_raises_is_a_failure() -> None:
-    """It ends the scenario, and its message is kept."""
+    """The scenario ends, and the message is kept."""
     outcome = run_scenario(scenario({"op": "dispose"}), {})
     (failure,) = outcome.failures
     assert failure.expected == "step 0 (dispose) to be played"
@@ -383,7 +383,7 @@ def test_a_step_that_raises_is_a_failure() -> None:
 
 
 def test_the_report_counts_by_feature() -> None:
-    """A scenario counts in every row of its features; the summary counts it once."""
+    """A scenario counts in every row of its features and once in the summary."""
     good = Outcome(scenario(features=("moves", "stateful")), ())
     bad = Outcome(scenario(name="Bad", features=("moves",)), (Failure(7, "count == 1", "0", ("0 drop primary 1",)),))
     assert feature_table([good, bad]).splitlines() == [

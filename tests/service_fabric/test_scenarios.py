@@ -1,4 +1,4 @@
-"""Behaviour scenarios of the original engine, one test each; skipped where the shared folder is absent."""
+"""Behaviour scenarios of the original engine, one test each; skipped without the shared folder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FILE = scenario_file()
 SCENARIOS = read_scenarios(FILE) if FILE.exists() else ()
 LINES = (Path(__file__).parent / "open.txt").read_text().splitlines()
 OPEN = {line for line in LINES if not line.startswith("#")}
-"""Names of the scenarios that are still open: `python -m tests.service_fabric` shows what they expect."""
+"""Names of the open scenarios; `python -m tests.service_fabric` shows their expectations."""
 
-pytestmark = pytest.mark.skipif(not SCENARIOS, reason=f"{FILE} is not here; PLB_SHARED says where the folder is")
+pytestmark = pytest.mark.skipif(not SCENARIOS, reason=f"{FILE} is missing; PLB_SHARED sets the folder")
 
 
 @pytest.fixture(scope="module")
 def settings() -> dict[str, Any]:
-    """Return the settings under which the scenarios were written."""
+    """Return the settings of the scenarios."""
     return read_settings()
 
 
@@ -36,5 +36,5 @@ def test_scenario(scenario: Scenario, settings: dict[str, Any]) -> None:
 
 
 def test_open_scenarios_exist() -> None:
-    """The list of open scenarios names none that is not in the file."""
+    """All listed scenarios are in the file."""
     assert {scenario.name for scenario in SCENARIOS} >= OPEN

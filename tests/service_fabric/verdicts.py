@@ -18,23 +18,23 @@ COUNTS: Mapping[str, Callable[[Player], int]] = {
     "updates_from_plb": lambda player: player.updates_from_plb,
     "service_domains": lambda player: len(player.service_domains()),
 }
-"""What can be counted, under the names that expectations and expressions use."""
+"""The countable quantities, by their names in expectations and expressions."""
 
 
 @attrs.frozen
 class Failure:
-    """An expectation that does not hold, or a step that could not be played.
+    """An expectation that does not hold, or a step with an error.
 
     Parameters
     ----------
     line
         Line of the expectation in the original test; None for a step that raised.
     expected, actual
-        In words.
+        As text.
     actions
         The action texts at that point.
     traceback
-        Where an exception came from, else empty.
+        Traceback of an exception, or empty.
     """
 
     line: int | None
@@ -45,15 +45,15 @@ class Failure:
 
 
 def verdict_of(expectation: Step, player: Player) -> Failure | None:
-    """Return what is wrong, or None where the expectation holds."""
+    """Return the failure of an expectation, or None if it holds."""
     texts = player.actions.texts()
-    if action_match().check(expectation, texts, lambda asked: _answer(asked, player)):
+    if action_match().check(expectation, texts, lambda query: _answer(query, player)):
         return None
     return Failure(expectation["line"], describe(expectation), _actual(expectation, player), texts)
 
 
 def describe(expectation: Step) -> str:
-    """Return an expectation in words."""
+    """Return an expectation as text."""
     match expectation["type"]:
         case "count_if":
             requested = expectation.get("pattern", expectation.get("pred"))
@@ -71,7 +71,7 @@ def describe(expectation: Step) -> str:
 
 
 def describe_expression(tree: Any) -> str:
-    """Return an expression in words."""
+    """Return an expression as text."""
     if not isinstance(tree, Mapping):
         return str(tree)
     if "fn" in tree:
@@ -91,21 +91,21 @@ def last_actions(player: Player, metric: str | None = None) -> tuple[str, ...]:
     return tuple(domain.last_action for domain in domains if metric is None or metric in domain.metrics)
 
 
-def _answer(asked: Mapping[str, Any], player: Player) -> Any:
-    """Answer what the reference matcher cannot: a function of an expression, or an expectation of another type."""
-    if "fn" in asked:
-        return _count(asked["fn"], player)
-    if asked["type"] == "node_load":
-        load = player.node_load(asked["node"], asked["metric"])
-        return load in asked.get("value_in", [asked.get("value")])
-    if asked["type"] == "action":
-        return asked["value"] in last_actions(player, asked.get("metric"))
-    return action_match().CMP[asked["cmp"]](_count(asked["type"], player), asked["value"])
+def _answer(query: Mapping[str, Any], player: Player) -> Any:
+    """Evaluate a function of an expression, or another type of expectation, for the reference matcher."""
+    if "fn" in query:
+        return _count(query["fn"], player)
+    if query["type"] == "node_load":
+        load = player.node_load(query["node"], query["metric"])
+        return load in query.get("value_in", [query.get("value")])
+    if query["type"] == "action":
+        return query["value"] in last_actions(player, query.get("metric"))
+    return action_match().CMP[query["cmp"]](_count(query["type"], player), query["value"])
 
 
 def _count(name: str, player: Player) -> int:
     if name not in COUNTS:
-        raise NotImplementedError(f"expectation {name!r}: not judged, as no shared scenario has it")
+        raise NotImplementedError(f"expectation {name!r}: not supported, as no shared scenario has it")
     return COUNTS[name](player)
 
 
@@ -133,6 +133,6 @@ def _leaves(tree: Any, player: Player) -> list[str]:
     if not isinstance(tree, Mapping):
         return []
     if "fn" in tree:
-        value = action_match().leaf(tree, player.actions.texts(), lambda asked: _answer(asked, player))
+        value = action_match().leaf(tree, player.actions.texts(), lambda query: _answer(query, player))
         return [f"{describe_expression(tree)} = {value}"]
     return [leaf for part in tree["a"] for leaf in _leaves(part, player)]

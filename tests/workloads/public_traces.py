@@ -1,4 +1,4 @@
-"""Small files in the published schemas of public traces."""
+"""Small files in the schemas of public traces."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ BITBRAINS_HEADER = [
     "Network received throughput [KB/s]",
     "Network transmitted throughput [KB/s]",
 ]
-"""The first line of each published file of Bitbrains."""
+"""The first line of each published Bitbrains file."""
 
 
 def converted(name: str, source: Path, out: Path, **options: Any) -> tuple[TraceSet, ConversionReport]:
-    """Convert, and read back what was written, which checks it."""
+    """Convert traces, and read the result back, which also checks it."""
     report = convert(READERS[name], source, out, Options(**options))
     assert report.rows_kept == report.rows_read - sum(report.rows_refused.values())
     assert report.steps_kept == report.steps + report.steps_filled - report.steps_refused
@@ -39,7 +39,7 @@ def converted(name: str, source: Path, out: Path, **options: Any) -> tuple[Trace
 
 
 def text(path: Path, rows: Iterable[Iterable[Any]], separator: str = ",") -> Path:
-    """Write rows without header, gzipped where the name says so; None is an empty field."""
+    """Write rows without header, with gzip if the name ends so. None is an empty field."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = "".join(separator.join("" if field is None else str(field) for field in row) + "\n" for row in rows)
     path.write_bytes(gzip.compress(lines.encode()) if path.suffix == ".gz" else lines.encode())
@@ -71,7 +71,7 @@ def azure_machine(name: str, deleted: int, cores: Any, memory: Any) -> list[Any]
 
 
 def google2019_line(start: int, cpu: float, memory: float, **fields: Any) -> dict[str, Any]:
-    """Return a row of instance_usage as BigQuery exports it: whole numbers as text."""
+    """Return a row of instance_usage as exported by BigQuery, with whole numbers as text."""
     return {
         "start_time": str(start * 10**6),
         "end_time": str((start + 300) * 10**6),
@@ -85,7 +85,7 @@ def google2019_line(start: int, cpu: float, memory: float, **fields: Any) -> dic
 
 
 def json_lines(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
-    """Write one JSON object a line, gzipped where the name says so."""
+    """Write one JSON object per line, with gzip if the name ends so."""
     lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
     path.write_bytes(gzip.compress(lines) if path.suffix == ".gz" else lines)
     return path

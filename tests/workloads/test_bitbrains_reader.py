@@ -1,4 +1,4 @@
-"""The Bitbrains reader: gaps, windows, classes and counts, on a small file and on the shared one where it is there."""
+"""The Bitbrains reader: gaps, windows, classes and counts, on small files and on the shared file if available."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_bitbrains(path: Path, **options: Any) -> tuple[TraceSet, ConversionRepo
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    """Write 5-minute rows; what a row does not say is a machine of 2 cores at 2000 MHz in all and 4 GB."""
+    """Write 5-minute rows; the default is a machine of 2 cores, 2000 MHz in total and 4 GB."""
     base = {"vm": 1, "cores": 2, "cap_mhz": 2000, "cpu_mhz": 1000, "memcap_mb": 4096, "mem_mb": 1024}
     frame = pl.DataFrame([base | row for row in rows], infer_schema_length=None)
     frame.select("vm", "bin", "cores", "cap_mhz", "cpu_mhz", "memcap_mb", "mem_mb").write_parquet(path / FILE)
@@ -42,8 +42,8 @@ def bins(*values: int, **row: float | None) -> list[dict[str, Any]]:
     return [{"bin": value, **row} for value in values]
 
 
-def test_two_bins_become_one_step(tmp_path: Path) -> None:
-    """MHz become cores, MB become GB, and two 5-minute values become their mean, or on request their maximum."""
+def test_two_bins_give_one_step(tmp_path: Path) -> None:
+    """MHz are converted to cores and MB to GB. Two 5-minute values give their mean or, on request, their maximum."""
     rows = [{"bin": 0, "cpu_mhz": 500, "mem_mb": 1024}, {"bin": 1, "cpu_mhz": 1500, "mem_mb": 2048}]
     write(tmp_path, rows)
     mean, _ = read_bitbrains(tmp_path, min_hours=0)
@@ -55,8 +55,8 @@ def test_two_bins_become_one_step(tmp_path: Path) -> None:
     assert mean.max_usage.tolist() == [[2.0, 4.0]]
 
 
-def test_short_gaps_are_filled_and_long_ones_cut(tmp_path: Path) -> None:
-    """One missing step repeats the last value; a gap over the bound starts a new tenant of the same family."""
+def test_short_gaps_are_filled_and_long_ones_divide(tmp_path: Path) -> None:
+    """One missing step repeats the last value. A gap beyond the bound starts a new tenant of the same family."""
     rows = [*bins(0, cpu_mhz=200), *bins(4, cpu_mhz=400), *bins(40, 42)]
     traces, report = read_bitbrains(write(tmp_path, rows), min_hours=0)
     assert traces.tenant_names().tolist() == ["vm1@0", "vm1@20"]
@@ -65,24 +65,27 @@ def test_short_gaps_are_filled_and_long_ones_cut(tmp_path: Path) -> None:
     assert (report.gaps_filled, report.steps_filled, report.gaps_cut) == (1, 1, 1)
 
 
-def test_windows_are_cut_and_short_ones_refused(tmp_path: Path) -> None:
-    """A day's series becomes windows of an hour; a rest below the minimum is refused and counted."""
+def test_series_are_cut_into_windows(tmp_path: Path) -> None:
+    """A series of a day gives windows of an hour. A remainder below the minimum is rejected and counted."""
     traces, report = read_bitbrains(write(tmp_path, bins(*range(38))), window_days=1 / 24, min_hours=0.5)
     assert traces.lifetime_steps.tolist() == [6, 6, 6]
     assert (report.tenants, report.tenants_refused, report.steps_refused) == (3, 1, 1)
     assert report.steps_kept == report.steps + report.steps_filled - report.steps_refused == 18
 
 
-def test_only_a_machine_that_ends_early_is_not_censored(tmp_path: Path) -> None:
-    """The last window of a machine that ends a day before the trace is a whole life; all others were cut."""
+def test_only_a_machine_that_ends_early_is_uncensored(tmp_path: Path) -> None:
+    """The last window of a machine that ends a day before the trace is a complete lifetime. All others are censored."""
     rows = [*bins(*range(40)), *bins(*range(800), vm=2)]
     traces, _ = read_bitbrains(write(tmp_path, rows), window_days=0.1)
     ended = [name for name, cut in zip(traces.tenant_names(), traces.censored, strict=True) if not cut]
     assert ended == ["vm1@14"]
 
 
-def test_usage_is_clipped_and_bad_rows_are_refused_with_counts(tmp_path: Path) -> None:
-    """Usage above what is provisioned is clipped; rows without provisioned cores or memory are refused; all counted."""
+def test_usage_is_clipped_and_bad_rows_are_rejected(tmp_path: Path) -> None:
+    """Usage is clipped to the provisioned value.
+
+    Rows without provisioned cores or memory are rejected. Both are counted.
+    """
     rows = [
         *bins(0, cpu_mhz=3000),
         *bins(1, cores=0),
@@ -105,8 +108,8 @@ def test_usage_is_clipped_and_bad_rows_are_refused_with_counts(tmp_path: Path) -
 
 @pytest.mark.parametrize("column", ["cores", "cap_mhz", "cpu_mhz", "memcap_mb", "mem_mb"])
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, 1e39])
-def test_a_row_without_a_usable_number_is_refused(tmp_path: Path, column: str, value: float | None) -> None:
-    """A null, NaN or infinite value (also one too large for 32 bits) refuses its row, which leaves no mark."""
+def test_a_row_without_a_usable_number_is_rejected(tmp_path: Path, column: str, value: float | None) -> None:
+    """A null, NaN or infinite value, or one beyond 32 bits, rejects its row, which has no effect."""
     rows = [*bins(0), *bins(1, 2, **{column: value}), *bins(4)]
     traces, report = read_bitbrains(write(tmp_path, rows), min_hours=0)
     assert traces.values.tolist() == [[1.0, 1.0]] * 3
@@ -116,7 +119,7 @@ def test_a_row_without_a_usable_number_is_refused(tmp_path: Path, column: str, v
 
 
 def test_a_row_is_counted_for_the_first_reason_only(tmp_path: Path) -> None:
-    """Rows with several faults count once, so the reasons and the rows that are used add up to the rows of the file."""
+    """A row with several faults counts once, so rejected and used rows add up to the rows of the file."""
     rows = [
         *bins(0),
         *bins(2, cpu_mhz=None, cores=0, mem_mb=-1),
@@ -131,8 +134,8 @@ def test_a_row_is_counted_for_the_first_reason_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["vm", "bin"])
 @pytest.mark.parametrize("value", [None, math.nan, math.inf, 1.5, -1, 2**31])
-def test_a_row_of_no_machine_or_bin_is_named(tmp_path: Path, column: str, value: float | None) -> None:
-    """A row that belongs to no machine or bin fits nowhere; the first such rows are named and all are counted."""
+def test_a_row_without_machine_or_bin_is_an_error(tmp_path: Path, column: str, value: float | None) -> None:
+    """The message names the first such rows and contains the number of all."""
     rows = [*bins(0, 1), *({"bin": place, column: value} for place in range(2, 9))]
     write(tmp_path, rows)
     with pytest.raises(TraceError) as caught:
@@ -144,7 +147,7 @@ def test_a_row_of_no_machine_or_bin_is_named(tmp_path: Path, column: str, value:
 
 
 def test_both_keys_are_checked_before_anything_is_raised(tmp_path: Path) -> None:
-    """A null machine and a null bin in different rows come in one error."""
+    """A null machine and a null bin in different rows are reported in one error."""
     write(tmp_path, [*bins(0), *bins(1, vm=None), {"bin": None}])
     with pytest.raises(TraceError) as caught:
         read_bitbrains(tmp_path)
@@ -155,7 +158,7 @@ def test_both_keys_are_checked_before_anything_is_raised(tmp_path: Path) -> None
 
 
 def test_whole_numbers_may_be_floats(tmp_path: Path) -> None:
-    """Machines and bins that are written as floats give the same tenants as whole numbers."""
+    """Machines and bins in floating point give the same tenants as integers."""
     write(tmp_path, bins(2, 3))
     frame = pl.read_parquet(tmp_path / FILE)
     frame.cast({"vm": pl.Float64, "bin": pl.Float32}).write_parquet(tmp_path / FILE)
@@ -163,9 +166,9 @@ def test_whole_numbers_may_be_floats(tmp_path: Path) -> None:
     assert traces.tenant_names().tolist() == ["vm1@1"]
 
 
-@pytest.mark.parametrize("usage", [1000, 500], ids=["the same values", "other values"])
-def test_a_doubled_row_is_named(tmp_path: Path, usage: int) -> None:
-    """Two usable rows of one machine and bin are an error, wherever they stand; nothing is averaged."""
+@pytest.mark.parametrize("usage", [1000, 500], ids=["equal values", "different values"])
+def test_a_duplicate_row_is_an_error(tmp_path: Path, usage: int) -> None:
+    """Two usable rows of one machine and bin are an error anywhere in the file. They are not averaged."""
     rows = [*bins(0, 1, 4), *bins(0, vm=2), *bins(1, cpu_mhz=usage), *bins(4)]
     with pytest.raises(TraceError) as caught:
         read_bitbrains(write(tmp_path, rows), min_hours=0)
@@ -174,16 +177,19 @@ def test_a_doubled_row_is_named(tmp_path: Path, usage: int) -> None:
     assert caught.value.problems[0].expected == "a machine and bin that no usable row above has"
 
 
-def test_every_row_twice_is_counted_not_listed(tmp_path: Path) -> None:
-    """A file that holds everything twice is refused with a few of its rows and the number of them."""
+def test_many_duplicate_rows_are_counted(tmp_path: Path) -> None:
+    """If every row is a duplicate, the message contains a few rows and the number of all."""
     with pytest.raises(TraceError) as caught:
         read_bitbrains(write(tmp_path, bins(*range(50)) * 2))
     assert caught.value.problems[0].row == 51
     assert sum(problem.count for problem in caught.value.problems) == 50
 
 
-def test_a_refused_row_doubles_nothing(tmp_path: Path) -> None:
-    """The raw traces interleave rows with 0 cores; beside a usable row of the same bin they are refused as ever."""
+def test_a_rejected_row_is_no_duplicate(tmp_path: Path) -> None:
+    """Raw traces contain additional rows with 0 cores.
+
+    They are rejected as usual, even with a usable row of the same bin.
+    """
     rows = [*bins(0, cores=0), *bins(0), *bins(0, cores=0)]
     traces, report = read_bitbrains(write(tmp_path, rows), min_hours=0)
     assert traces.values.tolist() == [[1.0, 1.0]]
@@ -191,7 +197,7 @@ def test_a_refused_row_doubles_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_without_usable_rows_is_refused(tmp_path: Path) -> None:
-    """No rows, only refused rows, and only windows that are too short: each says what was found."""
+    """No rows, only rejected rows, and only too short windows give different messages."""
     write(tmp_path, bins(0, 1, 2))
     good = pl.read_parquet(tmp_path / FILE)
     good.head(0).write_parquet(tmp_path / FILE)
@@ -216,7 +222,7 @@ def damage(contents: bytes) -> bytes:
     ids=["text", "empty", "cut off", "overwritten"],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, edit: Callable[[bytes], bytes]) -> None:
-    """What is no Parquet file, or no whole one, is refused by name and not with an error of the Parquet reader."""
+    """A file that is not a complete Parquet file is named, without an error of the Parquet reader."""
     path = write(tmp_path, [*bins(*range(3000)), *bins(*range(3000), vm=2)]) / FILE
     path.write_bytes(edit(path.read_bytes()))
     with pytest.raises(TraceError, match=rf"{FILE}: found damaged contents .*; expected a Parquet file"):
@@ -224,7 +230,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, edit: Callable[[bytes], bytes
 
 
 def test_missing_files_columns_and_bad_settings_are_refused(tmp_path: Path) -> None:
-    """A missing file or column is named; settings outside their range are refused."""
+    """A missing file or column is named. Settings outside their range are errors."""
     with pytest.raises(TraceError, match="no such file"):
         read_bitbrains(tmp_path)
     pl.DataFrame({"vm": [1], "bin": [0]}).write_parquet(tmp_path / FILE)
@@ -237,14 +243,14 @@ def test_missing_files_columns_and_bad_settings_are_refused(tmp_path: Path) -> N
 
 
 ALL_MACHINES, SOME_MACHINES = 500, 60
-"""Of the shared traces; the quicker tests read some."""
+"""Numbers of machines of the shared traces. The faster tests read some."""
 
 
 @pytest.fixture(scope="module", params=[SOME_MACHINES, pytest.param(ALL_MACHINES, marks=pytest.mark.slow)])
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[TraceSet, ConversionReport]:
-    """Return the shared traces, of some machines and of all."""
+    """Return the shared traces of some machines and of all."""
     if not (SHARED / FILE).is_file():
         pytest.skip(f"{SHARED / FILE} is not here")
     rows = pl.scan_parquet(SHARED / FILE)
@@ -257,7 +263,7 @@ def shared(
 @pytest.mark.slow
 @pytest.mark.parametrize("shared", [ALL_MACHINES], indirect=True)
 def test_the_shared_traces_are_read_in_full(shared: tuple[TraceSet, ConversionReport]) -> None:
-    """All 11,942,571 rows of 500 machines are accounted for, and no demand exceeds what was provisioned."""
+    """All 11,942,571 rows of 500 machines are counted, and no demand exceeds the provisioned value."""
     traces, report = shared
     assert (report.rows_read, report.owners) == (11_942_571, 500)
     assert sum(report.rows_refused.values()) < 10
@@ -269,7 +275,7 @@ def test_the_shared_traces_are_read_in_full(shared: tuple[TraceSet, ConversionRe
 
 
 def test_no_window_spans_the_missing_days(shared: tuple[TraceSet, ConversionReport]) -> None:
-    """No tenant lives on the two days that are missing for all machines."""
+    """All machines lack two days, on which no tenant exists."""
     traces, _ = shared
     start = np.array([int(name.split("@")[1]) for name in traces.tenant_names()])
     for first_bin, last_bin in ((8640, 8927), (17568, 17855)):
@@ -277,8 +283,8 @@ def test_no_window_spans_the_missing_days(shared: tuple[TraceSet, ConversionRepo
         assert not inside.any()
 
 
-def test_a_machine_is_never_on_both_sides(shared: tuple[TraceSet, ConversionReport]) -> None:
-    """The split is by machine: no machine has windows in history and simulation."""
+def test_the_split_is_by_machine(shared: tuple[TraceSet, ConversionReport]) -> None:
+    """No machine has windows in both history and simulation."""
     traces, report = shared
     history, simulation = split_tenants(traces, 0.4, 5)
     assert len(np.unique(history.family)) == 0.4 * report.owners > 0

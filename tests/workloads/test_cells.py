@@ -1,4 +1,4 @@
-"""Cells for peak prediction: of synthetic regions, of files, and of the sample of the Google trace."""
+"""Cells for peak prediction: synthetic regions, files, and the sample of the Google trace."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from workloads.task_samples import MICROSECONDS, write_frame
 SHARED = Path(os.environ.get("PLB_GOOGLE2019", "/work/shared/data/google2019_instances"))
 
 
-def test_all_places_of_a_synthetic_cell_are_taken_at_all_times():
-    """By tasks that come and go, and use no more than their limits."""
+def test_a_synthetic_cell_is_always_full():
+    """Tasks arrive and depart, and never use more than their limits."""
     samples = cell_of_region(REGIONS["region1"], machines=3, days=2.0, seed=1).samples
     assert np.diff(samples.start).tolist() == [TASKS * 2 * 144] * 3
     for machine in samples.machines():
@@ -28,8 +28,8 @@ def test_all_places_of_a_synthetic_cell_are_taken_at_all_times():
     assert samples.step == 600 * MICROSECONDS
 
 
-def test_a_task_of_a_synthetic_cell_has_one_life():
-    """Without a gap, at one limit; and the cell is fixed by its seed."""
+def test_a_task_of_a_synthetic_cell_has_one_lifetime():
+    """It has no gap and one limit. The seed determines the cell."""
     one, two, other = (cell_of_region(REGIONS["region2"], machines=2, days=1.0, seed=s).samples for s in (4, 4, 5))
     np.testing.assert_array_equal(one.usage, two.usage)
     assert (one.usage != other.usage).any()
@@ -39,8 +39,8 @@ def test_a_task_of_a_synthetic_cell_has_one_life():
 
 
 @pytest.mark.parametrize(("apart", "step"), [(60, 60), (300, 300), (0.5, 0.5)])
-def test_a_step_is_as_long_as_samples_are_apart(tmp_path: Path, apart: float, step: float):
-    """Mostly; a gap changes nothing."""
+def test_the_time_step_is_the_distance_of_samples(tmp_path: Path, apart: float, step: float):
+    """The most frequent distance counts, so a gap has no effect."""
     times = [apart * place for place in (0, 1, 2, 7, 8)]
     frame = pl.DataFrame({"machine": 1, "task": "t", "time_s": times, "usage": 1.0, "limit": 2.0})
     write_frame(frame, tmp_path / "mine.csv")
@@ -49,7 +49,7 @@ def test_a_step_is_as_long_as_samples_are_apart(tmp_path: Path, apart: float, st
 
 
 def test_the_google_sample_is_aligned_as_in_the_simulator(tmp_path: Path):
-    """The largest of a step counts, times are floored, and a missing usage is left out."""
+    """The largest sample of a step counts, times are rounded down, and a missing usage is omitted."""
     rows = [(310, 7, 0, 0.2, 0.5), (599, 7, 0, 0.3, 0.4), (600, 7, 0, -1.0, 0.4), (300, 7, 1, 0.1, 0.6)]
     schema = ["time", "collection_id", "instance_index", "p90_cpu_usage", "cpu_limit"]
     frame = pl.DataFrame(rows, schema=schema, orient="row").with_columns(pl.col("time") * MICROSECONDS)
@@ -61,7 +61,7 @@ def test_the_google_sample_is_aligned_as_in_the_simulator(tmp_path: Path):
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared sample of the Google trace is not here")
 def test_the_shared_google_sample_has_44_instances():
-    """On four machines, at five minutes, for 31 days."""
+    """They are on four machines and cover 31 days at five minutes."""
     samples = read_cell(SHARED).samples
     assert len(set(samples.task.tolist())) == 44
     assert len(samples.machine) == 4
@@ -70,7 +70,7 @@ def test_the_shared_google_sample_has_44_instances():
 
 
 @pytest.mark.parametrize(("machines", "days", "field"), [(0, 1, "machines"), (1, 0, "days"), (1, np.nan, "days")])
-def test_a_cell_has_machines_and_time(machines: int, days: float, field: str) -> None:
-    """None of them is refused by name."""
+def test_a_cell_needs_machines_and_time(machines: int, days: float, field: str) -> None:
+    """A value of 0 or NaN is an error that names the field."""
     with pytest.raises(InvalidValueError, match=f"cell: {field} = "):
         cell_of_region(REGIONS["region1"], machines=machines, days=days, seed=0)

@@ -1,4 +1,4 @@
-"""What a trace is like, against plain sums over the same trace."""
+"""Descriptions of traces, compared with plain sums over the same traces."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ DAY_STEPS = 144
 
 @pytest.fixture(scope="module")
 def region(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TraceSet]:
-    """Return some tenants of a synthetic region, written and read."""
+    """Return some tenants of a synthetic region, after writing and reading."""
     path = tmp_path_factory.mktemp("region")
     write_traces(generate(REGIONS["region1"], 150, 3), path, {"region": "region1"})
     return path, read_traces(path)
 
 
-def test_tenants_and_lives(region: tuple[Path, TraceSet]) -> None:
+def test_tenants_and_lifetimes(region: tuple[Path, TraceSet]) -> None:
     """Counts, lifetimes and censoring are those of the tenants table."""
     path, traces = region
     found, figures = describe(path), describe(path).figures()
@@ -47,7 +47,7 @@ def test_tenants_and_lives(region: tuple[Path, TraceSet]) -> None:
 
 
 def test_usage_growth_and_days(region: tuple[Path, TraceSet]) -> None:
-    """Means, shares of MaxUsage, growth and daily shape agree with loops over the series."""
+    """Means, shares of MaxUsage, growth and daily profile equal those of loops over the series."""
     path, traces = region
     for place, figures in enumerate(describe(path).metrics):
         column = traces.values[:, place].astype(np.float64)
@@ -71,8 +71,8 @@ def test_usage_growth_and_days(region: tuple[Path, TraceSet]) -> None:
         assert figures.daily == pytest.approx(np.array(daily))
 
 
-def test_days_start_when_the_tenants_did(tmp_path: Path) -> None:
-    """A converted trace knows when its tenants began: hours are the trace's, and the span is between its ends."""
+def test_hours_of_the_day_use_the_begin_of_tenants(tmp_path: Path) -> None:
+    """A converted trace contains the begin of its tenants. Hours are those of the trace, and its span is known."""
     rows = [alibaba_row("c_1", 6 * 3600 + at, 50 if at < 3600 else 10, 20) for at in range(1, 7200, 300)]
     text(tmp_path / "container_usage.csv", [*rows, alibaba_row("c_2", 50 * 3600, 10, 20)])
     text(tmp_path / "container_meta.csv", [alibaba_meta(name, 100, 2.5) for name in ("c_1", "c_2")])
@@ -88,10 +88,10 @@ def test_days_start_when_the_tenants_did(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [1, 3, 1000])
 @pytest.mark.parametrize(("file", "edit"), [fault[1:3] for fault in FAULTS], ids=[fault[0] for fault in FAULTS])
-def test_what_cannot_be_read_is_not_described(
+def test_unreadable_traces_have_no_description(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, edit: Edit, rows: int
 ) -> None:
-    """Read in batches of any size, a fault has the same rows, columns and words as in the file read as a whole."""
+    """For any batch size, a fault has the same rows, columns and message as without batches."""
     rewrite(folder(tmp_path) / file, edit)
     with pytest.raises(TraceError) as whole:
         read_traces(tmp_path)
@@ -102,7 +102,7 @@ def test_what_cannot_be_read_is_not_described(
 
 
 def test_faults_of_several_batches_are_reported_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A class that differs, a value above MaxUsage and a series that is too short come in one error."""
+    """A different class, a value above MaxUsage and a too short series are reported in one error."""
     path = folder(tmp_path) / TRACES_FILE
     for edit in (put(1, "tenant_class", "BC"), put(5, "disk", 2000.0), lambda frame: frame.head(6)):
         rewrite(path, edit)
@@ -117,7 +117,7 @@ def test_faults_of_several_batches_are_reported_together(tmp_path: Path, monkeyp
 
 
 def test_bad_rows_of_all_batches_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five rows of the file are named, however many batches they stand in, and the last one counts the others."""
+    """The message names five rows of the file, regardless of batches, and counts the others."""
     write_traces(generate(REGIONS["region1"], 5, 3), tmp_path)
     whole = pl.read_parquet(tmp_path / TRACES_FILE)
     monkeypatch.setattr(trace_format, "BATCH_ROWS", 100)
@@ -130,7 +130,7 @@ def test_bad_rows_of_all_batches_are_counted_together(tmp_path: Path, monkeypatc
 
 
 def test_damaged_contents_are_refused(tmp_path: Path) -> None:
-    """A file whose pages were overwritten is refused by name."""
+    """A file with overwritten pages is named."""
     write_traces(generate(REGIONS["region1"], 5, 3), tmp_path)
     contents = (tmp_path / TRACES_FILE).read_bytes()
     (tmp_path / TRACES_FILE).write_bytes(contents[:200] + b"\xff" * 400 + contents[600:])
@@ -139,7 +139,7 @@ def test_damaged_contents_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_start_that_is_no_number_is_refused(tmp_path: Path) -> None:
-    """When a tenant began is a finite number."""
+    """The begin of a tenant is a finite number."""
     rewrite(folder(tmp_path) / TENANTS_FILE, lambda frame: frame.with_columns(start_s=pl.Series([0.0, 600.0])))
     assert describe(tmp_path).span_days == pytest.approx(4 * 600 / 86_400)
     rewrite(tmp_path / TENANTS_FILE, put(2, "start_s", float("nan")))
@@ -148,17 +148,17 @@ def test_a_start_that_is_no_number_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_traces_is_refused(tmp_path: Path) -> None:
-    """What is no trace is refused in words."""
+    """The error has a message."""
     with pytest.raises(TraceError, match="no such file"):
         describe(tmp_path)
 
 
 @pytest.mark.parametrize("off", [1e-4, -1e-4])
 @pytest.mark.parametrize(("file", "column"), [(TRACES_FILE, "time_s"), (TENANTS_FILE, "lifetime_s")])
-def test_times_that_are_off_a_little_count_as_the_steps_they_mean(
+def test_inexact_times_are_rounded_to_steps(
     region: tuple[Path, TraceSet], tmp_path: Path, file: str, column: str, off: float
 ) -> None:
-    """The format lets them be; growth, days and lives are those of the trace without."""
+    """The format allows them. Growth, days and lifetimes equal those of exact times."""
     path, _ = region
     shutil.copytree(path, tmp_path, dirs_exist_ok=True)
     rewrite(tmp_path / file, lambda frame: frame.with_columns(pl.col(column).cast(pl.Float64) + off))
@@ -170,7 +170,7 @@ def test_times_that_are_off_a_little_count_as_the_steps_they_mean(
 
 @pytest.mark.parametrize("name", ["hour", "tenth", "lifetime_s", "start_s", "rows", "share_cpu", "max_cpu", "usage_0"])
 def test_metrics_may_have_any_name(region: tuple[Path, TraceSet], tmp_path: Path, name: str) -> None:
-    """Also one that the description uses for something else."""
+    """The name may equal one that the description uses for something else."""
     path, traces = region
     others = attrs.evolve(traces, metrics=(*traces.metrics[:2], attrs.evolve(traces.metrics[2], name=name)))
     write_traces(others, tmp_path)

@@ -1,4 +1,4 @@
-"""Traces several times larger than the memory that may be taken are converted and checked all the same."""
+"""Conversion and check of traces several times larger than the allowed memory."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from workloads.header import KEY
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs /proc")]
 
 LIMIT = 300 << 20
-"""Most bytes of data that the process may take beside what it has after a small conversion: libraries and stacks."""
+"""Limit on additional memory of the process, after a small conversion has loaded libraries and stacks."""
 CONTAINERS, SAMPLES = 5_000, 2_000
 MACHINE = "m_1932" + "x" * 60
-"""A name that is not read and makes the file large."""
+"""An unused name that enlarges the file."""
 
 CONVERT = """
 import json, re, resource, sys
@@ -54,7 +54,7 @@ SMALL_BUFFERS = {
 
 
 def write_usage(path: Path) -> None:
-    """Write container_usage.csv in the order of the published file's times: all containers of a minute together."""
+    """Write container_usage.csv in the order of times of the published file: all containers of a minute together."""
     names = "c_" + pl.Series(np.arange(CONTAINERS)).cast(pl.String)
     machine = pl.lit(MACHINE).alias("machine")
     rest = [pl.lit(value).alias(f"column {place}") for place, value in enumerate((1.25, 0.125, 3, 0.25, 0.25, 5))]
@@ -68,7 +68,7 @@ def write_usage(path: Path) -> None:
 
 
 def test_a_file_three_times_the_memory_limit_is_converted(tmp_path: Path) -> None:
-    """The conversion may not take more than a third of the file, and gives every row."""
+    """The conversion uses at most a third of the size of the file, and processes every row."""
     source, out = tmp_path / "source", tmp_path / "out"
     small = tmp_path / "small"
     for folder in (small, source):
@@ -95,7 +95,7 @@ def test_a_file_three_times_the_memory_limit_is_converted(tmp_path: Path) -> Non
 
 
 def test_a_trace_three_times_the_memory_limit_is_checked(tmp_path: Path) -> None:
-    """The check before a description may not take more than a third of what the trace takes in memory."""
+    """The check before a description uses at most a third of the size of the trace in memory."""
     small, one_of_many, large, tenants, steps = tmp_path / "small", tmp_path / "one", tmp_path / "large", 100, 400_000
     write_traces(one_tenant([1.0, 2.0]), small)
     write_traces(one_tenant([float(at % 7) for at in range(steps)]), one_of_many)

@@ -1,4 +1,4 @@
-"""Each reader on small files in the published schema of its trace: units, limits, classes, lifetimes, refused rows."""
+"""Each reader on small files in the schema of its trace: units, limits, classes, lifetimes, rejected rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DAY = 86_400
 
 
 def test_planetlab_days_are_tenants_and_machines_are_families(tmp_path: Path):
-    """Two days of a machine give two tenants of one family, in percent; a value over 100 is refused."""
+    """Two days of a machine give two tenants of one family, in percent. A value over 100 is rejected."""
     text(tmp_path / "20110303" / "host_a", [[10], [30], [50], [101]])
     text(tmp_path / "20110306" / "host_a", [[1], [3]])
     text(tmp_path / "20110306" / "host_b", [[5], [5]])
@@ -47,8 +47,8 @@ def test_planetlab_days_are_tenants_and_machines_are_families(tmp_path: Path):
     assert report.rows_refused == {OUT_OF_RANGE: 1, REPEATED: 0}
 
 
-def test_files_whose_names_begin_with_a_dot_are_no_part_of_a_trace(tmp_path: Path):
-    """File managers leave such files beside what was published; no reader takes them for a machine."""
+def test_hidden_files_are_ignored(tmp_path: Path):
+    """File managers create such files. No reader treats them as a machine."""
     text(tmp_path / "planetlab" / "20110303" / "host", [[1]] * 12)
     text(tmp_path / "planetlab" / "20110303" / ".DS_Store", [["\0Bud1"]])
     text(tmp_path / "planetlab" / "._p.parquet", [["\0"]])
@@ -61,7 +61,7 @@ def test_files_whose_names_begin_with_a_dot_are_no_part_of_a_trace(tmp_path: Pat
 
 
 def test_planetlab_as_parquet_equals_the_published_files(tmp_path: Path):
-    """The list of a row of the Parquet file is what the file of that day and machine holds."""
+    """The list of a row of the Parquet file equals the file of that day and machine."""
     text(tmp_path / "raw" / "20110309" / "host", [[value] for value in range(12)])
     (tmp_path / "table").mkdir()
     days = pl.DataFrame({"day": ["20110309"], "vm": ["host"], "cpu_pct": [list(range(12))]})
@@ -73,7 +73,7 @@ def test_planetlab_as_parquet_equals_the_published_files(tmp_path: Path):
 
 
 def test_bitbrains_as_published_joins_the_months_of_a_machine(tmp_path: Path):
-    """Seconds (labelled ms) or true milliseconds, KB and MHz become steps, GB and cores; rows without cores go."""
+    """Seconds (labelled ms) or milliseconds, KB and MHz are converted. Rows without cores are rejected."""
     start = 1_372_629_600
     gb = 1024**2
     july = [[start + at, 4, 8000, 1000 + at, 5, 16 * gb, 2 * gb, 0, 0, 0, 0] for at in (0, 300, 600)]
@@ -95,7 +95,7 @@ def test_bitbrains_as_published_joins_the_months_of_a_machine(tmp_path: Path):
 
 
 def test_google2011_takes_requests_from_the_events(tmp_path: Path):
-    """CPU rate, canonical memory and disk space; the largest request is MaxUsage unless usage is above."""
+    """Metrics are CPU rate, canonical memory and disk space. MaxUsage is the largest request, or a larger usage."""
     usage = [google2011_row(0, 600), google2011_row(0, 900, cpu=0.75), google2011_row(1, 600, cpu=None)]
     text(tmp_path / "task_usage" / "part-00000-of-00500.csv.gz", usage)
     events = [[0, None, 9, 0, 77, 0, "user", 2, 9, request, 0.25, 0.5, 0] for request in (0.25, 0.625)]
@@ -110,7 +110,7 @@ def test_google2011_takes_requests_from_the_events(tmp_path: Path):
 
 
 def test_google2011_without_events_has_no_request(tmp_path: Path):
-    """Where requests are not there MaxUsage is what the task used at the most; maxima are taken on request."""
+    """Without requests, MaxUsage is the largest usage. Maxima are an option."""
     text(tmp_path / "task_usage" / "part-00000-of-00500.csv", [google2011_row(3, 600)])
     traces, _ = converted("google2011", tmp_path, tmp_path / "out", aggregate="max")
     assert traces.values.tolist() == traces.max_usage.tolist() == [[0.5, 0.75, 0.125]]
@@ -118,7 +118,7 @@ def test_google2011_without_events_has_no_request(tmp_path: Path):
 
 
 def test_google2019_as_published_and_as_flat_table(tmp_path: Path):
-    """JSON lines with whole numbers as text and a flat Parquet file give the same usage."""
+    """JSON lines with integers as text and a flat Parquet file give the same usage."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     lines = [google2019_line(600, 0.25, 0.125), google2019_line(900, 0.75, 0.25), google2019_line(900, 9.0, 9.0)]
@@ -141,7 +141,7 @@ def test_google2019_as_published_and_as_flat_table(tmp_path: Path):
 
 
 def test_google2019_nested_parquet_and_maxima(tmp_path: Path):
-    """An export as Parquet keeps the structure; on request the maxima of the samples are taken."""
+    """A Parquet export keeps the structure. Maxima of the samples are an option."""
     rows = [google2019_line(600, 0.25, 0.125), google2019_line(900, 0.75, 0.25)]
     plain = tmp_path / "instance_usage-000000000000.parquet"
     pl.DataFrame(rows).write_parquet(plain)
@@ -154,7 +154,10 @@ def test_google2019_nested_parquet_and_maxima(tmp_path: Path):
 
 
 def contest(path: Path, instances: dict[str, int], *, listed: int = 3) -> Path:
-    """Write the contest's files: applications app_0, app_1 ... with CPU 1, 2 ... and so many instances of each."""
+    """Write the files of the contest: applications app_0, app_1 ...
+
+    with CPU 1, 2 ... and these numbers of instances.
+    """
     apps = [
         [f"app_{n}", "|".join(["0.5"] * 97 + [str(n + 1.0)]), "|".join([str(2.0 * n)] * 98), 60.0 + n, 0, 1, 2]
         for n in range(listed)
@@ -165,8 +168,8 @@ def contest(path: Path, instances: dict[str, int], *, listed: int = 3) -> Path:
     return path
 
 
-def test_tianchi_applications_are_tenants_of_many_instances(tmp_path: Path):
-    """98 points every 15 minutes; more than 127 instances make several tenants of one family."""
+def test_tianchi_applications_are_tenants_with_many_replicas(tmp_path: Path):
+    """98 points are 15 minutes apart. More than 127 instances give several tenants of one family."""
     contest(tmp_path, {"app_0": 3, "app_1": 300, "app_9": 2})
     traces, report = converted("tianchi2018", tmp_path, tmp_path / "out")
     assert traces.tenant_names().tolist() == ["app_0", "app_1", "app_1/2", "app_1/3"]
@@ -180,13 +183,13 @@ def test_tianchi_applications_are_tenants_of_many_instances(tmp_path: Path):
 
 
 def readings(name: str, first: int, last: int, average: float) -> list[list[object]]:
-    """Return the rows of one machine from a time to before another."""
+    """Return the rows of one machine in a half-open interval of time."""
     return [[at, name, 0.0, 2 * average, average] for at in range(first, last, 300)]
 
 
 @pytest.mark.parametrize("name", ["azure2017", "azure2019"])
 def test_azure_percent_of_cores_and_known_ends(tmp_path: Path, name: str):
-    """Percent by cores of vmtable; a machine that was deleted within the trace is a whole life."""
+    """Usage is a percentage of the cores in vmtable. A machine deleted within the trace has a complete lifetime."""
     machines = [azure_machine("a+/=", 10_800, "4", "7"), azure_machine("b", 6_000, "1", "1.75")]
     text(tmp_path / "vmtable.csv.gz", [*machines, azure_machine("c", 10_800, ">24", ">64")])
     first = [*readings("b", 1200, 6000, 20.0), *readings("a+/=", 0, 3600, 50.0), *readings("zz", 0, 600, 1.0)]
@@ -201,7 +204,7 @@ def test_azure_percent_of_cores_and_known_ends(tmp_path: Path, name: str):
     assert report.rows_refused == {MISSING: 0, NEGATIVE: 0, REPEATED: 0, UNLISTED: 2}
 
 
-def test_azure_open_buckets_have_the_published_stand_ins(tmp_path: Path):
+def test_azure_open_buckets_have_the_published_values(tmp_path: Path):
     """More than 24 cores count as 30, more than 64 GB as 70."""
     text(tmp_path / "vmtable.csv", [azure_machine("c", 10_800, ">24", ">64")])
     text(tmp_path / "vm_cpu_readings-file-1-of-195.csv", readings("c", 0, 600, 10.0))
@@ -211,7 +214,7 @@ def test_azure_open_buckets_have_the_published_stand_ins(tmp_path: Path):
 
 
 def test_packing_requests_live_at_constant_demand(tmp_path: Path):
-    """Shares of the machine that offers the most types; lives in steps rounded up; what has no end is censored."""
+    """Demand is a share of the machine with most types. Lifetimes are rounded up; without an end, they are censored."""
     types = [(1, 16, 0.5, 0.25, None, 0.125, 0.0), (2, 16, 0.25, 0.5, 0.0, 0.0, None), (9, 3, 1.0, 1.0, 1.0, 1.0, 1.0)]
     requests = [
         (1, 70, 1, 0, -0.5, 0.5),
@@ -232,8 +235,8 @@ def test_packing_requests_live_at_constant_demand(tmp_path: Path):
     assert report.rows_refused == {NOT_OFFERED: 1, BACKWARDS: 1}
 
 
-def test_packing_lives_can_be_cut_into_windows(tmp_path: Path):
-    """With a longest life only the last window of a request that ends is a whole life."""
+def test_packing_lifetimes_can_be_cut_into_windows(tmp_path: Path):
+    """With a longest lifetime, only the last window of a request that ends is uncensored."""
     packing_database(
         tmp_path / "t.sqlite", [(1, 1, 0.5, 0.5, 0, 0, 0)], [(1, 1, 1, 0, 0.0, 2.5), (2, 1, 1, 0, 0.0, 1.0)]
     )
@@ -245,7 +248,7 @@ def test_packing_lives_can_be_cut_into_windows(tmp_path: Path):
 
 
 def test_alibaba_percent_of_the_request(tmp_path: Path):
-    """Usage is percent of what container_meta says; -1, 101 and time 0 stand for what is invalid."""
+    """Usage is a percentage of container_meta. The values -1 and 101 and time 0 are invalid."""
     rows = [alibaba_row("c_1", at, 50, 20) for at in (10, 70, 610)]
     rows += [alibaba_row("c_1", 0, 1, 1), alibaba_row("c_1", 700, 101, 20), alibaba_row("c_1", 710, -1, 20)]
     rows += [alibaba_row("c_2", 10, None, 20), alibaba_row("c_3", 10, 5, 5)]
@@ -260,8 +263,8 @@ def test_alibaba_percent_of_the_request(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_every_reader_says_what_it_needs(tmp_path: Path, name: str):
-    """An empty directory is refused in words, and each metric has a unit."""
+def test_every_reader_states_its_requirements(tmp_path: Path, name: str):
+    """The error for an empty directory lists them, and each metric has a unit."""
     with pytest.raises(ValueError, match=r"found no such file; expected \S+"):
         converted(name, tmp_path, tmp_path / "out")
     assert all(metric.unit for metric in READERS[name].metrics)

@@ -1,4 +1,4 @@
-"""What cannot be read is refused with file, row and column; nothing is written then."""
+"""Errors of readers contain file, row and column, and leave no output."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from workloads.readers.files import streamable
 
 
 def problems(name: str, source: Path) -> list[TraceProblem]:
-    """Return why a source is refused."""
+    """Return the problems of a refused source."""
     with pytest.raises(TraceError) as caught:
         converted(name, source, source / "out")
     assert not list((source / "out").glob("*.parquet"))
@@ -48,7 +48,7 @@ def alibaba(path: Path, rows: list[list[object]]) -> Path:
 
 
 def test_fields_that_are_no_numbers_are_named_with_their_line(tmp_path: Path):
-    """Every column with such fields is named, with its lines; what polars says about it is not."""
+    """All such columns are named with their lines. Messages of Polars are not shown."""
     rows = [alibaba_row("c_1", at, 50, 20) for at in range(10, 100, 10)]
     rows[3][2], rows[5][3] = "noon", "50%"
     rows[6][3] = "x"
@@ -61,28 +61,28 @@ def test_fields_that_are_no_numbers_are_named_with_their_line(tmp_path: Path):
 
 
 def test_many_bad_fields_are_counted(tmp_path: Path):
-    """The first five are named and the rest counted."""
+    """The message names the first five and counts the others."""
     found = problems("alibaba2018", alibaba(tmp_path, [alibaba_row("c_1", at, "?", 20) for at in range(1, 41)]))
     assert [(p.row, p.count) for p in found] == [(1, 1), (2, 1), (3, 1), (4, 1), (5, 36)]
 
 
 def test_a_line_with_too_many_fields_is_named(tmp_path: Path):
-    """The line and the fields that should be there are named."""
+    """The message contains the line and the expected fields."""
     rows = [alibaba_row("c_1", at, 50, 20) for at in range(10, 100, 10)]
     rows[4].append("more")
     (found,) = problems("alibaba2018", alibaba(tmp_path, rows))
     assert (found.row, found.found) == (5, "a further field, 'more'")
 
 
-def test_a_row_of_nobody_or_no_time_is_named(tmp_path: Path):
-    """Rows without owner or time belong nowhere."""
+def test_a_row_without_owner_or_time_is_an_error(tmp_path: Path):
+    """The message names such rows."""
     rows = [alibaba_row("c_1", 10, 50, 20), alibaba_row(None, 20, 1, 1), alibaba_row("c_1", -5, 1, 1)]  # type: ignore[arg-type]
     found = problems("alibaba2018", alibaba(tmp_path, rows))
     assert [(p.row, p.column) for p in found] == [(2, "container_id"), (3, "time_stamp")]
 
 
-def test_header_lines_count(tmp_path: Path):
-    """The line that is named is that of the file, with its header."""
+def test_line_numbers_include_the_header(tmp_path: Path):
+    """The reported line is that of the file."""
     rows = [
         BITBRAINS_HEADER,
         [1_372_629_600, 4, 8000, 1, 1, 1, 1, 0, 0, 0, 0],
@@ -105,8 +105,8 @@ def test_header_lines_count(tmp_path: Path):
     ],
     ids=["none", "swapped", "short", "long"],
 )
-def test_another_header_than_the_published_one_is_refused(tmp_path: Path, header: list[object] | None):
-    """A file without header would lose its first row, and one with other columns would be misread."""
+def test_a_different_header_is_refused(tmp_path: Path, header: list[object] | None):
+    """A file without header would lose its first row. A file with other columns would be misread."""
     rows: list[list[object]] = [[1_372_629_600 + at, 4, 8000, 1, 1, 1, 1, 0, 0, 0, 0] for at in range(0, 7200, 300)]
     text(tmp_path / "2013-7" / "1.csv.gz", rows if header is None else [header, *rows], ";\t")
     (found,) = problems("bitbrains", tmp_path)
@@ -117,15 +117,15 @@ def test_another_header_than_the_published_one_is_refused(tmp_path: Path, header
 
 @pytest.mark.parametrize("line", ["{bad", '{"start_time": "1", "average_usage": "no"}', '{"assigned_memory": "0.5x"}'])
 def test_a_bad_line_of_json_is_named(tmp_path: Path, line: str):
-    """No JSON, or a field of another type: the line is named."""
+    """The message contains the line of invalid JSON, or of a field of another type."""
     path = json_lines(tmp_path / "instance_usage-0.json", [google2019_line(600, 0.1, 0.1)] * 3)
     path.write_text(path.read_text() + line + "\n")
     (found,) = problems("google2019", tmp_path)
     assert (Path(found.file).name, found.row) == ("instance_usage-0.json", 4)
 
 
-def test_cut_off_files_are_refused(tmp_path: Path):
-    """A compressed file whose end is missing is damaged, whichever way it is read."""
+def test_truncated_files_are_refused(tmp_path: Path):
+    """A truncated compressed file is damaged, for every way of reading."""
     text(tmp_path / "vmtable.csv", [azure_machine("a", 9000, 4, 7)])
     path = text(tmp_path / "vm_cpu_readings-file-1-of-2.csv.gz", readings("a", 0, 900_000, 12.345))
     path.write_bytes(path.read_bytes()[:-200])
@@ -137,22 +137,22 @@ def test_cut_off_files_are_refused(tmp_path: Path):
 
 
 def test_tables_of_owners_are_checked(tmp_path: Path):
-    """A machine without a size, or twice in the table, is named; a table that is missing is asked for."""
+    """A machine without a size or with two rows is named. A missing table is requested."""
     text(tmp_path / "vm_cpu_readings-file-1-of-2.csv", readings("a", 0, 900, 10.0))
     assert "vmtable.csv" in problems("azure2017", tmp_path)[0].expected
     text(tmp_path / "vmtable.csv", [azure_machine(name, 9000, cores, 7) for name, cores in (("a", 4), ("a", "many"))])
     assert [(p.row, p.column) for p in problems("azure2017", tmp_path)] == [(2, "vmcorecount"), (2, "vmid")]
 
 
-def test_archives_have_to_be_unpacked(tmp_path: Path):
-    """What is published as an archive is not read, and the message says what to do."""
+def test_archives_must_be_unpacked(tmp_path: Path):
+    """The message states how to unpack a published archive."""
     (tmp_path / "container_usage.tar.gz").write_bytes(b"")
     text(tmp_path / "container_meta.csv", [alibaba_meta("c_1", 400, 2.5)])
     assert "container_usage.tar.gz, to be unpacked first" in problems("alibaba2018", tmp_path)[0].found
 
 
 def test_contest_files_are_checked(tmp_path: Path):
-    """A curve that is short or holds no numbers, and an instance that comes twice, are named."""
+    """A curve that is too short or contains no numbers, and a duplicate instance, are named."""
     contest(tmp_path, {"app_0": 1})
     apps = tmp_path / "scheduling_app_resources_1.csv"
     good = apps.read_text()
@@ -167,7 +167,7 @@ def test_contest_files_are_checked(tmp_path: Path):
 
 
 def test_packing_databases_are_checked(tmp_path: Path):
-    """No database, no table, a start that is no number: each is named."""
+    """A missing database, a missing table, and a start that is not a number are named."""
     path = tmp_path / "t.sqlite"
     path.write_bytes(b"x" * 4096)
     assert "damaged" in problems("azure-packing2020", tmp_path)[0].found
@@ -180,7 +180,7 @@ def test_packing_databases_are_checked(tmp_path: Path):
 
 
 def test_planetlab_files_are_checked(tmp_path: Path):
-    """A line that is no number, and a table without lists, are named."""
+    """A line that is not a number, and a table without lists, are named."""
     text(tmp_path / "20110303" / "host", [[1], ["n/a"]])
     assert [(p.row, p.column, p.found) for p in problems("planetlab", tmp_path)] == [(2, "cpu", "'n/a'")]
     pl.DataFrame({"day": ["x"], "vm": ["a"], "cpu_pct": [[1.0]]}).write_parquet(tmp_path / "p.parquet")
@@ -190,8 +190,8 @@ def test_planetlab_files_are_checked(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["planetlab", "alibaba2018"])
-def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
-    """Its files would be missing from the trace without a word."""
+def test_an_unreadable_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    """Otherwise the trace would lack its files without a warning."""
     source = tmp_path / "source"
     alibaba(source, [alibaba_row("c_1", at, 50, 20) for at in range(10, 100, 10)])
     text(source / "20110303" / "host", [[1]] * 12)
@@ -212,8 +212,8 @@ def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("fault", ["no source", "another format", "a bad row"])
-def test_nothing_is_left_of_a_conversion_that_fails(tmp_path: Path, fault: str):
-    """Directories that the conversion made go again; one that was there stays, and so does what is in it."""
+def test_a_failed_conversion_leaves_no_output(tmp_path: Path, fault: str):
+    """New directories are removed. An existing directory and its contents stay."""
     source, there = tmp_path / "source", tmp_path / "there"
     if fault != "no source":
         text(source / "20110303" / "host", [["n/a"]])
@@ -231,7 +231,7 @@ def test_nothing_is_left_of_a_conversion_that_fails(tmp_path: Path, fault: str):
     [{"window_days": 0.0}, {"min_hours": -1.0}, {"max_gap_minutes": -1.0}, {"rows_in_memory": 1}, {"aggregate": "p90"}],
 )
 def test_options_out_of_range_are_refused(options: dict[str, object]):
-    """Each names itself and its range."""
+    """The message names the option and its range."""
     with pytest.raises(InvalidValueError, match=next(iter(options))):
         Options(**options)  # type: ignore[arg-type]
 
@@ -245,18 +245,18 @@ def test_options_out_of_range_are_refused(options: dict[str, object]):
         ([(1, 1, 0.5, 0.5, 0, 0, 0)], [(1, 1, 9, 0, 0.0, 1.0)], "no request that can be used", (None, None)),
         ([(1, 1, 0.5, 0.5, 0, 0, 0)], [(1, 1, 1, 0, 0.0, "late")], "'late'", (1, "endtime")),
     ],
-    ids=["no type", "a negative share", "a share in words", "no known type", "an end in words"],
+    ids=["no type", "a negative share", "a share as text", "no known type", "an end as text"],
 )
 def test_packing_tables_are_checked(tmp_path: Path, types: Any, requests: Any, found: str, place: Any):
-    """What a VM type takes, and when requests start and end; at least one request has to be of a known type."""
+    """The resources of a VM type and both times of requests are checked. One request needs a known type."""
     packing_database(tmp_path / "t.sqlite", types, requests)
     (problem,) = problems("azure-packing2020", tmp_path)
     assert problem.found == found
     assert (problem.row, problem.column) == place
 
 
-def test_contest_needs_its_directory_and_an_application_with_an_instance(tmp_path: Path):
-    """One of its two files is not enough, nor are applications that nobody runs."""
+def test_contest_needs_both_files_and_one_instance(tmp_path: Path):
+    """One of the two files is not sufficient, nor are applications without instances."""
     contest(tmp_path, {"app_9": 1})
     assert "at least one" in problems("tianchi2018", tmp_path)[0].expected
     with pytest.raises(TraceError, match="the directory of") as caught:
@@ -265,8 +265,8 @@ def test_contest_needs_its_directory_and_an_application_with_an_instance(tmp_pat
 
 
 @pytest.mark.parametrize("place", [100, 1000, 2000, 3000])
-def test_a_damaged_gzip_is_reported_for_any_damage(tmp_path: Path, place: int):
-    """Whether its checksum or its stream is wrong."""
+def test_a_damaged_gzip_file_is_reported(tmp_path: Path, place: int):
+    """The damage affects the checksum or the stream."""
     path = json_lines(
         tmp_path / "instance_usage-0.json.gz", (google2019_line(at, 0.1 / (at + 1), 0.1) for at in range(3000))
     )
@@ -278,8 +278,8 @@ def test_a_damaged_gzip_is_reported_for_any_damage(tmp_path: Path, place: int):
 
 
 @pytest.mark.parametrize("place", [100, 1000, 2000])
-def test_a_damaged_table_is_reported_for_any_damage(tmp_path: Path, place: int):
-    """A table that was gzipped as a whole is unpacked first."""
+def test_a_damaged_gzipped_table_is_reported(tmp_path: Path, place: int):
+    """Such a table is unpacked as a whole before it is read."""
     pl.DataFrame({"start_time": range(3000)}).write_parquet(tmp_path / "table.parquet")
     packed = bytearray(gzip.compress((tmp_path / "table.parquet").read_bytes()))
     packed[place : place + 16] = b"\xff" * 16
@@ -291,33 +291,33 @@ def test_a_damaged_table_is_reported_for_any_damage(tmp_path: Path, place: int):
 
 
 def test_a_disk_error_is_not_reported_as_a_damaged_file(tmp_path: Path):
-    """What the system says of the place that a file is unpacked to is left to it."""
+    """Errors of the file system during unpacking are raised unchanged."""
     (tmp_path / "table.parquet.xz").write_bytes(lzma.compress(b"content"))
     with pytest.raises(FileNotFoundError, match="gone"):
         streamable(tmp_path / "table.parquet.xz", tmp_path / "gone")
     assert streamable(tmp_path / "table.parquet.xz", tmp_path).read_bytes() == b"content"
 
 
-def test_json_lines_in_a_directory_with_brackets_are_read(tmp_path: Path):
-    """They are no pattern that fits no file."""
+def test_a_directory_with_brackets_is_read(tmp_path: Path):
+    """The path is not a pattern."""
     source = tmp_path / "may[2019]"
     source.mkdir()
     json_lines(source / "instance_usage-0.json", (google2019_line(at, 0.1, 0.1) for at in range(24)))
     assert converted("google2019", source, tmp_path / "out")[1].rows_read == 24
 
 
-@pytest.mark.parametrize("asked", [1e300, -1.0])
-def test_requests_that_nobody_can_have_are_not_known(tmp_path: Path, asked: float):
-    """What was used stands for them, so that what is written can be read."""
-    rows = (google2019_line(at * 300, 0.1, 0.25, assigned_memory=asked) for at in range(24))
+@pytest.mark.parametrize("requested", [1e300, -1.0])
+def test_impossible_requests_count_as_unknown(tmp_path: Path, requested: float):
+    """The largest usage replaces such a request, so that the output is readable."""
+    rows = (google2019_line(at * 300, 0.1, 0.25, assigned_memory=requested) for at in range(24))
     json_lines(tmp_path / "instance_usage-0.json", rows)
     traces, _ = converted("google2019", tmp_path, tmp_path / "out")
     assert traces.max_usage.tolist() == [[np.float32(0.1), 0.25]]
 
 
 @pytest.mark.parametrize("cores", ["inf", "nan", 1e300, 0])
-def test_containers_without_a_finite_request_are_refused(tmp_path: Path, cores: object):
-    """Their percentages are of nothing; the reason is told."""
+def test_containers_without_a_finite_request_are_rejected(tmp_path: Path, cores: object):
+    """Their percentages have no base. The report contains the reason."""
     text(tmp_path / "container_usage.csv", [alibaba_row("c_1", at, 50, 20) for at in range(10, 4000, 10)])
     text(tmp_path / "container_meta.csv", [alibaba_meta("c_1", cores, 2.5)])
     (found,) = problems("alibaba2018", tmp_path)

@@ -1,4 +1,4 @@
-"""Realisations of usage: what a task is in each trace, and what is drawn from it."""
+"""Realisations of usage: tasks of each trace, and samples from them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ DAY = 288
 
 
 def planetlab(folder: Path, rows: list[Any]) -> Path:
-    """Write a file like PlanetLab's with these lists."""
+    """Write a file in the format of PlanetLab with these lists."""
     names = [f"vm{index}" for index in range(len(rows))]
     pl.DataFrame({"day": ["20110303"] * len(rows), "vm": names, "cpu_pct": rows}).write_parquet(folder / PLANETLAB_FILE)
     return folder
 
 
 def bitbrains(folder: Path, rows: dict[str, Any]) -> Path:
-    """Write a file like that of Bitbrains with these columns."""
+    """Write a file in the format of Bitbrains with these columns."""
     length = len(rows["bin"])
     rest = {name: [0] * length for name in ("disk_rd_kbs", "disk_wr_kbs", "net_rx_kbs", "net_tx_kbs")}
     base = {"vm": [1] * length, "cores": [2] * length, "cpu_mhz": [100] * length, "mem_mb": [7] * length}
@@ -49,8 +49,8 @@ def samples_of(parts: list[list[float]]) -> UsageSamples:
     return UsageSamples((MetricInfo("cpu", "%"),), values, bounds_of(np.array([len(part) for part in parts])))
 
 
-def test_planetlab_has_a_task_a_machine_and_day(tmp_path: Path) -> None:
-    """Percent stay percent; a short row and one without any usage are left out and counted."""
+def test_planetlab_has_a_task_per_machine_and_day(tmp_path: Path) -> None:
+    """Percentages are unchanged. A short row and a row without usage are omitted and counted."""
     rows = [[*range(24)], [0] * 24, [5] * 23, [7] * 30]
     found = read_samples(planetlab(tmp_path, rows))
     assert found.resources == (MetricInfo("cpu", "%", trend=False),)
@@ -59,8 +59,11 @@ def test_planetlab_has_a_task_a_machine_and_day(tmp_path: Path) -> None:
     assert found.mean()[:, 0].tolist() == [11.5, 7.0]
 
 
-def test_bitbrains_has_a_task_a_machine_and_day_of_several_resources(tmp_path: Path) -> None:
-    """Midnight ends a task; rows come in any order; hours in which a machine is off are no usage."""
+def test_bitbrains_has_a_task_per_machine_and_day(tmp_path: Path) -> None:
+    """A task has several resources and ends at midnight.
+
+    Rows may have any order. Hours without the machine have no usage.
+    """
     order = [*range(DAY, DAY + 24), *range(24), *range(24)]
     vm = [1] * 48 + [2] * 24
     cpu = [*range(100, 124), *range(24), *range(50, 74)]
@@ -76,7 +79,7 @@ def test_bitbrains_has_a_task_a_machine_and_day_of_several_resources(tmp_path: P
 
 
 def test_project_format_has_a_task_for_each_series(tmp_path: Path) -> None:
-    """Any metric may be a resource; without a word it is the CPU."""
+    """Any metric may be a resource; the default is the CPU."""
     traces = one_tenant([float(k) for k in range(24)], cpu=[2.0] * 24)
     write_traces(traces, tmp_path)
     assert read_samples(tmp_path, ["disk"]).values[:, 0].tolist() == [float(k) for k in range(24)]
@@ -86,34 +89,34 @@ def test_project_format_has_a_task_for_each_series(tmp_path: Path) -> None:
 @settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=9), min_size=1, max_size=5), st.integers(0, 2**32))
 def test_realisations_are_samples_of_their_task(parts: list[list[int]], seed: int) -> None:
-    """And the same seed draws the same."""
+    """Equal seeds give equal samples."""
     given_samples = samples_of([[10.0 * task + value for value in part] for task, part in enumerate(parts)])
-    drawn = given_samples.draw(range(len(parts)), 50, np.random.default_rng(seed))
-    assert drawn.shape == (len(parts), 50, 1)
+    sampled = given_samples.draw(range(len(parts)), 50, np.random.default_rng(seed))
+    assert sampled.shape == (len(parts), 50, 1)
     for task, part in enumerate(parts):
-        assert set(drawn[task, :, 0].tolist()) <= {10.0 * task + value for value in part}
+        assert set(sampled[task, :, 0].tolist()) <= {10.0 * task + value for value in part}
     again = given_samples.draw(range(len(parts)), 50, np.random.default_rng(seed))
-    assert again.tolist() == drawn.tolist()
+    assert again.tolist() == sampled.tolist()
 
 
-def test_every_sample_is_drawn_as_often() -> None:
-    """The draws of a task follow its empirical distribution, and two draws of a task are independent."""
-    drawn = samples_of([[0.0, 1.0, 2.0, 2.0]]).draw([0, 0], 40_000, np.random.default_rng(5))[:, :, 0]
-    shares = [(drawn == value).mean() for value in range(3)]
+def test_every_sample_is_equally_likely() -> None:
+    """Draws of a task follow its empirical distribution, and two draws are independent."""
+    sampled = samples_of([[0.0, 1.0, 2.0, 2.0]]).draw([0, 0], 40_000, np.random.default_rng(5))[:, :, 0]
+    shares = [(sampled == value).mean() for value in range(3)]
     assert shares == pytest.approx([0.25, 0.25, 0.5], abs=0.01)
-    assert np.corrcoef(drawn)[0, 1] == pytest.approx(0.0, abs=0.02)
+    assert np.corrcoef(sampled)[0, 1] == pytest.approx(0.0, abs=0.02)
 
 
 def test_resources_of_a_task_are_drawn_together() -> None:
-    """What a task needs of two resources at one time stays together."""
+    """The two resources of a sample belong to the same time."""
     values = np.arange(30, dtype=np.float32)
     pair = UsageSamples(METRICS, np.column_stack([values, 3 * values]), np.array([0, 30]))
-    drawn = pair.draw([0], 100, np.random.default_rng(1))
-    assert (drawn[..., 1] == 3 * drawn[..., 0]).all()
+    sampled = pair.draw([0], 100, np.random.default_rng(1))
+    assert (sampled[..., 1] == 3 * sampled[..., 0]).all()
 
 
-def test_tasks_of_a_day_ran_at_the_same_times(tmp_path: Path) -> None:
-    """Those with all samples of the day, sample by sample; when samples are missing, it is not known which."""
+def test_tasks_of_a_day_have_common_times(tmp_path: Path) -> None:
+    """Tasks with all samples of the day are aligned sample by sample. With missing samples, the times are unknown."""
     rows = [[k % 7 for k in range(DAY)], [1] * (DAY - 1), [k % 5 for k in range(DAY)], [2] * DAY]
     planetlab(tmp_path, rows)
     table = pl.read_parquet(tmp_path / PLANETLAB_FILE).with_columns(day=pl.Series(["1", "1", "1", "2"]))
@@ -130,7 +133,7 @@ def test_tasks_of_a_day_ran_at_the_same_times(tmp_path: Path) -> None:
 
 
 def test_days_of_bitbrains_are_periods(tmp_path: Path) -> None:
-    """Two machines on their second day, one of which was not there on the first."""
+    """Two machines have a second day, and only one of them has a first."""
     times = [*range(2 * DAY), *range(DAY, 2 * DAY)]
     bitbrains(tmp_path, {"vm": [1] * 2 * DAY + [2] * DAY, "bin": times, "cpu_mhz": times})
     found = read_samples(tmp_path)
@@ -140,8 +143,8 @@ def test_days_of_bitbrains_are_periods(tmp_path: Path) -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=30), min_size=1, max_size=4), st.integers(1, 12))
-def test_averages_are_means_of_samples_in_a_row(parts: list[list[int]], width: int) -> None:
-    """The rest of a task joins the last mean; no task loses its mean usage where the blocks are whole."""
+def test_averages_are_means_of_consecutive_samples(parts: list[list[int]], width: int) -> None:
+    """The last mean includes the remaining samples. With complete blocks, the mean usage of a task is unchanged."""
     found = samples_of([[float(value) for value in part] for part in parts]).averaged(width)
     for task, part in enumerate(parts):
         blocks = max(1, len(part) // width)
@@ -152,7 +155,7 @@ def test_averages_are_means_of_samples_in_a_row(parts: list[list[int]], width: i
 
 
 def refused(folder: Path, case: str) -> Any:
-    """Read something that cannot be read."""
+    """Read an invalid file."""
     if case == "nothing there":
         return read_samples(folder / "none")
     if case == "an empty directory":
@@ -195,15 +198,15 @@ REFUSED: dict[str, tuple[type[PlbError], str]] = {
 
 
 @pytest.mark.parametrize(("case", "kind", "message"), [(case, *rest) for case, rest in REFUSED.items()])
-def test_what_cannot_be_used_is_refused(tmp_path: Path, case: str, kind: type[PlbError], message: str) -> None:
-    """By file, row, column and what was expected."""
+def test_invalid_files_are_refused(tmp_path: Path, case: str, kind: type[PlbError], message: str) -> None:
+    """The message contains file, row, column and the expected content."""
     with pytest.raises(kind, match=message):
         refused(tmp_path, case)
 
 
 @pytest.mark.skipif(not (DATA / "planetlab").is_dir(), reason="the PlanetLab traces are not here")
 def test_shared_planetlab() -> None:
-    """11,746 machines and days of 288 samples, as its SOURCE.md says."""
+    """There are 11,746 machine-days of 288 samples, as stated in SOURCE.md."""
     found = read_samples(DATA / "planetlab")
     assert found.tasks + found.left_out == 11_746
     assert set(np.diff(found.start).tolist()) == {DAY}
@@ -212,15 +215,15 @@ def test_shared_planetlab() -> None:
 
 @pytest.mark.skipif(not (DATA / "bitbrains_rnd").is_dir(), reason="the Bitbrains traces are not here")
 def test_shared_bitbrains() -> None:
-    """No task is longer than a day; most of 500 machines and 89 days are there."""
+    """No task is longer than a day, and most of 500 machines and 89 days have tasks."""
     found = read_samples(DATA / "bitbrains_rnd", ["cpu", "memory"])
     assert 40_000 < found.tasks < 500 * 91
     assert np.diff(found.start).max() <= DAY
     assert len(found.values) > 11_900_000
 
 
-def test_averages_keep_the_times_that_tasks_have_in_common() -> None:
-    """Tasks of one period were measured at the same times, however coarsely; a number of samples is whole."""
+def test_averages_keep_the_common_times_of_tasks() -> None:
+    """Tasks of one period remain aligned. The number of samples in a mean is an integer."""
     values = np.arange(16, dtype=np.float32)[:, np.newaxis]
     samples = UsageSamples(METRICS[:1], values, np.array([0, 8, 16]), period=np.array([5, 5]))
     tasks, usage = samples.averaged(4).simultaneous(5)
@@ -232,14 +235,14 @@ def test_averages_keep_the_times_that_tasks_have_in_common() -> None:
 
 
 def test_a_single_name_is_no_collection_of_resources(tmp_path: Path) -> None:
-    """Its letters would be taken for names."""
+    """Otherwise its letters would be names."""
     write_traces(one_tenant([1.0] * 24), tmp_path)
     with pytest.raises(InvalidValueError, match="traces: resources = 'cpu'"):
         read_samples(tmp_path, "cpu")
 
 
-def test_days_of_two_machines_are_two_tasks_however_late(tmp_path: Path) -> None:
-    """The last day of one machine and the first of the next are apart, whatever their numbers."""
+def test_days_of_two_machines_are_separate_tasks(tmp_path: Path) -> None:
+    """The last day of one machine and the first day of the next are separate for any numbers."""
     late = [2**20 * DAY + bin_ for bin_ in range(DAY)]
     bitbrains(tmp_path, {"vm": [0] * DAY + [1] * DAY, "bin": [*late, *range(DAY)], "cpu_mhz": [1] * 2 * DAY})
     assert read_samples(tmp_path).period.tolist() == [2**20, 0]

@@ -1,4 +1,4 @@
-"""Synthetic regions: reproducible by tenant, within their limits, and true to the published statistics."""
+"""Synthetic regions: reproducibility, limits of tenants, and the published statistics."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ def some() -> TraceSet:
 
 @settings(deadline=None, max_examples=20)
 @given(first=st.integers(0, 3 * BLOCK - 1), count=st.integers(1, 2 * BLOCK))
-def test_a_tenant_is_the_same_whatever_range_is_asked_for(some: TraceSet, first: int, count: int) -> None:
-    """Tenants first … first + count − 1 are those of the whole, sample by sample."""
+def test_a_tenant_does_not_depend_on_the_requested_range(some: TraceSet, first: int, count: int) -> None:
+    """Tenants first … first + count − 1 equal those of the whole region, sample by sample."""
     count = min(count, 3 * BLOCK - first)
     assert_same(generate(REGION, count, 11, first), some.select(np.arange(first, first + count)))
 
 
-def test_chunks_are_the_whole(some: TraceSet) -> None:
-    """Generating in chunks of an odd size gives the same tenants."""
+def test_chunks_give_the_whole_region(some: TraceSet) -> None:
+    """Chunks of an odd size contain the same tenants."""
     assert_same(concatenate(list(generate_chunks(REGION, some.tenants, 11, chunk=101))), some)
 
 
-def test_history_is_the_compressed_whole(some: TraceSet) -> None:
-    """A history generated chunk by chunk equals compressing all traces at once."""
+def test_history_by_chunks_equals_the_whole_history(some: TraceSet) -> None:
+    """Compression of chunks and of all traces at once gives the same history."""
     history, whole = generate_history(REGION, some.tenants, 11), compress(some)
     for name in ("tenant_class", "role", "lifetime", "censored", "level", "initial", "growth", "maximum"):
         np.testing.assert_array_equal(getattr(history, name), getattr(whole, name), err_msg=name)
 
 
 def test_history_and_simulation_are_disjoint() -> None:
-    """With H history tenants, the simulation's tenants from H on share no number with them and no trace."""
+    """With H history tenants, the simulation uses tenants from H on. The two parts share no number and no trace."""
     past, later = generate(REGION, 300, 11), generate(REGION, 300, 11, first_tenant=300)
     assert not set(past.tenant_names()) & set(later.tenant_names())
     peaks = [set(compress(part).level[:, 2].tolist()) for part in (past, later)]
@@ -58,15 +58,15 @@ def test_history_and_simulation_are_disjoint() -> None:
 
 
 def test_seeds_and_regions_give_other_tenants(some: TraceSet) -> None:
-    """Another seed, and another region's name, give other tenants."""
+    """A different seed or a different name of the region gives different tenants."""
     assert not np.array_equal(generate(REGION, 50, 12).lifetime_steps, some.lifetime_steps[:50])
     renamed = attrs.evolve(REGION, name="elsewhere")
     assert not np.array_equal(generate(renamed, 50, 11).lifetime_steps, some.lifetime_steps[:50])
 
 
 @pytest.mark.parametrize("name", REGIONS)
-def test_traces_keep_their_limits(name: str) -> None:
-    """Demand is finite, at least 0 and never above MaxUsage; lifetimes stay in the window, and cut ones fill it."""
+def test_traces_respect_their_limits(name: str) -> None:
+    """Demand is finite and from 0 to MaxUsage. Lifetimes are within the window, and censored ones fill it."""
     traces = generate(REGIONS[name], 1000, 2)
     assert traces.metrics == METRICS
     assert traces.values.dtype == np.float32
@@ -81,14 +81,14 @@ def test_traces_keep_their_limits(name: str) -> None:
 
 
 def test_replicas_and_roles_follow_the_class(some: TraceSet) -> None:
-    """Tenants with local storage have 4 replicas and two series; the others one of each."""
+    """Tenants with local storage have 4 replicas and two series. The others have one of each."""
     local = some.class_code < len(LOCAL)
     assert (some.replicas == np.where(local, 4, 1)).all()
     assert ((some.series_index[:, Role.SECONDARY] >= 0) == local).all()
 
 
-def test_secondaries_need_the_same_disk_and_less_of_the_others(some: TraceSet) -> None:
-    """A secondary keeps the primary's data (disk peaks within 5 %) but uses less CPU on average."""
+def test_secondaries_need_equal_disk_and_less_cpu(some: TraceSet) -> None:
+    """A secondary stores the data of the primary, so disk peaks agree within 5 %. It uses less CPU on average."""
     both = some.select(some.replicas > 1)
     history_peak = np.maximum.reduceat(both.values[:, 2], both.series_start[:-1])
     primary, secondary = both.series_index[:, Role.PRIMARY], both.series_index[:, Role.SECONDARY]
@@ -98,8 +98,8 @@ def test_secondaries_need_the_same_disk_and_less_of_the_others(some: TraceSet) -
 
 
 @pytest.mark.parametrize("name", REGIONS)
-def test_statistics_stand_within_the_published_ones(name: str) -> None:
-    """Every statistic of [1] sections 3.1, 5.1 and 5.3 that is published in figures holds for 4,000 tenants."""
+def test_statistics_agree_with_the_published_ones(name: str) -> None:
+    """All statistics with published values in [1] sections 3.1, 5.1 and 5.3 hold for 4,000 tenants."""
     rows = check_region(REGIONS[name], tenants=4000, seed=77)
     assert [row for row in rows if row.within is False] == []
     assert sum(row.within is True for row in rows) >= 10
@@ -116,13 +116,13 @@ def test_regions_differ_in_classes_and_usage() -> None:
 
 
 def test_published_growth_bounds_hold_for_the_parameters() -> None:
-    """Each region's growth figure lies in the published 2 %-5 %, and the generator aims a little over 90 %."""
+    """The growth of each region is in the published 2 %-5 %, and the generator aims slightly above 90 %."""
     assert all(FASTEST <= region.growth_within <= SLOWEST for region in REGIONS.values())
     assert AIMED_SHARE > PUBLISHED_SHARE
 
 
-def test_the_digest_freezes_every_parameter() -> None:
-    """The digest is the same for equal parameters and changes with any of them; regions all differ."""
+def test_the_digest_covers_every_parameter() -> None:
+    """Equal parameters have equal digests, and any change gives another digest. The digests of all regions differ."""
     assert attrs.evolve(REGION).digest() == REGION.digest()
     assert attrs.evolve(REGION, creep=0.021).digest() != REGION.digest()
     assert attrs.evolve(REGION, cpu=attrs.evolve(REGION.cpu, sigma=0.5)).digest() != REGION.digest()
@@ -130,7 +130,7 @@ def test_the_digest_freezes_every_parameter() -> None:
 
 
 def test_bad_parameters_are_refused() -> None:
-    """A share above 1, an empty name, no tenants, and a median outside (0, 1) are refused by name."""
+    """A share above 1, an empty name, no tenants, and a median outside (0, 1) are named."""
     with pytest.raises(InvalidValueError, match="local_share"):
         attrs.evolve(REGION, local_share=1.2)
     with pytest.raises(InvalidValueError, match="disk_grower_share"):
@@ -145,8 +145,8 @@ def test_bad_parameters_are_refused() -> None:
         generate(REGION, 0, 1)
 
 
-def test_a_changed_region_has_the_same_tenants_but_for_what_changed() -> None:
-    """Random streams follow the name, so that two variants are compared on tenants of equal luck."""
+def test_variants_of_a_region_share_random_numbers() -> None:
+    """Random streams depend on the name, so unaffected properties of tenants are equal."""
     larger = REGION.changed({"cpu": {"median": 0.2}})
     assert larger == attrs.evolve(REGION, cpu=attrs.evolve(REGION.cpu, median=0.2))
     before, after = generate(REGION, 300, 1), generate(larger, 300, 1)
@@ -170,15 +170,15 @@ def test_a_changed_region_has_the_same_tenants_but_for_what_changed() -> None:
     ],
 )
 def test_bad_changes_are_refused(changes: dict[str, Any], error: type[Exception], words: str) -> None:
-    """By name, with the nearest right one, or with the range."""
+    """The message names the parameter, with the nearest valid name or with the range."""
     with pytest.raises(error, match=words):
         REGION.changed(changes)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("field", [one.name for one in attrs.fields(RegionParameters) if one.name != "name"])
-def test_the_ends_of_every_range_make_tenants(field: str) -> None:
-    """Whatever parameter is at the end of its range, there are tenants within their limits."""
+def test_the_ends_of_every_range_give_valid_tenants(field: str) -> None:
+    """At either end of any range, tenants are within their limits."""
     usage = isinstance(getattr(REGION, field), Usage)
     pairs = [("median", 1e-9), ("median", 1 - 1e-9), ("sigma", 0.0), ("sigma", 5.0)]
     ends: list[Any] = [{part: value} for part, value in pairs] if usage else [lowest(field), highest(field)]
@@ -204,33 +204,33 @@ def test_the_ends_of_every_range_make_tenants(field: str) -> None:
     ],
 )
 def test_classes_have_the_public_limits(name: str, limits: tuple[float, ...], replicas: int) -> None:
-    """vCores, memory, local disk and replicas are those of the public Gen5 tables."""
+    """vCores, memory, local disk and replicas equal the public Gen5 tables."""
     found = next(tenant_class for tenant_class in CLASSES if tenant_class.name == name)
     assert found.limits == pytest.approx(limits)
     assert found.replicas == replicas
 
 
 def test_rank_correlation_of_known_orders() -> None:
-    """It is 1 for the same order and -1 for the reverse."""
+    """It is 1 for equal orders and -1 for reversed ones."""
     values = np.array([3.0, 1.0, 7.0, 5.0])
     assert rank_correlation(values, values**3) == pytest.approx(1.0)
     assert rank_correlation(values, -values) == pytest.approx(-1.0)
 
 
 @pytest.mark.parametrize("change", [{"local_share": "0.5"}, {"cpu": 0.5}, {"window_days": None}, {"creep": True}])
-def test_parameters_are_of_their_kind(change: dict[str, Any]) -> None:
-    """Numbers, and usages where a usage is meant."""
+def test_parameters_have_the_right_types(change: dict[str, Any]) -> None:
+    """They are numbers, or usages."""
     with pytest.raises(InvalidValueError, match=f"region region2: {next(iter(change))} = "):
         attrs.evolve(REGION, **change)
 
 
-def test_whole_numbers_make_the_same_region() -> None:
-    """30 days are 30.0 days, in the digest, too."""
+def test_integers_give_the_same_region() -> None:
+    """30 days equal 30.0 days, including the digest."""
     assert attrs.evolve(REGION, window_days=30).digest() == REGION.digest()
 
 
-def test_changes_that_go_together_are_not_refused_alone() -> None:
-    """The lower end of a range may go beyond the upper end that was, if that goes up, too; else the pair is refused."""
+def test_changes_of_a_range_are_checked_together() -> None:
+    """The lower end may exceed the old upper end if the upper end rises, too. Otherwise the pair is an error."""
     assert not list(REGION.refused({"initial_low": 0.7, "initial_high": 0.9}))
     (found,) = REGION.refused({"initial_low": 0.7, "initial_high": 0.65})
     assert "initial_low = 0.7" in str(found)
@@ -239,7 +239,7 @@ def test_changes_that_go_together_are_not_refused_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "ask",
+    "call",
     [
         lambda: generate(REGION, 0, 1),
         lambda: list(generate_chunks(REGION, 0, 1)),
@@ -248,15 +248,15 @@ def test_changes_that_go_together_are_not_refused_alone() -> None:
         lambda: check_region(REGION, 0),
     ],
 )
-def test_some_tenants_are_asked_for(ask: Any) -> None:
-    """None at all are refused, in whatever way they are generated."""
+def test_no_tenants_are_refused(call: Any) -> None:
+    """Every way of generation requires at least one tenant."""
     with pytest.raises(InvalidValueError, match=r"generate: .* = 0 is not allowed; expected a whole number >= 1"):
-        ask()
+        call()
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_serverless_tenants_are_compared_where_there_are_some_and_others(share: float) -> None:
-    """Without one or the other there is nothing to compare, and no row; all others are numbers."""
+def test_serverless_tenants_are_compared_only_with_others(share: float) -> None:
+    """Without one of the two groups, there is no row for the comparison. All other rows are numbers."""
     region = REGION.changed({"serverless_share": share, "local_share": 0.0})
     found = check_region(region, 60)
     assert not any("serverless tenants, as a multiple" in row.statistic for row in found)

@@ -1,4 +1,4 @@
-"""From samples to tenants: steps, gaps and windows against plain Python, however little is held in memory."""
+"""Conversion of samples to tenants: steps, gaps and windows compared with plain Python, for any memory limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workloads.trace import MetricInfo
 
 STEP = 600
 ROWS = 60
-"""Rows of a frame; the smallest `rows_in_memory` is 1000, so tests of many files hold more."""
+"""Rows per frame. The minimum of `rows_in_memory` is 1000, so tests of several files have more."""
 
 
 def sample_reader(
@@ -35,10 +35,10 @@ def sample_reader(
         for first in range(0, len(rows), ROWS):
             owner, time, value = zip(*rows[first : first + ROWS], strict=True)
             table = pl.DataFrame({"owner": owner, "time": time, "cpu": value})
-            asked = pl.lit(limit, pl.Float32).alias("limit_cpu")
+            request = pl.lit(limit, pl.Float32).alias("limit_cpu")
             yield Frame(
                 path=source,
-                rows=table.with_columns(asked, pl.lit(None, pl.String).alias(REFUSED), pl.lit(1).alias(ROW)),
+                rows=table.with_columns(request, pl.lit(None, pl.String).alias(REFUSED), pl.lit(1).alias(ROW)),
             )
 
     return SampledReader(
@@ -56,7 +56,7 @@ def sample_reader(
 
 
 def tenants_by_hand(rows: list[tuple[str, int, float]], longest_gap: int, longest: int) -> dict[str, list[float]]:
-    """Return the demand of each tenant by name: the rules of the readers, one row at a time."""
+    """Return the demand of each tenant by name, from the rules of the readers applied row by row."""
     first: dict[tuple[str, int], float] = {}
     for owner, time, value in rows:
         first.setdefault((owner, time), value)
@@ -89,7 +89,7 @@ SAMPLES = st.lists(
 @settings(deadline=None, max_examples=60)
 @given(rows=SAMPLES, gap=st.integers(0, 20), window=st.integers(6, 20))
 @example(rows=[("a", 0, 1.0), ("a", STEP, 2.0), ("a", 7 * STEP, 3.0)], gap=5, window=6)  # begins in a filled gap
-@example(rows=[("a", 0, 1.0), ("a", 20 * STEP, 3.0)], gap=20, window=6)  # two begin in the same one
+@example(rows=[("a", 0, 1.0), ("a", 20 * STEP, 3.0)], gap=20, window=6)  # two windows begin in the same gap
 def test_steps_gaps_and_windows_are_those_of_plain_python(
     rows: list[tuple[str, int, float]], gap: int, window: int
 ) -> None:
@@ -104,13 +104,13 @@ def test_steps_gaps_and_windows_are_those_of_plain_python(
     assert report.steps_kept == sum(map(len, expected.values())) == report.steps + report.steps_filled
 
 
-def test_little_memory_gives_the_same_files(tmp_path: Path) -> None:
-    """A trace that is sorted by way of many files equals the one that is sorted in memory, to the byte."""
+def test_the_memory_limit_does_not_change_the_files(tmp_path: Path) -> None:
+    """A trace that is sorted in files equals one that is sorted in memory, byte by byte."""
     rng = np.random.default_rng(5)
     rows = [(f"vm{rng.integers(40)}", int(rng.integers(200 * STEP)), float(rng.integers(60))) for _ in range(9000)]
     written = []
-    for number, held in enumerate((1000, 10**6)):
-        report = convert(sample_reader(rows), "s", tmp_path / str(number), Options(rows_in_memory=held))
+    for number, memory in enumerate((1000, 10**6)):
+        report = convert(sample_reader(rows), "s", tmp_path / str(number), Options(rows_in_memory=memory))
         written.append((report, read_traces(tmp_path / str(number))))
     (small, one), (large, other) = written
     assert small == large
@@ -121,7 +121,7 @@ def test_little_memory_gives_the_same_files(tmp_path: Path) -> None:
 
 
 def test_the_first_of_repeated_rows_counts_across_files() -> None:
-    """Rows with one owner and time keep the order of the source, also where they were sorted in different files."""
+    """Rows with equal owner and time keep the order of the source, even if they are sorted in different files."""
     early = [("a", 0, 7.0), *[("b", at, 1.0) for at in range(999)]]
     late = [("a", 0, 9.0), *[("c", at, 1.0) for at in range(999)]]
     traces, report = read_public(sample_reader(early + late), "s", Options(rows_in_memory=1000))
@@ -131,7 +131,7 @@ def test_the_first_of_repeated_rows_counts_across_files() -> None:
 
 @pytest.mark.parametrize(("clip", "values", "most"), [(True, [40.0, 50.0], 50.0), (False, [40.0, 70.0], 70.0)])
 def test_usage_above_the_request_is_clipped_or_raises_max_usage(clip: bool, values: list[float], most: float) -> None:
-    """Where the request is a limit, usage is clipped to it; elsewhere MaxUsage is raised; both are counted."""
+    """Usage is clipped to a request that is a limit. Otherwise MaxUsage is raised. Both are counted."""
     traces, report = read_public(sample_reader([("a", 0, 40.0), ("a", 600, 70.0)], clip=clip), "s")
     assert traces.values[:, 0].tolist() == values
     assert traces.max_usage.tolist() == [[most]]
@@ -139,13 +139,13 @@ def test_usage_above_the_request_is_clipped_or_raises_max_usage(clip: bool, valu
 
 
 def test_without_a_request_the_largest_demand_is_max_usage() -> None:
-    """A tenant of a trace without requests never uses more than its MaxUsage."""
+    """Without requests, a tenant never uses more than its MaxUsage."""
     traces, _ = read_public(sample_reader([("a", 0, 40.0), ("a", 600, 70.0)], limit=None), "s")
     assert traces.max_usage.tolist() == [[70.0]]
 
 
-def test_a_conversion_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
-    """Traces of an earlier conversion stay, and nothing half-written appears."""
+def test_a_failed_conversion_keeps_earlier_traces(tmp_path: Path) -> None:
+    """Traces of an earlier conversion stay, and no partial file appears."""
     convert(sample_reader([("a", 0, 40.0)]), "s", tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(ValueError, match="no rows"):
@@ -155,7 +155,7 @@ def test_a_conversion_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
 
 @given(size=st.floats(1e-3, 1e4))
 def test_classes_round_sizes_up_to_powers_of_two(size: float) -> None:
-    """The size in the name, to three figures, is the smallest power of two that is not below."""
+    """The size in the name, to three figures, is the smallest power of two at or above the given size."""
     steps = pl.DataFrame({"owner": ["a"], "limit_cpu": [size]})
     (name,) = sized_classes("vm", {"c": pl.col("limit_cpu").median()})(steps)["tenant_class"]
     rounded = float(name.removeprefix("vm_c"))
@@ -163,8 +163,8 @@ def test_classes_round_sizes_up_to_powers_of_two(size: float) -> None:
     assert rounded < 2 * size * (1 + 5e-3)
 
 
-def test_families_are_the_same_everywhere() -> None:
-    """Numbers stay as they are; a name always has the same number."""
+def test_families_are_deterministic() -> None:
+    """Numbers are unchanged, and a name always has the same number."""
     assert family_numbers([5, 9, 5]).tolist() == [5, 9, 5]
     assert family_numbers(["host"]).tolist() == [4115776633491850731]
     assert len(set(family_numbers([f"host{n}" for n in range(1000)]).tolist())) == 1000
@@ -173,7 +173,7 @@ def test_families_are_the_same_everywhere() -> None:
 @pytest.mark.parametrize(
     ("option", "value"), [("window_days", 1e300), ("window_days", 0.0), ("rows_in_memory", 10**30), ("min_hours", -1.0)]
 )
-def test_options_are_within_what_can_be_counted(option: str, value: float) -> None:
-    """Steps and rows are counted in 64 bits."""
+def test_options_have_an_upper_bound(option: str, value: float) -> None:
+    """Steps and rows are 64-bit integers."""
     with pytest.raises(InvalidValueError, match=f"conversion: {option} = "):
         Options(**{option: value})  # type: ignore[arg-type]

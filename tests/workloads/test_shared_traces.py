@@ -1,4 +1,4 @@
-"""The readers on the samples of public traces, where they are; the figures are counted another way."""
+"""The readers on samples of public traces, if available, compared with independent counts."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ DATA = Path(os.environ.get("PLB_DATA", "/work/shared/data"))
 
 
 def sample(folder: str) -> Path:
-    """Return the folder of a sample, or skip the test."""
+    """Return the folder of a sample, or skip the test if it is missing."""
     if not (DATA / folder).is_dir():
         pytest.skip(f"{DATA / folder} is not here")
     return DATA / folder
 
 
 def test_planetlab() -> None:
-    """All 11,746 machine-days of 288 samples become tenants, with the mean of all values."""
+    """All 11,746 machine-days of 288 samples are tenants, and the mean of all values agrees."""
     source = sample("planetlab")
     traces, report = read_public(READERS["planetlab"], source)
     values = np.array(pl.read_parquet(source / "planetlab.parquet")["cpu_pct"].to_list(), np.float64)
@@ -41,7 +41,7 @@ def test_planetlab() -> None:
 
 
 def test_google_2019() -> None:
-    """All 78,133 rows of 44 instances are kept; usage above the limits is counted as it stands in the rows."""
+    """All 78,133 rows of 44 instances are kept. The number of usages above the limit equals that in the rows."""
     source = sample("google2019_instances")
     traces, report = read_public(READERS["google2019"], source)
     rows = pl.read_parquet(next(source.glob("*.parquet")))
@@ -53,7 +53,7 @@ def test_google_2019() -> None:
 
 
 def test_tianchi_2018() -> None:
-    """Every one of 68,224 instances is a replica; demand at the peak of all agrees with a sum over the rows."""
+    """Each of 68,224 instances is a replica. Total demand at its peak equals a sum over the rows."""
     source = sample("tianchi2018_prelim_b")
     traces, report = read_public(READERS["tianchi2018"], source)
     with lzma.open(source / "instance_deploy.csv.xz", "rt") as file:

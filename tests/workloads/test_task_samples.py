@@ -1,4 +1,4 @@
-"""Samples of tasks: both file formats, every problem at once with its row, and predictions that are written back."""
+"""Samples of tasks: both file formats, located problems, and written predictions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def from_text(folder: Path, rows: str, header: str = HEADER) -> SampleTable:
 
 
 def problems(folder: Path, rows: str, header: str = HEADER) -> list[str]:
-    """Return what is wrong with a CSV file, without its name."""
+    """Return the problems of a CSV file, without its name."""
     with pytest.raises(TraceError) as caught:
         from_text(folder, rows, header)
     return [str(one).partition("samples.csv")[2].lstrip(", ") for one in caught.value.problems]
@@ -37,8 +37,8 @@ def frame_of(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["machine", "task", "time_s", "usage", "limit"], orient="row")
 
 
-def test_rows_may_stand_in_any_order_with_further_columns(tmp_path: Path):
-    """They are sorted by machine, task and time; other columns are not read."""
+def test_rows_may_have_any_order_and_further_columns(tmp_path: Path):
+    """They are sorted by machine, task and time. Other columns are not read."""
     rows = "x,m2,a,300,2,3\nx,m1,b,0,1,1\nx,m2,a,0,1,3\n"
     table = from_text(tmp_path, rows, "note," + HEADER)
     assert table.machines.to_list() == ["m1", "m2"]
@@ -56,8 +56,8 @@ def test_rows_may_stand_in_any_order_with_further_columns(tmp_path: Path):
         (["-3", "2"], [-3, 2]),
     ],
 )
-def test_machines_of_a_csv_file_are_numbers_where_all_are(tmp_path: Path, names: list[str], requested: list[Any]):
-    """Names are kept as they are written."""
+def test_machines_of_a_csv_file_are_integers_if_all_are(tmp_path: Path, names: list[str], requested: list[Any]):
+    """Otherwise names are text, unchanged."""
     table = from_text(tmp_path, "".join(f"{name},t,0,1,1\n" for name in names))
     assert table.machines.to_list() == requested
 
@@ -66,21 +66,21 @@ def test_machines_of_a_csv_file_are_numbers_where_all_are(tmp_path: Path, names:
     ("kind", "names"),
     [(pl.Int64, [2**40, 7]), (pl.UInt8, [1, 0]), (pl.String, ["b", "a"]), (pl.Categorical, ["b", "a"])],
 )
-def test_machines_of_a_parquet_file_keep_their_kind(tmp_path: Path, kind: Any, names: list[Any]):
-    """Whole numbers or texts."""
+def test_machines_of_a_parquet_file_keep_their_type(tmp_path: Path, kind: Any, names: list[Any]):
+    """They are integers or text."""
     frame = frame_of([(name, "t", 0, 1.0, 1.0) for name in names])
     frame.with_columns(pl.col("machine").cast(kind)).write_parquet(tmp_path / "s.parquet")
     assert read_task_samples(tmp_path / "s.parquet").machines.to_list() == sorted(names)
 
 
-def test_times_may_be_fractions_and_come_back_as_they_were(tmp_path: Path):
-    """Whole seconds stay whole numbers; others are kept to the microsecond."""
+def test_times_may_be_fractions(tmp_path: Path):
+    """Whole seconds remain integers. Others are exact to the microsecond."""
     table = from_text(tmp_path, "m,t,0.1,1,1\nm,t,300.1,1,1\n")
     assert table.time_s(table.samples.time).tolist() == [0.1, 300.1]
 
 
 def test_all_problems_of_a_file_are_reported_together(tmp_path: Path):
-    """Each with its row, from 1 without the header, and its column."""
+    """Each has its column and its row, numbered from 1 without the header."""
     found = problems(tmp_path, "m,a,0,-1,1\n,b,0,1,inf\nm,c,soon,1,\nm,d,0,many,1\nm,e,0,nan,1e400\n")
     assert found == [
         "row 2, column machine: found None; expected a name or a whole number",
@@ -94,8 +94,8 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path):
     ]
 
 
-def test_a_second_sample_of_one_time_is_refused_by_its_row(tmp_path: Path):
-    """Wherever the first stands; the same task may be on two machines."""
+def test_a_second_sample_of_one_time_is_located(tmp_path: Path):
+    """The first sample may be anywhere in the file. The same task may be on two machines."""
     rows = "m,b,300,1,1\nm,a,0,1,1\nk,a,0,1,1\nm,b,0,1,1\nm,b,300,2,1\nm,a,0,1,1\n"
     assert problems(tmp_path, rows) == [
         "row 5, column time_s: found 300; expected a machine, task and time that no row above has",
@@ -116,19 +116,19 @@ def test_a_second_sample_of_one_time_is_refused_by_its_row(tmp_path: Path):
         ("m,a,0,true,1\n", HEADER, "column usage: found type Boolean"),
     ],
 )
-def test_what_cannot_be_used_is_refused(tmp_path: Path, rows: str, header: str, words: str):
-    """With its place."""
+def test_invalid_samples_are_refused(tmp_path: Path, rows: str, header: str, words: str):
+    """The message contains the place."""
     assert words in problems(tmp_path, rows, header)[0]
 
 
-def test_empty_lines_at_the_end_are_no_rows(tmp_path: Path):
-    """Editors leave them."""
+def test_empty_lines_at_the_end_are_ignored(tmp_path: Path):
+    """Text editors add such lines."""
     assert len(from_text(tmp_path, "m,a,0,1,1\n\n\n").samples) == 1
 
 
 @pytest.mark.parametrize("name", ["samples.txt", "samples", "missing.csv", "folder.parquet"])
-def test_files_that_are_none_are_refused(tmp_path: Path, name: str):
-    """By name."""
+def test_other_files_are_refused(tmp_path: Path, name: str):
+    """The message contains the name."""
     (tmp_path / "samples.txt").write_text(HEADER)
     (tmp_path / "folder.parquet").mkdir()
     with pytest.raises(TraceError, match=name):
@@ -136,7 +136,7 @@ def test_files_that_are_none_are_refused(tmp_path: Path, name: str):
 
 
 def test_damaged_files_are_refused(tmp_path: Path):
-    """Parquet that is none, and columns of kinds that cannot be samples."""
+    """Examples are invalid Parquet, and columns of unsuitable types."""
     path = tmp_path / "s.parquet"
     path.write_text("no Parquet")
     with pytest.raises(TraceError, match="damaged contents"):
@@ -147,8 +147,8 @@ def test_damaged_files_are_refused(tmp_path: Path):
     assert [one.column for one in caught.value.problems] == ["machine", "time_s"]
 
 
-def test_predictions_have_a_row_for_each_predictor_that_says_anything(tmp_path: Path):
-    """By machine, time and predictor as they were given."""
+def test_predictions_have_a_row_for_each_available_prediction(tmp_path: Path):
+    """Rows are ordered by machine, time and predictor, in the given order."""
     table = from_text(tmp_path, "2,a,0,1,4\n2,a,300,3,4\n10,a,300,1,2\n")
     found = predict(table.samples, [RcLike(), PeakOracle(horizon=1)])
     assert prediction_frame(table, found, ["rc", "oracle"]).rows() == [
@@ -171,8 +171,8 @@ rows_of_samples = st.lists(
 
 @settings(deadline=None, max_examples=40)
 @given(rows_of_samples)
-def test_both_formats_say_the_same(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]]):
-    """To the last bit, there and back."""
+def test_both_formats_contain_the_same_samples(tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]]):
+    """Values are equal to the last bit after writing and reading."""
     folder, frame = tmp_path_factory.mktemp("formats"), frame_of(rows)
     tables = []
     for name in ("s.csv", "s.parquet"):
@@ -188,7 +188,7 @@ def test_both_formats_say_the_same(tmp_path_factory: pytest.TempPathFactory, row
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_brackets_in_a_name_are_no_pattern(tmp_path: Path, suffix: str) -> None:
-    """A file may be called like a part of a sweep."""
+    """The name of a file may contain the parameters of a sweep."""
     frame = pl.DataFrame({"machine": [1], "task": [1], "time_s": [0], "usage": [1.0], "limit": [2.0]})
     for name in ("part[1]", "part1"):
         write_frame(frame.with_columns(machine=pl.lit(name)), tmp_path / f"{name}{suffix}")

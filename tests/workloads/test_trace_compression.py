@@ -1,4 +1,4 @@
-"""Compression keeps what the risk models need: M, G, I, U90 and the probability of a violation."""
+"""Compression preserves the inputs of the risk models: M, G, I, U90 and the probability of a violation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workloads.trace import TraceSet
 @settings(deadline=None)
 @given(trace_sets())
 def test_models_keep_their_invariants(traces: TraceSet) -> None:
-    """I ≤ M = the true maximum, G within the life, U90 between minimum and maximum, one model a series."""
+    """I ≤ M = the maximum, G is within the lifetime, U90 is between the extremes, and each series has one model."""
     models, bounds = compress_columns(traces), traces.series_start
     high, low = maximum(traces.values, bounds), minimum(traces.values, bounds)
     np.testing.assert_array_equal(models.maximum, high)
@@ -35,7 +35,7 @@ def test_models_keep_their_invariants(traces: TraceSet) -> None:
 @settings(deadline=None)
 @given(trace_sets())
 def test_the_curve_starts_at_i_and_reaches_m_at_g(traces: TraceSet) -> None:
-    """The modelled curve is I at age 0 (M where G is 0), M at age G, and never falls."""
+    """The model is I at age 0 (M if G is 0) and M at age G, and never falls."""
     history = compress(traces)
     every = np.arange(len(history))
     start = np.where(history.growth > 0, history.initial, history.level)
@@ -64,36 +64,36 @@ def test_the_curve_starts_at_i_and_reaches_m_at_g(traces: TraceSet) -> None:
     ids=[
         "a straight ramp is kept",
         "a jump is kept",
-        "full from the start",
-        "grown from the start",
+        "at M from the start",
+        "at 95 % of M from the start",
         "the line through the first grown sample",
-        "G is when that line meets M",
+        "G is where that line meets M",
         "no demand at all",
         "a single sample",
     ],
 )
 def test_growth_follows_the_documented_rule(disk: list[float], growth: float) -> None:
-    """G is where the line from I through the first sample at 95 % of M meets M, at most the first time at M."""
+    """The line from I through the first sample at 95 % of M reaches M at G. G is at most the first time at M."""
     models = compress_columns(one_tenant(disk))
     assert models.growth[0, 1] / 600 == pytest.approx(growth, rel=1e-6)
 
 
 def test_growth_is_no_later_than_the_maximum() -> None:
-    """A start just below 95 % would put the line's end far out; the first time at M bounds it."""
+    """A start just below 95 % of M gives a flat line, which reaches M late. The first time at M bounds G."""
     models = compress_columns(one_tenant([94, 95, 100, 100, 100]))
     assert models.growth[0, 1] == 2 * 600
 
 
 def test_u90_is_the_nearest_rank_percentile() -> None:
-    """Of ten values the ninth counts, of eleven the tenth; the maximum is kept beside it."""
+    """Of ten values, it is the ninth; of eleven, the tenth. The maximum is stored separately."""
     ten = compress_columns(one_tenant([1.0] * 10, cpu=[float(v) for v in range(10)]))
     eleven = compress_columns(one_tenant([1.0] * 11, cpu=[float(v) for v in range(11)]))
     assert (ten.level[0, 0], ten.maximum[0, 0]) == (8.0, 9.0)
     assert (eleven.level[0, 0], eleven.maximum[0, 0]) == (9.0, 10.0)
 
 
-def test_models_follow_real_growth_closely() -> None:
-    """Modelled and true disk demand of generated tenants differ by less than 4 % of the maximum on average."""
+def test_models_approximate_actual_growth() -> None:
+    """Modelled and actual disk demand of generated tenants differ by less than 4 % of the maximum on average."""
     traces = generate(REGIONS["region1"], 300, 5)
     top = np.repeat(maximum(traces.values, traces.series_start), np.diff(traces.series_start), axis=0)
     assert GROWN < 1
@@ -103,7 +103,7 @@ def test_models_follow_real_growth_closely() -> None:
 
 @pytest.mark.parametrize("region", ["region1", "region3"])
 def test_compression_hardly_changes_the_violation_probability(region: str) -> None:
-    """Figure 7 of [1] in small: full and compressed traces agree on the probability of a violation within 0.05."""
+    """As in figure 7 of [1], full and compressed traces give probabilities within 0.05 of each other."""
     traces = generate(REGIONS[region], 600, 3)
     rows = compression_effect(traces, [10, 20, 30, 40], samples=150, seed=1)
     assert max(abs(row.full - row.compressed) for row in rows) <= 0.05
@@ -112,7 +112,7 @@ def test_compression_hardly_changes_the_violation_probability(region: str) -> No
 
 
 def test_an_unknown_metric_is_refused() -> None:
-    """A capacity for a metric that the traces do not have is a mistake, not a limit that is ignored."""
+    """A capacity for an unknown metric is an error and not ignored."""
     with pytest.raises(UnknownNameError, match="memory"):
         compression_effect(one_tenant([1.0]), [1], samples=1, seed=0)
 
@@ -121,8 +121,8 @@ def test_an_unknown_metric_is_refused() -> None:
     ("changes", "field"),
     [({"samples": 0}, "samples"), ({"stagger_steps": -1}, "stagger_steps"), ({"tenants": [1, -1]}, "tenants")],
 )
-def test_numbers_of_the_experiment_are_checked(changes: dict[str, Any], field: str) -> None:
-    """No sample has no share of violations, and nobody arrives before the first."""
+def test_parameters_of_the_experiment_are_checked(changes: dict[str, Any], field: str) -> None:
+    """Values below their minimum are errors that name the field."""
     given: dict[str, Any] = {"tenants": [1], "samples": 1, "seed": 0, "capacities": {"cpu": 1.0}, **changes}
     numbers = given.pop("tenants")
     with pytest.raises(InvalidValueError, match=f"compression effect: {field} = "):

@@ -1,4 +1,4 @@
-"""The trace format: what is written is read back, and every fault is named with file, row and column."""
+"""The trace format: files are read back as written, and errors contain file, row and column."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def rewrite(path: Path, edit: Edit) -> None:
-    """Change a file but keep its header."""
+    """Change a file and keep its header."""
     header = {KEY: pl.read_parquet_metadata(path)[KEY]}
     edit(pl.read_parquet(path)).write_parquet(path, metadata=header)
 
 
 def put(row: int, column: str, value: object) -> Edit:
-    """Return an edit that puts a value into a row, counted from 1."""
+    """Return an edit that sets a value in a row, numbered from 1."""
 
     def edit(frame: pl.DataFrame) -> pl.DataFrame:
         values = frame[column].to_list()
@@ -57,7 +57,7 @@ def put(row: int, column: str, value: object) -> Edit:
 
 
 def swap(one: int, other: int) -> Edit:
-    """Return an edit that swaps two rows, counted from 1."""
+    """Return an edit that swaps two rows, numbered from 1."""
 
     def edit(frame: pl.DataFrame) -> pl.DataFrame:
         order = list(range(len(frame)))
@@ -68,14 +68,14 @@ def swap(one: int, other: int) -> Edit:
 
 
 def drop(row: int) -> Edit:
-    """Return an edit that drops a row, counted from 1."""
+    """Return an edit that drops a row, numbered from 1."""
     return lambda frame: frame.with_row_index("nr", 1).filter(pl.col("nr") != row).drop("nr")
 
 
 @settings(deadline=None, max_examples=30)
 @given(trace_sets())
 def test_traces_are_read_back_as_written(traces: TraceSet) -> None:
-    """Writing and reading keeps every sample, name, flag, limit and unit."""
+    """Every sample, name, flag, limit and unit is equal."""
     with TemporaryDirectory() as path:
         write_traces(traces, path)
         assert_same(read_traces(path), traces)
@@ -84,7 +84,7 @@ def test_traces_are_read_back_as_written(traces: TraceSet) -> None:
 @settings(deadline=None, max_examples=20)
 @given(trace_sets())
 def test_histories_are_read_back_as_written(traces: TraceSet) -> None:
-    """Writing and reading a demand history keeps all its columns."""
+    """All columns of a demand history are equal."""
     history = compress(traces)
     with TemporaryDirectory() as path:
         file = Path(path) / "history.parquet"
@@ -95,8 +95,8 @@ def test_histories_are_read_back_as_written(traces: TraceSet) -> None:
         np.testing.assert_array_equal(getattr(found, name), getattr(history, name), err_msg=name)
 
 
-def test_units_step_and_provenance_stand_in_the_metadata(tmp_path: Path) -> None:
-    """Anyone can read units, trends, sampling step, version and provenance from the file alone."""
+def test_units_step_and_provenance_are_in_the_metadata(tmp_path: Path) -> None:
+    """Units, trends, sampling step, version and provenance are readable from the file without this project."""
     content = json.loads(pl.read_parquet_metadata(folder(tmp_path) / TRACES_FILE)[KEY])
     assert content["metrics"][1] == {"name": "disk", "unit": "GB", "trend": True}
     assert (content["step_s"], content["version"], content["format"]) == (600.0, 1, "traces")
@@ -112,20 +112,20 @@ FAULTS = [
     ("a value is infinite", TRACES_FILE, put(6, "cpu", float("inf")), 6, "cpu", "a finite number >= 0"),
     ("a value is above MaxUsage", TRACES_FILE, put(7, "disk", 1001.0), 7, "disk", "at most max_disk"),
     ("a role is unknown", TRACES_FILE, put(1, "role", "leader"), 1, "role", "one of primary, secondary, instance"),
-    ("a row is missing within", TRACES_FILE, drop(2), 2, "time_s", "no gap"),
+    ("an inner row is missing", TRACES_FILE, drop(2), 2, "time_s", "no gap"),
     ("the first row is missing", TRACES_FILE, drop(5), 5, "time_s", "0 in the first row"),
     ("the last row is missing", TRACES_FILE, drop(7), 6, "time_s", "3 rows"),
     ("rows are swapped", TRACES_FILE, swap(2, 3), 3, "time_s", "rows in order"),
-    ("a row stands twice", TRACES_FILE, lambda f: f[[0, 1, 1, 2, 3, 4, 5, 6]], 3, "time_s", "rows in order"),
+    ("a row is duplicated", TRACES_FILE, lambda f: f[[0, 1, 1, 2, 3, 4, 5, 6]], 3, "time_s", "rows in order"),
     ("series are interleaved", TRACES_FILE, lambda f: f[[0, 1, 4, 5, 6, 2, 3]], 6, "tenant", "in one piece"),
     ("a tenant is unknown", TRACES_FILE, put(7, "tenant", "t9"), 7, "tenant", "a tenant of the tenants table"),
     ("a tenant has no rows", TRACES_FILE, lambda f: f.head(4), None, "tenant", "rows of every tenant"),
     ("a class differs", TRACES_FILE, put(2, "tenant_class", "BC"), 2, "tenant_class", "the class in the tenants"),
     ("a secondary is missing", TENANTS_FILE, put(2, "replicas", 4), None, "role", "primary and secondary"),
     ("a tenants column is missing", TENANTS_FILE, lambda f: f.drop("max_cpu"), None, "max_cpu", "a column of numbers"),
-    ("a tenant stands twice", TENANTS_FILE, put(2, "tenant", "t0"), 2, "tenant", "no row above has"),
+    ("a tenant is duplicated", TENANTS_FILE, put(2, "tenant", "t0"), 2, "tenant", "no row above has"),
     ("a name is empty", TENANTS_FILE, put(2, "tenant_class", " "), 2, "tenant_class", "not empty"),
-    ("no replica is wanted", TENANTS_FILE, put(1, "replicas", 0), 1, "replicas", "a whole number from 1"),
+    ("the number of replicas is 0", TENANTS_FILE, put(1, "replicas", 0), 1, "replicas", "a whole number from 1"),
     ("a lifetime is no multiple", TENANTS_FILE, put(1, "lifetime_s", 700.0), 1, "lifetime_s", "multiple of the step"),
     ("a limit is negative", TENANTS_FILE, put(2, "max_disk", -5.0), 2, "max_disk", "a finite number >= 0"),
     ("a limit is too large", TENANTS_FILE, lambda f: f.with_columns(max_cpu=pl.lit(1e300)), 1, "max_cpu", "a finite"),
@@ -141,7 +141,7 @@ FAULTS = [
 def test_a_fault_names_file_row_and_column(
     tmp_path: Path, file: str, edit: Edit, row: int | None, column: str | None, expected: str
 ) -> None:
-    """Each kind of fault is refused with the file, the first row (from 1), the column and what was expected."""
+    """Each kind of fault has the file, the first row (numbered from 1), the column and the expected content."""
     rewrite(folder(tmp_path) / file, edit)
     with pytest.raises(TraceError) as caught:
         read_traces(tmp_path)
@@ -153,7 +153,7 @@ def test_a_fault_names_file_row_and_column(
 
 
 def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
-    """Three faults of different kinds in one file come in one error."""
+    """Three faults of different kinds in one file are reported in one error."""
     path = folder(tmp_path) / TRACES_FILE
     for edit in (put(2, "disk", -1.0), put(3, "role", "chief"), put(6, "time_s", 5.0)):
         rewrite(path, edit)
@@ -163,7 +163,7 @@ def test_all_problems_of_a_file_are_reported_together(tmp_path: Path) -> None:
 
 
 def test_many_bad_rows_are_counted_not_listed(tmp_path: Path) -> None:
-    """Of a hundred bad rows a few are named and the others are counted."""
+    """Of a hundred bad rows, a few are named and the others are counted."""
     write_traces(one_tenant([1.0] * 100), tmp_path)
     rewrite(tmp_path / TRACES_FILE, lambda f: f.with_columns(disk=pl.lit(-1.0)))
     with pytest.raises(TraceError) as caught:
@@ -172,14 +172,14 @@ def test_many_bad_rows_are_counted_not_listed(tmp_path: Path) -> None:
     assert len(caught.value.problems) < 10
 
 
-def test_a_long_message_is_capped() -> None:
-    """An error with many problems spells out the first ones and says how many more there are."""
+def test_a_long_message_is_limited() -> None:
+    """A message with many problems contains the first ones and the number of the others."""
     problems = [TraceProblem("f", row, "c", "1", "2") for row in range(MAX_LISTED + 7)]
     assert "and 7 more problems" in str(TraceError(problems))
 
 
-def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
-    """A missing file, a text file, and a Parquet file without a header are each refused by name."""
+def test_missing_and_other_files_are_refused(tmp_path: Path) -> None:
+    """A missing file, a text file, and a Parquet file without a header are named."""
     with pytest.raises(TraceError, match="no such file"):
         read_traces(tmp_path)
     (tmp_path / TRACES_FILE).write_text("tenant,role")
@@ -192,7 +192,7 @@ def test_missing_and_foreign_files_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", " ", None, 5, "disk"], ids=["empty", "blank", "null", "a number", "doubled"])
 def test_a_metric_without_a_unique_name_is_refused(tmp_path: Path, name: object) -> None:
-    """The names of the metrics in the metadata must be texts, not be empty, and differ."""
+    """Names of metrics in the metadata must be unique, non-empty text."""
     path = folder(tmp_path) / TRACES_FILE
     header = json.loads(pl.read_parquet_metadata(path)[KEY])
     header["metrics"][0]["name"] = name
@@ -205,16 +205,16 @@ LARGE = '{"format": "traces", "metrics": [], "step_s": 1' + "0" * 400 + "}"
 
 
 @pytest.mark.parametrize("text", [LARGE, "[" * 100_000], ids=["large", "deep"])
-def test_metadata_beyond_every_bound_are_refused(tmp_path: Path, text: str) -> None:
-    """A whole number beyond every float, and JSON nested too deeply to be read."""
+def test_extreme_metadata_are_refused(tmp_path: Path, text: str) -> None:
+    """Examples are an integer beyond floating point, and JSON nested too deeply."""
     path = folder(tmp_path) / TRACES_FILE
     pl.read_parquet(path).write_parquet(path, metadata={KEY: text})
     with pytest.raises(TraceError, match="step_s a whole number"):
         read_traces(tmp_path)
 
 
-def test_files_that_disagree_are_refused(tmp_path: Path) -> None:
-    """Tenants and traces must have been written with the same metrics and step."""
+def test_inconsistent_files_are_refused(tmp_path: Path) -> None:
+    """Tenants and traces must have the same metrics and step."""
     folder(tmp_path)
     frame = pl.read_parquet(tmp_path / TENANTS_FILE)
     header = json.loads(pl.read_parquet_metadata(tmp_path / TENANTS_FILE)[KEY])
@@ -234,7 +234,7 @@ def test_files_that_disagree_are_refused(tmp_path: Path) -> None:
     ids=["missing column", "unknown role", "negative level", "initial above level"],
 )
 def test_a_bad_history_is_refused(tmp_path: Path, edit: Edit, row: int | None, column: str | None) -> None:
-    """A history file with a fault is refused by file, row and column."""
+    """The message contains file, row and column."""
     file = tmp_path / "history.parquet"
     traces = concatenate([one_tenant([1.0, 2.0]), one_tenant([3.0], name="t1")])
     write_history(compress(traces), file, metrics=METRICS)
@@ -246,8 +246,8 @@ def test_a_bad_history_is_refused(tmp_path: Path, edit: Edit, row: int | None, c
     assert problem.file == str(file)
 
 
-def test_names_with_brackets_and_stars_are_no_patterns(tmp_path: Path) -> None:
-    """A directory may be called like a run of a sweep: its files are read, and no others."""
+def test_paths_are_no_patterns(tmp_path: Path) -> None:
+    """The name of a directory may contain brackets and stars. Only its files are read."""
     for name in ("run[1]", "run1", "run*"):
         write_traces(one_tenant([1.0, 2.0], name=name), tmp_path / name)
         write_history(compress(one_tenant([1.0, 2.0])), tmp_path / name / "history.parquet")
@@ -257,8 +257,8 @@ def test_names_with_brackets_and_stars_are_no_patterns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [0.5, 1.5, 0.0, float("nan")])
-def test_what_could_not_be_read_is_not_written(tmp_path: Path, step: float) -> None:
-    """Steps that are no whole seconds; nothing is left of the file."""
+def test_unreadable_traces_are_not_written(tmp_path: Path, step: float) -> None:
+    """Steps that are not whole seconds are an error, and no file remains."""
     with pytest.raises(InvalidValueError, match=r"traces file: step_seconds = .*expected a.* number >= 1"):
         write_traces(attrs.evolve(one_tenant([1.0, 2.0]), step_seconds=step), tmp_path)
     assert not list(tmp_path.iterdir())
@@ -266,7 +266,7 @@ def test_what_could_not_be_read_is_not_written(tmp_path: Path, step: float) -> N
 
 @pytest.mark.parametrize("name", ["tenant", "role", "time_s", "", "disk"])
 def test_metrics_have_unique_names(tmp_path: Path, name: str) -> None:
-    """A metric that is called like another column, or like another metric, would take its place."""
+    """The name may not equal that of another column or metric."""
     metrics = (MetricInfo(name, ""), MetricInfo("disk", "GB"))
     with pytest.raises(InvalidValueError, match="traces file: metric"):
         write_traces(attrs.evolve(one_tenant([1.0, 2.0]), metrics=metrics), tmp_path)
@@ -274,8 +274,8 @@ def test_metrics_have_unique_names(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("start", [1e300, -1e300, float("inf"), -(2**63)])
-def test_begins_lie_within_what_can_be_counted(tmp_path: Path, start: float) -> None:
-    """Beyond, hours of the day have no meaning; the row is named."""
+def test_begins_have_an_upper_bound(tmp_path: Path, start: float) -> None:
+    """Beyond it, hours of the day have no meaning. The message contains the row."""
     rewrite(folder(tmp_path) / TENANTS_FILE, lambda frame: frame.with_columns(start_s=pl.lit(start)))
     with pytest.raises(TraceError, match=r"row 1, column start_s: found .*expected seconds, from -1e\+12 to 1e\+12"):
         read_traces(tmp_path)

@@ -1,4 +1,4 @@
-"""Reductions over segments agree with plain NumPy on each segment."""
+"""Reductions over segments, compared with plain NumPy on each segment."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LISTS = st.lists(st.lists(st.floats(0, 100, width=32), min_size=1, max_size=9), 
 
 @settings(deadline=None)
 @given(LISTS, st.sampled_from([0.1, 0.5, 0.9, 0.95, 1.0]))
-def test_reductions_agree_with_each_segment_alone(parts: list[list[float]], share: float) -> None:
-    """Maximum, minimum, mean, percentile and positions are those of each segment taken alone."""
+def test_reductions_agree_with_each_segment(parts: list[list[float]], share: float) -> None:
+    """Maximum, minimum, mean, percentile and positions equal those of each separate segment."""
     rows = np.array([value for part in parts for value in part], np.float32)
     bounds = segments.bounds_of(np.array([len(part) for part in parts]))
     assert segments.maximum(rows, bounds).tolist() == [max(part) for part in parts]
@@ -32,16 +32,16 @@ def test_reductions_agree_with_each_segment_alone(parts: list[list[float]], shar
 
 @settings(deadline=None)
 @given(LISTS)
-def test_first_where_finds_the_first_or_the_end(parts: list[list[float]]) -> None:
-    """The first true row of each segment is found, and the segment's length stands for none."""
+def test_first_where_finds_the_first_row_or_the_end(parts: list[list[float]]) -> None:
+    """The result is the first true row of each segment, or the length of the segment if there is none."""
     rows = np.array([value for part in parts for value in part], np.float32)
     bounds = segments.bounds_of(np.array([len(part) for part in parts]))
     expected = [next((k for k, value in enumerate(part) if value > 50), len(part)) for part in parts]
     assert segments.first_where(rows > 50, bounds).tolist() == expected
 
 
-def test_negative_zero_does_not_upset_the_percentile() -> None:
-    """A negative zero, whose bit pattern is large, counts as zero."""
+def test_negative_zero_does_not_change_the_percentile() -> None:
+    """A negative zero, which has a large bit pattern, counts as zero."""
     rows = np.array([-0.0, 1.0, 2.0], np.float32)
     assert segments.percentile(rows, np.array([0, 3]), 0.9)[0] == pytest.approx(2.0)
     assert segments.percentile(rows, np.array([0, 3]), 0.1)[0] == pytest.approx(0.0)
@@ -49,8 +49,8 @@ def test_negative_zero_does_not_upset_the_percentile() -> None:
 
 @settings(deadline=None)
 @given(LISTS, st.integers(0, 12))
-def test_highest_ahead_sees_so_far_and_not_beyond_its_segment(parts: list[list[float]], steps: int) -> None:
-    """Every row has the largest of itself and the rows that follow it in its segment."""
+def test_highest_ahead_is_limited_to_the_horizon_and_the_segment(parts: list[list[float]], steps: int) -> None:
+    """The result of a row is the maximum of the row and the next rows of its segment."""
     rows = np.array([value for part in parts for value in part], np.float32)
     bounds = segments.bounds_of(np.array([len(part) for part in parts]))
     expected = [max(part[k : k + steps + 1]) for part in parts for k in range(len(part))]
@@ -61,7 +61,7 @@ def test_highest_ahead_sees_so_far_and_not_beyond_its_segment(parts: list[list[f
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=8), st.data())
 def test_rows_of_chosen_segments(lengths: list[int], data: st.DataObject) -> None:
-    """One segment after the other, in the order asked for, also twice; none has no rows."""
+    """Segments have the requested order and may repeat. No segments give no rows."""
     bounds = segments.bounds_of(np.array(lengths))
     chosen = data.draw(st.lists(st.integers(0, len(lengths) - 1), max_size=8))
     rows, found = segments.rows_of(np.array(chosen, np.int64), bounds)

@@ -1,4 +1,4 @@
-"""Trace sets: lookup, selection, joining and the split."""
+"""Trace sets: lookup, selection, joining and splitting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workloads.trace import TraceSet, concatenate, split_tenants
 @settings(deadline=None)
 @given(trace_sets())
 def test_series_index_finds_the_samples_of_a_replica(traces: TraceSet) -> None:
-    """The index leads from tenant and role to its series; only tenants with several replicas have a secondary's."""
+    """The index maps tenant and role to a series. Only tenants with several replicas have a series of secondaries."""
     for series, (tenant, role) in enumerate(zip(traces.series_tenant, traces.series_role, strict=True)):
         assert traces.series_index[tenant, role] == series
     assert ((traces.series_index[:, Role.SECONDARY] >= 0) == (traces.replicas > 1)).all()
@@ -29,7 +29,7 @@ def test_series_index_finds_the_samples_of_a_replica(traces: TraceSet) -> None:
 @settings(deadline=None)
 @given(trace_sets(), st.floats(0, 1), st.integers(0, 9))
 def test_split_is_disjoint_complete_and_seeded(traces: TraceSet, share: float, seed: int) -> None:
-    """Every tenant goes to one side with all its series, and the same seed gives the same split."""
+    """Every tenant is in one part with all its series, and equal seeds give equal splits."""
     history, simulation = split_tenants(traces, share, seed)
     names = set(history.tenant_names()), set(simulation.tenant_names())
     assert not names[0] & names[1]
@@ -42,7 +42,7 @@ def test_split_is_disjoint_complete_and_seeded(traces: TraceSet, share: float, s
 @settings(deadline=None)
 @given(trace_sets(), st.integers(0, 9))
 def test_families_are_never_split(traces: TraceSet, seed: int) -> None:
-    """Tenants of one family, such as the windows of one machine, stand on one side."""
+    """Tenants of one family, such as the windows of one machine, are in one part."""
     traces = attrs.evolve(traces, family=np.arange(traces.tenants) // 2)
     history, simulation = split_tenants(traces, 0.5, seed)
     assert not set(history.family) & set(simulation.family)
@@ -50,21 +50,21 @@ def test_families_are_never_split(traces: TraceSet, seed: int) -> None:
 
 @settings(deadline=None)
 @given(trace_sets())
-def test_selecting_each_tenant_and_joining_gives_the_whole(traces: TraceSet) -> None:
-    """Taking a trace set apart tenant by tenant and joining the parts loses nothing."""
+def test_joining_all_tenants_gives_the_whole(traces: TraceSet) -> None:
+    """A trace set equals the join of its single tenants."""
     parts = [traces.select([tenant]) for tenant in range(traces.tenants)]
     assert_same(concatenate(parts), traces)
 
 
 def test_joining_different_classes_is_refused() -> None:
-    """Class codes of different class lists must not be mixed."""
+    """Class codes of different lists are not comparable."""
     one = one_tenant([1.0])
     with pytest.raises(ConflictError, match="classes"):
         concatenate([one, attrs.evolve(one, classes=("other",))])
 
 
 def test_wrong_shapes_are_refused() -> None:
-    """An array of the wrong shape is named, and so is a series whose length is not the lifetime."""
+    """The message names an array of wrong shape, and a series whose length differs from the lifetime."""
     one = one_tenant([1.0, 2.0])
     with pytest.raises(InvalidValueError, match="max_usage"):
         attrs.evolve(one, max_usage=np.ones((1, 3), np.float32))
@@ -73,13 +73,13 @@ def test_wrong_shapes_are_refused() -> None:
 
 
 def test_a_share_outside_its_range_is_refused() -> None:
-    """The history's share must lie in [0, 1]."""
+    """The share of the history is in [0, 1]."""
     with pytest.raises(InvalidValueError, match="history_share"):
         split_tenants(one_tenant([1.0]), 1.5, 0)
 
 
 @pytest.mark.parametrize(("share", "seed"), [("0.5", 0), (True, 0), (1.5, 0), (float("nan"), 0), (0.5, -1), (0.5, 0.5)])
-def test_splits_have_a_share_and_a_seed(share: Any, seed: Any) -> None:
-    """Others are refused by name and range."""
+def test_arguments_of_splits_are_checked(share: Any, seed: Any) -> None:
+    """The message names the argument and its range."""
     with pytest.raises(InvalidValueError, match=r"split: (history_share|seed) = .* is not allowed"):
         split_tenants(one_tenant([1.0, 2.0]), share, seed)

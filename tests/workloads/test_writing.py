@@ -1,4 +1,4 @@
-"""Files are written in one piece: the former one or the new one is there, and nothing of anyone else's is touched."""
+"""Atomic writing of files: the old or the new file exists, and other files are unchanged."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from workloads.writing import in_one_piece
 
 
 def write(path: Path, text: str) -> None:
-    """Write a text in one piece."""
+    """Write text atomically."""
     with in_one_piece(path) as partial:
         partial.write_text(text)
 
 
-def test_a_link_keeps_leading_where_it_led(tmp_path: Path) -> None:
-    """What it leads to is written."""
+def test_a_link_keeps_its_target(tmp_path: Path) -> None:
+    """The target of the link is written."""
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("before")
     link.symlink_to(target)
@@ -25,8 +25,8 @@ def test_a_link_keeps_leading_where_it_led(tmp_path: Path) -> None:
     assert target.read_text() == "after"
 
 
-def test_files_of_similar_names_stay(tmp_path: Path) -> None:
-    """Also one that looks like a half of the file."""
+def test_files_of_similar_names_are_unchanged(tmp_path: Path) -> None:
+    """One name looks like that of a temporary file."""
     mine = tmp_path / "figures.json.part"
     mine.write_text("mine")
     write(tmp_path / "figures.json", "{}")
@@ -43,8 +43,8 @@ def write_half(path: Path) -> None:
         raise ZeroDivisionError
 
 
-def test_what_fails_leaves_the_former_file(tmp_path: Path) -> None:
-    """And nothing beside it."""
+def test_a_failure_keeps_the_old_file(tmp_path: Path) -> None:
+    """No other file remains."""
     path = tmp_path / "figures.json"
     path.write_text("before")
     with pytest.raises(ZeroDivisionError):
@@ -53,8 +53,8 @@ def test_what_fails_leaves_the_former_file(tmp_path: Path) -> None:
     assert path.read_text() == "before"
 
 
-def test_errors_name_the_file_that_was_asked_for(tmp_path: Path) -> None:
-    """Not the one that is written meanwhile: here a directory stands in its place."""
+def test_errors_name_the_requested_file(tmp_path: Path) -> None:
+    """The message does not name the temporary file. In the test, a directory has the requested name."""
     path = tmp_path / "figures.json"
     path.mkdir()
     with pytest.raises(IsADirectoryError) as caught:

@@ -14,7 +14,7 @@ METRICS = (MetricInfo("cpu", "vCores", trend=False), MetricInfo("disk", "GB"))
 
 @st.composite
 def trace_sets(draw: st.DrawFn, most_tenants: int = 5, most_steps: int = 12) -> TraceSet:
-    """Return small trace sets with tenants of one or several replicas, in which zeros and ties are common."""
+    """Return small trace sets with tenants of one or several replicas and frequent zeros and ties."""
     tenants = draw(st.integers(1, most_tenants))
     life = np.array(draw(st.lists(st.integers(1, most_steps), min_size=tenants, max_size=tenants)), np.int32)
     replicas = np.array(draw(st.lists(st.sampled_from([1, 4]), min_size=tenants, max_size=tenants)), np.int8)
@@ -41,7 +41,7 @@ def trace_sets(draw: st.DrawFn, most_tenants: int = 5, most_steps: int = 12) -> 
 
 
 def one_tenant(disk: list[float], cpu: list[float] | None = None, name: str = "t0") -> TraceSet:
-    """Return the trace set of one tenant with one replica and this demand for disk."""
+    """Return the trace set of one tenant with one replica and this disk demand."""
     steps = len(disk)
     return TraceSet(
         metrics=METRICS,
@@ -60,7 +60,7 @@ def one_tenant(disk: list[float], cpu: list[float] | None = None, name: str = "t
 
 
 def assert_same(one: TraceSet, other: TraceSet) -> None:
-    """Assert that two trace sets hold the same tenants, series and samples."""
+    """Assert that two trace sets have equal tenants, series and samples."""
     assert one.metrics == other.metrics
     assert one.step_seconds == other.step_seconds
     assert one.tenant_names().tolist() == other.tenant_names().tolist()

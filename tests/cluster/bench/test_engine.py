@@ -1,4 +1,4 @@
-"""`plb bench engine`: what it prints and writes."""
+"""`plb bench engine`: the printed table and the written figures."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cluster.cli.app import app
 
 @pytest.mark.slow
 def test_bench_prints_a_table_and_writes_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A column for the size that was asked for; speeds are above zero, shares within their bounds."""
+    """The table has a column for the given size. Speeds are above 0, and shares are within their bounds."""
     monkeypatch.setattr("cluster.bench.engine.QUALITY_SECONDS", (0.01, 0.02))
     monkeypatch.setattr("cluster.bench.engine.bench_engine", partial(bench_engine, proposals=4000))
     path = tmp_path / "figures.json"

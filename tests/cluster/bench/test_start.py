@@ -1,4 +1,4 @@
-"""`plb bench start`: what it measures in new processes, and what it prints and writes."""
+"""`plb bench start`: times of new processes, the printed table and the written figures."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.command_line import plb
 EXAMPLE = Path(__file__).parents[3] / "examples" / "embedding.py"
 
 
-def test_it_prints_a_table_and_writes_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The fastest of several runs where kernels are there, the only one where they are not."""
+def test_start_prints_a_table_and_writes_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With compiled kernels, the time is the shortest of several runs; without them, there is only one run."""
     seconds = iter(range(1, 100))
 
     def run(program: str, cache: str | None) -> tuple[str, float]:
@@ -37,21 +37,21 @@ def test_it_prints_a_table_and_writes_its_figures(tmp_path: Path, monkeypatch: p
     assert (figures["cold_kernels"], figures["warmup_kernels"]) == (1, 1)
 
 
-def test_the_first_plan_is_that_of_the_example():
-    """Its cluster is written there word for word."""
+def test_the_first_plan_uses_the_cluster_of_the_example():
+    """The example contains the same lines of code."""
     assert CLUSTER in EXAMPLE.read_text()
     assert CLUSTER in FIRST_PLAN
 
 
 def test_a_new_process_plans(monkeypatch: pytest.MonkeyPatch):
-    """Its seconds are part of those from its start to its exit."""
+    """The time of the first plan is part of the time from start to exit."""
     monkeypatch.setattr(bench_start, "RUNS", 1)
     timed = warm_first_plan()
     assert 0 < timed.seconds < timed.process_seconds
 
 
 def test_a_process_that_fails_is_an_error():
-    """The message is the last line that the process wrote."""
+    """The message is the last line of the output of the process."""
     with pytest.raises(PlbError, match="a process failed: there is no cluster"):
         bench_start._run("raise SystemExit('there is no cluster')", None)
     with pytest.raises(PlbError, match="a process failed: exit code 3"):

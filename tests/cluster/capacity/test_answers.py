@@ -1,4 +1,4 @@
-"""Questions, points and answers of made-up clusters."""
+"""Questions, points and answers for synthetic clusters."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from cluster.errors import ScenarioError
 from cluster.scenario.cluster_section import MOST_NODES
 from cluster.scenario.scenario_file import scenario_from
 from plb import InvalidValueError
-from tests.cluster.capacity.made_up import point, question_of, totals
+from tests.cluster.capacity.synthetic import point, question_of, totals
 from tests.cluster.tiny import small_region
 
 
 def answered(question, curves):
-    """Return the answers of policies, each with its violations a day as a function of the value."""
+    """Return the answers of policies whose violations per day are functions of the value."""
 
     def evaluate(pairs):
         return [point(question, value, curves[policy](value)) for policy, value in pairs]
@@ -33,8 +33,8 @@ def answered(question, curves):
 
 
 @given(st.dictionaries(st.sampled_from("abc"), st.floats(1, 160), min_size=1))
-def test_each_policy_has_the_fewest_nodes_that_suffice(edges):
-    """Policies are searched side by side and do not disturb one another."""
+def test_each_policy_gets_its_smallest_sufficient_number_of_nodes(edges):
+    """Policies share a search and do not affect one another."""
     question = question_of()
     answers = answered(
         question, {policy: lambda nodes, edge=edge: 0.0 if nodes >= edge else 2.0 for policy, edge in edges.items()}
@@ -47,8 +47,8 @@ def test_each_policy_has_the_fewest_nodes_that_suffice(edges):
 
 
 @given(st.floats(0.05, 7.9))
-def test_highest_density_that_suffices_is_found_on_the_grid(edge):
-    """Violations rise with the density; the answer is the last multiple of the step that is not too dense."""
+def test_highest_sufficient_density_is_on_the_grid(edge):
+    """Violations rise with the density. The answer is the largest multiple of the step that still suffices."""
     question = question_of(Searched.DENSITY)
     found = answered(question, {"any": lambda density: 0.0 if density <= edge else 2.0})["any"]
     allowed = [k / 20 for k in range(1, 161) if k / 20 <= edge]
@@ -58,7 +58,7 @@ def test_highest_density_that_suffices_is_found_on_the_grid(edge):
 
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=6), st.lists(st.integers(0, 9), min_size=6, max_size=6))
 def test_point_is_mean_and_interval_over_repeats(violations, unresolved):
-    """Of both violations and shortages that nothing could be done about, a day, by SciPy's interval."""
+    """The point counts violations and unresolved shortages per day; the interval is that of SciPy."""
     found = point_of(question_of(), 40.0, [totals(*pair) for pair in zip(violations, unresolved, strict=False)])
     a_day = [sum(pair) / 2 for pair in zip(violations, unresolved, strict=False)]
     assert found.mean == pytest.approx(np.mean(a_day))
@@ -69,7 +69,7 @@ def test_point_is_mean_and_interval_over_repeats(violations, unresolved):
 
 
 def test_cluster_that_refuses_tenants_does_not_suffice():
-    """It has no violations because it is empty; up to a share that is allowed, it does."""
+    """Such a cluster has no violations because it is empty. Refusals up to the allowed share are accepted."""
     runs = [totals(refused=1), totals(refused=3)]
     strict = point_of(question_of(), 40.0, runs)
     assert not strict.suffices
@@ -79,7 +79,7 @@ def test_cluster_that_refuses_tenants_does_not_suffice():
 
 
 def test_value_without_a_run_does_not_suffice():
-    """What the cluster cannot hold has no violations either; its point says why."""
+    """A cluster that cannot hold its tenants has no violations either. The point states the reason."""
     found = point_of(question_of(), 2.0, [totals(), {"impossible": "too few nodes"}])
     assert not found.suffices
     assert found.mean is None
@@ -97,15 +97,15 @@ def test_value_without_a_run_does_not_suffice():
         (200, "nothing that was tried suffices (160 nodes: 2.00 ± 0.00 violations a day: does not suffice)"),
     ],
 )
-def test_sentence_says_what_to_add(edge, words):
-    """With the value before, which was seen to fail."""
+def test_sentence_states_the_number_of_nodes_to_add(edge, words):
+    """The sentence also names the preceding value, which does not suffice."""
     question = question_of()
     found = answered(question, {"any": lambda nodes: 0.0 if nodes >= edge else 2.0})["any"]
     assert words in sentence(question, found)
 
 
 def test_sentence_of_density_compares_it_with_that_of_the_scenario():
-    """As a share."""
+    """The difference is a percentage."""
     question = question_of(Searched.DENSITY)
     found = answered(question, {"any": lambda density: 0.0 if density <= 1.5 else 2.0})["any"]
     assert "density 1.5 suffices, with 0.00 ± 0.00 violations a day; density 1.55 does not" in sentence(question, found)
@@ -113,24 +113,24 @@ def test_sentence_of_density_compares_it_with_that_of_the_scenario():
 
 
 @given(st.integers(1, 159))
-def test_share_of_the_sentence_is_of_the_density_that_was_found(place):
-    """That density, and so much more or less of it, is the scenario's."""
+def test_share_in_the_sentence_refers_to_the_density_of_the_answer(place):
+    """The scenario has the given percentage more or less than the density of the answer."""
     question = question_of(Searched.DENSITY)
     edge = place * 0.05
-    said = sentence(
+    printed = sentence(
         question, answered(question, {"any": lambda density: 0.0 if density <= edge + 1e-9 else 2.0})["any"]
     )
-    share = re.search(r"The scenario's 2 is (\d+)% (less|more)", said)
+    share = re.search(r"That of the scenario, 2, is (\d+)% (less|more)", printed)
     if share is None:
-        assert "That is the density of the scenario." in said
+        assert "That is the density of the scenario." in printed
         assert edge == pytest.approx(2.0)
     else:
         change = int(share[1]) / 100 * (1 if share[2] == "more" else -1)
         assert edge * (1 + change) == pytest.approx(2.0, abs=0.0051 * edge)
 
 
-def test_sentence_says_where_chance_decides():
-    """Where an interval reaches across the limit, and where there is none; not where all is clear."""
+def test_sentence_states_an_uncertain_answer():
+    """An answer is uncertain if an interval contains the limit or if there is no interval."""
     question = question_of()
     clear = answered(question, {"any": lambda nodes: 0.0 if nodes >= 30 else 2.0})["any"]
     assert sentence(question, clear).endswith("10 nodes can go.")
@@ -141,10 +141,10 @@ def test_sentence_says_where_chance_decides():
 
 
 def test_figures_have_stable_keys():
-    """Those that docs/capacity.md names; points by value."""
+    """The keys are those of docs/capacity.md, and points are ordered by value."""
     question = question_of()
     found = figures(question, answered(question, {"any": lambda nodes: 41.0 - nodes}), repeats=2, days=2.0)
-    asked = {
+    keys = {
         "searched",
         "violations_a_day",
         "refused_share",
@@ -156,7 +156,7 @@ def test_figures_have_stable_keys():
         "days",
     }
     assert set(found) == {"question", "complete", "policies"}
-    assert set(found["question"]) == asked
+    assert set(found["question"]) == keys
     assert set(found["policies"]["any"]) == {"answer", "complete", "seen_to_fail", "points"}
     nodes = [one["nodes"] for one in found["policies"]["any"]["points"]]
     assert nodes == sorted(nodes)
@@ -168,8 +168,8 @@ def scenario(**sections):
     return scenario_from({**small_region(), **sections})
 
 
-def test_nodes_in_groups_stay():
-    """Only nodes of the first kind come and go, and no fewer are searched than the groups have."""
+def test_node_groups_keep_their_nodes():
+    """Only the number of nodes of the first kind varies, and its minimum leaves the groups complete."""
     mixed = scenario(cluster={"nodes": 10, "groups": [{"nodes": 4, "vcores": 128.0}]})
     question = ask(mixed, Searched.NODES, {})
     assert (question.lowest, question.scenario_value, question.highest) == (4.0, 10.0, 40.0)
@@ -178,8 +178,8 @@ def test_nodes_in_groups_stay():
         ask(mixed, Searched.NODES, {"lowest": 3.0})
 
 
-def test_density_of_other_nodes_is_that_of_the_same_promises():
-    """It falls as nodes are added; that of large nodes counts as much as they have."""
+def test_density_of_other_nodes_keeps_the_reserved_capacity():
+    """The density falls as nodes are added. A large node counts by its capacity."""
     mixed = scenario(cluster={"nodes": 10, "groups": [{"nodes": 5, "vcores": 160.0}]})
     question = ask(mixed, Searched.NODES, {})
     assert question.density(mixed, 20.0) == pytest.approx(1.5 * (5 * 80 + 5 * 160) / (15 * 80 + 5 * 160))
@@ -187,7 +187,7 @@ def test_density_of_other_nodes_is_that_of_the_same_promises():
 
 
 def test_density_that_rises_keeps_its_shape():
-    """Its end grows in proportion."""
+    """The final density rises by the same factor."""
     rising = scenario(workload={"density": 1.5, "density_end": 3.0})
     there = ask(rising, Searched.DENSITY, {}).scenario(rising, 1.0).workload
     assert (there.density, there.density_end) == (1.0, 2.0)
@@ -205,15 +205,15 @@ def test_density_that_rises_keeps_its_shape():
         ),
     ],
 )
-def test_what_cannot_be_asked_is_refused(sections, searched, words):
-    """With the place in the scenario."""
+def test_impossible_questions_are_refused(sections, searched, words):
+    """The message names the place in the scenario."""
     with pytest.raises(ScenarioError, match=words):
         ask(scenario(**sections), searched, {})
 
 
 @pytest.mark.parametrize("nodes", [25_000, 25_001, 60_000, MOST_NODES])
-def test_search_of_very_many_nodes_ends_where_clusters_do(nodes):
-    """Four times the scenario's own nodes may be more than a scenario may have."""
+def test_search_stops_at_the_largest_cluster(nodes):
+    """The default upper bound, four times the nodes of the scenario, can exceed the limit of a scenario."""
     question = ask(scenario(cluster={**small_region()["cluster"], "nodes": nodes}), Searched.NODES, {})
     assert question.highest == min(4 * nodes, MOST_NODES)
     assert question.scenario(scenario(), question.easiest).cluster.nodes == question.highest
@@ -238,6 +238,6 @@ def test_search_of_very_many_nodes_ends_where_clusters_do(nodes):
     ],
 )
 def test_values_out_of_range_are_refused(given, words):
-    """Each by its name."""
+    """The message names the value."""
     with pytest.raises(InvalidValueError, match=words):
         ask(scenario(), Searched.NODES, given)

@@ -1,4 +1,4 @@
-"""`plb capacity`: the tenants, the directory, the command."""
+"""`plb capacity`: tenants, results directory, command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.pools import read_source
 from cluster.simulation.tenants import make_tenants
 from plb import PlbError
-from tests.cluster.capacity.made_up import Counting
+from tests.cluster.capacity.synthetic import Counting
 from tests.cluster.small_runs import SMALL
 from tests.cluster.tiny import small_region
 from tests.command_line import plb
@@ -36,12 +36,12 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-# the tenants
+# tenants
 
 
 @pytest.mark.parametrize("groups", [(), ({"nodes": 3, "vcores": 128.0},)])
-def test_every_number_of_nodes_faces_the_same_tenants(groups):
-    """The very tenants of the scenario, at the same times, in each repeat."""
+def test_tenants_do_not_depend_on_the_number_of_nodes(groups):
+    """Each repeat has the tenants of the scenario at the same times."""
     table = small_region(days=1)
     table["cluster"]["groups"] = groups
     scenario = scenario_from(table)
@@ -58,8 +58,8 @@ def test_every_number_of_nodes_faces_the_same_tenants(groups):
             )
 
 
-def test_denser_tenants_begin_with_those_of_the_less_dense_cluster():
-    """So that densities differ by who else is there."""
+def test_a_denser_cluster_begins_with_the_tenants_of_a_less_dense_one():
+    """Thus only the additional tenants differ between two densities."""
     scenario = scenario_from(small_region(days=1))
     source, question = read_source(scenario), ask(scenario, Searched.DENSITY, {})
     less, more = (tenants_at(question, scenario, source, density) for density in (1.0, 1.5))
@@ -68,15 +68,15 @@ def test_denser_tenants_begin_with_those_of_the_less_dense_cluster():
 
 
 def test_too_few_nodes_cannot_hold_the_tenants():
-    """The limit is that of the nodes that there are, though the density counts by the scenario's."""
+    """The limit depends on the present nodes, although the density refers to the nodes of the scenario."""
     scenario = scenario_from(small_region())
     source, question = read_source(scenario), ask(scenario, Searched.NODES, {})
     with pytest.raises(DensityError, match=r"or more nodes$|only 1 nodes$"):
         tenants_at(question, scenario, source, 1.0)
 
 
-def test_run_at_the_value_of_the_scenario_is_that_of_simulate(scenario, tmp_path):
-    """With the same totals, whichever of the two is varied."""
+def test_run_at_the_value_of_the_scenario_equals_that_of_simulate(scenario, tmp_path):
+    """The totals are equal for both searched quantities."""
     assert plb("simulate", scenario, "--repeats", 2, "--out", tmp_path / "out", "--quiet").exit_code == 0
     runs = json.loads((tmp_path / "out" / "summary.json").read_text())["runs"]
     expected = {(run["policy"], run["repeat"]): run for run in runs}
@@ -89,8 +89,8 @@ def test_run_at_the_value_of_the_scenario_is_that_of_simulate(scenario, tmp_path
             assert {name: run[name] for name in totals} == totals
 
 
-def test_scenario_that_changes_meanwhile_is_refused(tmp_path):
-    """Runs of two scenarios are not mixed."""
+def test_scenario_that_changes_during_a_search_is_refused(tmp_path):
+    """A search does not mix runs of two scenarios."""
     path = tmp_path / "small.toml"
     path.write_text(SMALL)
     subject = Subject.read(path, {"density": None, "traces": None})
@@ -100,8 +100,8 @@ def test_scenario_that_changes_meanwhile_is_refused(tmp_path):
         run_at(task.arguments)
 
 
-def test_keys_of_runs_do_not_depend_on_what_else_is_asked(scenario):
-    """Other limits, more repeats and other policies find the runs that there are; other tenants do not."""
+def test_keys_of_runs_depend_only_on_the_tenants_and_the_run(scenario):
+    """Keys do not depend on limits, repeats and other policies; they do depend on the tenants."""
 
     def key(**given: Any) -> str:
         limits = {"violations": given.pop("violations", 1.0)}
@@ -112,12 +112,12 @@ def test_keys_of_runs_do_not_depend_on_what_else_is_asked(scenario):
     assert len({key(), key(seed=4), key(days=0.2)}) == 3
 
 
-# the directory
+# results directory
 
 
 @pytest.fixture
-def made_up(monkeypatch):
-    """Return a way to search a small scenario with made-up violations."""
+def synthetic(monkeypatch):
+    """Return a function that searches a small scenario with synthetic violations."""
 
     def search(file: Path, out: Path, counting: Counting, *, force: bool = False, **limits: float) -> CapacitySearch:
         monkeypatch.setattr(running, "run_at", counting)
@@ -129,49 +129,49 @@ def made_up(monkeypatch):
 
 
 def falling(policy, nodes, repeat):
-    """Violations in two days that fall with the nodes."""
+    """Return violations in two days, which fall with the number of nodes."""
     return max(0, (30 if policy == "original" else 26) - nodes) + repeat
 
 
-def test_search_that_was_interrupted_makes_only_what_is_left(made_up, scenario, tmp_path):
-    """And ends with the same bytes as one that was not."""
+def test_an_interrupted_search_resumes_with_the_missing_runs(synthetic, scenario, tmp_path):
+    """The results have the same bytes as those of a search without interruption."""
     whole = Counting(falling)
-    made_up(scenario, tmp_path / "whole", whole).run()
+    synthetic(scenario, tmp_path / "whole", whole).run()
     first = Counting(falling, interrupted_at=9)
-    search = made_up(scenario, tmp_path / "halves", first)
+    search = synthetic(scenario, tmp_path / "halves", first)
     with pytest.raises(KeyboardInterrupt):
         search.run()
     assert search.answers["original"].points
     report = json.loads((tmp_path / "halves" / "capacity.json").read_text())
     assert report["complete"] is False
     second = Counting(falling)
-    made_up(scenario, tmp_path / "halves", second).run()
-    assert first.asked + second.asked == whole.asked
+    synthetic(scenario, tmp_path / "halves", second).run()
+    assert first.calls + second.calls == whole.calls
     for name in ("capacity.json", "capacity.png"):
         assert (tmp_path / "halves" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_answers_are_those_of_the_curve(made_up, scenario, tmp_path):
-    """By hand: means of 2 repeats over 2 days."""
-    answers = made_up(scenario, tmp_path / "out", Counting(falling)).run()
+def test_answers_agree_with_the_curve(synthetic, scenario, tmp_path):
+    """The expected values are means of two repeats over two days, computed by hand."""
+    answers = synthetic(scenario, tmp_path / "out", Counting(falling)).run()
     assert {policy: one.found for policy, one in answers.items()} == {"original": 29.0, "modified": 25.0}
 
 
-def test_other_questions_need_force_and_use_the_runs_that_there_are(made_up, scenario, tmp_path):
-    """What is found for one limit is not overwritten by mistake."""
-    made_up(scenario, tmp_path / "out", Counting(falling)).run()
+def test_other_questions_need_force_and_reuse_finished_runs(synthetic, scenario, tmp_path):
+    """Thus a search does not overwrite the answer for another limit by mistake."""
+    synthetic(scenario, tmp_path / "out", Counting(falling)).run()
     with pytest.raises(PlbError, match="--force to write the answer anew, from the runs that fit and are kept"):
-        made_up(scenario, tmp_path / "out", Counting(falling), violations=3.0)
+        synthetic(scenario, tmp_path / "out", Counting(falling), violations=3.0)
     again = Counting(falling)
-    answers = made_up(scenario, tmp_path / "out", again, force=True, violations=3.0).run()
+    answers = synthetic(scenario, tmp_path / "out", again, force=True, violations=3.0).run()
     assert answers["original"].found == 25.0
     known = Counting(falling)
-    made_up(scenario, tmp_path / "new", known, violations=3.0).run()
-    assert set(again.asked) < set(known.asked)
+    synthetic(scenario, tmp_path / "new", known, violations=3.0).run()
+    assert set(again.calls) < set(known.calls)
 
 
-def test_failed_run_ends_the_search_with_its_error(made_up, scenario, tmp_path):
-    """And keeps what is finished."""
+def test_failed_run_ends_the_search_with_its_error(synthetic, scenario, tmp_path):
+    """Finished runs are kept."""
 
     def broken(*which):
         if which[1] > 11:
@@ -179,23 +179,23 @@ def test_failed_run_ends_the_search_with_its_error(made_up, scenario, tmp_path):
         return 9
 
     with pytest.raises(PlbError, match=r"(?s)a run failed: .*RuntimeError: out of order; what is finished is kept"):
-        made_up(scenario, tmp_path / "out", Counting(broken)).run()
+        synthetic(scenario, tmp_path / "out", Counting(broken)).run()
     assert (tmp_path / "out" / "journal.jsonl").read_text().count("\n") > 0
 
 
 @pytest.mark.parametrize("damaged", ["", "[]", "{}", '{"question": 3}', "\x00", "[" * 100_000])
-def test_directory_with_a_damaged_report_is_not_taken(made_up, scenario, tmp_path, damaged):
-    """As it may be anything."""
+def test_directory_with_a_damaged_report_is_refused(synthetic, scenario, tmp_path, damaged):
+    """Such a directory may belong to something else."""
     (tmp_path / "capacity.json").write_text(damaged)
     with pytest.raises(PlbError, match="--force"):
-        made_up(scenario, tmp_path, Counting(falling))
+        synthetic(scenario, tmp_path, Counting(falling))
 
 
-# the command
+# command
 
 
-def test_command_answers_for_every_policy_with_the_same_bytes_for_any_jobs(scenario, tmp_path):
-    """In a table, in sentences, as JSON and as a plot."""
+def test_results_do_not_depend_on_the_number_of_processes(scenario, tmp_path):
+    """The command gives an answer for each policy as a table, as sentences, as JSON and as a plot."""
     chosen = ("--violations", 20, "--lowest", 8, "--highest", 12, "--repeats", 2)
     run = plb("capacity", scenario, *chosen, "--jobs", 1, "--out", tmp_path / "one", "--json", tmp_path / "a.json")
     assert run.exit_code == 0, run.output
@@ -224,7 +224,7 @@ def test_command_answers_for_every_policy_with_the_same_bytes_for_any_jobs(scena
 
 
 def test_command_searches_the_density(scenario, tmp_path):
-    """Of the scenario's own nodes; what it cannot hold at all is shown."""
+    """Only the nodes of the scenario are used. A density that the cluster cannot hold is in the table."""
     chosen = ("--density", "--violations", 50, "--step", 1, "--policy", "original", "--repeats", 1, "--highest", 90)
     run = plb("capacity", scenario, *chosen, "--jobs", 1, "--out", tmp_path / "out")
     assert run.exit_code == 0, run.output
@@ -233,8 +233,8 @@ def test_command_searches_the_density(scenario, tmp_path):
     assert re.search(r"original: density \d suffices, with", run.stdout)
 
 
-def test_command_takes_traces(tmp_path):
-    """Of one's own; those that are used up at once are an error that says so."""
+def test_command_reads_traces_of_a_user(tmp_path):
+    """Traces with too few tenants are an error that states this."""
     write_traces(generate(REGIONS["region1"], 600, seed=1), tmp_path / "traces")
     path = tmp_path / "own.toml"
     path.write_text(
@@ -264,8 +264,8 @@ def test_command_takes_traces(tmp_path):
         (("--json", "."), "is a directory"),
     ],
 )
-def test_bad_input_is_one_clear_message(scenario, tmp_path, monkeypatch, arguments, words):
-    """With exit code 2 and without a directory."""
+def test_bad_input_gives_one_message(scenario, tmp_path, monkeypatch, arguments, words):
+    """The exit code is 2, and no directory is created."""
     monkeypatch.chdir(tmp_path)
     run = plb("capacity", scenario, "--out", tmp_path / "out", *arguments)
     assert run.exit_code == 2, run.output
@@ -273,8 +273,8 @@ def test_bad_input_is_one_clear_message(scenario, tmp_path, monkeypatch, argumen
     assert not (tmp_path / "out").exists()
 
 
-def test_interrupted_command_says_how_to_go_on(scenario, tmp_path, monkeypatch):
-    """With what was found until then."""
+def test_an_interrupted_command_states_how_to_resume(scenario, tmp_path, monkeypatch):
+    """The output contains the results so far."""
     monkeypatch.setattr(running, "run_at", Counting(falling, interrupted_at=6))
     run = plb("capacity", scenario, "--jobs", 1, "--out", tmp_path / "out")
     assert run.exit_code == 130
@@ -282,13 +282,13 @@ def test_interrupted_command_says_how_to_go_on(scenario, tmp_path, monkeypatch):
     assert "the search is not at its end" in run.stdout
 
 
-def test_plot_can_be_used_alone(made_up, scenario, tmp_path):
-    """On axes of one's own: a line of points a policy, and the limit."""
+def test_plot_draws_into_given_axes(synthetic, scenario, tmp_path):
+    """The plot has one line of points per policy, and the limit."""
     from matplotlib.figure import Figure
 
     from cluster.capacity.plots import plot_capacity
 
-    search = made_up(scenario, tmp_path / "out", Counting(falling))
+    search = synthetic(scenario, tmp_path / "out", Counting(falling))
     search.run()
     ax = Figure().subplots()
     plot_capacity(ax, search.question, list(search.answers.values()))
@@ -298,13 +298,13 @@ def test_plot_can_be_used_alone(made_up, scenario, tmp_path):
 
 
 @pytest.mark.parametrize(("violations", "scale"), [(4.0, "linear"), (400.0, "symlog")])
-def test_plot_of_very_many_violations_is_logarithmic(made_up, scenario, tmp_path, violations, scale):
-    """So that what is near the limit can be seen."""
+def test_plot_of_very_many_violations_is_logarithmic(synthetic, scenario, tmp_path, violations, scale):
+    """Thus values near the limit remain visible."""
     from matplotlib.figure import Figure
 
     from cluster.capacity.plots import plot_capacity
 
-    search = made_up(scenario, tmp_path / "out", Counting(lambda *which: 0.0 if which[1] > 20 else violations))
+    search = synthetic(scenario, tmp_path / "out", Counting(lambda *which: 0.0 if which[1] > 20 else violations))
     search.run()
     ax = Figure().subplots()
     plot_capacity(ax, search.question, list(search.answers.values()))

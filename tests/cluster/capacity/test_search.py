@@ -1,4 +1,4 @@
-"""The search against an exhaustive look at made-up curves."""
+"""The search, compared with an exhaustive search on synthetic curves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cluster.capacity.search import least_sufficient
 
 
 def searched(sufficient, start, lowest, highest, first_step):
-    """Return what the search finds, and the places that it tries, in order."""
+    """Return the result of the search, and the tried places in order."""
     search = least_sufficient(start, lowest, highest, first_step)
     tried = [next(search)]
     while True:
@@ -23,23 +23,23 @@ def searched(sufficient, start, lowest, highest, first_step):
 
 @st.composite
 def lines(draw):
-    """Return the ends of a line, a start on it, and a first step."""
+    """Return both ends of a line, a start on it, and a first step."""
     lowest = draw(st.integers(-60, 60))
     highest = draw(st.integers(lowest, lowest + 120))
     return draw(st.integers(lowest, highest)), lowest, highest, draw(st.integers(1, 9))
 
 
 @given(lines(), st.integers(-70, 190))
-def test_least_place_is_found_where_all_above_it_suffice(line, edge):
-    """As by trying all; None where none suffices."""
+def test_smallest_sufficient_place_is_found_on_a_monotone_curve(line, edge):
+    """Exhaustive search gives the same place, and None if no place suffices."""
     _, lowest, highest, _ = line
     sufficient = {place for place in range(lowest, highest + 1) if place >= edge}
     assert searched(sufficient, *line)[0] == min(sufficient, default=None)
 
 
 @given(lines(), st.sets(st.integers(-60, 180)))
-def test_answer_suffices_and_the_place_before_was_seen_to_fail_on_any_curve(line, sufficient):
-    """However the curve goes up and down; without an answer, the last place was tried and fails."""
+def test_answer_suffices_and_its_predecessor_fails_on_any_curve(line, sufficient):
+    """The curve need not be monotone. Without an answer, the last place was tried and fails."""
     _, lowest, highest, _ = line
     found, tried = searched(sufficient, *line)
     assert len(set(tried)) == len(tried)
@@ -54,8 +54,8 @@ def test_answer_suffices_and_the_place_before_was_seen_to_fail_on_any_curve(line
 
 
 @given(lines(), st.integers(-70, 190))
-def test_tries_grow_with_the_logarithm(line, edge):
-    """Twice that of the distance, and a few."""
+def test_number_of_tries_is_logarithmic(line, edge):
+    """The bound is twice the logarithm of the distance, plus a constant."""
     start, lowest, highest, _ = line
     sufficient = {place for place in range(lowest, highest + 1) if place >= edge}
     found, tried = searched(sufficient, *line)

@@ -1,4 +1,4 @@
-"""What all commands share: help, version, errors in words."""
+"""Properties of all commands: help, version, error messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.command_line import plb
 
 
 def commands_of(command: Any, *names: str) -> list[tuple[str, ...]]:
-    """Return the names of a command and of all below it."""
+    """Return the names of a command and of all its subcommands."""
     below = getattr(command, "commands", {})
     return [names, *(found for name, one in below.items() for found in commands_of(one, *names, name))]
 
@@ -30,7 +30,7 @@ def commands_of(command: Any, *names: str) -> list[tuple[str, ...]]:
     "command", commands_of(typer.main.get_command(app)), ids=lambda names: " ".join(names) or "plb"
 )
 def test_help(command: tuple[str, ...]):
-    """Every command explains itself, and every option and argument of it."""
+    """Every command has a help text, and so has each of its options and arguments."""
     run = plb(*command, "--help")
     assert run.exit_code == 0
     assert "Usage" in run.stdout
@@ -41,7 +41,7 @@ def test_help(command: tuple[str, ...]):
     assert [one.name for one in found.params if not getattr(one, "help", None)] == []
 
 
-TOLD: dict[str, Sequence[float]] = {
+DEFAULTS_IN_HELP: dict[str, Sequence[float]] = {
     "bench engine nodes": bench.SIZES,
     "capacity violations": (question.VIOLATIONS_A_DAY,),
     "capacity highest": (question.FARTHEST,),
@@ -56,17 +56,17 @@ TOLD: dict[str, Sequence[float]] = {
     "study provisioning density": provisioning.DENSITIES,
     "study provisioning applications": provisioning.SIZES[:1],
 }
-"""Defaults that help texts tell, as modules that are loaded only when a command runs have them."""
-GIVEN = {
+"""Defaults in help texts, with the constants of the modules that are loaded only when a command runs."""
+DEFAULTS_OF_OPTIONS = {
     "study gaussian tasks": gaussian.TASKS,
     "study gaussian realisations": gaussian.REALISATIONS,
     "study gaussian averaged": gaussian.AVERAGED,
 }
-"""Defaults that options themselves have."""
+"""Defaults of the options themselves."""
 
 
 def option_of(place: str) -> Any:
-    """Return an option, from the words of its command and its name."""
+    """Return an option, given the words of its command and its name."""
     *words, name = place.split()
     command: Any = typer.main.get_command(app)
     for word in words:
@@ -75,28 +75,28 @@ def option_of(place: str) -> Any:
     return option
 
 
-@pytest.mark.parametrize("place", TOLD)
+@pytest.mark.parametrize("place", DEFAULTS_IN_HELP)
 def test_help_states_the_defaults(place: str):
-    """All of them."""
+    """The help texts contain all of these defaults."""
     numbers = {float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", option_of(place).help)}
-    assert set(TOLD[place]) <= numbers
+    assert set(DEFAULTS_IN_HELP[place]) <= numbers
 
 
-@pytest.mark.parametrize("place", GIVEN)
-def test_defaults_of_options_are_those_of_the_study(place: str):
-    """They are written there, too."""
-    assert option_of(place).default == GIVEN[place]
+@pytest.mark.parametrize("place", DEFAULTS_OF_OPTIONS)
+def test_defaults_of_options_equal_those_of_the_study(place: str):
+    """The options repeat the values of the study."""
+    assert option_of(place).default == DEFAULTS_OF_OPTIONS[place]
 
 
 def test_version():
-    """That of the package."""
+    """The version is that of the package."""
     assert plb("--version").stdout == f"plb {version('plb')}\n"
 
 
-def test_a_file_that_a_library_may_not_read_is_said(
+def test_an_unreadable_file_is_named(
     capsys: pytest.CaptureFixture[str],
 ):
-    """Polars names the file in the text of the error alone."""
+    """Polars names the file only in the text of the error."""
 
     @clear_errors
     def command() -> None:

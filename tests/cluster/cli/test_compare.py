@@ -1,4 +1,4 @@
-"""Results directories beside one another: means, differences of pairs, and what is said of them."""
+"""`plb compare`: means, paired differences and the comparison of tenants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from workloads.regions import REGIONS, generate
 
 
 def summary_of(**sections: Any) -> dict[str, Any]:
-    """Return the head of a summary."""
+    """Return the first part of a summary."""
     tables = small_region(repeats=3)
     for name, fields in sections.items():
         tables[name] = {**tables.get(name, {}), **fields}
@@ -51,7 +51,7 @@ def summary_of(**sections: Any) -> dict[str, Any]:
 def written(
     folder: Path, head: Mapping[str, Any], violations: Mapping[str, Sequence[int]], cut: Sequence[tuple[str, int]] = ()
 ) -> Results:
-    """Write a results directory without tables, with these violations by policy and repeat, and read it."""
+    """Write a results directory without tables, with these violations per policy and repeat, and read it."""
     runs = [
         {
             "policy": policy,
@@ -79,8 +79,8 @@ COUNTED = st.lists(st.integers(0, 1000), min_size=3, max_size=3)
 
 @settings(deadline=None, max_examples=50)
 @given(COUNTED, COUNTED, COUNTED)
-def test_means_ratios_and_differences_are_those_of_scipy(tmp_path_factory, first, second, third):
-    """Intervals of means by each row's own repeats, those of differences by pairs."""
+def test_means_ratios_and_differences_agree_with_scipy(tmp_path_factory, first, second, third):
+    """Intervals of means use the repeats of each row; those of differences use pairs."""
     folder = tmp_path_factory.mktemp("compared")
     one = written(folder / "one", summary_of(), {"original": first, "modified": second})
     other = written(folder / "other", summary_of(engine={"chains": 2}), {"original": third})
@@ -125,8 +125,8 @@ CHANGED = [
 
 
 @pytest.mark.parametrize(("sections", "same"), CHANGED)
-def test_tenants_are_compared_by_the_scenario(tmp_path, sections, same):
-    """They are the same where the tenants themselves are, drawn by the simulator."""
+def test_tenants_are_compared_by_their_settings(tmp_path, sections, same):
+    """Tenants are the same exactly if all settings that determine them are equal."""
     one = written(tmp_path / "one", summary_of(), {"original": [1]})
     other = written(tmp_path / "other", summary_of(**sections), {"original": [1]})
     assert not why_other_tenants(one, one)
@@ -135,7 +135,7 @@ def test_tenants_are_compared_by_the_scenario(tmp_path, sections, same):
 
 @pytest.mark.parametrize(("sections", "same"), [CHANGED[0], CHANGED[2], CHANGED[3], CHANGED[9], CHANGED[12]])
 def test_tenants_that_are_reported_as_equal_are_equal(sections, same):
-    """By the sequences themselves."""
+    """Tenant sequences themselves are compared."""
     sequences = []
     for changed in ({}, sections):
         tables = small_region()
@@ -146,8 +146,8 @@ def test_tenants_that_are_reported_as_equal_are_equal(sections, same):
     assert (names[0] == names[1] and times[0] == times[1]) == same
 
 
-def test_no_differences_are_given_where_tenants_are_others(tmp_path):
-    """Nor where their numbers show it; the first row has none to itself."""
+def test_different_tenants_have_no_differences(tmp_path):
+    """Different seeds give different tenants. The first row has no difference to itself."""
     one = written(tmp_path / "one", summary_of(), {"original": [1, 2]})
     other = written(tmp_path / "other", summary_of(run={"seed": 9}), {"original": [1, 2]})
     found = compare_results([one, other])
@@ -167,18 +167,18 @@ def test_no_differences_are_given_where_tenants_are_others(tmp_path):
         ),
     ],
 )
-def test_rows_without_a_difference_say_why(tmp_path, sections, why):
-    """Once a directory, with what is not the same."""
+def test_a_missing_difference_has_a_reason(tmp_path, sections, why):
+    """The reason is given once per directory and names the settings that differ."""
     one = written(tmp_path / "one", summary_of(), {"original": [1, 2]})
     other = written(tmp_path / "other", summary_of(**sections), {"original": [1, 2], "modified": [1, 2]})
-    said = list(lines(compare_results([one, other])))
+    printed = list(lines(compare_results([one, other])))
     expected = "No difference to the first row for original, modified of other, as its tenants may differ: "
-    assert [line for line in said if line.startswith("No diff")] == [expected + why]
+    assert [line for line in printed if line.startswith("No diff")] == [expected + why]
     assert not any(line.startswith("No diff") for line in lines(compare_results([other])))
 
 
-def test_traces_of_one_name_in_other_folders_are_others(tmp_path, monkeypatch):
-    """What they say is compared, not where they are, seen from where the run was made."""
+def test_equal_names_in_different_folders_are_different_traces(tmp_path, monkeypatch):
+    """Traces are compared by content. Relative paths count from the directory of the run."""
     found = []
     for seed in (1, 1, 2):
         folder = tmp_path / f"{len(found)}"
@@ -191,8 +191,8 @@ def test_traces_of_one_name_in_other_folders_are_others(tmp_path, monkeypatch):
     assert why_other_tenants(found[0], found[2]) == "split.traces_digest differs"
 
 
-def test_traces_that_were_moved_are_the_same(tmp_path):
-    """Results know traces by their content; the scenarios differ in their place, and that is listed."""
+def test_traces_in_a_different_folder_are_the_same(tmp_path):
+    """Results identify traces by their content. The scenarios differ in the path, which is listed."""
     found = []
     for number, seed in enumerate((1, 1, 2)):
         path = tmp_path / f"traces{number}"
@@ -205,15 +205,15 @@ def test_traces_that_were_moved_are_the_same(tmp_path):
     assert list(scenario_differences(found[:2])) == ["workload.path"]
 
 
-def test_rows_without_a_common_repeat_say_so(tmp_path):
-    """Or where other numbers of tenants came."""
+def test_rows_without_a_common_repeat_are_named(tmp_path):
+    """A common repeat is finished in both directories."""
     one = written(tmp_path / "one", summary_of(), {"original": [1, 2]}, cut=[("original", 1)])
     other = written(tmp_path / "other", summary_of(), {"original": [1, 2]}, cut=[("original", 0)])
     assert any(line.endswith("no repeat is finished in both.") for line in lines(compare_results([one, other])))
 
 
 def test_scenarios_with_unknown_tenants_count_as_different(tmp_path):
-    """A summary from another hand has all that is checked, and perhaps no more."""
+    """A summary written by another program may contain only the checked keys."""
     head = summary_of()
     bare = copy.deepcopy(head)
     bare["scenario"] = {"name": "bare", "cluster": {"violation_threshold": 0.9}, "run": {"policies": ["original"]}}
@@ -225,8 +225,8 @@ def test_scenarios_with_unknown_tenants_count_as_different(tmp_path):
     assert "workload.density: 1.5 | -" in "\n".join(lines(compare_results([one, other])))
 
 
-def test_differences_are_listed_by_key(tmp_path):
-    """In scenarios and versions; of policies that only one has, by their names alone."""
+def test_scenario_differences_are_listed_by_key(tmp_path):
+    """Versions are compared as well. A policy that only one scenario has is listed by name only."""
     head = summary_of(cluster={"nodes": 20}, run={"policies": ["original"]}, engine={"chains": 2})
     one = written(tmp_path / "one", summary_of(), {"original": [1]})
     other = written(tmp_path / "other", {**head, "versions": {"plb": "2"}}, {"original": [1]})
@@ -241,16 +241,16 @@ def test_differences_are_listed_by_key(tmp_path):
     assert "They were made with different versions:\n  plb: 1 | 2" in text
 
 
-def test_equal_scenarios_are_said_to_be_equal(tmp_path):
-    """By their hash."""
+def test_equal_scenarios_are_reported_as_equal(tmp_path):
+    """Their hashes are compared."""
     results = [written(tmp_path / name, summary_of(), {"original": [1, 2, 3], "modified": [1, 2, 3]}) for name in "ab"]
     assert list(lines(compare_results(results))) == [
         f"All ran the same scenario, {results[0].summary['scenario_sha256'][:12]}."
     ]
 
 
-def test_interrupted_runs_do_not_count_and_are_said(tmp_path):
-    """And those that never began."""
+def test_interrupted_runs_are_excluded_and_reported(tmp_path):
+    """So are runs that never began."""
     one = written(tmp_path / "one", summary_of(), {"original": [8, 4, 6], "modified": [5]}, [("original", 1)])
     found = compare_results([one])
     assert found.rows[0].figures["violations"].mean == 7.0
@@ -263,7 +263,7 @@ def test_interrupted_runs_do_not_count_and_are_said(tmp_path):
 
 
 def test_directory_is_not_compared_with_itself(tmp_path):
-    """Nor is one without finished runs."""
+    """A directory without finished runs is refused, too."""
     one = written(tmp_path / "one", summary_of(), {"original": [1]}, [("original", 0)])
     with pytest.raises(ConflictError, match="is given twice"):
         compare_results([one, read_results(tmp_path / "one" / ".." / "one")])
@@ -273,7 +273,7 @@ def test_directory_is_not_compared_with_itself(tmp_path):
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Return two real directories, of a small scenario and of one with more nodes and the same tenants."""
+    """Return two results directories of simulations: a small scenario, and the same tenants on more nodes."""
     folder = tmp_path_factory.mktemp("compare")
     (folder / "small.toml").write_text(SMALL)
     (folder / "more.toml").write_text(SMALL.replace("nodes = 10", "nodes = 12").replace("1.5", "1.25"))
@@ -283,8 +283,8 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "small", folder / "more"
 
 
-def test_command_compares_real_directories(simulated, tmp_path):
-    """In tables, lines and JSON."""
+def test_command_compares_simulated_directories(simulated, tmp_path):
+    """The output is tables, sentences and JSON."""
     run = plb("compare", *simulated, "--json", tmp_path / "found.json")
     assert run.exit_code == 0, run.output
     for words in ("2 results", "difference to the first row", "cluster.nodes: 10 | 12", "workload.density: 1.5 | 1.25"):
@@ -301,8 +301,8 @@ def test_command_compares_real_directories(simulated, tmp_path):
     assert set(found["rows"][1]["figures"]["moves"]) == {"mean", "half_width", "ratio"} | both
 
 
-def test_command_shows_the_figures_that_are_asked_for(simulated):
-    """The ratio is that of the first."""
+def test_command_shows_the_requested_figures(simulated):
+    """The ratio is that of the first figure."""
     run = plb("compare", simulated[0], "--figure", "moves", "--figure", "failovers")
     assert "ratio: moves by those of the first row" in run.stdout
     assert "violations" not in run.stdout
@@ -320,8 +320,8 @@ def test_command_shows_the_figures_that_are_asked_for(simulated):
         (("FIRST", "--json", "TABLE"), "is in a directory that is read; give another file to write to"),
     ],
 )
-def test_bad_input_is_one_clear_message(simulated, tmp_path, arguments, words):
-    """With exit code 2."""
+def test_bad_input_gives_one_message(simulated, tmp_path, arguments, words):
+    """The exit code is 2."""
     (tmp_path / "summary.json").write_text("{")
     known = {"FIRST": simulated[0], "BROKEN": tmp_path, "SUMMARY": simulated[0] / "summary.json"}
     known["TABLE"] = next(simulated[0].glob("runs/*")) / "moves.parquet"
@@ -331,7 +331,7 @@ def test_bad_input_is_one_clear_message(simulated, tmp_path, arguments, words):
     assert "Traceback" not in run.stderr
 
 
-def test_head_of_the_tests_is_that_of_results():
-    """The same keys."""
+def test_synthetic_summary_has_the_keys_of_results():
+    """Both have the same keys."""
     experiment = prepare(scenario_from(small_region()))
     assert set(stamp(experiment.scenario, experiment.source)) == set(summary_of())

@@ -1,4 +1,4 @@
-"""`plb explain`: why tenants stood where they stood, or had no place."""
+"""`plb explain`: why tenants were on their nodes, or why they were not placed."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def run(explained: Path) -> RecordedRun:
 
 
 def explanation_of(explained: Path, tmp_path: Path, *arguments: Any) -> tuple[str, dict[str, Any]]:
-    """Return what the command prints, in one line, and what it writes."""
-    done = plb("explain", explained, *arguments, "--json", tmp_path / "told.json")
+    """Return the printed text in one line, and the written file."""
+    done = plb("explain", explained, *arguments, "--json", tmp_path / "found.json")
     assert done.exit_code == 0, done.output
-    return " ".join(done.stdout.split()), json.loads((tmp_path / "told.json").read_text())
+    return " ".join(done.stdout.split()), json.loads((tmp_path / "found.json").read_text())
 
 
 def tenant_with(run: RecordedRun, table: str, *conditions: pl.Expr) -> tuple[str, int]:
-    """Return the first tenant in a table of which the conditions hold, and when."""
+    """Return the first tenant of a table for which the conditions hold, and the time."""
     row = run.table(table).filter(*conditions).row(0, named=True)
     return row["tenant"], row["time_s"]
 
 
-def test_a_replay_ends_in_the_recorded_loads(run: RecordedRun):
-    """Loads of nodes that the engine has at a metering time are those that were metered, moves under way aside."""
+def test_a_replay_reproduces_the_recorded_loads(run: RecordedRun):
+    """At a metering time, the loads of nodes in the engine are the metered loads, apart from moves under way."""
     replay = RunReplay(run)
     replay.look_at("nobody", [], 1200)
     recorded = run.table("node_load").filter(pl.col("time_s") == 1200)
@@ -61,7 +61,7 @@ def test_a_replay_ends_in_the_recorded_loads(run: RecordedRun):
 
 
 def test_the_necessary_changes_of_a_missing_replica_are_printed(explained: Path, run: RecordedRun, tmp_path: Path):
-    """Two of five nodes are down and three have replicas: so the record says, and one of those has to come back."""
+    """Two of five nodes are down and three have replicas. The record states this, and one of the two must return."""
     tenant, when = tenant_with(run, "refusals")
     text, found = explanation_of(explained, tmp_path, "--partition", tenant, "--time", when)
     assert f"{tenant} of class" in text
@@ -77,8 +77,8 @@ def test_the_necessary_changes_of_a_missing_replica_are_printed(explained: Path,
     }
 
 
-def test_a_replica_that_stands_is_compared_with_the_best_others(explained: Path, run: RecordedRun, tmp_path: Path):
-    """Each place has energy, terms and probability; what its parts add up to is the energy."""
+def test_a_placed_replica_is_compared_with_the_best_other_nodes(explained: Path, run: RecordedRun, tmp_path: Path):
+    """Each node has energy, terms and probability. The contributions of the terms add up to the energy."""
     row = run.table("tenants").filter((pl.col("replicas") == 1) & (pl.col("arrival_s") == 0)).row(0, named=True)
     text, found = explanation_of(explained, tmp_path, "--partition", row["tenant"], "--time", "10m")
     assert f"0s arrives; it wants 1 replica 0s primary is placed on {found['replicas'][0]['node']}" in text
@@ -116,8 +116,8 @@ def recorded_story(tmp_path: Path, *tenants: Tenant, **cluster: Any) -> Recorded
     return read_run(tmp_path)
 
 
-def test_what_still_goes_on_has_no_end_yet(tmp_path: Path):
-    """While a copy lasts the move is under way; later it is completed, with the interruption at its end."""
+def test_an_unfinished_event_has_no_end(tmp_path: Path):
+    """A move is under way until its copy ends. After that it is completed, with the interruption at its end."""
     others = Tenant("a", 0, [40.0] * 36), Tenant("c", 1300, [20.0, 60.0, *[60.0] * 30])
     grown = Tenant("b", 700, [20.0, 20.0, 45.0, *[45.0] * 30])
     run = recorded_story(tmp_path, others[0], grown, others[1], copy_gbit_per_second=0.36)
@@ -131,7 +131,7 @@ def test_what_still_goes_on_has_no_end_yet(tmp_path: Path):
 
 
 def test_refusals_for_the_same_reasons_are_one_event(tmp_path: Path):
-    """A tenant that no node can take is refused at its arrival and at each metering; its last look says so."""
+    """A tenant without a feasible node is refused at its arrival and at each metering. The event has its last time."""
     run = recorded_story(
         tmp_path, Tenant("a", 0, [90.0] * 12), Tenant("b", 0, [90.0] * 12), Tenant("c", 600, [90.0] * 9)
     )
@@ -142,8 +142,8 @@ def test_refusals_for_the_same_reasons_are_one_event(tmp_path: Path):
     assert "primary is not placed, " in events[1].text
 
 
-def test_a_refusal_for_which_no_rule_stands_says_so():
-    """A node would take the replica, but not in that plan."""
+def test_a_refusal_without_a_rule_is_reported():
+    """A node would accept the replica, but not within that plan."""
     tables = {
         "tenants": [("a", "any", 1, 0, 600, True, 0, 0.0, None, 0)],
         "refusals": [(0, "a", "primary", 1, "{}", 5)],
@@ -153,31 +153,31 @@ def test_a_refusal_for_which_no_rule_stands_says_so():
     assert refusal.text == "primary is not placed: of 5 nodes, none is ruled out"
 
 
-def test_another_policy_is_asked_for_by_its_name(explained: Path, run: RecordedRun, tmp_path: Path):
-    """A placement policy decides without the energy, and that is said."""
+def test_a_policy_is_selected_by_name(explained: Path, run: RecordedRun, tmp_path: Path):
+    """A placement policy does not use the energy, and the output states this."""
     tenant = run.table("tenants")["tenant"][0]
     text, found = explanation_of(explained, tmp_path, "--partition", tenant, "--time", "600", "--policy", "first_fit")
     assert "The policy first_fit decides. It does not use this energy." in text
     assert (found["policy"], found["decided_by"]) == ("first_fit", "first_fit")
 
 
-def test_repeats_are_counted_from_one_as_they_are_printed(tmp_path: Path):
-    """The tables and the file count them from 0."""
+def test_repeats_are_numbered_from_one(tmp_path: Path):
+    """Tables and files number them from 0."""
     (tmp_path / "small.toml").write_text(TWO_CRASHES.replace("days = 0.1", "days = 0.02"))
     assert plb("simulate", tmp_path / "small.toml", "--repeats", 2, "--out", tmp_path / "out", "--quiet").exit_code == 0
     first, second = (set(read_run(tmp_path / "out", repeat=repeat).table("tenants")["tenant"]) for repeat in (0, 1))
-    asked = ("--partition", min(second - first), "--time", "5m")
-    text, found = explanation_of(tmp_path / "out", tmp_path, *asked, "--repeat", 2)
+    question = ("--partition", min(second - first), "--time", "5m")
+    text, found = explanation_of(tmp_path / "out", tmp_path, *question, "--repeat", 2)
     assert "under modified, repeat 2" in text
     assert found["repeat"] == 1
     for repeat in ((), ("--repeat", 1)):
-        assert plb("explain", tmp_path / "out", *asked, *repeat).exit_code == BAD_INPUT
-    done = plb("explain", tmp_path / "out", *asked, "--repeat", 3)
+        assert plb("explain", tmp_path / "out", *question, *repeat).exit_code == BAD_INPUT
+    done = plb("explain", tmp_path / "out", *question, "--repeat", 3)
     assert "there is no repeat 3 of modified, only 1, 2" in done.output
 
 
-def test_the_stay_of_an_absent_tenant_is_reported(explained: Path, run: RecordedRun, tmp_path: Path):
-    """Before the arrival the run is not even played; after the departure there is the history alone."""
+def test_the_stay_of_an_absent_tenant_is_explained(explained: Path, run: RecordedRun, tmp_path: Path):
+    """Before the arrival, the run is not replayed. After the departure, only the history is printed."""
     tenants = run.table("tenants")
     late = tenants.filter(pl.col("arrival_s") > 600).row(0, named=True)
     text, found = explanation_of(explained, tmp_path, "--partition", late["tenant"], "--time", "1m")
@@ -192,13 +192,13 @@ def test_the_stay_of_an_absent_tenant_is_reported(explained: Path, run: Recorded
 
 
 def keys_in_guide(heading: str) -> list[str]:
-    """Return the keys in the first column of the table that follows a text of the guide."""
+    """Return the keys in the first column of the table after a text of the guide."""
     table = GUIDE.split(heading)[1].split("|---|---|\n")[1].split("\n\n")[0]
     return [key for line in table.splitlines() for key in re.findall(r"`(\w+)`", line.split(" |")[0])]
 
 
 def test_the_guide_has_every_key_of_the_file(explained: Path, run: RecordedRun, tmp_path: Path):
-    """In the order of the file; those of a replica have a table of their own."""
+    """Keys have the order of the file. Those of a replica have a separate table."""
     tenant, when = tenant_with(run, "refusals")
     _, found = explanation_of(explained, tmp_path, "--partition", tenant, "--time", when)
     assert keys_in_guide("## The file of `--json`") == list(found)
@@ -206,15 +206,15 @@ def test_the_guide_has_every_key_of_the_file(explained: Path, run: RecordedRun, 
 
 
 def test_the_guide_has_every_option():
-    """Of the help, but for the help itself."""
+    """The guide lists all options except `--help`."""
     parameters = get_command(app).commands["explain"].params  # type: ignore[attr-defined]
     options = {name for one in parameters for name in one.opts if name.startswith("--")}
     table = GUIDE.split("## Options")[1].split("\n## ")[0]
     assert set(re.findall(r"`(--\w+)`", table)) == options - {"--help"}
 
 
-def test_a_better_node_is_named_and_why_nothing_moves(tmp_path: Path):
-    """Where imbalance weighs much, most replicas would be better off elsewhere; balancing is off in scenarios."""
+def test_a_better_node_is_named_with_the_reason_against_a_move(tmp_path: Path):
+    """With a large weight on imbalance, most replicas have a better node. Scenarios disable balancing."""
     text = TWO_CRASHES.replace("[engine]", "[engine]\nw_imbalance = 1000.0").replace("0.1", "0.02")
     (tmp_path / "small.toml").write_text(text.replace('"modified", "first_fit"', '"original"'))
     assert plb("simulate", tmp_path / "small.toml", "--out", tmp_path / "out", "--quiet").exit_code == 0
@@ -225,8 +225,8 @@ def test_a_better_node_is_named_and_why_nothing_moves(tmp_path: Path):
     assert all("Balancing is off in this scenario" in one for one in better)
 
 
-def test_parts_of_an_energy_that_is_a_product_have_no_weights():
-    """Terms of the product form are told as they are."""
+def test_terms_of_a_product_energy_have_no_weights():
+    """Terms of the product form are printed unweighted."""
     energy = Energy(10.0, 1.0, 2.0, 0.0, 3.0)
     product = PlbConfig(metrics=[Metric("cpu")], combination="service_fabric")
     assert parts_of_energy(product, energy) == energy.terms
@@ -236,11 +236,11 @@ def test_parts_of_an_energy_that_is_a_product_have_no_weights():
 
 
 def test_quiet_prints_nothing(explained: Path, run: RecordedRun, tmp_path: Path):
-    """The file is written all the same."""
+    """The file is written nevertheless."""
     tenant = run.table("tenants")["tenant"][0]
-    done = plb("explain", explained, "--partition", tenant, "--time", 0, "--quiet", "--json", tmp_path / "told.json")
+    done = plb("explain", explained, "--partition", tenant, "--time", 0, "--quiet", "--json", tmp_path / "found.json")
     assert (done.exit_code, done.output) == (0, "")
-    assert json.loads((tmp_path / "told.json").read_text())["tenant"] == tenant
+    assert json.loads((tmp_path / "found.json").read_text())["tenant"] == tenant
 
 
 @pytest.mark.parametrize(
@@ -256,8 +256,8 @@ def test_quiet_prints_nothing(explained: Path, run: RecordedRun, tmp_path: Path)
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_wrong_questions_are_refused_in_words(explained: Path, run: RecordedRun, changed: dict[str, str], message: str):
-    """The message names what is wrong and what would be right."""
+def test_wrong_questions_are_refused(explained: Path, run: RecordedRun, changed: dict[str, str], message: str):
+    """The message names the wrong value and the valid ones."""
     given = {"--partition": run.table("tenants")["tenant"][0], "--time": "10m"} | changed
     done = plb("explain", explained, *[word for pair in given.items() for word in pair])
     assert done.exit_code == BAD_INPUT

@@ -1,4 +1,4 @@
-"""`plb predict`: from a file of samples to a file of predictions, and to figures."""
+"""`plb predict`: predictions and figures from a file of samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPECS = ("n-sigma:n=1,warmup=2,history=4", "borg-default:phi=0.5", "oracle:horiz
 
 @pytest.fixture
 def samples(tmp_path: Path) -> Path:
-    """Return a file with two machines, one of a task that does not change."""
+    """Return a file with two machines; one of them has a task of constant usage."""
     rows = [("m1", "t", 300 * step, 0.5, 1.0) for step in range(6)]
     rows += [("m2", task, 300 * step, (step + 1) / 8, 1.0) for task in "ab" for step in range(6)]
     path = tmp_path / "samples.csv"
@@ -24,8 +24,8 @@ def samples(tmp_path: Path) -> Path:
     return path
 
 
-def test_predictions_are_written_with_the_text_of_their_predictor(samples: Path, tmp_path: Path):
-    """In either format, the same."""
+def test_predictions_are_written_with_their_predictor(samples: Path, tmp_path: Path):
+    """Both formats contain the same predictions."""
     options = [part for text in SPECS for part in ("--predictor", text)]
     for name in ("out.csv", "out.parquet"):
         run = plb("predict", samples, *options, "--out", tmp_path / name)
@@ -40,8 +40,8 @@ def test_predictions_are_written_with_the_text_of_their_predictor(samples: Path,
     np.testing.assert_allclose(oracle["predicted_peak"], [0.75, 1.0, 1.25, 1.5])
 
 
-def test_predictors_may_follow_one_another(samples: Path, tmp_path: Path):
-    """With or without the option in front of each."""
+def test_predictors_may_share_an_option(samples: Path, tmp_path: Path):
+    """The option may precede each predictor or only the first."""
     repeated = plb("predict", samples, "--predictor", SPECS[0], "--predictor", SPECS[1], "--out", tmp_path / "a.csv")
     listed = plb("predict", samples, "--predictor", SPECS[0], SPECS[1], "--out", tmp_path / "b.csv")
     assert repeated.exit_code == listed.exit_code == 0
@@ -49,7 +49,7 @@ def test_predictors_may_follow_one_another(samples: Path, tmp_path: Path):
 
 
 def test_figures_compare_predictors_with_the_oracle(samples: Path, tmp_path: Path):
-    """Half of the limits is what the first machine uses, and less than what the other will."""
+    """Half of the limits equals the usage of the first machine and is below the future usage of the other."""
     figures = tmp_path / "figures.json"
     run = plb("predict", samples, *SPECS, "--out", tmp_path / "o.parquet", "--json", figures)
     assert run.exit_code == 0, run.output
@@ -67,16 +67,16 @@ def test_figures_compare_predictors_with_the_oracle(samples: Path, tmp_path: Pat
     assert found["predictors"][SPECS[2]]["oracles"] == {}
 
 
-def test_without_a_predictor_the_best_of_the_paper_is_taken(samples: Path, tmp_path: Path):
-    """Threads change nothing."""
+def test_the_default_predictor_is_the_best_of_the_paper(samples: Path, tmp_path: Path):
+    """The number of threads does not change the result."""
     for threads, name in (("1", "a.csv"), ("3", "b.csv")):
         assert plb("predict", samples, "--out", tmp_path / name, "--threads", threads).exit_code == 0
     assert set(pl.read_csv(tmp_path / "a.csv")["predictor"]) == {"max(n-sigma;rc-like)"}
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
 
 
-def test_steps_of_another_length_are_pointed_out(samples: Path, tmp_path: Path):
-    """If an oracle counts them."""
+def test_a_different_time_step_is_reported(samples: Path, tmp_path: Path):
+    """The warning appears if an oracle counts time steps."""
     out = "--out", tmp_path / "o.csv", "--force"
     assert "300 s apart" in plb("predict", samples, "oracle", "--step", "60", *out).stderr
     assert "apart" not in plb("predict", samples, "oracle", *out).stderr
@@ -94,10 +94,10 @@ def test_steps_of_another_length_are_pointed_out(samples: Path, tmp_path: Path):
         (["rc-like", "--out", "{samples}"], "is read"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_is_written(
+def test_bad_input_is_refused_before_anything_is_written(
     samples: Path, tmp_path: Path, arguments: list[str], words: str
 ):
-    """With exit code 2 and a message."""
+    """The exit code is 2, with a message."""
     before = samples.read_bytes()
     given = [argument.format(samples=samples) for argument in arguments]
     out = () if "--out" in given else ("--out", tmp_path / "out.csv")
@@ -108,8 +108,8 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_a_bad_row_ends_in_its_place(samples: Path, tmp_path: Path):
-    """File, row and column."""
+def test_a_bad_row_is_located(samples: Path, tmp_path: Path):
+    """The message names file, row and column."""
     with samples.open("a") as file:
         file.write("m1,t,0,0.5,1.0\n")
     run = plb("predict", samples, "rc-like", "--out", tmp_path / "out.csv")
@@ -119,7 +119,7 @@ def test_a_bad_row_ends_in_its_place(samples: Path, tmp_path: Path):
 
 
 def test_predictions_and_figures_are_separate_files(samples: Path, tmp_path: Path):
-    """The second would overwrite the first."""
+    """Otherwise the figures would overwrite the predictions."""
     out = tmp_path / "both.csv"
     run = plb("predict", samples, "--out", out, "--json", out)
     assert run.exit_code == 2

@@ -1,4 +1,4 @@
-"""`plb provision`: from files of an instance to a plan, and to figures."""
+"""`plb provision`: a plan and figures from the files of an instance."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def base(tmp_path: Path) -> Path:
 
 
 def test_help_names_every_option() -> None:
-    """And what an instance may be."""
+    """The help text also lists the kinds of instance."""
     shown = re.sub(r"\x1b\[[0-9;]*m", "", plb("--help").stdout)
     for word in (
         "instance",
@@ -51,14 +51,14 @@ def test_help_names_every_option() -> None:
 
 
 def test_list_names_the_algorithms_without_an_instance() -> None:
-    """One a line, `auto` in front."""
+    """The list has one algorithm per line and starts with `auto`."""
     result = plb("--list")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == ["auto", *algorithm_names()]
 
 
-def test_a_plan_is_printed_written_and_read_again(base: Path, tmp_path: Path) -> None:
-    """The table, the figures and the file say the same."""
+def test_a_plan_is_printed_written_and_read_back(base: Path, tmp_path: Path) -> None:
+    """The table, the figures and the file agree."""
     out, figures = tmp_path / "plan.csv", tmp_path / "figures.json"
     result = plb(base, "--algorithm", "SpreadWFD-Avg-BinSearch", "--out", out, "--json", figures)
     assert result.exit_code == 0, result.output
@@ -71,35 +71,35 @@ def test_a_plan_is_printed_written_and_read_again(base: Path, tmp_path: Path) ->
     assert found["nodes"] == plan.nodes == provision(instance, "SpreadWFD-Avg-BinSearch").nodes
     assert found["lower_bound"] == lower_bound(instance)
     assert found["deviation_percent"] == pytest.approx(100.0 * (plan.nodes / found["lower_bound"] - 1.0))
-    cause_text = re.sub(r"[\s│]+", " ", result.stdout)
+    printed = re.sub(r"[\s│]+", " ", result.stdout)
     for words in (f"nodes {plan.nodes} ", f"lower bound {found['lower_bound']} ", "valid yes", f"Plan: {out}"):
-        assert words in cause_text
+        assert words in printed
 
 
 @pytest.mark.parametrize("name", ["plan.parquet", "plan.csv.gz"])
-def test_a_plan_is_written_in_the_format_that_its_name_says(base: Path, tmp_path: Path, name: str) -> None:
-    """The same rows."""
+def test_the_file_name_selects_the_format_of_a_plan(base: Path, tmp_path: Path, name: str) -> None:
+    """Each format contains the same rows."""
     assert plb(base, "--algorithm", "FF", "--out", tmp_path / name).exit_code == 0
     plan, same = read_plan(tmp_path / name, read_instance(base)), provision(read_instance(base), "FF")
     assert plan.valid
     assert np.array_equal(np.bincount(plan.node, plan.count), np.bincount(same.node, same.count))
 
 
-def test_auto_is_taken_where_no_algorithm_is_named_and_keeps_to_its_time(base: Path, tmp_path: Path) -> None:
-    """And needs no more nodes than First Fit."""
+def test_auto_is_the_default_and_respects_its_time_limit(base: Path, tmp_path: Path) -> None:
+    """It needs no more nodes than First Fit."""
     result = plb(base, "--time-limit", "0.3", "--json", tmp_path / "figures.json", "--quiet")
     assert result.exit_code == 0, result.output
     assert json.loads((tmp_path / "figures.json").read_text())["nodes"] <= provision(read_instance(base), "FF").nodes
 
 
 def test_quiet_prints_nothing(base: Path) -> None:
-    """Neither on standard output nor on standard error."""
+    """Standard output and standard error are both empty."""
     result = plb(base, "--algorithm", "FF", "--quiet")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
 
 
-def test_a_directory_is_one_of_the_contest_with_its_machines(tmp_path: Path) -> None:
-    """98 time points, and nodes of the contest unless others are given."""
+def test_a_directory_is_read_as_an_instance_of_the_contest(tmp_path: Path) -> None:
+    """It has 98 time points and the nodes of the contest, unless others are given."""
     curves = write_curves(tmp_path / "curves")
     result = plb(curves, "--algorithm", "FF", "--out", tmp_path / "plan.csv")
     assert result.exit_code == 0, result.output
@@ -109,16 +109,16 @@ def test_a_directory_is_one_of_the_contest_with_its_machines(tmp_path: Path) -> 
     assert set(pl.read_csv(tmp_path / "big.csv")["node_type"]) == {"big"}
 
 
-def test_kinds_of_nodes_are_used_in_their_order_and_counted(base: Path, tmp_path: Path) -> None:
-    """Two large ones, then as many small ones as it takes; each kind has a row of the table."""
+def test_node_types_are_used_in_order_and_counted(base: Path, tmp_path: Path) -> None:
+    """The plan uses two large nodes, then as many small ones as necessary. Each type has a row of the table."""
     nodes = "--node", "large=128,256x2", "--node", "small=64,128"
     result = plb(base, "--algorithm", "FF", *nodes, "--out", tmp_path / "plan.csv", "--json", tmp_path / "f.json")
     assert result.exit_code == 0, result.output
     plan = read_plan(tmp_path / "plan.csv", read_instance(base, parse_nodes([nodes[1], nodes[3]])))
     assert plan.valid
     assert int((plan.kind == 0).sum()) == 2
-    cause_text = re.sub(r"[\s│]+", " ", result.stdout)
-    assert f"large 2 small {plan.nodes - 2} lower bound" in cause_text
+    printed = re.sub(r"[\s│]+", " ", result.stdout)
+    assert f"large 2 small {plan.nodes - 2} lower bound" in printed
 
 
 @pytest.mark.parametrize(
@@ -141,10 +141,8 @@ def test_kinds_of_nodes_are_used_in_their_order_and_counted(base: Path, tmp_path
         ([], "Missing argument 'instance'"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_what_is_wrong(
-    base: Path, tmp_path: Path, arguments: list[str], words: str
-) -> None:
-    """Exit code 2, a message, and no plan."""
+def test_bad_input_is_refused_with_a_message(base: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
+    """The exit code is 2, and no plan is written."""
     places = {"BASE": str(base), "FOLDER": str(tmp_path / "folder")}
     (tmp_path / "folder").mkdir()
     out = [] if "--out" in arguments else ["--out", str(tmp_path / "plan.csv")]
@@ -154,18 +152,18 @@ def test_what_cannot_be_done_is_refused_with_what_is_wrong(
     assert not (tmp_path / "plan.csv").exists()
 
 
-def test_what_cannot_be_written_is_refused_before_a_plan_is_sought(
+def test_an_unwritable_file_is_refused_before_planning(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plan may take hours, and would be lost."""
+    """Planning may take hours, and the plan would be lost."""
     monkeypatch.setattr("plb.provisioning.provision", lambda *_, **__: pytest.fail("a plan was sought"))
     result = plb(base, "--out", tmp_path / "plan.csv.zst")
     assert result.exit_code == 2, result.output
     assert "file plan.csv.zst: ending = '.zst' is not allowed" in re.sub(r"\s+", " ", result.stderr)
 
 
-def test_what_is_read_is_not_written_over(base: Path, tmp_path: Path) -> None:
-    """Neither a file nor one of the contest's directory."""
+def test_input_files_are_not_overwritten(base: Path, tmp_path: Path) -> None:
+    """The input is a file or the directory of the contest."""
     curves = write_curves(tmp_path / "curves")
     for instance, path in ((base, base), (curves, next(iter(curves.iterdir())))):
         for option in ("--out", "--json"):
@@ -177,7 +175,7 @@ def test_what_is_read_is_not_written_over(base: Path, tmp_path: Path) -> None:
 
 
 def test_a_malformed_row_is_refused_with_file_row_and_column(base: Path) -> None:
-    """As it stands in the file."""
+    """The row is that of the file."""
     lines = base.read_text().splitlines()
     fields = lines[3].split("\t")
     lines[3] = "\t".join([fields[0], "many", *fields[2:]])
@@ -188,7 +186,7 @@ def test_a_malformed_row_is_refused_with_file_row_and_column(base: Path) -> None
 
 
 def test_a_plan_with_faults_ends_with_exit_code_1(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faults are told, the figures say that it is not valid."""
+    """The output lists the faults, and the figures report an invalid plan."""
     monkeypatch.setattr(ProvisioningPlan, "faults", lambda _: ("node 0: too much",))
     result = plb(base, "--algorithm", "FF", "--json", tmp_path / "figures.json")
     assert result.exit_code == 1

@@ -1,4 +1,4 @@
-"""`plb replan`: from where replicas stand to a plan with few moves."""
+"""`plb replan`: a plan with few moves from an existing plan."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def plan(instance: Path, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_plan_that_holds_stays_as_it_is(instance: Path, plan: Path, tmp_path: Path) -> None:
-    """No moves, and the same file."""
+def test_a_valid_plan_does_not_change(instance: Path, plan: Path, tmp_path: Path) -> None:
+    """There are no moves, and the file is the same."""
     out, moves, figures = (tmp_path / name for name in ("new.csv", "moves.csv", "figures.json"))
     result = plb(instance, plan, "--out", out, "--moves-out", moves, "--json", figures)
     assert result.exit_code == 0, result.output
@@ -53,13 +53,13 @@ def test_a_plan_that_holds_stays_as_it_is(instance: Path, plan: Path, tmp_path: 
         0,
         True,
     ]
-    cause_text = re.sub(r"[\s│]+", " ", result.stdout)
+    printed = re.sub(r"[\s│]+", " ", result.stdout)
     for words in ("replicas that move 0 ", "valid yes", f"Plan: {out}", f"Moves: {moves}"):
-        assert words in cause_text
+        assert words in printed
 
 
 def test_applications_come_go_and_grow(plan: Path, tmp_path: Path) -> None:
-    """What stands stays, as far as it may; the moves lead from the old plan to the new one."""
+    """Replicas stay where possible, and the moves lead from the old plan to the new one."""
     small, changed = base(), tmp_path / "changed.csv"
     names = ("new", *small.applications[1:])
     replicas = small.replicas + np.where(np.arange(len(names)) == 3, 2, 0)
@@ -79,8 +79,8 @@ def test_applications_come_go_and_grow(plan: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("moves", ["4", "any"])
-def test_moves_save_nodes(instance: Path, tmp_path: Path, moves: str) -> None:
-    """Where each replica has a node of its own, to begin with."""
+def test_moves_reduce_the_number_of_nodes(instance: Path, tmp_path: Path, moves: str) -> None:
+    """At first, each replica has a node of its own."""
     problem = read_instance(instance)
     rows = np.repeat(np.arange(len(problem.replicas), dtype=np.int32), problem.replicas)
     node = np.arange(len(rows), dtype=np.int32)
@@ -102,17 +102,17 @@ def test_moves_save_nodes(instance: Path, tmp_path: Path, moves: str) -> None:
         assert found["nodes"] == provision(problem).nodes
 
 
-def test_the_contest_says_where_its_instances_stand(tmp_path: Path) -> None:
-    """In the directory that the instance is read from."""
+def test_the_contest_gives_the_present_nodes_of_instances(tmp_path: Path) -> None:
+    """The file is in the directory of the instance."""
     curves, figures = write_curves(tmp_path / "contest"), tmp_path / "figures.json"
     result = plb(curves, curves, "--json", figures)
     assert result.exit_code == 0, result.output
     found = json.loads(figures.read_text())
-    assert found["placed"] == read_instance(curves).replicas.sum()  # the file says that nobody stands anywhere yet
+    assert found["placed"] == read_instance(curves).replicas.sum()  # in the file, no instance has a node yet
 
 
 def test_wrong_input_is_named(instance: Path, plan: Path, tmp_path: Path) -> None:
-    """With exit code 2, and no file is written."""
+    """The exit code is 2, and no file is written."""
     for arguments, words in (
         ((instance, plan, "--moves", "few"), "--moves = 'few' is not allowed; expected a whole number, or any"),
         ((instance, tmp_path / "none.csv"), "no such file"),

@@ -1,4 +1,4 @@
-"""`plb simulate`: what it prints, the files that it leaves, and what it refuses."""
+"""`plb simulate`: output, results and error messages."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def results(scenario: Path) -> Path:
 
 
 def test_faults_and_upgrades_have_a_summary_table(scenario: Path, tmp_path: Path):
-    """With availability and moves by cause, under each policy; without faults there is none."""
+    """The table shows availability and moves by cause for each policy. Without faults, there is no such table."""
     failing = tmp_path / "failing.toml"
     failing.write_text(
         SMALL + '[faults]\ncrashes = [{ node = "n3", at_hours = 1.0, hours = 0.5 }]\n[upgrades]\nstarts_hours = [1.5]\n'
@@ -71,13 +71,13 @@ def test_names_in_faults_are_checked_before_anything_runs(tmp_path: Path):
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Return the bytes of all files but the timings and the plots."""
+    """Return the bytes of all files except timings and plots."""
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".png"]
     return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.name != "timings.json"}
 
 
 def test_closing_table_and_files(scenario: Path, tmp_path: Path):
-    """A run ends in a table of the policies and leaves tables, summary, timings and plots."""
+    """A run prints a table of the policies and writes tables, summary, timings and plots."""
     run = plb("simulate", scenario, "--out", tmp_path / "out")
     assert run.exit_code == 0
     for words in ("original", "modified", "violations", "ratio", "10 nodes, density 1.5, 0.1 days"):
@@ -88,7 +88,7 @@ def test_closing_table_and_files(scenario: Path, tmp_path: Path):
 
 
 def test_json_keys(results: Path):
-    """The figures have stable keys."""
+    """The keys of the figures are stable."""
     figures = json.loads((results.parent / "figures.json").read_text())
     keys = {"violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds"}
     assert list(figures) == ["policies", "stamp"]
@@ -96,7 +96,7 @@ def test_json_keys(results: Path):
 
 
 def test_summary_is_stamped(results: Path):
-    """The summary holds seed, hash, versions and split, says that it is complete, and is free of timings."""
+    """The summary contains seed, hash, versions and split, is marked as complete, and has no timings."""
     summary = json.loads((results / "summary.json").read_text())
     assert summary["complete"] is True
     assert summary["seed"] == 3
@@ -110,7 +110,7 @@ def test_summary_is_stamped(results: Path):
 
 @pytest.mark.parametrize("table", TABLES)
 def test_tables_are_documented(results: Path, table: str):
-    """Every table has exactly the documented columns, of the documented types, with their meaning in the file."""
+    """Every table has exactly the documented columns and types, and the file contains their descriptions."""
     frame = read_results(results).table(table)
     assert dict(frame.schema) == {name: column.dtype() for name, column in columns_of(table).items()}
     metadata = pl.read_parquet_metadata(results / "runs" / "original-0" / f"{table}.parquet")
@@ -121,7 +121,7 @@ def test_tables_are_documented(results: Path, table: str):
 
 @pytest.mark.slow
 def test_same_seed_same_bytes(scenario: Path, results: Path, tmp_path: Path):
-    """A second run of the same scenario writes the same bytes, in one process or in two."""
+    """A second run of the scenario writes the same bytes, with one process or two."""
     for jobs in (1, 2):
         out = tmp_path / f"jobs{jobs}"
         run = plb("simulate", scenario, "--out", out, "--jobs", jobs, "--quiet")
@@ -130,7 +130,7 @@ def test_same_seed_same_bytes(scenario: Path, results: Path, tmp_path: Path):
         assert contents(out) == contents(results)
 
 
-OWN = """
+EXTENSIONS = """
 from plb.registry import register_constraint, register_term
 
 
@@ -158,8 +158,8 @@ register_constraint(NotOnTheFirst())
 
 @pytest.mark.slow
 def test_imports_of_a_scenario_work_in_every_process(tmp_path: Path):
-    """A term and a constraint of one's own, from a file beside it, give the same bytes in one process or two."""
-    (tmp_path / "own.py").write_text(OWN)
+    """An imported file with a term and a constraint gives the same bytes with one process or two."""
+    (tmp_path / "own.py").write_text(EXTENSIONS)
     own = '[policies.own]\nextension_terms = { heat = 1e-6 }\nextension_constraints = ["not_on_the_first"]\n'
     policies = 'policies = ["original", "own"]\n'
     path = tmp_path / "own.toml"
@@ -180,13 +180,13 @@ def test_imports_of_a_scenario_work_in_every_process(tmp_path: Path):
 
 
 def subprocess_plb(*arguments: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own, in which nothing is registered yet."""
+    """Run the command line in a new process, in which no extension is registered."""
     command = [sys.executable, "-c", "from cluster.cli.app import main; main()", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def test_results_are_not_overwritten(scenario: Path, results: Path):
-    """Results are only overwritten with --force; the error says so, and nothing is changed."""
+    """Results are overwritten only with --force. The error states this, and nothing changes."""
     before = contents(results)
     run = plb("simulate", scenario, "--out", results, "--seed", 4)
     assert run.exit_code == 2
@@ -195,7 +195,7 @@ def test_results_are_not_overwritten(scenario: Path, results: Path):
 
 
 def test_options_override_the_scenario(scenario: Path, tmp_path: Path):
-    """Policy, seed, repeats, density and days of the command line come before those of the file."""
+    """Policy, seed, repeats, density and days of the command line override those of the file."""
     chosen = ("--policy", "modified", "--seed", 9, "--repeats", 2, "--density", 1.0, "--days", 0.05)
     assert plb("simulate", scenario, "--out", tmp_path / "out", *chosen).exit_code == 0
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
@@ -215,8 +215,8 @@ def test_options_override_the_scenario(scenario: Path, tmp_path: Path):
         (("--density", "50"), "cannot be reached"),
     ],
 )
-def test_bad_input_is_one_clear_message(scenario: Path, tmp_path: Path, arguments: tuple[str, ...], words: str):
-    """Bad options end with exit code 2 and a message on standard error, without a traceback or a results directory."""
+def test_bad_input_gives_one_message(scenario: Path, tmp_path: Path, arguments: tuple[str, ...], words: str):
+    """The exit code is 2, the message is on standard error without a traceback, and no results directory is created."""
     run = plb("simulate", scenario, "--out", tmp_path / "out", *arguments)
     assert run.exit_code == 2
     assert words in run.stderr
@@ -225,7 +225,7 @@ def test_bad_input_is_one_clear_message(scenario: Path, tmp_path: Path, argument
 
 
 def test_unknown_scenario_key(tmp_path: Path):
-    """An unknown key of a scenario is named with the nearest right one."""
+    """The message contains the nearest valid key."""
     path = tmp_path / "bad.toml"
     path.write_text("[cluster]\nnodse = 3\n")
     run = plb("simulate", path)
@@ -233,7 +233,7 @@ def test_unknown_scenario_key(tmp_path: Path):
     assert "line 2, cluster.nodse: unknown key 'nodse'; did you mean 'nodes'?" in run.stderr
 
 
-OWN_POLICY = """
+EXTENSION_POLICY = """
 from plb.registry import register_policy
 
 
@@ -248,9 +248,9 @@ register_policy({kind}())
 """
 
 
-def test_policies_run_beside_the_energies(tmp_path: Path):
-    """Those that are built in by their name, one's own by a file that the scenario imports, in every process."""
-    (tmp_path / "own.py").write_text(OWN_POLICY.format(kind="Lowest", name="lowest", answer="nodes[0]"))
+def test_placement_policies_run_in_every_process(tmp_path: Path):
+    """Built-in policies are given by name, others by an imported file."""
+    (tmp_path / "own.py").write_text(EXTENSION_POLICY.format(kind="Lowest", name="lowest", answer="nodes[0]"))
     own = '[policies.mine]\npolicy = "lowest"\nw_failovers = 0.0\nw_overload = 0.0\n'
     path = tmp_path / "own.toml"
     path.write_text('imports = ["own.py"]\n' + SMALL + own)
@@ -265,9 +265,9 @@ def test_policies_run_beside_the_energies(tmp_path: Path):
     assert set(json.loads(figures.read_text())["policies"]) == set(found)
 
 
-def test_answer_that_a_policy_must_not_give_ends_the_run_with_its_name(tmp_path: Path):
+def test_an_invalid_answer_of_a_policy_ends_the_run(tmp_path: Path):
     """The message names policy, replica and nodes."""
-    (tmp_path / "stray.py").write_text(OWN_POLICY.format(kind="Astray", name="astray", answer="-1"))
+    (tmp_path / "stray.py").write_text(EXTENSION_POLICY.format(kind="Astray", name="astray", answer="-1"))
     path = tmp_path / "stray.toml"
     path.write_text('imports = ["stray.py"]\n' + SMALL + '[policies.mine]\npolicy = "astray"\n')
     run = plb("simulate", path, "--policy", "mine", "--out", tmp_path / "out")
@@ -278,7 +278,7 @@ def test_answer_that_a_policy_must_not_give_ends_the_run_with_its_name(tmp_path:
 
 
 def test_interrupted_run_leaves_readable_results(scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """After Ctrl-C the directory holds what was simulated, marked as incomplete; the exit code is 130."""
+    """After Ctrl-C, the directory contains the simulated part and is marked as incomplete. The exit code is 130."""
     from cluster.simulation.simulation import Simulation
 
     meter = Simulation._meter
@@ -298,7 +298,7 @@ def test_interrupted_run_leaves_readable_results(scenario: Path, tmp_path: Path,
 
 
 def test_interrupt_of_several_processes_keeps_the_runs_under_way(scenario: Path):
-    """Ctrl-C with --jobs 2: both runs under way are kept as far as they came, no other begins, the exit code is 130."""
+    """After Ctrl-C with --jobs 2, both current runs are kept up to that time, and no other run begins."""
     sent: list[bool] = []
 
     def interrupt(_policy: str, _repeat: int, _seconds: float) -> None:
@@ -314,8 +314,8 @@ def test_interrupt_of_several_processes_keeps_the_runs_under_way(scenario: Path)
     assert all(0 < run.totals["simulated_seconds"] < 60 * 86400 for run in runs)
 
 
-def test_interrupts_that_were_held_back_before_stay_so():
-    """What holds them back within lets them go as they were."""
+def test_blocked_interrupts_stay_blocked():
+    """A block within a block restores the outer one at its end."""
     with interrupts_blocked():
         with interrupts_blocked():
             pass
@@ -323,8 +323,8 @@ def test_interrupts_that_were_held_back_before_stay_so():
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-def test_plots_after_an_interrupt_show_the_runs_that_there_are(results: Path, tmp_path: Path):
-    """A repeat that was never run is not drawn as one without violations."""
+def test_plots_after_an_interrupt_show_only_started_runs(results: Path, tmp_path: Path):
+    """A repeat that never ran is not drawn as a repeat without violations."""
     from matplotlib.figure import Figure
 
     shortages = pl.DataFrame(
@@ -347,14 +347,14 @@ def test_plots_after_an_interrupt_show_the_runs_that_there_are(results: Path, tm
 
 
 def test_converted_traces_run_with_the_scenario_of_their_source(tmp_path: Path):
-    """--traces takes a folder in this project's format whatever the scenario read before."""
+    """--traces accepts a folder in the format of this project regardless of the format in the scenario."""
     scenario = read_scenario(EXAMPLES / "bitbrains.toml")
     assert override(scenario, traces=tmp_path).workload.kind == "bitbrains"
     assert override(scenario, traces=EXAMPLES / "small_traces").workload.kind == "traces"
 
 
-def test_force_keeps_what_is_not_ours(scenario: Path, tmp_path: Path):
-    """--force removes the results of an earlier run, not the pictures and notes of the user."""
+def test_force_keeps_other_files(scenario: Path, tmp_path: Path):
+    """--force removes the results of an earlier run, not the files of the user."""
     (tmp_path / "out" / "runs").mkdir(parents=True)
     own = [tmp_path / "out" / "photo.png", tmp_path / "out" / "runs" / "notes.txt"]
     for path in own:
@@ -364,7 +364,7 @@ def test_force_keeps_what_is_not_ours(scenario: Path, tmp_path: Path):
 
 
 def test_files_that_cannot_be_written(scenario: Path, tmp_path: Path):
-    """A file in the place of a directory, or the reverse, is refused by name before anything runs."""
+    """A file in place of a directory, or the reverse, is refused by name before anything runs."""
     (tmp_path / "file").write_text("")
     for arguments in (("--out", "file"), ("--out", "file/below"), ("--out", "new", "--json", ".")):
         paths = [word if word.startswith("--") else str(tmp_path / word) for word in arguments]
@@ -374,8 +374,8 @@ def test_files_that_cannot_be_written(scenario: Path, tmp_path: Path):
     assert not (tmp_path / "new").exists()
 
 
-def test_figures_take_the_place_of_nothing_that_is_read(scenario: Path, tmp_path: Path):
-    """Neither of the scenario, nor of a file of the results."""
+def test_figures_do_not_overwrite_input_files(scenario: Path, tmp_path: Path):
+    """Input files are the scenario and the files of the results."""
     for place in (scenario, tmp_path / "out" / "summary.json"):
         run = plb("simulate", scenario, "--out", tmp_path / "out", "--json", place, "--quiet")
         assert run.exit_code == BAD_INPUT
@@ -384,8 +384,8 @@ def test_figures_take_the_place_of_nothing_that_is_read(scenario: Path, tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_figures_take_the_place_of_no_traces(tmp_path: Path):
-    """Of the scenario, or given instead."""
+def test_figures_do_not_overwrite_traces(tmp_path: Path):
+    """The traces are those of the scenario or those of the command line."""
     traces = Path(shutil.copytree(EXAMPLES / "small_traces", tmp_path / "traces"))
     before = (traces / "traces.parquet").read_bytes()
     own = EXAMPLES / "own_traces.toml"

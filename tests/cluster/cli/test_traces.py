@@ -1,4 +1,4 @@
-"""`plb traces`: regions beside what is published, traces converted and described."""
+"""`plb traces`: check of regions, conversion and description of traces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.command_line import plb
 
 
 def test_traces_check(tmp_path: Path):
-    """`plb traces check` prints generated statistics beside published ones, and refuses unknown regions."""
+    """`plb traces check` prints generated and published statistics, and refuses unknown regions."""
     run = plb("traces", "check", "region1", "--tenants", 3000, "--json", tmp_path / "check.json")
     assert "region1: generated and published statistics" in run.stdout
     rows = json.loads((tmp_path / "check.json").read_text())["regions"]["region1"]
@@ -21,7 +21,7 @@ def test_traces_check(tmp_path: Path):
 
 
 def test_traces_convert_needs_a_source_and_a_format(tmp_path: Path):
-    """`plb traces convert` of a directory without traces, or of an unknown format, is refused in words."""
+    """`plb traces convert` refuses a directory without traces and an unknown format."""
     run = plb("traces", "convert", tmp_path, "--format", "bitbrains", tmp_path / "out")
     assert run.exit_code == 2
     assert "no such file" in run.stderr
@@ -31,7 +31,7 @@ def test_traces_convert_needs_a_source_and_a_format(tmp_path: Path):
 
 
 def test_traces_are_converted_and_described(tmp_path: Path):
-    """The closing count is printed and written; what was converted and its source have the same figures."""
+    """The number of tenants is printed and written. The converted traces and their source have the same figures."""
     day = tmp_path / "source" / "20110303"
     day.mkdir(parents=True)
     (day / "host").write_text("".join(f"{10 + at % 20}\n" for at in range(288)))
@@ -60,8 +60,8 @@ def test_the_help_names_every_format():
 
 
 @pytest.mark.parametrize("command", [["describe"], ["convert", "--format", "planetlab", "{out}"]])
-def test_figures_take_the_place_of_no_traces(tmp_path: Path, command: list[str]):
-    """Neither of a file of the directory that is read, nor in it."""
+def test_figures_do_not_overwrite_traces(tmp_path: Path, command: list[str]):
+    """The figures replace no file of the input directory and are not written into it."""
     day = tmp_path / "source"
     day.mkdir()
     (day / "host").write_text("10\n" * 288)

@@ -1,4 +1,4 @@
-"""`plb warmup`: what it compiles, prints and notes, and what it does where something goes wrong."""
+"""`plb warmup`: compiled kernels, output, log and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.sources import ROOT, modules
 
 LOG = "warmup.log"
 WITHOUT_COMPILER = ("plb.risk.estimates.gaussian_excess",)
-"""Kernels that Python calls as the plain functions that they are."""
+"""Kernels that Python calls as plain functions."""
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Return what runs the command in this process with tasks of the test's own."""
-    kernel_cache()  # kernels stay where this process has them
+    """Return a function that runs the command in this process with the given tasks."""
+    kernel_cache()  # kernels stay in the cache of this process
     monkeypatch.setenv("PLB_CACHE_DIR", str(folder))
 
     def run(tasks: Mapping[str, Callable[[], object]], *arguments: Any) -> Any:
@@ -47,7 +47,7 @@ def given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 def announce(*names: str) -> Callable[[], None]:
-    """Return a task that has these kernels compiled."""
+    """Return a task that reports the compilation of these kernels."""
 
     def task() -> None:
         for name in names:
@@ -56,8 +56,8 @@ def announce(*names: str) -> Callable[[], None]:
     return task
 
 
-def test_it_says_how_much_was_compiled_and_where_the_log_is(given, folder: Path, tmp_path: Path):
-    """The figures are written, too."""
+def test_the_output_counts_kernels_and_names_the_log(given, folder: Path, tmp_path: Path):
+    """The figures are also written."""
     tasks = {"first": announce("plb.a", "plb.b"), "second": announce("plb.c")}
     run = given(tasks, "--json", tmp_path / "figures.json")
     assert run.exit_code == 0, run.output
@@ -69,7 +69,7 @@ def test_it_says_how_much_was_compiled_and_where_the_log_is(given, folder: Path,
 
 
 def test_the_log_has_a_line_for_every_task_and_every_kernel(given, folder: Path):
-    """Kernels with their seconds, below the task that needed them."""
+    """Kernels follow the task that compiled them, with their seconds."""
     given({"first": announce("plb.a", "plb.b"), "second": lambda: None})
     _, *lines, end = [line.partition(" ")[2] for line in (folder / LOG).read_text().splitlines()]
     assert [line.split(" s")[-1].strip() for line in lines] == ["", "plb.a", "plb.b", ""]
@@ -79,19 +79,19 @@ def test_the_log_has_a_line_for_every_task_and_every_kernel(given, folder: Path)
 
 
 def test_every_run_adds_to_the_log(given, folder: Path):
-    """What runs before it did stays."""
+    """Earlier lines remain."""
     for _ in range(2):
         given({"only": lambda: None})
     assert (folder / LOG).read_text().count("plb warmup --jobs 1") == 2
 
 
-def test_it_says_when_nothing_had_to_be_compiled(given):
-    """As in a second run."""
+def test_a_run_without_compilation_is_reported(given):
+    """A second run compiles nothing."""
     assert "All kernels were compiled already." in given({"only": lambda: None}).stdout
 
 
-def test_announcements_of_the_engine_stay_off_the_console(given, capsys: pytest.CaptureFixture[str]):
-    """The progress bar says it already."""
+def test_messages_of_the_engine_are_not_printed(given, capsys: pytest.CaptureFixture[str]):
+    """The progress bar already shows them."""
     run = given({"only": announce("plb.a")})
     assert "plb.a" not in run.output + "".join(capsys.readouterr())
     assert logger.level == logging.NOTSET
@@ -99,13 +99,13 @@ def test_announcements_of_the_engine_stay_off_the_console(given, capsys: pytest.
 
 
 def test_a_warning_of_several_tasks_is_printed_once(given):
-    """Such as that kernels cannot be kept."""
+    """An example is the warning that kernels cannot be cached."""
     tasks = {name: lambda: logger.warning("There is no %s.", "room") for name in ("first", "second")}
     assert given(tasks).stderr.count("There is no room.") == 1
 
 
-def test_a_task_that_fails_ends_the_command_once_the_others_are_done(given, folder: Path):
-    """The message names it and the log, which has the traceback."""
+def test_a_failed_task_ends_the_command_after_the_others(given, folder: Path):
+    """The message names the task and the log, which contains the traceback."""
     done = []
 
     def fail() -> None:
@@ -119,8 +119,8 @@ def test_a_task_that_fails_ends_the_command_once_the_others_are_done(given, fold
     assert "in fail" in (folder / LOG).read_text()
 
 
-def test_without_a_log_it_goes_on(given, folder: Path):
-    """And says why there is none, in a sentence."""
+def test_the_command_runs_without_a_log(given, folder: Path):
+    """A message states why there is no log."""
     folder.write_text("a file where the directory should be")
     run = given({"only": announce("plb.a")})
     assert run.exit_code == 0, run.output
@@ -129,25 +129,25 @@ def test_without_a_log_it_goes_on(given, folder: Path):
 
 
 def test_without_a_home_there_is_no_log(given, monkeypatch: pytest.MonkeyPatch):
-    """The sentence says how to have one."""
+    """The message states how to choose a folder for it."""
     monkeypatch.setattr("plb.compiler.cache.cache_directory", lambda: None)
     assert "There is no log of it: there is no home directory; set PLB_CACHE_DIR" in given({}).stdout
 
 
-def test_all_tasks_are_done_in_several_processes():
-    """Each once; which process does which does not matter."""
+def test_several_processes_run_all_tasks():
+    """Each task runs once, in any of the processes."""
     done = list(warmup.warm_up(2))
     assert sorted(one.task for one in done) == sorted(TASKS)
     assert [one.error for one in done] == [None] * len(TASKS)
 
 
 def test_provisioning_can_be_compiled_by_itself():
-    """Studies do so, whose algorithms have a time limit."""
+    """Studies need this because their algorithms have a time limit."""
     warmup.warm_up_provisioning()
 
 
 def called_from_python() -> Iterator[str]:
-    """Yield the kernels of the engine whose names are used outside of kernels."""
+    """Yield the kernels of the engine that are used outside of kernels."""
     kernels = {f"{name}.{one.name}" for name, tree in modules().items() for one in _kernels_of(tree)}
     for name, tree in modules().items():
         if name.startswith("plb."):
@@ -170,8 +170,8 @@ def _is_kernel(decorator: ast.expr) -> bool:
 
 
 @pytest.mark.slow
-def test_nothing_is_left_to_compile(tmp_path: Path):
-    """Every kernel that Python calls is there, and simulations of the quick start and of an upgrade compile nothing."""
+def test_no_kernel_is_left_to_compile(tmp_path: Path):
+    """All kernels that Python calls are cached. Simulations of the quick start and of an upgrade compile nothing."""
     environment = {**os.environ, "PLB_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
 
     def kernels_after(*arguments: Any) -> set[str]:

@@ -1,4 +1,4 @@
-"""What commands print: names as they are, and tables of which every cell can be read on any terminal."""
+"""Printed names and tables: each cell is readable on any terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = ["[/b]x", "[red]", "[bold]y[/bold]", ":smile:", "a\\[b", "original"]
 
 
 def printed(what: object, width: int) -> list[str]:
-    """Return the lines that a terminal of a width shows."""
+    """Return the lines on a terminal of a given width."""
     console = FittingConsole(file=io.StringIO(), width=width)
     console.print(what)
     return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
@@ -31,8 +31,8 @@ def comparison_of(*policies: str) -> Comparison:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_are_printed_as_they_are(name):
-    """Brackets and colons in them mean nothing, in lines and everywhere in tables."""
+def test_names_are_printed_literally(name):
+    """Brackets and colons in names have no meaning, in lines and in tables."""
     assert printed(f"{name} stays", 80) == [f"{name} stays"]
     table = Table(name, title=name, caption=name)
     table.add_row(name)
@@ -40,15 +40,15 @@ def test_names_are_printed_as_they_are(name):
     assert sum(name in line for line in printed(comparison_table(comparison_of(name), name, name), 200)) == 4
 
 
-def test_interrupted_runs_stand_out_below_the_table():
-    """In a line of their own."""
+def test_interrupted_runs_have_a_separate_line():
+    """The line follows the table."""
     lines = printed(comparison_table(comparison_of("original"), "title", "original, repeat 1"), 200)
     assert lines[-1].strip() == "interrupted: original, repeat 1"
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 100, 120, 200])
-def test_every_name_and_figure_is_whole_on_any_terminal(width):
-    """Headings give first; a table that cannot be narrower is wider than the terminal, which wraps it."""
+def test_names_and_figures_are_complete_on_any_terminal(width):
+    """Headings shrink first. The terminal wraps a table that cannot be narrower."""
     lines = printed(comparison_table(comparison_of("original", "modified"), "title"), width)
     for whole in ("original", "modified", *(f"{1234 + place + 1:,} ± 234" for place in (1, 3))):
         assert any(whole in line for line in lines), (whole, lines)
@@ -57,15 +57,15 @@ def test_every_name_and_figure_is_whole_on_any_terminal(width):
         assert any(word in line for line in lines)
 
 
-def test_table_that_fits_is_as_rich_has_it():
-    """Nothing of it changes."""
+def test_table_that_fits_is_unchanged():
+    """Its output is that of Rich."""
     table = comparison_table(comparison_of("original"), "title")
     wide = printed(table, 200)
     assert printed(table, max(map(len, wide))) == wide
 
 
 def test_longer_texts_are_folded_to_the_width():
-    """And nothing of them is lost."""
+    """No part of the text is lost."""
     table = Table("node", title="title")
     table.add_column("why", overflow="fold")
     table.add_row("n1", " ".join(["word"] * 60))
@@ -76,8 +76,8 @@ def test_longer_texts_are_folded_to_the_width():
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 30)), min_size=1, max_size=8), st.integers(0, 200))
-def test_columns_give_what_they_can_the_widest_first(pairs, excess):
-    """No column goes below its least; the sum goes down by the excess, or as far as all of them can."""
+def test_the_widest_columns_shrink_first(pairs, excess):
+    """No column falls below its minimum. The sum falls by the excess, or to the sum of the minima."""
     least, widths = [low for low, _ in pairs], [low + more for low, more in pairs]
     found = shrunk(widths, least, excess)
     assert all(low <= width <= own for low, width, own in zip(least, found, widths, strict=True))
@@ -100,13 +100,13 @@ def test_columns_give_what_they_can_the_widest_first(pairs, excess):
     ],
 )
 def test_interval_shows_its_first_digit(mean, half, text):
-    """Unless it is 0, or nothing but rounding."""
+    """An interval that is 0 or a rounding error is an exception."""
     assert cell(Interval(mean, half)) == text
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6))
 def test_interval_that_is_not_zero_never_looks_like_zero(mean, half):
-    """And mean and interval have the same decimals."""
+    """Mean and interval have the same number of decimals."""
     shown, width = cell(Interval(mean, half)).replace(",", "").split(" ± ")
     assert float(width) == pytest.approx(half, rel=0.5)
     assert float(width) > 0.0

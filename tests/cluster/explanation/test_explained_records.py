@@ -1,4 +1,4 @@
-"""What `plb explain` refuses: records that are not those of the run that it plays again."""
+"""`plb explain` refuses records that differ from the replay of the run."""
 
 from __future__ import annotations
 
@@ -31,60 +31,60 @@ def run(explained: Path) -> RecordedRun:
     return read_run(explained)
 
 
-def spoiled(explained: Path, tmp_path: Path, **changes: Any) -> Path:
+def damaged(explained: Path, tmp_path: Path, **changes: Any) -> Path:
     """Return a copy of the results with another summary."""
     summary = json.loads((explained / "summary.json").read_text())
-    (tmp_path / "spoiled").mkdir()
-    (tmp_path / "spoiled" / "runs").symlink_to(explained / "runs")
-    (tmp_path / "spoiled" / "timings.json").symlink_to(explained / "timings.json")
-    (tmp_path / "spoiled" / "summary.json").write_text(json.dumps(summary | changes))
-    return tmp_path / "spoiled"
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "runs").symlink_to(explained / "runs")
+    (tmp_path / "damaged" / "timings.json").symlink_to(explained / "timings.json")
+    (tmp_path / "damaged" / "summary.json").write_text(json.dumps(summary | changes))
+    return tmp_path / "damaged"
 
 
-def asked(folder: Path, run: RecordedRun, *more: Any) -> str:
-    """Return the message with which a question about a directory ends."""
+def error_of(folder: Path, run: RecordedRun, *more: Any) -> str:
+    """Return the error message of a question about a directory."""
     done = plb("explain", folder, "--partition", run.table("tenants")["tenant"][0], "--time", "20m", *more)
     assert done.exit_code == BAD_INPUT, done.output
     return " ".join(done.output.split())
 
 
 def test_results_of_other_versions_are_not_explained(explained: Path, run: RecordedRun, tmp_path: Path):
-    """Another version may make another run of the same seed."""
+    """Another version may give another run for the same seed."""
     versions = json.loads((explained / "summary.json").read_text())["versions"]
-    folder = spoiled(explained, tmp_path, versions=versions | {"numpy": "1.0"})
-    assert "the results were made with numpy 1.0 (here" in asked(folder, run)
+    folder = damaged(explained, tmp_path, versions=versions | {"numpy": "1.0"})
+    assert "the results were made with numpy 1.0 (here" in error_of(folder, run)
 
 
 def test_results_of_another_scenario_are_not_explained(explained: Path, run: RecordedRun, tmp_path: Path):
-    """The hash of the scenario tells a summary that somebody has changed."""
+    """The hash of the scenario reveals a changed summary."""
     scenario = json.loads((explained / "summary.json").read_text())["scenario"]
     scenario["run"]["seed"] = 4
-    assert "simulate again, then explain" in asked(spoiled(explained, tmp_path, scenario=scenario), run)
+    assert "simulate again, then explain" in error_of(damaged(explained, tmp_path, scenario=scenario), run)
 
 
 def test_a_directory_without_results_is_refused(run: RecordedRun, tmp_path: Path):
-    """Nothing there, or something else under the name of a summary."""
-    assert "is not a results directory of plb simulate" in asked(tmp_path, run)
+    """The directory is empty, or its summary is something else."""
+    assert "is not a results directory of plb simulate" in error_of(tmp_path, run)
     for text in ("{", "[]"):
         (tmp_path / "summary.json").write_text(text)
-        assert "summary.json: is not " in asked(tmp_path, run)
+        assert "summary.json: is not " in error_of(tmp_path, run)
 
 
 def test_tables_that_differ_from_the_replay_are_reported(explained: Path, run: RecordedRun, tmp_path: Path):
-    """A table that was changed, or is none, is no ground for an explanation."""
-    folder = spoiled(explained, tmp_path)
+    """A changed or unreadable table prevents an explanation."""
+    folder = damaged(explained, tmp_path)
     (folder / "runs").unlink()
     shutil.copytree(explained / "runs", folder / "runs")
     mine = folder / "runs" / "modified-0"
     loads = pl.read_parquet(mine / "node_load.parquet")
     loads.with_columns(pl.col("load") + 1.0).write_parquet(mine / "node_load.parquet")
-    assert "up to 1200 s, node_load differ from the recorded ones" in asked(folder, run)
+    assert "up to 1200 s, node_load differ from the recorded ones" in error_of(folder, run)
     (mine / "tenants.parquet").write_text("none")
-    assert "tenants.parquet: is damaged" in asked(folder, run)
+    assert "tenants.parquet: is damaged" in error_of(folder, run)
 
 
 def with_table(explained: Path, tmp_path: Path, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Path:
-    """Return a copy of the results in which a table of the first run is another one."""
+    """Return a copy of the results with a changed table of the first run."""
     folder = Path(shutil.copytree(explained, tmp_path / "altered"))
     path = folder / "runs" / "modified-0" / f"{table}.parquet"
     change(pl.read_parquet(path)).write_parquet(path)
@@ -92,7 +92,7 @@ def with_table(explained: Path, tmp_path: Path, table: str, change: Callable[[pl
 
 
 def altered(frame: pl.DataFrame, column: str, time: str) -> pl.DataFrame:
-    """Return a table with another value in a column of its first row, or of the first that has one."""
+    """Return a table with another value in a column of its first row, or of the first row with a value."""
     row = frame[column].is_not_null().arg_max() or 0
     value = frame[column][row]
     other = f"not {value}" if isinstance(value, str) else not value if isinstance(value, bool) else value + 1
@@ -114,12 +114,12 @@ def altered(frame: pl.DataFrame, column: str, time: str) -> pl.DataFrame:
         ("node_load", "time_s", ("time_s", "load", "share")),
     ],
 )
-def test_all_printed_facts_agree_with_the_replay(
+def test_any_changed_value_prevents_an_explanation(
     explained: Path, run: RecordedRun, tmp_path: Path, table: str, time: str, columns: tuple[str, ...]
 ):
-    """One other value in any table of which the history, or where replicas stand, is made: there is no explanation."""
+    """Each changed column belongs to a table that contributes to the history or to the nodes of replicas."""
     replay = RunReplay(run)
-    for until, column in enumerate(columns, 7000):  # a replay goes on only
+    for until, column in enumerate(columns, 7000):  # a replay only moves forward in time
         folder = with_table(explained, tmp_path, table, lambda frame, of=column: altered(frame, of, time))  # type: ignore[misc]
         replay.run = read_run(folder)
         with pytest.raises(PlbError, match=f"{table} differ from the recorded ones"):
@@ -128,7 +128,7 @@ def test_all_printed_facts_agree_with_the_replay(
 
 
 def test_an_altered_arrival_is_reported_before_the_replay(explained: Path, run: RecordedRun, tmp_path: Path):
-    """A tenant that came at once cannot be said to be not there yet."""
+    """Otherwise a tenant that arrived at time 0 would be reported as absent."""
     at_once = run.table("tenants").filter(pl.col("arrival_s") == 0)["tenant"][0]
     late = pl.when(pl.col("tenant") == at_once).then(1800).otherwise(pl.col("arrival_s")).alias("arrival_s")
     folder = with_table(explained, tmp_path, "tenants", lambda frame: frame.with_columns(late.cast(pl.Int64)))
@@ -155,18 +155,18 @@ def test_an_altered_arrival_is_reported_before_the_replay(explained: Path, run: 
         ),
     ],
 )
-def test_a_tenant_whose_stay_cannot_be_is_refused(
+def test_an_impossible_stay_is_refused(
     explained: Path, run: RecordedRun, tmp_path: Path, change: Callable[[pl.DataFrame], pl.DataFrame], words: str
 ):
-    """Rows twice and times outside the run are errors that name the file."""
+    """Duplicate rows and times outside the run are errors that name the file."""
     folder = with_table(explained, tmp_path, "tenants", change)
-    message = asked(folder, run)
+    message = error_of(folder, run)
     assert words in message
     assert "tenants.parquet" in message
 
 
-def test_files_that_a_scenario_names_are_found_by_its_file(tmp_path: Path):
-    """Results know imported files by content only: without the scenario's file they cannot be run again."""
+def test_imported_files_need_the_scenario_file(tmp_path: Path):
+    """Results contain only the content hashes of imported files. Without the scenario file, a replay is impossible."""
     (tmp_path / "own.py").write_text("")
     text = TWO_CRASHES.replace('policies = ["modified", "first_fit"]', 'policies = ["first_fit"]').replace(
         "0.1", "0.02"
@@ -184,11 +184,11 @@ def test_files_that_a_scenario_names_are_found_by_its_file(tmp_path: Path):
     assert plb(*question, "--scenario", tmp_path / "small.toml").exit_code == BAD_INPUT
 
 
-def test_a_scenario_that_was_not_run_is_refused(explained: Path, run: RecordedRun, tmp_path: Path):
-    """With the first key that differs, and the others; a policy that it does not have is one."""
+def test_a_different_scenario_is_refused(explained: Path, run: RecordedRun, tmp_path: Path):
+    """The message lists the keys that differ. A policy that the scenario lacks is one of them."""
     other = tmp_path / "other.toml"
     other.write_text(TWO_CRASHES.replace("nodes = 5", "nodes = 7").replace("chains = 1", "chains = 2"))
-    message = asked(explained, run, "--scenario", other)
+    message = error_of(explained, run, "--scenario", other)
     assert (
         "the given scenario differs from the one that was run: cluster.nodes is 7, not 5; also: engine.chains"
         in message
@@ -199,8 +199,8 @@ def test_a_scenario_that_was_not_run_is_refused(explained: Path, run: RecordedRu
         read_run(recorded.folder, given=scenario_from(small_region(repeats=3)))
 
 
-def test_a_scenario_may_differ_in_what_the_command_line_says(explained: Path, run: RecordedRun, tmp_path: Path):
-    """Policies, seed, repeats, days, density and the place of the traces; and it may have another name."""
+def test_a_scenario_may_differ_in_overridable_settings(explained: Path, run: RecordedRun, tmp_path: Path):
+    """These are policies, seed, repeats, days, density, the folder of the traces, and the name of the scenario."""
     file = tmp_path / "renamed.toml"
     text = TWO_CRASHES.replace("days = 0.1", "days = 3.0").replace("seed = 3", "seed = 4\nrepeats = 2")
     file.write_text(text.replace('"modified", "first_fit"', '"original"').replace("density = 1.5", "density = 1.2"))
@@ -216,8 +216,8 @@ def of_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_traces_are_known_by_what_they_say(of_traces: Path, tmp_path: Path):
-    """A copy elsewhere is as good; with another load of one tenant they are refused before anything is played again."""
+def test_traces_are_identified_by_content(of_traces: Path, tmp_path: Path):
+    """A copy in another folder is accepted. With a changed load of one tenant, it is refused before the replay."""
     moved = tmp_path / "moved"
     shutil.copytree(EXAMPLES / "small_traces", moved)
     RunReplay(read_run(of_traces, traces=moved))
@@ -252,7 +252,7 @@ register_policy(ReadsFile())
 
 
 def test_files_of_one_name_are_distinguished_by_their_content(tmp_path: Path):
-    """As two trained policies are, which are called policy.pt both."""
+    """An example is two trained policies that are both called policy.pt."""
     (tmp_path / "own.py").write_text(READS_FILE)
     policies = ""
     for name in ("first", "second"):

@@ -1,4 +1,4 @@
-"""The rules of an episode in plain Python, one step after another, written from the rules alone."""
+"""The rules of an episode in plain Python, one time step after another, as a reference."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cluster.learning.sequence import JobSequence
 
 
 class NaiveJob:
-    """A job, and where and when it was placed."""
+    """A job, with the machine and the step of its placement."""
 
     def __init__(self, arrival: int, usage: list[list[float]]) -> None:
         self.arrival, self.usage = arrival, usage
@@ -16,12 +16,12 @@ class NaiveJob:
         self.placed = 0
 
     def uses(self, step: int, resource: int) -> float:
-        """Return what it uses in a step of the episode."""
+        """Return its usage in a step of the episode."""
         place = step - self.placed
         return self.usage[place][resource] if 0 <= place < len(self.usage) else 0.0
 
     def runs(self, step: int) -> bool:
-        """Return whether it stands on a machine in a step."""
+        """Return whether it runs on a machine in a step."""
         return self.machine is not None and self.placed <= step < self.placed + len(self.usage)
 
 
@@ -44,7 +44,7 @@ class NaiveEpisode:
         self.queue += [job for job in self.jobs if job.arrival == self.time]
 
     def decide(self, action: int) -> float:
-        """Place the head, or wait; return the reward."""
+        """Place the head of the queue, or wait; return the reward."""
         if action:
             job = self.queue.pop(0)
             job.machine, job.placed = action - 1, self.time
@@ -56,7 +56,7 @@ class NaiveEpisode:
         return reward
 
     def _end_step(self) -> float:
-        """Count the penalties of the step, and let time move on; the reward."""
+        """Count the penalties of the step, advance the time, and return the reward."""
         if self.time == self.longest:
             self.over = self.truncated = True
             return 0.0
@@ -71,19 +71,19 @@ class NaiveEpisode:
         return -sum(parts.values())
 
     def on(self, machine: int) -> list[NaiveJob]:
-        """Return the jobs that stand on a machine now."""
+        """Return the jobs that are on a machine now."""
         return [job for job in self.jobs if job.machine == machine and job.runs(self.time)]
 
     def penalties(self) -> dict[str, float]:
         """Return the weighted penalties of the step."""
         contention = over = under = 0.0
         for machine in range(self.sizes.machines):
-            standing = self.on(machine)
+            placed = self.on(machine)
             for resource in range(len(self.sizes.resources)):
-                used = [job.uses(self.time, resource) for job in standing]
+                used = [job.uses(self.time, resource) for job in placed]
                 contention += sum(one * other for i, one in enumerate(used) for other in used[i + 1 :])
                 over += max(0.0, sum(used) - 1.0)
-                under += max(0.0, 1.0 - sum(used)) if standing else 0.0
+                under += max(0.0, 1.0 - sum(used)) if placed else 0.0
         return {
             "contention": self.weights.contention * contention,
             "over_use": self.weights.over_use * over,
@@ -92,7 +92,7 @@ class NaiveEpisode:
         }
 
     def observe(self) -> dict[str, list]:
-        """Return what there is to see."""
+        """Return the observation."""
         sizes, now = self.sizes, self.time
         resources = range(len(sizes.resources))
         placed = [job for job in self.jobs if job.machine is not None]

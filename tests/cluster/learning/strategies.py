@@ -1,4 +1,4 @@
-"""Hypothesis strategies for small episodes, and short ways to write jobs down."""
+"""Hypothesis strategies for small episodes, and short constructors of jobs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ weights = st.sampled_from([0.0, 0.25, 1.0, 4.0])
 
 
 def job(arrival: int, *cpu: float) -> Job:
-    """Return a job that uses so much CPU in its steps, and nothing else."""
+    """Return a job with this CPU usage per step and no other usage."""
     return Job(arrival, np.array(cpu)[:, None])
 
 
@@ -27,13 +27,13 @@ def jobs(*given: Job, name: str = "jobs") -> JobSequence:
 
 
 def one_resource(machines: int, **sizes: Any) -> Dimensions:
-    """Return dimensions of machines that have CPU only."""
+    """Return dimensions of machines with CPU only."""
     return Dimensions(machines=machines, resources=("cpu",), **({"horizon": 4} | sizes))
 
 
 @st.composite
 def dimensions(draw: st.DrawFn) -> Dimensions:
-    """Return small dimensions; parts that may be nothing often are."""
+    """Return small dimensions. Optional parts are often 0."""
     return Dimensions(
         machines=draw(st.integers(1, 3)),
         resources=RESOURCES[: draw(st.integers(1, 3))],
@@ -46,7 +46,7 @@ def dimensions(draw: st.DrawFn) -> Dimensions:
 
 @st.composite
 def sequences(draw: st.DrawFn, sizes: Dimensions, most_jobs: int = 7) -> JobSequence:
-    """Return sequences in which several jobs arrive together, and none for a while."""
+    """Return sequences with simultaneous arrivals and with gaps."""
     arrivals = sorted(draw(st.lists(st.integers(0, 9), min_size=1, max_size=most_jobs)))
     return JobSequence([Job(arrival, draw(_curves(sizes))) for arrival in arrivals], "drawn")
 

@@ -1,4 +1,4 @@
-"""The heuristics: which machine each takes, and when they wait."""
+"""The heuristics: the chosen machine, and when they wait."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from tests.cluster.learning.strategies import dimensions, job, jobs, one_resourc
 TWO = Dimensions(machines=3, horizon=4)
 
 
-def standing(head: list[list[float]], *others: list[list[float]]) -> Episode:
-    """Return an episode of three machines, with one other job on each of the first ones and a head to be placed."""
+def episode_with(head: list[list[float]], *others: list[list[float]]) -> Episode:
+    """Return an episode of three machines, with one job on each of the first ones and a head to place."""
     episode = Episode(TWO)
     episode.begin(JobSequence([*(Job(0, other) for other in others), Job(0, head)]))
     for machine in range(len(others)):
@@ -43,39 +43,39 @@ def standing(head: list[list[float]], *others: list[list[float]]) -> Episode:
 @pytest.mark.parametrize(
     ("policy", "action"),
     [
-        pytest.param(Tetris(), 3, id="tetris takes the machine whose room looks most like the job"),
-        pytest.param(BestFitBaseline(), 2, id="best fit takes the least room of the dominant resource"),
-        pytest.param(WorstFitBaseline(), 1, id="worst fit takes the most"),
+        pytest.param(Tetris(), 3, id="tetris chooses the most aligned free capacity"),
+        pytest.param(BestFitBaseline(), 2, id="best fit chooses the least free capacity of the dominant resource"),
+        pytest.param(WorstFitBaseline(), 1, id="worst fit chooses the most"),
     ],
 )
 def test_each_heuristic_has_its_measure_of_free_capacity(policy, action):
-    """The head wants much CPU and some memory; the machines differ in what they have left of both."""
-    episode = standing([[0.4, 0.2]], [[0.0, 0.8]], [[0.5, 0.0]], [[0.1, 0.1]])
+    """The head needs much CPU and some memory. The machines differ in their free capacity of both."""
+    episode = episode_with([[0.4, 0.2]], [[0.0, 0.8]], [[0.5, 0.0]], [[0.1, 0.1]])
     assert policy(episode) == action
 
 
 @pytest.mark.parametrize("kind", [Tetris, BestFitBaseline, WorstFitBaseline, RandomPlacement])
-def test_all_wait_where_the_head_fits_nowhere(kind):
-    """One resource too little is enough."""
-    episode = standing([[0.1, 0.6]], [[0.0, 0.5]], [[0.0, 0.5]], [[0.0, 0.5]])
+def test_all_wait_if_the_head_fits_on_no_machine(kind):
+    """A shortage of one resource is sufficient."""
+    episode = episode_with([[0.1, 0.6]], [[0.0, 0.5]], [[0.0, 0.5]], [[0.0, 0.5]])
     assert kind()(episode) == WAIT
-    assert all(kind(fit)(standing([[0.1, 0.5]])) != WAIT for fit in FitRule)
+    assert all(kind(fit)(episode_with([[0.1, 0.5]])) != WAIT for fit in FitRule)
 
 
-def test_what_fits_depends_on_what_one_looks_at():
-    """A job that begins low and ends high, beside one that does the same: now it fits, by its mean and peak not."""
+def test_feasibility_depends_on_the_compared_usage():
+    """Two jobs begin low and end high. The second fits by present usage, not by mean or by peak."""
     curve = [[0.2, 0.0], [0.8, 0.0]]
     one_machine = Episode(one_resource(1))
     one_machine.begin(jobs(job(0, 0.2, 0.8), job(0, 0.2, 0.9)))
     one_machine.decide(1)
     assert [BestFitBaseline(fit)(one_machine) for fit in FitRule] == [1, WAIT, WAIT]
-    episode = standing(curve, curve)
+    episode = episode_with(curve, curve)
     assert [requirement(episode, fit)[0] for fit in FitRule] == pytest.approx([0.2, 0.5, 0.8])
     assert [capacity(episode, fit)[0, 0] for fit in FitRule] == pytest.approx([0.8, 0.5, 0.2])
 
 
-def test_jobs_that_have_left_use_no_capacity():
-    """Mean and peak are those of the jobs that still run."""
+def test_finished_jobs_use_no_capacity():
+    """Mean and peak are those of the running jobs."""
     episode = Episode(one_resource(1))
     episode.begin(jobs(job(0, 0.5), job(0, 0.25, 0.25), job(1, 0.5)))
     episode.decide(1)
@@ -86,13 +86,13 @@ def test_jobs_that_have_left_use_no_capacity():
 
 @pytest.mark.parametrize("name", [name for name in BASELINES if not name.startswith("random")])
 def test_ties_go_to_the_first_machine(name):
-    """On empty machines all scores are equal."""
-    assert BASELINES[name](standing([[0.5, 0.25]])) == 1
+    """On empty machines, all scores are equal."""
+    assert BASELINES[name](episode_with([[0.5, 0.25]])) == 1
 
 
 @given(st.data(), dimensions(), penalties)
-def test_baselines_place_only_where_the_head_fits(data, sizes, weights):
-    """Whoever fits by peaks never overloads a machine; all place unless nothing fits, and come to an end."""
+def test_baselines_place_the_head_only_on_feasible_machines(data, sizes, weights):
+    """Placement by peaks never overloads a machine. All baselines place if a machine is feasible, and all terminate."""
     sequence = data.draw(sequences(sizes))
     name = data.draw(st.sampled_from([name for name in BASELINES if name != "least-penalty"]))
     policy, fit = BASELINES[name], FitRule(name.rpartition("-")[2])
@@ -110,7 +110,7 @@ def test_baselines_place_only_where_the_head_fits(data, sizes, weights):
 
 @given(st.data(), dimensions(), penalties)
 def test_least_penalty_is_the_least_of_all_machines(data, sizes, weights):
-    """No other machine for the last job gives a higher reward; every job is placed at once."""
+    """No other machine for the last job gives a higher reward. Every job is placed at once."""
     sequence = data.draw(sequences(sizes))
     episode = Episode(sizes, weights)
     episode.begin(JobSequence([Job(0, each.usage) for each in sequence.jobs]))
@@ -121,8 +121,8 @@ def test_least_penalty_is_the_least_of_all_machines(data, sizes, weights):
     assert play(episode, LeastPenalty())["wait"] == 0.0
 
 
-def test_chance_takes_all_machines_and_repeats_itself():
-    """Equal seeds place equally, whatever was played before; another seed does not."""
+def test_random_placement_is_seeded_and_uses_all_machines():
+    """Equal seeds give equal placements regardless of earlier episodes; another seed gives others."""
     sequence = jobs(*[job(0, 0.01)] * 40)
     placed = []
     for seed in (0, 0, 1):
@@ -135,7 +135,7 @@ def test_chance_takes_all_machines_and_repeats_itself():
 
 
 def test_a_job_larger_than_a_machine_waits_until_the_end():
-    """The episode is cut short, with all behind it unplaced."""
+    """The episode is truncated, and no later job is placed."""
     episode = Episode(one_resource(2))
     episode.begin(jobs(job(0, 1.5), job(0, 0.5)))
     found = play(episode, Tetris())
@@ -144,9 +144,9 @@ def test_a_job_larger_than_a_machine_waits_until_the_end():
     assert (episode.placed == NOT_PLACED).all()
 
 
-def test_baselines_can_be_sent_to_other_processes():
-    """Each decides the same after it was pickled."""
-    episode = standing([[0.4, 0.2]], [[0.0, 0.8]], [[0.5, 0.0]], [[0.1, 0.1]])
+def test_baselines_can_be_pickled():
+    """Each makes the same decisions after pickling."""
+    episode = episode_with([[0.4, 0.2]], [[0.0, 0.8]], [[0.5, 0.0]], [[0.1, 0.1]])
     for policy in BASELINES.values():
         assert pickle.loads(pickle.dumps(policy))(episode) == policy(episode)
     assert np.isin(["tetris-present", "tetris-mean", "tetris-peak", "least-penalty"], list(BASELINES)).all()

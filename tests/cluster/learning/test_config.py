@@ -1,4 +1,4 @@
-"""Learning files: what they say, and what is said of wrong ones."""
+"""Learning files: contents and error messages."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ baselines = ["tetris-peak"]
 
 
 def config_of(folder: Path, text: str) -> LearningConfig:
-    """Return what a file with this text says."""
+    """Return the configuration of a file with this text."""
     path = folder / "learning.toml"
     path.write_text(text)
     return read_config(path)
 
 
-def test_an_empty_file_is_the_defaults(tmp_path: Path):
-    """Its name is that of the file."""
+def test_an_empty_file_gives_the_defaults(tmp_path: Path):
+    """The name is that of the file."""
     assert config_of(tmp_path, "") == LearningConfig(name="learning")
 
 
-def test_every_section_says_something(tmp_path: Path):
-    """And a path counts from the folder of the file."""
+def test_every_section_is_read(tmp_path: Path):
+    """A path counts from the folder of the file."""
     config = config_of(tmp_path, WHOLE)
     assert (config.name, config.machines.machines, config.machines.horizon) == ("both", 4, 12)
     assert config.bootstrap == TraceSource(kind="traces", path=str(tmp_path / "past"), steps=(2, 8))
@@ -91,8 +91,8 @@ def test_every_section_says_something(tmp_path: Path):
         ("[jobs", "not valid TOML", ""),
     ],
 )
-def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, place: str, words: str):
-    """And the nearest right name."""
+def test_errors_are_located(tmp_path: Path, text: str, place: str, words: str):
+    """The message contains the nearest valid name."""
     with pytest.raises(ScenarioError) as error:
         config_of(tmp_path, text)
     problems = {problem.place: problem.message for problem in error.value.problems}
@@ -100,14 +100,14 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, text: str, place:
 
 
 def test_all_problems_are_reported_together(tmp_path: Path):
-    """Of every section."""
+    """They come from every section."""
     with pytest.raises(ScenarioError) as error:
         config_of(tmp_path, "[jobs]\nrate = -1\n[machines]\nmachine = 1\n[training]\nseed = -1\n")
     assert {problem.place for problem in error.value.problems} == {"jobs.rate", "machines.machine", "training.seed"}
 
 
-def test_the_digest_covers_everything_on_which_weights_depend():
-    """Evaluation and name do not count."""
+def test_the_digest_covers_all_inputs_of_the_weights():
+    """Evaluation and name are not part of it."""
     config = LearningConfig()
     evaluation = attrs.evolve(config.evaluation, sequences=3)
     assert attrs.evolve(config, name="other", evaluation=evaluation).digest() == config.digest()
@@ -115,8 +115,8 @@ def test_the_digest_covers_everything_on_which_weights_depend():
     assert attrs.evolve(config, bootstrap=SyntheticJobs()).digest() != config.digest()
 
 
-def test_a_larger_cluster_gets_as_many_more_jobs():
-    """At the same length of the sequence."""
+def test_the_number_of_jobs_grows_with_the_cluster():
+    """The length of the sequence stays the same."""
     jobs = SyntheticJobs(rate=2.0, jobs=50)
     assert scaled(jobs, 4.0) == SyntheticJobs(rate=8.0, jobs=200)
     assert scaled(jobs, 1.0) == jobs
@@ -125,6 +125,6 @@ def test_a_larger_cluster_gets_as_many_more_jobs():
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
 def test_examples_can_be_read(path: Path):
-    """They name themselves."""
+    """Their names are those of their files."""
     if "[cluster]" not in path.read_text():
         assert path.stem in read_config(path).name

@@ -1,4 +1,4 @@
-"""The rules of an episode, as stories and against the plain Python of `naive`."""
+"""The rules of an episode, as stories and compared with the plain Python of `naive`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ONLY = {"contention": 0.0, "over_use": 0.0, "wait": 0.0, "under_use": 0.0}
 
 
 def begun(machines: int, *given: Job, only: str = "wait", longest: int | None = None, **sizes: int) -> Episode:
-    """Return an episode with these jobs in which one part of the reward counts, with weight 1."""
+    """Return an episode with these jobs in which one part of the reward has weight 1 and the others 0."""
     episode = Episode(one_resource(machines, **sizes), Penalties(**(ONLY | {only: 1.0})), longest_steps=longest)
     episode.begin(jobs(*given))
     return episode
 
 
-def assert_seen(episode: Episode, naive: NaiveEpisode) -> None:
-    """Assert that both show the same."""
+def assert_equal_observations(episode: Episode, naive: NaiveEpisode) -> None:
+    """Assert that both give the same observation."""
     seen = episode.observe()._asdict()
     for name, requested in naive.observe().items():
         assert seen[name].dtype == np.float32
@@ -35,7 +35,7 @@ def assert_seen(episode: Episode, naive: NaiveEpisode) -> None:
 
 @given(st.data(), dimensions(), penalties, st.none() | st.integers(1, 20))
 def test_an_episode_follows_the_rules(data, sizes, weights, longest):
-    """Whatever is decided, observations, times, rewards by part and the end are those of the rules in plain Python."""
+    """For any decisions, observations, times, rewards by part and the end equal those of plain Python."""
     sequence = data.draw(sequences(sizes))
     assume(longest is None or sequence.jobs[0].arrival < longest)
     episode, naive = Episode(sizes, weights, longest_steps=longest), NaiveEpisode(sizes, weights, sequence, longest)
@@ -44,13 +44,13 @@ def test_an_episode_follows_the_rules(data, sizes, weights, longest):
     while not naive.over:
         assert not episode.over
         assert (episode.time, episode.queue) == (naive.time, len(naive.queue))
-        assert_seen(episode, naive)
+        assert_equal_observations(episode, naive)
         action = data.draw(st.integers(0, sizes.machines))
         reward, requested = episode.decide(action), naive.decide(action)
         assert reward == pytest.approx(requested, abs=1e-9)
         total += reward
     assert (episode.over, episode.truncated, episode.time) == (True, naive.truncated, naive.time)
-    assert_seen(episode, naive)
+    assert_equal_observations(episode, naive)
     record = episode.record()
     parts = record.penalties.of(record.standing).sum(axis=1)
     requested = [sum(step[part] for step in naive.log) for part in PARTS]
@@ -65,24 +65,24 @@ def test_an_episode_follows_the_rules(data, sizes, weights, longest):
 
 @given(st.data(), dimensions())
 def test_a_reset_removes_the_previous_episode(data, sizes):
-    """A sequence gives the same rewards and observations in an episode that has played others, in part."""
+    """After parts of other episodes, a sequence gives the same rewards and observations."""
     sequence, other = data.draw(sequences(sizes)), data.draw(sequences(sizes))
-    used, fresh = Episode(sizes), Episode(sizes)
+    used, new = Episode(sizes), Episode(sizes)
     used.begin(other)
     used.decide(1)
     used.begin(sequence)
-    fresh.begin(sequence)
-    while not fresh.over:
-        for one, same in zip(used.observe(), fresh.observe(), strict=True):
+    new.begin(sequence)
+    while not new.over:
+        for one, same in zip(used.observe(), new.observe(), strict=True):
             np.testing.assert_array_equal(one, same)
         action = data.draw(st.integers(0, sizes.machines))
-        assert used.decide(action) == fresh.decide(action)
+        assert used.decide(action) == new.decide(action)
     assert used.over
-    assert used.time == fresh.time
+    assert used.time == new.time
 
 
-def test_time_stands_while_jobs_are_placed():
-    """Several jobs of one step are placed one after another, without reward, until the last."""
+def test_time_does_not_advance_during_placement():
+    """Jobs of one step are placed one after another. Only the last placement gives a reward."""
     episode = begun(2, job(0, 0.5), job(0, 0.5, 0.5), job(0, 0.5))
     assert [episode.decide(1), episode.decide(2)] == [0.0, 0.0]
     assert (episode.time, episode.queue) == (0, 1)
@@ -91,7 +91,7 @@ def test_time_stands_while_jobs_are_placed():
 
 
 def test_waiting_ends_the_step():
-    """Nothing more is decided in that step, and each job that waits costs W, those out of sight included."""
+    """There is no further decision in that step. Each waiting job costs W, including jobs that are not visible."""
     episode = begun(1, *[job(0, 0.5)] * 7, visible=5)
     assert episode.decide(0) == -7.0
     assert (episode.time, episode.queue) == (1, 7)
@@ -100,7 +100,7 @@ def test_waiting_ends_the_step():
 
 
 def test_a_job_runs_from_the_step_in_which_it_is_placed():
-    """Placed in step 1 after a wait, it uses its first value then."""
+    """After a wait and a placement in step 1, it uses its first value in that step."""
     episode = begun(1, job(0, 0.75, 0.25), job(5, 0.5), past=2)
     episode.decide(0)
     episode.decide(1)
@@ -112,7 +112,7 @@ def test_a_job_runs_from_the_step_in_which_it_is_placed():
 
 
 def test_a_machine_can_be_used_beyond_its_capacity():
-    """Two peaks that meet cost what is beyond; two that alternate cost nothing."""
+    """Two simultaneous peaks cost their excess over the capacity. Two alternating peaks cost nothing."""
     early, late = (0.75, 0.25), (0.25, 0.75)
     for second, reward in ((early, -0.5), (late, 0.0)):
         episode = begun(1, job(0, *early), job(0, *second), only="over_use")
@@ -120,29 +120,29 @@ def test_a_machine_can_be_used_beyond_its_capacity():
         assert episode.decide(1) == reward
 
 
-def test_contention_depends_on_when_jobs_run_and_not_on_when_they_begin():
-    """A job placed in the second step of another meets its second value, not its first."""
+def test_contention_depends_on_the_aligned_steps_of_jobs():
+    """A job placed in the second step of another coincides with its second value, not with its first."""
     episode = begun(1, job(0, 1.0, 0.5), job(1, 0.5), only="contention")
     episode.decide(1)
     assert episode.decide(1) == -0.25
 
 
-def test_machines_without_a_job_may_stand_unused():
-    """Only those with a job cost what they have left, also where that job uses nothing."""
+def test_machines_without_a_job_cost_nothing():
+    """Only machines with a job cost their unused capacity, even if that job uses nothing."""
     episode = begun(3, job(0, 0.25, 0.0), only="under_use")
     assert episode.decide(2) == -1.75
 
 
 def test_an_episode_begins_with_its_first_job():
-    """The steps before are passed over, without reward."""
+    """Earlier steps are skipped without reward."""
     episode = begun(1, job(7, 0.5), only="under_use")
     assert episode.time == 7
     assert episode.decide(1) == -0.5
     assert len(episode.record().standing.queue) == 1
 
 
-def test_always_waiting_comes_to_an_end():
-    """Four horizons after the last arrival the episode is cut short, and the job was never placed."""
+def test_an_episode_of_waiting_is_truncated():
+    """Four horizons after the last arrival, the episode is truncated, and the job was never placed."""
     episode = begun(1, job(0, 0.5), job(3, 0.5))
     waits = 0
     while not episode.over:
@@ -152,16 +152,16 @@ def test_always_waiting_comes_to_an_end():
     assert episode.record().placed.tolist() == [NOT_PLACED] * 2
 
 
-def test_an_episode_that_ends_in_its_longest_step_is_not_cut_short():
-    """The last job finishes just then; a step less, and it is cut short."""
+def test_an_episode_that_ends_in_its_last_step_is_not_truncated():
+    """The last job finishes in that step. One step less truncates the episode."""
     for longest, truncated in ((2, False), (1, True)):
         episode = begun(1, job(0, 0.5, 0.5), longest=longest)
         episode.decide(1)
         assert (episode.over, episode.truncated) == (True, truncated)
 
 
-def test_observations_and_records_are_the_callers():
-    """Later decisions leave them as they are."""
+def test_observations_and_records_are_copies():
+    """Later decisions do not change them."""
     episode = begun(2, job(0, 0.5, 0.5), job(0, 0.5), job(0, 0.25))
     seen, before = episode.observe(), episode.observe()
     episode.decide(1)
@@ -172,8 +172,8 @@ def test_observations_and_records_are_the_callers():
     assert record.placed.tolist() == placed.tolist()
 
 
-def test_running_jobs_are_those_on_a_machine_now():
-    """Neither those that wait nor those that have finished."""
+def test_running_jobs_are_those_on_a_machine():
+    """Waiting jobs and finished jobs do not run."""
     episode = begun(1, job(0, 0.5), job(0, 0.5, 0.5), job(1, 0.5), job(1, 0.5))
     assert episode.running().tolist() == []
     episode.decide(1)
@@ -185,13 +185,13 @@ def test_running_jobs_are_those_on_a_machine_now():
 
 @pytest.mark.parametrize("action", [-1, 3, 1.0, None])
 def test_other_actions_are_refused(action):
-    """An action is a whole number from 0 to M, and the message says so."""
+    """An action is a whole number from 0 to M, and the message states this."""
     with pytest.raises(InvalidValueError, match="action"):
         begun(2, job(0, 0.5)).decide(action)
 
 
-def test_nothing_is_decided_before_the_beginning_or_after_the_end():
-    """Both are misuse, and say what to do."""
+def test_decisions_outside_an_episode_are_errors():
+    """The messages state what to do."""
     with pytest.raises(ConflictError, match="begin"):
         Episode().decide(0)
     episode = begun(1, job(0, 0.5))
@@ -200,15 +200,15 @@ def test_nothing_is_decided_before_the_beginning_or_after_the_end():
         episode.decide(0)
 
 
-def test_jobs_that_the_machines_cannot_show_are_refused():
-    """Jobs longer than the horizon, or with other resources; the message names the sequence."""
+def test_jobs_that_an_observation_cannot_represent_are_refused():
+    """Such jobs exceed the horizon or have other resources. The message names the sequence."""
     with pytest.raises(InvalidValueError, match=r"'jobs'.*at most the horizon, 4"):
         begun(1, job(0, *[0.5] * 5))
     with pytest.raises(InvalidValueError, match=r"'jobs': resources = 1"):
         Episode(Dimensions()).begin(JobSequence([job(0, 0.5)]))
 
 
-def test_an_episode_has_a_decision():
-    """One that would end before the first job arrives is refused."""
+def test_an_episode_without_a_decision_is_refused():
+    """Such an episode would end before the arrival of its first job."""
     with pytest.raises(InvalidValueError, match="longest_steps = 3 is not allowed; expected more than 5"):
         begun(1, job(5, 0.5), longest=3)

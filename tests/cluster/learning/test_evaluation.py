@@ -1,4 +1,4 @@
-"""Evaluation: all policies on the same jobs, and intervals that say what is certain."""
+"""Evaluation: all policies on the same jobs, and confidence intervals."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ CONFIG = LearningConfig(
 
 @pytest.fixture
 def first_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a heuristic stand for the trained policy, so that PyTorch is not needed."""
+    """Replace the trained policy with a heuristic, so that PyTorch is not needed."""
     monkeypatch.setattr("cluster.learning.evaluation.learned", lambda _path: BASELINES["tetris-mean"])
 
 
 @given(VALUES)
 def test_intervals_are_those_of_student(values: list[float]):
-    """At 95 %, as SciPy has them."""
+    """At 95 %, they agree with SciPy."""
     found = Interval.of(values)
     if np.std(values) > 1e-6 * (1 + abs(np.mean(values))):
         low, high = stats.t.interval(0.95, len(values) - 1, np.mean(values), stats.sem(values))
@@ -44,13 +44,16 @@ def test_intervals_are_those_of_student(values: list[float]):
 
 
 def evaluation(learned: tuple[float, ...], other: tuple[float, ...], figure: str) -> EvaluationResult:
-    """Return one of two policies and one figure."""
+    """Return an evaluation of two policies and one figure."""
     figures = {LEARNED: {figure: learned}, "other": {figure: other}}
     return EvaluationResult(10, figures)
 
 
 def test_a_better_policy_is_marked_only_if_the_difference_is_significant():
-    """Sequence by sequence: both vary more than they differ. Of a reward more is better, of over-use less."""
+    """Differences are paired by sequence: both vary more than they differ.
+
+    A higher reward and less over-use are better.
+    """
     low, high = (1.0, 5.0, 9.0), (2.0, 6.1, 10.0)
     assert evaluation(high, low, "reward").verdict("other", "reward") == "better"
     assert evaluation(low, high, "reward").verdict("other", "reward") == "worse"
@@ -63,13 +66,13 @@ def test_a_better_policy_is_marked_only_if_the_difference_is_significant():
 
 @pytest.mark.usefixtures("first_is_learned")
 def test_every_policy_plays_the_same_sequences():
-    """Those of the evaluation's seed; the trained policy does as well as the heuristic that stands for it."""
-    cause_text: list[int] = []
-    found = evaluate(CONFIG, "none", progress=lambda: cause_text.append(1))
+    """These are the sequences of the evaluation seed. The substitute heuristic gives the figures of the original."""
+    calls: list[int] = []
+    found = evaluate(CONFIG, "none", progress=lambda: calls.append(1))
     assert list(found.figures) == [LEARNED, "tetris-mean", "best-fit-present"]
     assert found.figures[LEARNED] == found.figures["tetris-mean"]
     assert found.figures["best-fit-present"] != found.figures["tetris-mean"]
-    assert (found.machines, found.sequences, len(cause_text)) == (10, 3, 3)
+    assert (found.machines, found.sequences, len(calls)) == (10, 3, 3)
     episode = Episode(CONFIG.machines, CONFIG.penalties)
     for number, reward in enumerate(found.figures["best-fit-present"]["reward"]):
         seed = stream_seed(CONFIG.evaluation.seed, "evaluation", number)
@@ -78,8 +81,8 @@ def test_every_policy_plays_the_same_sequences():
 
 
 @pytest.mark.usefixtures("first_is_learned")
-def test_jobs_are_those_that_are_held_back():
-    """Of tenants from whom nothing is learned."""
+def test_evaluation_uses_the_reserved_jobs():
+    """Training uses no jobs of these tenants."""
     jobs = RegionSource(tenants=30, jobs=8, steps=(2, 4), sizes=(0.5, 1.0))
     config = attrs.evolve(CONFIG, jobs=jobs)
     found = evaluate(config, "none").figures["tetris-mean"]["reward"]
@@ -95,22 +98,22 @@ def test_jobs_are_those_that_are_held_back():
 
 @pytest.mark.usefixtures("first_is_learned")
 def test_more_machines_get_more_jobs():
-    """As many more as there are more machines."""
+    """The number of jobs is proportional to the number of machines."""
     found = evaluate(CONFIG, "none", machines=20)
     few, many = (np.mean(evaluate(CONFIG, "none", machines=count).figures[LEARNED]["machines"]) for count in (10, 20))
     assert found.machines == 20
     assert many > 1.3 * few
 
 
-def test_machines_for_which_not_enough_jobs_can_come_are_refused_before_anything_is_played():
-    """By their number, and by what of the jobs would be out of range."""
+def test_impossible_numbers_of_machines_are_refused_first():
+    """The message names the number and the field of the jobs that is out of range."""
     with pytest.raises(InvalidValueError, match=r"machines = 10000 .* with which rate of the jobs, 3500, is a finite"):
         evaluate(CONFIG, "none", machines=10_000)
 
 
 @pytest.mark.usefixtures("first_is_learned")
 def test_json_has_means_differences_and_verdicts():
-    """By policy and figure."""
+    """They are given by policy and figure."""
     found = evaluate(CONFIG, "none").as_json()
     assert set(found["policies"]) == {LEARNED, "tetris-mean", "best-fit-present"}
     assert set(found["differences"]) == {"tetris-mean", "best-fit-present"}
@@ -119,7 +122,7 @@ def test_json_has_means_differences_and_verdicts():
 
 
 def test_without_a_policy_the_file_is_named(tmp_path):
-    """Not the end of a process."""
+    """The message replaces a traceback."""
     pytest.importorskip("torch")
     from cluster.learning.evaluation import EvaluationTask
     from plb.errors import CheckpointError

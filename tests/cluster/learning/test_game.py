@@ -1,4 +1,4 @@
-"""Episodes as a game to be learned, and as an environment of Gymnasium."""
+"""The placement game and its Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SIZES = Dimensions(machines=3, horizon=6, past=2, visible=4, arrivals=5)
 JOBS = SyntheticJobs(jobs=12, rate=1.0, long_steps=(4, 6))
 
 
-def played(game: PlacementGame, seed: int) -> list[tuple[Observation, float, int]]:
-    """Return what a game shows and gives when actions are drawn."""
+def play(game: PlacementGame, seed: int) -> list[tuple[Observation, float, int]]:
+    """Return observations and rewards under random actions."""
     rng = np.random.default_rng(0)
     steps, over = [(game.reset(seed), 0.0, game.time)], False
     while not over:
@@ -32,24 +32,24 @@ def played(game: PlacementGame, seed: int) -> list[tuple[Observation, float, int
 
 
 def assert_same(one: list[tuple[Observation, float, int]], other: list[tuple[Observation, float, int]]) -> None:
-    """Assert that two games went the same way, bit for bit."""
+    """Assert that two games are equal bit for bit."""
     assert [step[1:] for step in one] == [step[1:] for step in other]
     for (seen, _, _), (same, _, _) in zip(one, other, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(seen, same, strict=True))
 
 
-def test_equal_seeds_give_equal_games_whatever_was_played_before():
-    """Also in a copy that went through pickle, as one in another process."""
+def test_equal_seeds_give_equal_games():
+    """Earlier episodes do not matter. A pickled copy, as in another process, plays the same game."""
     game = JobPlacementGame(JOBS, SIZES, Penalties(wait=1.0))
-    first = played(game, 7)
-    other = played(game, 8)
-    assert_same(first, played(game, 7))
-    assert_same(first, played(pickle.loads(pickle.dumps(game)), 7))
+    first = play(game, 7)
+    other = play(game, 8)
+    assert_same(first, play(game, 7))
+    assert_same(first, play(pickle.loads(pickle.dumps(game)), 7))
     assert [step[1] for step in first] != [step[1] for step in other]
 
 
-def test_observations_have_the_shape_that_the_game_names():
-    """All in float32, before and after every decision."""
+def test_observations_have_the_declared_shape():
+    """They are float32 before and after every decision."""
     game = JobPlacementGame(JOBS, SIZES)
     shape = game.shape
     requested = Observation(
@@ -60,13 +60,13 @@ def test_observations_have_the_shape_that_the_game_names():
         backlog=(1,),
         arrivals=(shape.arrivals,),
     )
-    for observation, _, _ in played(game, 1):
+    for observation, _, _ in play(game, 1):
         assert tuple(part.shape for part in observation) == tuple(requested)
         assert all(part.dtype == np.float32 for part in observation)
 
 
 def test_the_environment_passes_the_check_of_gymnasium():
-    """Without a warning, of which pytest makes errors."""
+    """It emits no warning; pytest raises warnings as errors."""
     gymnasium = pytest.importorskip("gymnasium")
     from gymnasium.utils.env_checker import check_env
 
@@ -77,12 +77,12 @@ def test_the_environment_passes_the_check_of_gymnasium():
 
 
 def test_the_environment_plays_the_game():
-    """Observations and rewards are those of the game of the same seed, and the last step has the figures."""
+    """Observations and rewards equal those of the game with the same seed. The last step contains the figures."""
     pytest.importorskip("gymnasium")
     from cluster.learning.environment import PlacementEnvironment
 
     environment = PlacementEnvironment(JOBS, SIZES)
-    requested = played(JobPlacementGame(JOBS, SIZES), 7)
+    requested = play(JobPlacementGame(JOBS, SIZES), 7)
     rng, total, ended = np.random.default_rng(0), 0.0, False
     observation, info = environment.reset(seed=7)
     for seen, reward, _ in requested[1:]:
@@ -98,7 +98,7 @@ def test_the_environment_plays_the_game():
 
 
 def test_the_environment_is_truncated_when_nothing_is_placed():
-    """It does not end by itself then."""
+    """Otherwise the episode would not end."""
     pytest.importorskip("gymnasium")
     from cluster.learning.environment import PlacementEnvironment
 
@@ -122,7 +122,7 @@ except ImportError as error:
 """
 
 
-def test_all_but_the_environment_works_without_the_extra():
-    """Gymnasium is missed where it is needed, with the words that help, and PyTorch nowhere."""
+def test_only_the_environment_needs_the_extra():
+    """Only the environment needs Gymnasium, and its error states what to install. Nothing needs PyTorch."""
     done = subprocess.run([sys.executable, "-c", MISSING], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "gymnasium is not installed; pip install 'plb[learning]' brings it"

@@ -1,4 +1,4 @@
-"""The learned policy in scenarios: its file counts from the scenario's folder, and results tell which one it was."""
+"""The learned policy in scenarios: path of its file, and identification in results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ policy_options = { checkpoint = "trained/policy.pt", step_minutes = 30 }
 
 @pytest.fixture
 def scenario(tmp_path: Path) -> Path:
-    """Return a scenario beside a trained policy."""
+    """Return a scenario with a trained policy in its folder."""
     (tmp_path / "trained").mkdir()
     shutil.copy(TRAINED, tmp_path / "trained" / "policy.pt")
     path = tmp_path / "scenario.toml"
@@ -44,14 +44,14 @@ def scenario(tmp_path: Path) -> Path:
     return path
 
 
-def test_its_file_counts_from_the_folder_of_the_scenario(scenario: Path):
-    """Other options stay as they are."""
+def test_the_path_of_its_file_is_relative_to_the_scenario(scenario: Path):
+    """Other options do not change."""
     options = read_scenario(scenario).policies["chosen"]["policy_options"]
     assert options == {"checkpoint": str(scenario.parent / "trained" / "policy.pt"), "step_minutes": 30}
 
 
 def test_results_identify_a_file_by_its_content(scenario: Path, tmp_path: Path):
-    """The same scenario elsewhere has the same digest; with another file it has another."""
+    """The same scenario in another folder has the same digest; with another file, it has another digest."""
     found = read_scenario(scenario)
     digest = sha256(TRAINED.read_bytes()).hexdigest()
     assert found.as_json()["policies"]["learned"]["policy_options"] == {"checkpoint": {"policy.pt": digest}}
@@ -64,7 +64,7 @@ def test_results_identify_a_file_by_its_content(scenario: Path, tmp_path: Path):
 
 
 def test_a_policy_file_is_identified_by_its_content(scenario: Path):
-    """In the section of the engine, too."""
+    """The section [engine] may contain the policy, too."""
     text = SCENARIO.replace("[policies.learned]", '[engine]\npolicy = "learned"\n[policies.mine]')
     scenario.write_text(text.replace('["learned", "chosen"]', '["mine"]'))
     found = read_scenario(scenario)
@@ -79,30 +79,30 @@ def test_a_policy_file_is_identified_by_its_content(scenario: Path):
     "options", ["5", "[]", '"x"', "true", "{ checkpoint = 5 }", '{ checkpoint = ["a"] }', "{ x = 1 }"]
 )
 def test_options_of_a_wrong_kind_are_refused(scenario: Path, section: str, options: str):
-    """With their place."""
+    """The message names the section and the option."""
     scenario.write_text(f"{section}\npolicy = 'learned'\npolicy_options = {options}\n")
     with pytest.raises(ScenarioError, match="policy_options"):
         read_scenario(scenario)
 
 
 @pytest.mark.parametrize("value", ["", "none.pt", "trained", "a\\u0000b"])
-def test_a_file_that_is_not_there_is_refused_when_the_scenario_is_read(scenario: Path, value: str):
-    """By the option's name."""
+def test_a_missing_file_is_refused_with_the_scenario(scenario: Path, value: str):
+    """The message names the option."""
     scenario.write_text(SCENARIO.replace("trained/policy.pt", value))
     with pytest.raises(ScenarioError, match=r"policies.learned.policy_options.checkpoint"):
         read_scenario(scenario)
 
 
 def test_without_its_file_the_policy_cannot_run(scenario: Path):
-    """That is said before anything is simulated."""
+    """The error precedes the simulation."""
     scenario.write_text("[run]\npolicies = ['learned']\n")
     with pytest.raises(ScenarioError, match=r"policies.learned: policy_options.checkpoint = '' is not allowed"):
         read_scenario(scenario)
 
 
 @pytest.mark.slow
-def test_it_runs_beside_others_in_several_processes(scenario: Path, tmp_path: Path):
-    """All tenants are placed, and the results are those of one process."""
+def test_it_runs_in_several_processes(scenario: Path, tmp_path: Path):
+    """All tenants are placed, and the results equal those of one process."""
     pytest.importorskip("torch")
     summaries = []
     for jobs in ("1", "2"):
@@ -117,7 +117,7 @@ def test_it_runs_beside_others_in_several_processes(scenario: Path, tmp_path: Pa
 
 
 def test_a_missing_file_is_named(scenario: Path):
-    """Without a traceback."""
+    """The message replaces a traceback."""
     (scenario.parent / "trained" / "policy.pt").unlink()
     run = CliRunner().invoke(app, ["simulate", str(scenario), "--out", str(scenario.parent / "out")])
     assert run.exit_code == 2

@@ -1,4 +1,4 @@
-"""Synthetic jobs: what they are said to be is what they are."""
+"""Synthetic jobs have the documented properties."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ settings = st.builds(
 
 @given(settings, st.integers(0, 2**31))
 def test_every_setting_gives_jobs_within_its_ranges(source, seed):
-    """As many as asked for, as long as asked for, never more than a machine; equal seeds give equal sequences."""
+    """Number and lengths are the requested ones, and no job exceeds a machine. Equal seeds give equal sequences."""
     sequence, again = source.sequence(seed), pickle.loads(pickle.dumps(source)).sequence(seed)
     assert len(sequence.jobs) == source.jobs
     assert sequence.resources == len(source.resources)
@@ -46,7 +46,7 @@ def test_every_setting_gives_jobs_within_its_ranges(source, seed):
 
 
 def test_other_seeds_give_other_jobs():
-    """Arrivals and curves both differ, and the name says which seed it was."""
+    """Arrivals and curves differ, and the name contains the seed."""
     one, other = (SyntheticJobs().sequence(seed) for seed in (1, 2))
     assert (one.name, other.name) == ("synthetic/1", "synthetic/2")
     assert [job.arrival for job in one.jobs] != [job.arrival for job in other.jobs]
@@ -54,7 +54,7 @@ def test_other_seeds_give_other_jobs():
 
 
 def test_a_long_job_has_a_base_and_one_high_phase():
-    """Without noise it knows two levels, and the high one stands in one piece, if the end is joined to the start."""
+    """Without noise, it has two levels. The high level is contiguous on the circle of steps."""
     levels = {"base": (0.2, 0.2), "peak": (0.8, 0.8), "high_share": (0.5, 0.5)}
     source = SyntheticJobs(jobs=200, short_share=0.0, noise=0.0, **levels)
     begins = set()
@@ -68,7 +68,10 @@ def test_a_long_job_has_a_base_and_one_high_phase():
 
 
 def test_a_short_job_uses_the_same_in_all_steps():
-    """Without noise, and of the other resource a share of the dominant one, each of which is so about equally often."""
+    """Without noise, the other resource is a share of the dominant one.
+
+    Both resources are dominant about equally often.
+    """
     jobs = SyntheticJobs(jobs=500, short_share=1.0, noise=0.0).sequence(3).jobs
     assert all((job.usage == job.usage[0]).all() for job in jobs)
     shares = np.array([job.usage[0] / job.usage[0].max() for job in jobs])
@@ -77,16 +80,16 @@ def test_a_short_job_uses_the_same_in_all_steps():
     assert shares.min(axis=1).max() <= 0.6
 
 
-def test_by_default_jobs_keep_ten_machines_two_thirds_busy():
-    """Of both resources; it is what the docstring says."""
+def test_default_jobs_use_two_thirds_of_ten_machines():
+    """Both resources have this mean usage, as the docstring states."""
     source = SyntheticJobs(jobs=20_000)
     jobs = source.sequence(1).jobs
     load = sum(job.usage.sum(axis=0) for job in jobs) * source.rate / len(jobs) / 10
     assert load == pytest.approx([0.64, 0.64], abs=0.02)
 
 
-def test_alignment_pays():
-    """Two long jobs of the same dominant resource fit on one machine if their peaks alternate, and only then."""
+def test_alternating_peaks_fit_on_one_machine():
+    """Two long jobs with the same dominant resource fit on one machine only if their peaks alternate."""
     jobs = SyntheticJobs(jobs=100, short_share=0.0, noise=0.0, long_steps=(12, 12)).sequence(5).jobs
     found = [job.usage[:, 0] for job in jobs if job.usage[:, 0].max() > job.usage[:, 1].max()]
     fits = []
@@ -117,6 +120,6 @@ def test_settings_out_of_range_are_refused(field, value):
 
 
 def test_a_negative_seed_is_refused():
-    """The message says so."""
+    """The message names the seed."""
     with pytest.raises(InvalidValueError, match="seed"):
         SyntheticJobs().sequence(-1)

@@ -1,4 +1,4 @@
-"""`plb learn`: a policy is trained, measured, gone on with; and what is said where that cannot be."""
+"""`plb learn`: training, evaluation, resumption and error messages."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         (0.0, 0.0, "0±0"),
     ],
 )
-def test_cells_of_the_table_go_to_the_first_digit_of_the_interval(mean: float, half: float, text: str):
-    """And to the second decimal at the most."""
+def test_cells_show_the_first_digit_of_the_interval(mean: float, half: float, text: str):
+    """They have at most two decimals."""
     assert cell(Interval(mean, half)) == text
 
 
@@ -79,7 +79,7 @@ def train(config: Path, out: Path, *options: Any) -> dict[str, Any]:
 
 
 def test_training_leaves_a_policy_and_its_curve(config: Path, tmp_path: Path):
-    """Of both stages, and what they were made of."""
+    """The summary covers both stages and their inputs."""
     found = train(config, tmp_path / "out")
     curve = pl.read_csv(tmp_path / "out" / "curve.csv")
     assert curve["stage"].to_list() == ["bootstrap"] * 2 + ["training"] * 3
@@ -93,7 +93,7 @@ def test_training_leaves_a_policy_and_its_curve(config: Path, tmp_path: Path):
 
 
 def test_equal_seeds_give_equal_weights_and_curves(config: Path, tmp_path: Path):
-    """For one process and for two; another seed gives others."""
+    """One process and two give equal results. Another seed gives others."""
     first = train(config, tmp_path / "a")
     second = train(config, tmp_path / "b", "--jobs", 2)
     other = train(config, tmp_path / "d", "--seed", 1)
@@ -103,8 +103,8 @@ def test_equal_seeds_give_equal_weights_and_curves(config: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("stage", ["bootstrap", "training"])
-def test_a_training_that_was_interrupted_goes_on_as_if_it_had_not_been(config: Path, tmp_path: Path, stage: str):
-    """In either stage, after a checkpoint: weights and curve are those of one that was left alone."""
+def test_an_interrupted_training_resumes_exactly(config: Path, tmp_path: Path, stage: str):
+    """After a checkpoint in either stage, weights and curve equal those of an uninterrupted training."""
     long = SMALL.replace("iterations = 2", "iterations = 12").replace("iterations = 3", "iterations = 12")
     config.write_text(long.replace("sequences = 2", "sequences = 1", 1))
 
@@ -121,8 +121,8 @@ def test_a_training_that_was_interrupted_goes_on_as_if_it_had_not_been(config: P
     }
 
 
-def test_training_begins_with_what_was_learned_before(config: Path, tmp_path: Path):
-    """The bootstrap changes the policy that comes after it, and nothing random is shared with it."""
+def test_training_starts_from_the_bootstrapped_policy(config: Path, tmp_path: Path):
+    """The bootstrap changes the later policy, and the two stages share no random numbers."""
     with_bootstrap = train(config, tmp_path / "a")
     config.write_text(SMALL.replace("[bootstrap]\njobs = 6\nlong_steps = [4, 6]\niterations = 2\n", ""))
     without = train(config, tmp_path / "b")
@@ -134,8 +134,8 @@ def test_training_begins_with_what_was_learned_before(config: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("damage", ["{", "[1]", "", "[" * 100_000, None], ids=lambda text: repr(text)[:5])
-def test_what_cannot_be_gone_on_with_is_said(config: Path, tmp_path: Path, damage: str | None):
-    """A summary that is damaged or missing; the policy stays."""
+def test_a_training_that_cannot_resume_is_refused(config: Path, tmp_path: Path, damage: str | None):
+    """Its summary is damaged or missing. The policy stays."""
     train(config, tmp_path / "out")
     summary, policy = tmp_path / "out" / "training.json", (tmp_path / "out" / "policy.pt").read_bytes()
     summary.unlink()
@@ -147,8 +147,8 @@ def test_what_cannot_be_gone_on_with_is_said(config: Path, tmp_path: Path, damag
     assert (tmp_path / "out" / "policy.pt").read_bytes() == policy
 
 
-def test_a_training_that_cannot_begin_leaves_the_one_before(config: Path, tmp_path: Path):
-    """Even with --force, as where the traces are missing."""
+def test_a_failed_start_keeps_the_previous_training(config: Path, tmp_path: Path):
+    """Even --force keeps it, for example if the traces are missing."""
     train(config, tmp_path / "out")
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     config.write_text(SMALL.replace("[jobs]", '[jobs]\nkind = "traces"\npath = "nowhere"\nsteps = [2, 3]'))
@@ -159,7 +159,7 @@ def test_a_training_that_cannot_begin_leaves_the_one_before(config: Path, tmp_pa
 
 
 def test_a_policy_of_other_resources_is_refused(config: Path, tmp_path: Path):
-    """By their names, though they are as many."""
+    """Resources are compared by name, even if their number is equal."""
     train(config, tmp_path / "out")
     other = 'resources = ["gpu", "net"]'
     config.write_text(SMALL.replace("[machines]", f"[machines]\n{other}").replace("jobs = ", f"{other}\njobs = "))
@@ -168,8 +168,8 @@ def test_a_policy_of_other_resources_is_refused(config: Path, tmp_path: Path):
     assert "was trained with cpu, memory" in run.output
 
 
-def test_names_are_printed_and_drawn_as_they_are(config: Path, tmp_path: Path):
-    """Neither as markup nor as formulas."""
+def test_names_are_printed_and_drawn_literally(config: Path, tmp_path: Path):
+    """They are read neither as markup nor as formulas."""
     config.write_text(SMALL.replace('name = "small"', 'name = "[bold]$x^$"'))
     out = tmp_path / "[red]out"
     run = plb("learn", "train", config, "--out", out, "--jobs", 1)
@@ -180,8 +180,8 @@ def test_names_are_printed_and_drawn_as_they_are(config: Path, tmp_path: Path):
     assert "[bold]$x^$: 3 machines" in run.output
 
 
-def test_a_training_is_not_overwritten_unasked(config: Path, tmp_path: Path):
-    """Nor gone on with under other settings."""
+def test_a_training_is_overwritten_only_with_force(config: Path, tmp_path: Path):
+    """It does not resume with other settings."""
     train(config, tmp_path / "out", "--iterations", 1)
     again = plb("learn", "train", config, "--out", tmp_path / "out")
     assert again.exit_code == 2
@@ -195,8 +195,8 @@ def test_a_training_is_not_overwritten_unasked(config: Path, tmp_path: Path):
     train(config, tmp_path / "out", "--iterations", 1, "--force")
 
 
-def test_a_policy_is_measured_for_each_number_of_machines(config: Path, tmp_path: Path):
-    """Beside the baselines of the file; the figures stand in the directory, too."""
+def test_a_policy_is_evaluated_for_each_number_of_machines(config: Path, tmp_path: Path):
+    """The baselines of the file are evaluated, too. The directory also contains the figures."""
     train(config, tmp_path / "out")
     policy = tmp_path / "out" / "policy.pt"
     figures = tmp_path / "figures.json"
@@ -230,16 +230,16 @@ def test_a_policy_is_measured_for_each_number_of_machines(config: Path, tmp_path
         (["evaluate", "{config}", "--sequences", "1", "--policy", "{config}"], "sequences = 1"),
     ],
 )
-def test_what_cannot_be_done_is_said(config: Path, tmp_path: Path, arguments: list[str], words: str):
-    """In a sentence, without a traceback."""
+def test_bad_input_gives_one_message(config: Path, tmp_path: Path, arguments: list[str], words: str):
+    """There is no traceback."""
     run = plb("learn", *(one.format(config=config, folder=tmp_path) for one in arguments))
     assert run.exit_code == 2
     assert words in run.output
     assert "Traceback" not in run.output
 
 
-def test_a_policy_for_one_number_of_machines_says_so(config: Path, tmp_path: Path):
-    """That of the network over the whole state."""
+def test_a_policy_for_one_number_of_machines_is_refused_for_others(config: Path, tmp_path: Path):
+    """The network over the whole state is such a policy."""
     config.write_text(SMALL.replace("[training]", '[training]\nnetwork = "image"'))
     train(config, tmp_path / "out", "--iterations", 1)
     run = plb(

@@ -1,4 +1,4 @@
-"""The figures of an episode, by hand and against plain sums over steps."""
+"""The figures of an episode, computed by hand and as plain sums over steps."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from tests.cluster.learning.strategies import dimensions, job, jobs, one_resourc
 
 
 def mean(values: list[float]) -> float:
-    """Return a mean, 0 of nothing."""
+    """Return a mean, or 0 for an empty list."""
     return sum(values) / len(values) if values else 0.0
 
 
 def naive_figures(naive: NaiveEpisode, first: int) -> dict[str, float]:
-    """Return figures of an episode that is over, summed step by step in plain Python."""
+    """Return the figures of a finished episode, summed over steps in plain Python."""
     end, jobs, free = naive.time, naive.jobs, []
     rows: dict[str, list[float]] = {name: [] for name in ("over_use", "overloaded", "machines", "utilisation")}
     resources = range(len(naive.sizes.resources))
     for naive.time in range(first, end):
         total, busy, by_machine = 0.0, 0, []
         for machine in range(naive.sizes.machines):
-            standing = naive.on(machine)
-            used = [sum(job.uses(naive.time, resource) for job in standing) for resource in resources]
+            placed = naive.on(machine)
+            used = [sum(job.uses(naive.time, resource) for job in placed) for resource in resources]
             by_machine.append([max(0.0, 1.0 - one) for one in used])
             over = sum(max(0.0, one - 1.0) for one in used)
             total += over
-            if standing:
+            if placed:
                 busy += 1
                 rows["overloaded"].append(float(max(used) > 1.0 + 1e-9))
                 rows["utilisation"].append(mean([min(one, 1.0) for one in used]))
@@ -41,7 +41,7 @@ def naive_figures(naive: NaiveEpisode, first: int) -> dict[str, float]:
     naive.time = end
     pieces = []
     for resource in resources:
-        columns = [[room[resource] for room in by_machine] for by_machine in free]
+        columns = [[shares[resource] for shares in by_machine] for by_machine in free]
         pieces.append(mean([1.0 - max(column) / sum(column) for column in columns if sum(column) > 1e-9]))
     until = [(job, end if job.machine is None else job.placed) for job in jobs if job.arrival <= end]
     waits = [float(last - job.arrival) for job, last in until]
@@ -50,8 +50,8 @@ def naive_figures(naive: NaiveEpisode, first: int) -> dict[str, float]:
 
 
 @given(st.data(), dimensions(), penalties, st.none() | st.integers(10, 20))
-def test_figures_are_those_of_plain_sums(data, sizes, weights, longest):
-    """Every figure is what a walk through the steps, machines and resources gives, and the reward that of the game."""
+def test_figures_equal_plain_sums(data, sizes, weights, longest):
+    """Every figure is a sum over steps, machines and resources, and the reward is that of the game."""
     sequence = data.draw(sequences(sizes))
     assume(longest is None or sequence.jobs[0].arrival < longest)
     episode, naive = Episode(sizes, weights, longest_steps=longest), NaiveEpisode(sizes, weights, sequence, longest)
@@ -73,7 +73,7 @@ def test_figures_are_those_of_plain_sums(data, sizes, weights, longest):
 
 
 def test_figures_by_hand():
-    """Two jobs on one of two machines: they overlap in the first step, half a machine too much."""
+    """Two jobs are on one of two machines. They overlap in the first step, which exceeds the capacity by a half."""
     episode = Episode(one_resource(2))
     episode.begin(jobs(job(0, 1.0, 0.5), job(0, 0.5)))
     episode.decide(1)
@@ -92,15 +92,18 @@ def test_figures_by_hand():
 
 
 def test_fragmentation_counts_only_steps_with_free_capacity():
-    """Room on one machine is not fragmented, room on two alike is so by half, and over-use is no negative room."""
+    """Free capacity on one machine is not fragmented; equal free capacity on two is fragmented by half.
+
+    Over-use counts as 0.
+    """
     assert fragmentation(np.array([[[0.5]], [[1.5]]])) == 0.0
     assert fragmentation(np.array([[[0.5]], [[0.5]]])) == 0.5
     assert fragmentation(np.array([[[0.5, 1.0]], [[0.5, 2.0]]])) == 0.5
     assert fragmentation(np.ones((2, 1, 3))) == 0.0
 
 
-def test_every_figure_has_words():
-    """Those of single resources too; an unknown name is an error."""
+def test_every_figure_has_a_description():
+    """So does every figure of a single resource. An unknown name is an error."""
     episode = Episode(one_resource(1))
     episode.begin(jobs(job(0, 0.5)))
     episode.decide(1)

@@ -1,4 +1,4 @@
-"""The four penalties, each against a plain sum."""
+"""The four penalties, each compared with a plain sum."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ tables = st.tuples(st.integers(0, 4), st.integers(1, 2), st.integers(1, 4)).flat
 
 @given(tables)
 def test_contention_is_the_inner_product_of_every_pair(jobs):
-    """(Σu)² - Σu², halved, is the sum of u_i·u_j over the pairs, resource by resource."""
+    """Half of (Σu)² - Σu² equals the sum of u_i·u_j over the pairs, resource by resource."""
     pairs = sum((jobs[i] * jobs[j]).sum(axis=0) for i in range(len(jobs)) for j in range(i))
     usage, squares = jobs.sum(axis=0)[None], (jobs**2).sum(axis=0)[None]
     found = contention(usage, squares)
@@ -30,7 +30,7 @@ def test_contention_is_the_inner_product_of_every_pair(jobs):
 
 
 def test_over_use_and_under_use_add_up_over_resources():
-    """Over-use of one resource is not made up for by room of another; a machine without a job has no under-use."""
+    """Free capacity of one resource does not offset over-use of another. A machine without a job has no under-use."""
     usage = np.array([[[1.25], [0.5]], [[2.0], [1.5]], [[0.0], [0.0]]])
     assert over_use(usage).tolist() == [[0.25], [1.5], [0.0]]
     assert under_use(usage, np.array([[2], [2], [0]])).tolist() == [[0.5], [0.0], [0.0]]
@@ -38,8 +38,8 @@ def test_over_use_and_under_use_add_up_over_resources():
 
 
 @given(tables, penalties)
-def test_penalties_of_machines_are_those_of_steps(jobs, weights):
-    """Summed over machines, or over steps, they come to the same but for waiting; none is below 0."""
+def test_penalties_sum_equally_over_machines_and_steps(jobs, weights):
+    """The two sums are equal except for waiting, and no penalty is negative."""
     usage, squares = np.stack([jobs.sum(axis=0)] * 2), np.stack([(jobs**2).sum(axis=0)] * 2)
     count = np.full((2, jobs.shape[2]), len(jobs))
     parts = weights.of(RewardState(usage, squares, count, np.arange(jobs.shape[2])))
@@ -51,6 +51,6 @@ def test_penalties_of_machines_are_those_of_steps(jobs, weights):
 
 
 def test_weights_are_at_least_0():
-    """A reward for contention is refused."""
+    """A negative weight is refused."""
     with pytest.raises(InvalidValueError, match="contention"):
         Penalties(contention=-1.0)

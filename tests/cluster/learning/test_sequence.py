@@ -1,4 +1,4 @@
-"""Jobs and sequences of them: what is refused, and what becomes of them in arrays."""
+"""Jobs and sequences of jobs: validation, and their arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.cluster.learning.strategies import dimensions, job, jobs, sequences
     ("arrival", "usage", "field"),
     [
         pytest.param(-1, [[0.5]], "arrival", id="before the beginning"),
-        pytest.param(10**7, [[0.5]], "arrival", id="later than there is room for"),
+        pytest.param(10**7, [[0.5]], "arrival", id="beyond the last step"),
         pytest.param(0, [], "usage", id="no steps"),
         pytest.param(0, [[]], "usage", id="no resources"),
         pytest.param(0, [0.5], "usage", id="no table"),
@@ -33,7 +33,7 @@ def test_impossible_jobs_are_refused(arrival, usage, field):
 
 
 def test_impossible_sequences_are_refused():
-    """No job, jobs out of order, and jobs of different resources."""
+    """A sequence needs at least one job, arrivals in order, and equal resources."""
     with pytest.raises(InvalidValueError, match="at least one"):
         jobs()
     with pytest.raises(ConflictError, match="order"):
@@ -42,8 +42,8 @@ def test_impossible_sequences_are_refused():
         jobs(job(0, 0.5), Job(0, [[0.5, 0.5]]))
 
 
-def test_a_job_keeps_its_usage_to_itself():
-    """Neither the given array nor that of the job can change what an episode plays."""
+def test_the_usage_of_a_job_cannot_change():
+    """Changes of the given array or of the array of the job do not affect an episode."""
     usage = np.array([[0.5]])
     made = Job(0, usage)
     usage[:] = 1.0
@@ -52,8 +52,8 @@ def test_a_job_keeps_its_usage_to_itself():
 
 
 @given(st.data(), dimensions())
-def test_arrays_hold_every_job(data, sizes):
-    """Usage, arrival and length by job; mean and peak are over the steps of the job alone."""
+def test_arrays_contain_every_job(data, sizes):
+    """Usage, arrival and length are given by job. Mean and peak use only the steps of the job."""
     sequence: JobSequence = data.draw(sequences(sizes))
     arrays = sequence.arrays(sizes.horizon)
     for number, each in enumerate(sequence.jobs):
@@ -66,7 +66,7 @@ def test_arrays_hold_every_job(data, sizes):
 
 
 def test_arrivals_are_poisson():
-    """Their number in a step has the rate as mean and as variance, and steps are independent of one another."""
+    """The number of arrivals per step has the rate as mean and variance, and steps are independent."""
     arrival = poisson_arrivals(np.random.default_rng(0), 60_000, 3.0)
     counts = np.bincount(arrival)[:-1]
     assert counts.mean() == pytest.approx(3.0, rel=0.03)
@@ -76,7 +76,7 @@ def test_arrivals_are_poisson():
 
 
 def test_dimensions_are_checked():
-    """No machine, no resource, the same one twice."""
+    """At least one machine and one resource are necessary, and resources are distinct."""
     with pytest.raises(InvalidValueError, match="machines"):
         Dimensions(machines=0)
     for resources in ((), ("cpu", "cpu")):

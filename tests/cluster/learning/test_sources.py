@@ -1,4 +1,4 @@
-"""Where jobs come from: the same in every process, and nothing held back is learned from."""
+"""Sources of jobs: equal in every process, with reserved jobs separate from training."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ REGION = RegionSource(tenants=TENANTS, jobs=30, steps=(2, 6), capacity=(80.0, 40
 
 
 def usages(source: SourceOf, seed: int = 3) -> list[np.ndarray]:
-    """Return what the jobs of a sequence use."""
+    """Return the usage of each job of a sequence."""
     return [job.usage for job in source.sequence(seed).jobs]
 
 
-def test_synthetic_jobs_are_those_of_their_settings():
-    """Held back or not: other seeds are other jobs."""
+def test_synthetic_jobs_depend_on_settings_and_seed():
+    """Training and evaluation use equal settings, and different seeds give different jobs."""
     jobs = SyntheticJobs(jobs=7)
     for held_back in (False, True):
         found = SourceOf(jobs, held_back).sequence(5)
@@ -38,7 +38,7 @@ def test_synthetic_jobs_are_those_of_their_settings():
 
 
 def test_jobs_of_a_region_are_windows_of_its_tenants():
-    """As shares of the capacity; of its first tenants, or of as many after these."""
+    """Usage is a share of the capacity. Training uses the first tenants, evaluation the same number after these."""
     for held_back in (False, True):
         first = TENANTS if held_back else 0
         traces = generate(REGIONS["region1"], TENANTS, 0, first)
@@ -53,13 +53,13 @@ def test_jobs_of_a_region_are_windows_of_its_tenants():
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Return a directory with traces in the project's own format."""
+    """Return a directory with traces in the format of the project."""
     write_traces(generate(REGIONS["region1"], 40, 1), tmp_path / "traces")
     return tmp_path / "traces"
 
 
 def test_traces_are_split_by_tenant(folder: Path):
-    """Both sides give jobs, and together they are the jobs of all tenants; another seed splits in another way."""
+    """Both parts give jobs, and together they contain the jobs of all tenants. Another seed gives another split."""
     jobs = TraceSource(path=str(folder), jobs=40, steps=(1, 3), step_minutes=10.0, sizes=(1.0, 1.0))
     learned, held_back = (usages(SourceOf(jobs, side)) for side in (False, True))
     assert not any(np.array_equal(one, other) for one, other in zip(learned, held_back, strict=True))
@@ -67,7 +67,7 @@ def test_traces_are_split_by_tenant(folder: Path):
 
 
 def test_a_source_is_small_and_the_same_in_another_process(folder: Path):
-    """It is sent without the traces."""
+    """The traces themselves are not sent."""
     source = SourceOf(TraceSource(path=str(folder), jobs=5, steps=(2, 4)), held_back=True)
     assert len(pickle.dumps(source)) < 2000
     with workers(2) as over:
@@ -78,14 +78,14 @@ def test_a_source_is_small_and_the_same_in_another_process(folder: Path):
 
 
 def test_results_of_workers_come_in_the_order_of_the_items():
-    """One process or more."""
+    """One process and several give the same order."""
     for count in (1, 2):
         with workers(count) as over:
             assert list(over(abs, [-3, 2, -1])) == [3, 2, 1]
 
 
-def test_errors_of_workers_are_raised_here():
-    """As they were raised there."""
+def test_errors_of_workers_reach_the_caller():
+    """Type and message are those of the worker."""
     with workers(2) as over, pytest.raises(UnknownNameError, match="unknown region 'nowhere'"):
         list(over(_unknown, ["nowhere"]))
 
@@ -104,14 +104,14 @@ def _unknown(name: str) -> RegionSource:
         ({"steps": (5, 2)}, InvalidValueError, "a low and a high end"),
     ],
 )
-def test_what_is_wrong_is_refused(fields, error, words):
-    """With the field."""
+def test_invalid_fields_are_refused(fields, error, words):
+    """The message names the field."""
     with pytest.raises(error, match=words):
         RegionSource(**fields)
 
 
-def test_traces_need_a_place():
-    """A directory."""
+def test_traces_need_a_directory():
+    """A missing directory is an error."""
     with pytest.raises(InvalidValueError, match="the directory of the traces"):
         TraceSource()
 
@@ -119,24 +119,24 @@ def test_traces_need_a_place():
 PARENT = """
 import time
 from cluster.learning.workers import workers
-from tests.cluster.learning.test_sources import own_number
+from tests.cluster.learning.test_sources import process_id
 
 if __name__ == "__main__":
     with workers(2) as over:
-        print(*over(own_number, [0.2, 0.2]), flush=True)
+        print(*over(process_id, [0.2, 0.2]), flush=True)
         time.sleep(60)
 """
 
 
-def own_number(seconds: float) -> int:
-    """Return the number of this process, after a while."""
+def process_id(seconds: float) -> int:
+    """Return the id of this process after a delay."""
     time.sleep(seconds)
     return os.getpid()
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="processes are looked up in /proc")
-def test_workers_end_where_the_first_process_is_killed(tmp_path: Path):
-    """None is left behind."""
+def test_workers_end_if_the_parent_process_is_killed(tmp_path: Path):
+    """No worker remains."""
     (tmp_path / "parent.py").write_text(PARENT)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
     parent = subprocess.Popen(

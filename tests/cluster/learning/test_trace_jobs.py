@@ -1,4 +1,4 @@
-"""Jobs cut out of traces: their usage is that of the trace, step by step."""
+"""Jobs from windows of traces: their usage equals that of the trace, step by step."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def windows(**fields: object) -> TraceWindows:
 
 
 def ramp() -> TraceSet:
-    """Return a tenant whose CPU goes from 1 to 8 and whose disk is never used."""
+    """Return a tenant whose CPU rises from 1 to 8 and whose disk is unused."""
     return one_tenant(disk=[0.0] * 8, cpu=[float(k) for k in range(1, 9)])
 
 
 def test_a_job_is_a_window_as_a_share_of_the_tenants_maximum():
-    """Steps of 20 minutes are means of two samples; windows begin anywhere; what is never used is 0."""
+    """Steps of 20 minutes are means of two samples. Windows begin at any sample. Unused metrics are 0."""
     source = TraceJobs(ramp(), windows(step_minutes=20.0, sizes=(0.5, 0.5)))
     seen = set()
     for job in source.sequence(1).jobs:
@@ -52,7 +52,7 @@ def test_a_job_is_a_window_as_a_share_of_the_tenants_maximum():
 
 @given(st.data(), trace_sets(), st.integers(0, 2**31))
 def test_every_job_is_a_window_of_one_tenants_primary(data, traces, seed):
-    """There is a tenant, a place and a size that give the usage of both metrics; sizes are within their range."""
+    """A tenant, a start and a size give the usage of both metrics. Sizes are within their range."""
     samples = data.draw(st.integers(1, 2))
     settings = windows(step_minutes=10.0 * samples, steps=(1, 4), sizes=(0.25, 0.75), jobs=5)
     if traces.lifetime_steps.max() < samples:
@@ -68,7 +68,7 @@ def test_every_job_is_a_window_of_one_tenants_primary(data, traces, seed):
 
 
 def _curves(traces: TraceSet, samples: int, steps: int) -> list[np.ndarray]:
-    """Return all windows of so many steps, as shares of the maximum."""
+    """Return all windows of this number of steps, as shares of the maximum."""
     found = []
     for tenant in range(traces.tenants):
         series = traces.series_index[tenant, Role.PRIMARY]
@@ -90,7 +90,7 @@ def _sizes(curve: np.ndarray, usage: np.ndarray) -> bool:
 
 
 def test_equal_seeds_give_equal_jobs():
-    """Others do not."""
+    """Other seeds give other jobs."""
     source = TraceJobs(ramp(), windows())
     usage = [[job.usage.tolist() for job in source.sequence(seed).jobs] for seed in (1, 1, 2)]
     assert usage[0] == usage[1] != usage[2]
@@ -98,8 +98,8 @@ def test_equal_seeds_give_equal_jobs():
 
 
 @given(trace_sets(most_tenants=6), st.integers(0, 100))
-def test_halves_share_no_family(traces, seed):
-    """Every tenant is in one of the two, or a half has none that lives long enough and is refused."""
+def test_the_two_parts_share_no_family(traces, seed):
+    """Every tenant is in one of the two parts. A part without a tenant of sufficient lifetime is refused."""
     try:
         learned, evaluated = TraceJobs(traces, windows(steps=(1, 3))).halves(0.5, seed)
     except ConflictError as error:
@@ -111,7 +111,7 @@ def test_halves_share_no_family(traces, seed):
 
 
 def test_traces_that_give_no_jobs_are_refused():
-    """A metric that is not there, a step that is no multiple, jobs longer than every life, ranges upside down."""
+    """Examples are an unknown metric, a step that is no multiple, too long jobs, and inverted ranges."""
     with pytest.raises(UnknownNameError, match="memory"):
         TraceJobs(ramp(), windows(resources=("cpu", "memory")))
     for minutes in (15.0, 5.0):
@@ -126,7 +126,7 @@ def test_traces_that_give_no_jobs_are_refused():
 
 
 def test_bitbrains(tmp_path):
-    """Some real machines give jobs that an episode plays: hours of CPU and memory, at most the size that was drawn."""
+    """Some real machines give jobs for an episode: hours of CPU and memory, at most of the random size."""
     source = DATA / "bitbrains_rnd" / "rnd_5min.parquet"
     if not source.is_file():
         pytest.skip(f"{source} is not here")

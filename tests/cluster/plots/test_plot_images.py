@@ -1,6 +1,6 @@
-"""Every plot that draws into an `ax`, from small made-up data, held against its picture in `baseline`.
+"""Every plot that draws into an `ax`, from small synthetic data, compared with its image in `baseline`.
 
-After a change that is meant, make them anew::
+After an intended change, create the images again::
 
     .venv/bin/pytest tests/cluster/plots/test_plot_images.py --mpl-generate-path=tests/cluster/plots/baseline
 """
@@ -38,7 +38,7 @@ from cluster.studies.peaks.panels import QUANTILES, Panel
 from cluster.studies.peaks.study import plot_panel
 from cluster.studies.plots import plot_ratios, plot_settings
 from plb.learning.checkpoints import CurveRow
-from tests.cluster.capacity.made_up import point, question_of
+from tests.cluster.capacity.synthetic import point, question_of
 from workloads.describe import MetricFigures, TraceDescription
 from workloads.trace import MetricInfo
 
@@ -58,17 +58,17 @@ REPEATS = {"original": [0, 1], "modified": [0, 1]}
 LENGTHS = {policy: dict.fromkeys(repeats, DAYS) for policy, repeats in REPEATS.items()}
 
 
-def drawn(
+def figure_of(
     draw: Callable[..., object], *arguments: Any, width: float = 4.4, height: float = 3.0, **named: Any
 ) -> Figure:
-    """Return a small figure in which a plot is drawn."""
+    """Return a small figure of a plot."""
     figure = Figure(figsize=(width, height), layout="constrained")
     draw(figure.subplots(), *arguments, **named)
     return figure
 
 
 def events() -> pl.DataFrame:
-    """Return moves that are violations, too: more under the first policy, and not the same in both repeats."""
+    """Return moves that are also violations: more under the first policy, with different repeats."""
     rows = [
         {
             "policy": policy,
@@ -90,7 +90,7 @@ def events() -> pl.DataFrame:
 
 
 def node_load() -> pl.DataFrame:
-    """Return loads of six nodes that rise and fall; one passes the threshold, one is down for a while."""
+    """Return loads of six nodes that rise and fall. One reaches the threshold, and one is down for some time."""
     rows = [
         (3600 * hour, f"n{node}", "cpu", 0.0 if is_down else 0.45 + 0.08 * node + 0.15 * np.sin(hour / 6.0 + node))
         for hour in range(1, 49)
@@ -102,47 +102,47 @@ def node_load() -> pl.DataFrame:
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_violations() -> Figure:
-    """The steps are means over repeats, the bands their range; the legend tells the totals."""
-    return drawn(plot_violations, events(), POLICIES, LENGTHS, DAYS)
+    """The steps are means over repeats, the bands their range. The legend contains the totals."""
+    return figure_of(plot_violations, events(), POLICIES, LENGTHS, DAYS)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_counts() -> Figure:
-    """Any events, here of a single repeat, without a band; the line of an interrupted run ends with it."""
+    """The events are from one repeat, so there is no band. The line of an interrupted run ends with the run."""
     lengths = {"original": {0: DAYS}, "modified": {0: 0.6 * DAYS}}
-    return drawn(plot_counts, events().filter(repeat=0), POLICIES, lengths, DAYS)
+    return figure_of(plot_counts, events().filter(repeat=0), POLICIES, lengths, DAYS)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_failovers() -> Figure:
-    """Moves that are failovers count, others do not."""
-    return drawn(plot_failovers, events(), POLICIES, LENGTHS, DAYS)
+    """Only failovers count among the moves."""
+    return figure_of(plot_failovers, events(), POLICIES, LENGTHS, DAYS)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_causes() -> Figure:
-    """A bar a policy, in the order of the policies from above; its parts are the causes."""
-    return drawn(plot_causes, events(), POLICIES, REPEATS, height=2.0)
+    """Each policy has one bar, from top to bottom. Its parts are the causes."""
+    return figure_of(plot_causes, events(), POLICIES, REPEATS, height=2.0)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_domain_moves() -> Figure:
-    """A number in every field, dark where many moved; a domain without moves is there, too."""
+    """Every cell contains a number; more moves give a darker cell. A domain without moves is included."""
     racks = {f"n{number}": f"fd:/rack{number // 2}" for number in range(5)}
     nodes = pl.DataFrame({"node": list(racks), "fault_domain": list(racks.values())})
-    return drawn(plot_domain_moves, events(), nodes, width=3.2)
+    return figure_of(plot_domain_moves, events(), nodes, width=3.2)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_load_bands() -> Figure:
-    """Median in the middle half in the whole range, under the dashed threshold."""
-    return drawn(plot_load_bands, node_load(), "cpu", 0.9, DAYS)
+    """The plot shows median, middle half and whole range below the dashed threshold."""
+    return figure_of(plot_load_bands, node_load(), "cpu", 0.9, DAYS)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_load_map() -> Figure:
-    """Red at and above the threshold, white where a node has no load."""
-    return drawn(plot_load_map, node_load(), "cpu", 0.9, DAYS)
+    """Loads at or above the threshold are red. A node without load is white."""
+    return figure_of(plot_load_map, node_load(), "cpu", 0.9, DAYS)
 
 
 def plans() -> pl.DataFrame:
@@ -157,19 +157,19 @@ def plans() -> pl.DataFrame:
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_energy() -> Figure:
-    """A term that tells where everything stands holds until the next plan."""
-    return drawn(plot_energy, plans(), "imbalance", POLICIES, DAYS)
+    """A term of the placement keeps its value until the next plan."""
+    return figure_of(plot_energy, plans(), "imbalance", POLICIES, DAYS)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_energy_of_movement() -> Figure:
-    """The term that is about a plan alone is a dot a plan."""
-    return drawn(plot_energy, plans(), "movement", POLICIES, DAYS)
+    """The term of a single plan is one dot per plan."""
+    return figure_of(plot_energy, plans(), "movement", POLICIES, DAYS)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_availability() -> Figure:
-    """A group of bars a class, the class with most downtime above; a long name is cut."""
+    """Each class is a group of bars; the class with the most downtime is at the top. A long name is cut."""
     tenants = pl.DataFrame(
         {
             "policy": ["original", "original", "modified", "modified", "modified"],
@@ -182,11 +182,11 @@ def test_availability() -> Figure:
         }
     )
     classes = availability_by_class(tenants, {("original", 0): 172800.0, ("modified", 0): 172800.0})
-    return drawn(plot_availability, classes, POLICIES)
+    return figure_of(plot_availability, classes, POLICIES)
 
 
 def description(*, begins: bool = True) -> TraceDescription:
-    """Return what a trace of 24 tenants of 12 classes is like."""
+    """Return the description of a trace of 24 tenants in 12 classes."""
     number = np.arange(24.0)
     figures = MetricFigures(
         metric=MetricInfo("cpu", "vCores"),
@@ -218,48 +218,48 @@ def description(*, begins: bool = True) -> TraceDescription:
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_trace_tenants() -> Figure:
-    """How many tenants live over time."""
-    return drawn(plot_tenants, description())
+    """The line is the number of tenants over time."""
+    return figure_of(plot_tenants, description())
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_trace_tenants_by_age() -> Figure:
-    """Where a trace does not say when tenants began: how many reach an age."""
-    return drawn(plot_tenants, description(begins=False))
+    """If a trace contains no begin times, the plot shows how many tenants reach an age."""
+    return figure_of(plot_tenants, description(begins=False))
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_trace_lifetimes() -> Figure:
-    """Lives that ended apart from those that the trace cut."""
-    return drawn(plot_lifetimes, description())
+    """Completed and truncated lifetimes are separate."""
+    return figure_of(plot_lifetimes, description())
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_trace_classes() -> Figure:
-    """The ten largest classes, and the others together."""
-    return drawn(plot_classes, description())
+    """The plot shows the ten largest classes and the sum of the others."""
+    return figure_of(plot_classes, description())
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_trace_usage() -> Figure:
-    """Distributions of mean and peak."""
-    return drawn(plot_usage, description())
+    """The plot shows the distributions of mean and peak."""
+    return figure_of(plot_usage, description())
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_trace_growth() -> Figure:
-    """A point for each tenth of a life."""
-    return drawn(plot_growth, description())
+    """Each tenth of a lifetime is a point."""
+    return figure_of(plot_growth, description())
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_trace_days() -> Figure:
-    """A point for each hour of the day."""
-    return drawn(plot_days, description())
+    """Each hour of the day is a point."""
+    return figure_of(plot_days, description())
 
 
 def table() -> ClaimTable:
-    """Return mean violations of two arms in four settings; in one, the second has none."""
+    """Return mean violations of two arms in four settings. In one setting, the second arm has none."""
     settings = tuple(StudySetting("region1", 80.0, density) for density in (1.5, 2.0, 2.5, 3.0))
     columns = {"original": np.array([0.0, 2.0, 5.5, 12.0]), "modified": np.array([0.0, 1.0, 2.0, 8.0])}
     return ClaimTable(settings, columns, {}, "original", "modified")
@@ -267,64 +267,64 @@ def table() -> ClaimTable:
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_study_settings() -> Figure:
-    """A group of bars a density."""
-    return drawn(plot_settings, table(), [0, 1, 2, 3])
+    """Each density is a group of bars."""
+    return figure_of(plot_settings, table(), [0, 1, 2, 3])
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_study_ratios() -> Figure:
-    """No point where there is nothing to divide by."""
-    return drawn(plot_ratios, table())
+    """A setting with denominator 0 has no point."""
+    return figure_of(plot_ratios, table())
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_study_effects() -> Figure:
-    """Points below the diagonal: the models say too little."""
+    """Points below the diagonal show that the models underestimate."""
     found = [
         Effect(name, 10 + number, number / 10, (number / 10) ** exponent, 100)
         for name, exponent in (("a", 1.2), ("b", 1.5))
         for number in range(11)
     ]
-    return drawn(plot_effects, found)
+    return figure_of(plot_effects, found)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_study_boxes() -> Figure:
-    """Boxes beside one another, shifted and coloured."""
-    return drawn(boxes, {"GPA": [1.0, 2.0, 2.5, 4.0], "av": [2.0, 2.0, 3.0, 9.0]}, colour="#2f6f9f", offset=0.1)
+    """Boxes are side by side, shifted and coloured."""
+    return figure_of(boxes, {"GPA": [1.0, 2.0, 2.5, 4.0], "av": [2.0, 2.0, 3.0, 9.0]}, colour="#2f6f9f", offset=0.1)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_study_calibrations() -> Figure:
-    """Larger points for more samples; bins without samples are left out."""
+    """Larger points have more samples. Bins without samples are omitted."""
     samples = np.array([100.0, 25.0, 0.0, 4.0])
     predicted, observed = np.array([0.05, 0.3, np.nan, 0.9]), np.array([0.02, 0.4, np.nan, 0.75])
-    return drawn(plot_calibrations, [Calibration("Monte Carlo", samples, predicted, observed, 0.1, 0.1, 0.2, 0.2)])
+    return figure_of(plot_calibrations, [Calibration("Monte Carlo", samples, predicted, observed, 0.1, 0.1, 0.2, 0.2)])
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_study_panel() -> Figure:
-    """Distributions by their quantiles."""
+    """The plot shows distributions by their quantiles."""
     quantiles = np.asarray(QUANTILES)
-    return drawn(plot_panel, Panel(8, "a", "savings", {"one": quantiles**2, "other": 0.2 + 0.5 * quantiles}))
+    return figure_of(plot_panel, Panel(8, "a", "savings", {"one": quantiles**2, "other": 0.2 + 0.5 * quantiles}))
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_learning_curve() -> Figure:
-    """Stages follow one another, each with the range of its trajectories and a mean over ten iterations."""
+    """Stages are in sequence, each with the range of its trajectories and a mean over ten iterations."""
 
     def rows(count: int, level: float) -> Sequence[CurveRow]:
         rewards = [level - 10.0 / (1 + i) for i in range(count)]
         return [CurveRow(i + 1, one, one - 2, one + 1, 0.5, 0.1, 10) for i, one in enumerate(rewards)]
 
-    return drawn(plot_curve, {"first": rows(20, -5.0), "second": rows(5, -3.0)})
+    return figure_of(plot_curve, {"first": rows(20, -5.0), "second": rows(5, -3.0)})
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
 def test_learning_figure() -> Figure:
-    """A bar a policy with its interval; the learned one stands out."""
+    """Each policy is a bar with its interval. The learned policy is highlighted."""
     figures = {"learned": {"reward": (-3.0, -4.0, -3.5)}, "first fit": {"reward": (-6.0, -5.0, -7.0)}}
-    return drawn(plot_figure, EvaluationResult(8, figures), "reward", height=2.0)
+    return figure_of(plot_figure, EvaluationResult(8, figures), "reward", height=2.0)
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
@@ -335,11 +335,11 @@ def test_capacity_of_two_policies() -> Figure:
     answers = answer(
         question, list(most), lambda pairs: [point(question, value, most[policy] / value) for policy, value in pairs]
     )
-    return drawn(plot_capacity, question, list(answers.values()))
+    return figure_of(plot_capacity, question, list(answers.values()))
 
 
-def test_every_plot_has_a_picture():
-    """Whatever draws into an `ax` anywhere in `cluster` is held by a picture."""
+def test_every_plot_has_a_baseline_image():
+    """Every function in `cluster` that draws into an `ax` has an image."""
     here = Path(__file__).read_text()
     found = [
         function.name
@@ -349,4 +349,4 @@ def test_every_plot_has_a_picture():
         if "ax" in [argument.arg for argument in function.args.args]
     ]
     assert len(found) >= 22
-    assert [name for name in found if f"drawn({name}" not in here] == []
+    assert [name for name in found if f"figure_of({name}" not in here] == []

@@ -1,4 +1,4 @@
-"""What plots of results say of runs that were interrupted, of loads at the threshold, and in little room."""
+"""Plots of results: interrupted runs, loads at the threshold, small figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def axes(width: float = 6.0, height: float = 3.2) -> Axes:
 
 
 def events(*rows: tuple[str, int, float]) -> pl.DataFrame:
-    """Return events from their policies, repeats and days."""
+    """Return events with these policies, repeats and days."""
     schema = {"policy": pl.String, "repeat": pl.Int32, "time_s": pl.Int64}
     return pl.DataFrame([(policy, repeat, int(day * DAY)) for policy, repeat, day in rows], schema=schema, orient="row")
 
@@ -36,15 +36,15 @@ def points(line: Line2D) -> list[tuple[float, float]]:
 
 
 def loads(shares: list[float], minutes: int = 10) -> pl.DataFrame:
-    """Return the metered loads of one node, an interval apart."""
+    """Return the metered loads of one node, one interval apart."""
     times = [60 * minutes * (number + 1) for number in range(len(shares))]
     return pl.DataFrame({"time_s": times, "node": "n0", "metric": "cpu", "share": shares})
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=4), st.data())
 @settings(max_examples=30, deadline=None)
-def test_a_line_is_the_mean_of_the_runs_that_reach_a_time(ends: list[float], data: st.DataObject):
-    """It ends with the longest run; what is counted at a time is divided by the runs that are not over by then."""
+def test_a_line_is_the_mean_of_the_active_runs(ends: list[float], data: st.DataObject):
+    """The line ends with the longest run. Each count is divided by the number of runs that last until that time."""
     days = {
         repeat: data.draw(st.lists(st.integers(0, int(end * DAY)).map(lambda s: s / DAY), max_size=5))
         for repeat, end in enumerate(ends)
@@ -63,7 +63,7 @@ def test_a_line_is_the_mean_of_the_runs_that_reach_a_time(ends: list[float], dat
 
 
 def test_the_line_of_an_interrupted_run_ends_with_it():
-    """Other policies go on; the axis is that of the longest run, and the legend tells what there was in all."""
+    """Other policies continue. The axis covers the longest run, and the legend contains the totals."""
     ax = axes()
     table = events(("a", 0, 0.5), ("a", 0, 3.0), ("b", 0, 0.5))
     plot_counts(ax, table, ["a", "b"], {"a": {0: 4.0}, "b": {0: 1.5}}, 4.0)
@@ -73,7 +73,7 @@ def test_the_line_of_an_interrupted_run_ends_with_it():
 
 
 def test_counts_have_whole_ticks():
-    """There is no half of a violation."""
+    """A violation is indivisible."""
     for count in (1, 3, 5, 8, 23):
         ax = axes()
         plot_counts(ax, events(*[("a", 0, 0.1 * n) for n in range(count)]), ["a"], {"a": {0: 4.0}}, 4.0)
@@ -82,7 +82,7 @@ def test_counts_have_whole_ticks():
 
 @pytest.mark.parametrize("early", [True, False])
 def test_the_legend_does_not_cover_curves_in_a_small_plot(early: bool):
-    """Also where most happens at the beginning, or all at the end."""
+    """Most events are early, or all are at the end."""
     ax = axes(4.4, 3.0)
     rows = [(policy, 0, 0.01 * n if early else 3.6 + 0.01 * n) for policy in "abc" for n in range(30 + ord(policy) % 3)]
     plot_counts(ax, events(*rows), list("abc"), {policy: {0: 4.0} for policy in "abc"}, 4.0)
@@ -95,7 +95,7 @@ def test_the_legend_does_not_cover_curves_in_a_small_plot(early: bool):
 
 
 def test_the_map_of_an_interrupted_run_ends_with_its_last_metering():
-    """Its columns lie at its own times, whatever the length of the longest run."""
+    """Its columns are at its metering times, regardless of the length of the longest run."""
     for count, end in ((1, 1.0), (6, 6.0), (36, 36.0)):
         ax = axes()
         mesh = plot_load_map(ax, loads([0.5] * count, minutes=1440), "cpu", 0.95, 36.0)
@@ -116,7 +116,7 @@ def red_pixels(ax: Axes, dots_per_inch: int) -> int:
 
 @pytest.mark.parametrize("threshold", [0.95, 0.9, 1.0, 0.7, 0.57])
 def test_a_load_at_the_threshold_is_red_in_the_map(threshold: float):
-    """From the threshold on a node is in violation; a load just below it is not red."""
+    """A load at the threshold is a violation; a load just below it is not red."""
 
     def is_red(share: float) -> bool:
         ax = axes()
@@ -130,8 +130,8 @@ def test_a_load_at_the_threshold_is_red_in_the_map(threshold: float):
 
 @given(st.integers(1, 5000), st.integers(1, 400), st.data())
 @settings(max_examples=20, deadline=None)
-def test_one_violation_is_seen_in_a_long_run_of_many_nodes(meterings: int, nodes: int, data: st.DataObject):
-    """Also where a picture has fewer pixels than the run has meterings, or the cluster nodes."""
+def test_one_violation_is_visible_in_a_long_run_of_many_nodes(meterings: int, nodes: int, data: st.DataObject):
+    """The image may have fewer pixels than the run has meterings, or than the cluster has nodes."""
     shares = np.full((meterings, nodes), 0.5)
     shares[data.draw(st.integers(0, meterings - 1)), data.draw(st.integers(0, nodes - 1))] = 1.0
     table = pl.DataFrame(
@@ -151,14 +151,14 @@ def test_one_violation_is_seen_in_a_long_run_of_many_nodes(meterings: int, nodes
 
 
 def test_colours_repeat_if_there_are_more_lines():
-    """None is left out."""
+    """Every line is drawn."""
     many = range(2 * len(COLOURS) + 1)
     assert [line for line, _ in coloured(many)] == list(many)
     assert [colour for _, colour in coloured(many)][-1] == COLOURS[0]
 
 
 def test_classes_without_a_stay_are_drawn_last():
-    """Their downtime is no number; where there are many classes, those with most downtime are drawn."""
+    """Their downtime is not a number. If there are many classes, those with the most downtime are drawn."""
     names = [f"c{number:02}" for number in range(MOST_CLASSES)]
     rows = [("original", name, 86400.0, 60.0, 1 - 60 / 86400) for name in names]
     rows += [("original", "a", 0.0, 0.0, None)]

@@ -1,4 +1,4 @@
-"""Results of two clusters, an eventful one and a calm one, and the report of the first."""
+"""Results of two clusters, one with many events and one without, and the report of the first."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def eventful(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def text(eventful: Path) -> str:
-    """Return its report."""
+    """Return the report of the eventful results."""
     return report_page(read_results(eventful))
 
 
 @pytest.fixture(scope="session")
 def page(text: str) -> Page:
-    """Return its report, taken apart."""
+    """Return the parsed report of the eventful results."""
     return Page(text)
 
 
 @pytest.fixture(scope="session")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the results of one policy in an empty cluster, where nothing happens."""
+    """Return the results of one policy in an empty cluster without events."""
     sections = small_region(policies=["original"], days=0.05)
     sections["workload"]["density"] = 0.2
     return results_of(tmp_path_factory.mktemp("calm") / "out", sections)

@@ -1,4 +1,4 @@
-"""Reports taken apart, and the results that they are of."""
+"""Parsed reports, and results for them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HEADINGS = [
 
 
 class Page(HTMLParser):
-    """A page taken apart: its headings, tables by caption, paragraphs, pictures and addresses."""
+    """A parsed page: headings, tables by caption, paragraphs, images and addresses."""
 
     EMPTY = frozenset({"meta", "link", "img", "input", "br"})
 
@@ -51,7 +51,7 @@ class Page(HTMLParser):
         assert not self._open, "every element is closed"
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
+        """Record the start of an element."""
         values = dict(attrs)
         self.tags[tag] += 1
         self.addresses += [str(values[name]) for name in ("src", "href", "action") if name in values]
@@ -68,7 +68,7 @@ class Page(HTMLParser):
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """Note what an element held."""
+        """Record the content of an element."""
         assert self._open.pop() == tag, "elements are closed in their order"
         words = " ".join("".join(self._words).split())
         if tag in ("h1", "h2"):
@@ -83,17 +83,17 @@ class Page(HTMLParser):
             self.tables[self._caption] = self._table
 
     def handle_data(self, data: str) -> None:
-        """Note words."""
+        """Record text."""
         self._words.append(data)
 
     def table(self, beginning: str) -> list[list[str]]:
-        """Return the table whose caption, or id, begins so, its headings first."""
+        """Return the table whose caption or id begins with this text, headings first."""
         (found,) = [rows for caption, rows in self.tables.items() if caption.startswith(beginning)]
         return found
 
 
 def number(text: str) -> float:
-    """Return a number as the page writes it."""
+    """Return a number of the page."""
     return float(text.replace(",", ""))
 
 
@@ -107,6 +107,6 @@ def results_of(folder: Path, sections: dict[str, Any]) -> Path:
 
 
 def rewritten(folder: Path, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
-    """Change a table of every run."""
+    """Change a table in every run."""
     for path in (folder / "runs").glob(f"*/{table}.parquet"):
         change(pl.read_parquet(path)).write_parquet(path)

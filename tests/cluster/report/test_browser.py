@@ -1,4 +1,4 @@
-"""The report in a real browser; skipped where there is no Chromium."""
+"""The report in a browser; skipped without Chromium."""
 
 from __future__ import annotations
 
@@ -36,34 +36,34 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def browse(page: Path, fragment: str, profile: Path, *requested: str) -> tuple[str, str]:
-    """Open the page and return the document that its script left, and what the browser logged."""
+    """Open the page; return the document after its script, and the log of the browser."""
     command = [str(BROWSER), *OPTIONS, f"--user-data-dir={profile}", *requested, f"{page.as_uri()}{fragment}"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     return run.stdout, run.stderr
 
 
 def moves(document: str) -> list[tuple[str, bool]]:
-    """Return the policy of each move in the list, and whether it is shown."""
+    """Return the policy of each move of the list, and whether the move is visible."""
     rows = re.findall(r"<tr data-policy=\"([^\"]*)\"[^>]*?( hidden(?:=\"\")?)?>", document)
     return [(policy, not hidden) for policy, hidden in rows]
 
 
 def test_the_page_opens_without_errors(page: Path, tmp_path: Path):
-    """All headings are there, nothing is logged as an error, all moves are shown and the form to choose among them."""
+    """All headings are present, the log has no error, and all moves and the filter form are visible."""
     document, log = browse(page, "", tmp_path, "--dump-dom")
     assert "CONSOLE" not in log, "neither errors nor refused requests"
     assert document.count("<section") == document.count("</section>") == 11
     for heading in ("Comparison of the policies", "Load of the nodes", "Every move, and why"):
         assert re.search(rf"<h2[^>]*>{heading}</h2>", document)
-    assert re.search(r"<form id=\"choice\">", document), "the script shows what only works with it"
+    assert re.search(r"<form id=\"choice\">", document), "the script shows the elements that need it"
     found = moves(document)
     assert {policy for policy, _ in found} == {"original", "modified"}
     assert all(shown for _, shown in found)
     assert f">{len(found)} of {len(found)} moves</output>" in document
 
 
-def test_the_address_chooses_among_the_moves(page: Path, tmp_path: Path):
-    """With a policy and a part of a tenant's name behind #, only such moves are shown, and their number is told."""
+def test_the_address_filters_the_moves(page: Path, tmp_path: Path):
+    """A policy and a part of the name of a tenant after # select the visible moves, which are counted."""
     document, log = browse(page, "#policy=modified", tmp_path, "--dump-dom")
     assert "CONSOLE" not in log
     found = moves(document)
@@ -77,7 +77,7 @@ def test_the_address_chooses_among_the_moves(page: Path, tmp_path: Path):
 
 @pytest.mark.parametrize("width", [1280, 500])
 def test_the_page_is_drawn_in_wide_and_narrow_windows(page: Path, tmp_path: Path, width: int):
-    """A picture of the window is taken; it is no empty sheet."""
+    """The screenshot of the window is not blank."""
     picture = tmp_path / "page.png"
     _, log = browse(page, "", tmp_path / "profile", f"--screenshot={picture}", f"--window-size={width},{HEIGHT}")
     assert "CONSOLE" not in log
@@ -86,8 +86,8 @@ def test_the_page_is_drawn_in_wide_and_narrow_windows(page: Path, tmp_path: Path
     assert len(content) > 30_000
 
 
-def test_a_script_that_came_with_a_name_does_not_run(page: Path, tmp_path: Path):
-    """Only the page's own script may run, even where one got in: the browser refuses the other, and says so."""
+def test_an_injected_script_does_not_run(page: Path, tmp_path: Path):
+    """Only the script of the page may run. The browser refuses any other and reports this."""
     forged = tmp_path / "forged.html"
     forged.write_text(page.read_text().replace("<main>", "<main><script>document.title = 'forged'</script>", 1))
     document, log = browse(forged, "", tmp_path / "profile", "--dump-dom")

@@ -1,4 +1,4 @@
-"""The list of moves in the report: every one, or the first ones, each with its reason and energies."""
+"""The list of moves in the report: completeness, limit, reasons and energies."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def by_run(moves: pl.DataFrame) -> list[dict[str, Any]]:
     )
 
 
-def test_every_move_stands_in_the_list_with_its_reason(page: Page, eventful: Path):
-    """A row a move: time, tenant, nodes, cause and the engine's words, and the command that tells more."""
+def test_every_move_is_listed_with_its_reason(page: Page, eventful: Path):
+    """Each move is a row with time, tenant, nodes, cause, the reason of the engine, and the command for details."""
     moves = read_results(eventful).table("moves")
     rows = page.table("moved")[1:]
     assert len(rows) == len(moves) > 0
-    cause_text = {(row[0], row[1], row[3], row[5], row[6], row[8]) for row in rows}
-    assert cause_text == {
+    shown = {(row[0], row[1], row[3], row[5], row[6], row[8]) for row in rows}
+    assert shown == {
         (m["policy"], str(m["repeat"] + 1), m["tenant"], m["source"] or "-", m["target"], m["cause"])
         for m in moves.iter_rows(named=True)
     }
@@ -44,8 +44,8 @@ def test_every_move_stands_in_the_list_with_its_reason(page: Page, eventful: Pat
         )
 
 
-def test_energies_beside_a_move_are_those_of_its_plan(page: Page, eventful: Path):
-    """Where only one plan has the time and the phase of a move, its energies stand there, else none do."""
+def test_energies_of_a_move_are_those_of_its_plan(page: Page, eventful: Path):
+    """Energies are given only if exactly one plan has the time and the phase of the move."""
     results = read_results(eventful)
     plans = list(results.table("plans").filter(pl.col("moves") > 0).iter_rows(named=True))
     phases = {"constraint check": "repair", "balancing": "balancing"}
@@ -57,19 +57,19 @@ def test_energies_beside_a_move_are_those_of_its_plan(page: Page, eventful: Path
             if (plan["policy"], plan["repeat"], plan["time_s"]) == (move["policy"], move["repeat"], move["time_s"])
             and phases.get(plan["occasion"], "placement") == move["phase"]
         ]
-        cause_text = re.search(r" energy: (\S+) → (\S+) ", row[10].removeprefix(move["why"]))
+        shown = re.search(r" energy: (\S+) → (\S+) ", row[10].removeprefix(move["why"]))
         if len(of_move) != 1 or move["kind"] == "promote":
-            assert cause_text is None
+            assert shown is None
             continue
         found += 1
         energies = [of_move[0]["energy_before"], of_move[0]["energy_after"]]
-        assert cause_text is not None
-        assert [number(value) for value in cause_text.groups()] == pytest.approx(energies, rel=1e-5)
+        assert shown is not None
+        assert [number(value) for value in shown.groups()] == pytest.approx(energies, rel=1e-5)
     assert found > 0
 
 
 def test_the_list_of_moves_is_bounded(eventful: Path, monkeypatch: pytest.MonkeyPatch):
-    """The first moves of every run are listed, and the page says what is left out and where it is."""
+    """The first moves of every run are listed. The page states the number and the place of the others."""
     monkeypatch.setattr(listed, "MOST_IN_ALL", 8)
     results = read_results(eventful)
     page = Page(report_page(results))
@@ -77,5 +77,5 @@ def test_the_list_of_moves_is_bounded(eventful: Path, monkeypatch: pytest.Monkey
     firsts = Counter((row[0], row[1]) for row in rows)
     assert firsts == {(policy, repeat): 2 for policy in ("original", "modified") for repeat in ("1", "2")}
     total = len(results.table("moves"))
-    cause_text = f"The first 2 moves of each run: 8 of {total:,}. All are in runs/*/moves.parquet."
-    assert any(cause_text in paragraph for paragraph in page.paragraphs)
+    shown = f"The first 2 moves of each run: 8 of {total:,}. All are in runs/*/moves.parquet."
+    assert any(shown in paragraph for paragraph in page.paragraphs)

@@ -1,4 +1,4 @@
-"""The page of the report as a whole: its head, its names, what it asks for; what is interrupted is said."""
+"""The page of the report: heading, names, network requests, interrupted runs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.cluster.report.pages import HEADINGS, Page, results_of, rewritten
 from tests.cluster.tiny import small_region
 
 
-def test_the_heading_says_what_was_run(page: Page, text: str, eventful: Path):
-    """Scenario, seed, hash, versions and completeness are at the top; every section is there and in the contents."""
+def test_the_heading_identifies_the_results(page: Page, text: str, eventful: Path):
+    """Scenario, seed, hash, versions and completeness are at the top. Every section is present and in the contents."""
     summary = json.loads((eventful / "summary.json").read_text())
     assert page.headings == ["scenario", "Contents", *HEADINGS]
     assert page.paragraphs[0] == "Complete: every run reached its end."
@@ -34,8 +34,8 @@ def test_the_heading_says_what_was_run(page: Page, text: str, eventful: Path):
     assert all(f'id="{anchor[1:]}"' in text for anchor in anchors)
 
 
-def test_the_page_asks_nothing_of_any_network(page: Page, text: str):
-    """Pictures are in the page, each with words for those who do not see it, and all else is forbidden."""
+def test_the_page_makes_no_network_requests(page: Page, text: str):
+    """Images are embedded with alternative texts, and the policy of the page forbids other content."""
     assert all(address.startswith(("#", "data:")) for address in page.addresses)
     assert "http" not in re.sub(r"data:[^\"]+|http-equiv", "", text)
     assert "default-src 'none'" in text
@@ -44,7 +44,7 @@ def test_the_page_asks_nothing_of_any_network(page: Page, text: str):
     assert page.tags["script"] == page.tags["style"] == page.tags["title"] == page.tags["h1"] == 1
 
 
-def test_the_page_is_the_same_each_time(text: str, eventful: Path):
+def test_the_page_is_deterministic(text: str, eventful: Path):
     """The same directory gives the same bytes."""
     assert report_page(read_results(eventful)) == text
 
@@ -53,7 +53,7 @@ EVIL = "<script>alert('$x')</script>&\"$\\frac{"
 
 
 def test_names_are_never_read_as_html_or_formulas(eventful: Path, tmp_path: Path):
-    """Tenants, classes, nodes, metrics, rules, causes, scenario and versions may hold anything."""
+    """Names of tenants, classes, nodes, metrics, rules, causes, scenario and versions may contain any text."""
     folder = Path(shutil.copytree(eventful, tmp_path / "out"))
     summary = json.loads((folder / "summary.json").read_text())
     summary["scenario"]["name"] = summary["versions"]["python"] = summary["scenario_sha256"] = EVIL
@@ -89,8 +89,8 @@ def test_names_are_never_read_as_html_or_formulas(eventful: Path, tmp_path: Path
     assert {str(row["data-cause"])[: len(EVIL)] for row in page.rows if "data-cause" in row} == {EVIL}
 
 
-def test_policies_may_have_any_name_that_a_directory_can_have(eventful: Path, tmp_path: Path):
-    """Their names are text everywhere, and part of the command that tells more."""
+def test_policies_may_have_any_name_of_a_directory(eventful: Path, tmp_path: Path):
+    """Their names are plain text everywhere, including the command for details."""
     name = "<b>'$1 &"
     folder = Path(shutil.copytree(eventful, tmp_path / "out"))
     for file in ("summary.json", "timings.json"):
@@ -108,7 +108,7 @@ def test_policies_may_have_any_name_that_a_directory_can_have(eventful: Path, tm
 
 
 def test_interrupted_runs_are_reported_as_such(eventful: Path, tmp_path: Path):
-    """The page says which runs were cut short and which policies have none; what there is, is shown."""
+    """The page lists truncated runs and policies without runs. It shows the available results."""
     folder = Path(shutil.copytree(eventful, tmp_path / "out"))
     summary = json.loads((folder / "summary.json").read_text())
     summary["complete"] = False
@@ -128,7 +128,7 @@ def test_interrupted_runs_are_reported_as_such(eventful: Path, tmp_path: Path):
 
 
 def test_repeats_that_never_began_are_named(eventful: Path, tmp_path: Path):
-    """All policies have a run, so nothing else would tell that there should be more; the comparison counts as many."""
+    """All policies have a run, so the page must name the missing repeats. The comparison uses the existing ones."""
     folder = Path(shutil.copytree(eventful, tmp_path / "out"))
     summary = json.loads((folder / "summary.json").read_text())
     summary["complete"] = False
@@ -143,7 +143,7 @@ def test_repeats_that_never_began_are_named(eventful: Path, tmp_path: Path):
 
 
 def test_a_run_that_is_interrupted_has_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """After Ctrl-C, `plb report` shows what was simulated until then."""
+    """After Ctrl-C, `plb report` shows the simulated part."""
     meter = Simulation._meter
 
     def interrupt(simulation: Simulation) -> None:
@@ -158,7 +158,7 @@ def test_a_run_that_is_interrupted_has_a_report(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_directory_without_runs_has_no_report(eventful: Path, tmp_path: Path):
-    """Interrupted before any run began, there is nothing to tell but that."""
+    """After an interrupt before the first run, the page would be empty."""
     folder = Path(shutil.copytree(eventful, tmp_path / "out"))
     for file, change in (("summary.json", {"runs": [], "complete": False}), ("timings.json", {"runs": []})):
         values = json.loads((folder / file).read_text())
@@ -168,7 +168,7 @@ def test_a_directory_without_runs_has_no_report(eventful: Path, tmp_path: Path):
 
 
 def test_blocks_are_frozen():
-    """What a section holds cannot be changed behind the page's back."""
+    """The content of a section cannot change after its creation."""
     from cluster.report.blocks import Text
 
     with pytest.raises(attrs.exceptions.FrozenInstanceError):

@@ -15,7 +15,7 @@ def report(*arguments: Any) -> Any:
 
 
 def test_the_command_writes_the_page(calm: Path, tmp_path: Path):
-    """Into the directory or to a file; what is there is overwritten with --force alone; --quiet prints nothing."""
+    """The page is in the directory or in a given file. Only --force overwrites it, and --quiet prints nothing."""
     folder = Path(shutil.copytree(calm, tmp_path / "my results"))
     run = report(folder)
     assert (run.exit_code, run.stdout) == (0, f"Report: {folder / 'report.html'}\n")
@@ -31,8 +31,8 @@ def test_the_command_writes_the_page(calm: Path, tmp_path: Path):
     assert (tmp_path / "other" / "page.html").read_text() == first
 
 
-def test_what_is_no_results_directory_is_refused(tmp_path: Path, calm: Path):
-    """A missing directory, one without results, and a page that cannot be written are said by name."""
+def test_bad_directories_and_files_are_refused(tmp_path: Path, calm: Path):
+    """The message names a missing directory, one without results, or a page that cannot be written."""
     for arguments, words in (
         ([tmp_path / "none"], "is not a results directory of plb simulate"),
         ([tmp_path], "there is no summary.json"),
@@ -43,8 +43,8 @@ def test_what_is_no_results_directory_is_refused(tmp_path: Path, calm: Path):
         assert words in run.stderr
 
 
-def test_the_page_takes_the_place_of_nothing_that_is_read(tmp_path: Path, calm: Path):
-    """Not even with --force: of neither the summary nor a table."""
+def test_the_page_does_not_overwrite_input_files(tmp_path: Path, calm: Path):
+    """Even with --force, the page replaces neither the summary nor a table."""
     folder = Path(shutil.copytree(calm, tmp_path / "out"))
     for place in (folder / "summary.json", next(folder.glob("runs/*/moves.parquet"))):
         before = place.read_bytes()

@@ -1,4 +1,4 @@
-"""What each section of the report says is what the tables say."""
+"""Each section of the report agrees with the tables of the results."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from cluster.simulation.run_tables import columns_of
 from tests.cluster.report.pages import HEADINGS, Page, number
 
 
-def test_the_comparison_is_that_of_the_summary(page: Page, eventful: Path):
-    """Means and half-widths of the table are those of the totals, by the quantile of Student's t for two repeats."""
+def test_the_comparison_agrees_with_the_summary(page: Page, eventful: Path):
+    """Means and half-widths follow from the totals, with the quantile of Student's t for two repeats."""
     runs = json.loads((eventful / "summary.json").read_text())["runs"]
     headings, *rows = page.table("Comparison of the policies")
     assert [row[:2] for row in rows] == [["modified", "2"], ["original", "2"]]
@@ -31,12 +31,12 @@ def test_the_comparison_is_that_of_the_summary(page: Page, eventful: Path):
         for heading, name in {"violations": "violations", "failovers": "failovers", "moves": "moves"}.items():
             first, second = (run[name] for run in runs if run["policy"] == row[0])
             mean, half = (first + second) / 2, 12.7062047 * abs(first - second) / 2
-            cause_text = [number(part) for part in row[headings.index(heading)].split(" ± ")]
-            assert cause_text == pytest.approx([mean, half], abs=0.51), heading
+            shown = [number(part) for part in row[headings.index(heading)].split(" ± ")]
+            assert shown == pytest.approx([mean, half], abs=0.51), heading
 
 
-def test_violations_are_those_of_the_table_of_shortages(page: Page, eventful: Path):
-    """Violations are nodes and times, however many metrics were short; means over repeats."""
+def test_violations_agree_with_the_table_of_shortages(page: Page, eventful: Path):
+    """A violation is a node and a time, regardless of the number of metrics. Figures are means over repeats."""
     shortages = read_results(eventful).table("shortages")
     assert len(shortages), "the scenario is dense enough"
     for policy, violations, *_ in page.table("Nodes and metering times")[1:]:
@@ -55,15 +55,15 @@ def test_failovers_by_cause_add_up(page: Page, eventful: Path):
     assert {row[0].removeprefix("rule ") for row in rows} == {
         cause for run in runs for cause in run["failovers_by_cause"]
     }
-    for cause_text, *cells in rows:
-        cause = cause_text.removeprefix("rule ")
+    for shown, *cells in rows:
+        cause = shown.removeprefix("rule ")
         for policy, cell in zip(policies, cells, strict=True):
             counts = [run["failovers_by_cause"].get(cause, 0) for run in runs if run["policy"] == policy]
             assert number(cell) == sum(counts) / len(counts)
 
 
 def test_moves_between_domains_are_counted_by_the_domains_of_the_nodes(page: Page, eventful: Path):
-    """Every cell of the matrix is the number of moves from a node of one domain to a node of the other."""
+    """Each cell of the matrix is the number of moves from a node of one domain to a node of the other."""
     results = read_results(eventful)
     domain = {row["node"]: row["fault_domain"] for row in results.table("nodes").iter_rows(named=True)}
     for policy in ("original", "modified"):
@@ -77,8 +77,11 @@ def test_moves_between_domains_are_counted_by_the_domains_of_the_nodes(page: Pag
         assert number(sums[-1]) == counts.total() > 0
 
 
-def test_availability_is_that_of_the_stays(page: Page, eventful: Path):
-    """Of all classes together, it is what the downtime of the summary leaves of the stays; each tenant counts once."""
+def test_availability_follows_from_the_stays(page: Page, eventful: Path):
+    """The availability of all classes is one minus the downtime of the summary over the stays.
+
+    Each tenant counts once.
+    """
     results = read_results(eventful)
     seconds = results.runs[0].totals["simulated_seconds"]
     for policy in ("original", "modified"):
@@ -94,7 +97,7 @@ def test_availability_is_that_of_the_stays(page: Page, eventful: Path):
 
 
 def test_interruptions_faults_and_upgrades_are_listed(page: Page, eventful: Path):
-    """Interruptions by cause, each event of a node, each upgrade domain, and the figures of the closing table."""
+    """These are interruptions by cause, events of nodes, upgrade domains, and the figures of the closing table."""
     results = read_results(eventful)
     interruptions = results.table("interruptions")
     rows = page.table("Interruptions of tenants by cause")[1:]
@@ -110,8 +113,8 @@ def test_interruptions_faults_and_upgrades_are_listed(page: Page, eventful: Path
     assert faults[1:] == ["1", "1"]
 
 
-def test_node_events_are_bounded_for_each_policy(eventful: Path, monkeypatch: pytest.MonkeyPatch):
-    """However many the first policy has, those after it are listed, too, in the order of the scenario."""
+def test_node_events_are_limited_for_each_policy(eventful: Path, monkeypatch: pytest.MonkeyPatch):
+    """A policy with many events does not displace later policies. The order is that of the scenario."""
     monkeypatch.setattr(outages, "MOST_EVENTS", 2)
     material = Material(read_results(eventful))
     whole = outages.outages_section(material)
@@ -125,7 +128,7 @@ def test_node_events_are_bounded_for_each_policy(eventful: Path, monkeypatch: py
 
 
 def test_refusals_are_counted_by_rule(page: Page, eventful: Path):
-    """A rule counts once for each refusal in which it ruled out nodes, and with the number of these nodes."""
+    """A rule counts once for each refusal in which it excluded nodes, together with the number of these nodes."""
     refusals = read_results(eventful).table("refusals")
     assert len(refusals), "the scenario is dense enough"
     for rule, policy, tries, nodes in page.table("Number of refusals in which")[1:]:
@@ -135,8 +138,8 @@ def test_refusals_are_counted_by_rule(page: Page, eventful: Path):
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"a": null}', '{"a": "b"}', '{"a": 1e999}', "[" * 100_000])
-def test_refusals_that_cannot_be_read_are_an_error_of_the_project(calm: Path, tmp_path: Path, text: str):
-    """Where the rules of a refusal are no JSON of numbers, the directory is named."""
+def test_unreadable_refusals_are_an_error_of_the_project(calm: Path, tmp_path: Path, text: str):
+    """If the rules of a refusal are not a JSON object of numbers, the message names the directory."""
     folder = Path(shutil.copytree(calm, tmp_path / "out"))
     schema = {name: column.dtype for name, column in columns_of("refusals").items()}
     frame = pl.DataFrame([("original", 0, 0, "t", "primary", 1, text, 10)], schema=schema, orient="row")
@@ -145,8 +148,8 @@ def test_refusals_that_cannot_be_read_are_an_error_of_the_project(calm: Path, tm
         refusals_section(Material(read_results(folder)))
 
 
-def test_the_slowest_decisions_are_those_of_the_timings(page: Page, eventful: Path):
-    """By their seconds, each with what the table of plans says of it."""
+def test_the_slowest_decisions_agree_with_the_timings(page: Page, eventful: Path):
+    """They are ordered by duration, with the data of the table of plans."""
     results = read_results(eventful)
     timed = json.loads((eventful / "timings.json").read_text())["runs"]
     seconds = sorted((one["seconds"] for run in timed for one in run["slowest"]), reverse=True)
@@ -164,8 +167,8 @@ def test_the_slowest_decisions_are_those_of_the_timings(page: Page, eventful: Pa
     assert number(rows[0][headings.index("proposals generated")]) == plan["drawn"]
 
 
-def test_empty_sections_say_so(calm: Path):
-    """Where nothing happened, each section says that in a sentence."""
+def test_empty_sections_contain_a_sentence(calm: Path):
+    """If there were no events, each section states this."""
     page = Page(report_page(read_results(calm)))
     assert [heading for heading in page.headings if heading in HEADINGS] == HEADINGS
     for words in (

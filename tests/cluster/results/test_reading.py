@@ -1,4 +1,4 @@
-"""What is read from a results directory, and what is said of a damaged one."""
+"""Reading of results directories, including damaged ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.cluster.tiny import small_region
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[RunResult]]:
-    """Return a results directory of two policies and two repeats, and the runs themselves."""
+    """Return a results directory of two policies and two repeats, and its runs."""
     experiment = prepare(scenario_from(small_region(repeats=2, days=0.1)))
     folder = tmp_path_factory.mktemp("results") / "out"
     results = ResultsFolder(folder, experiment.scenario, experiment.source)
@@ -44,12 +44,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[RunResult
 
 @pytest.fixture
 def folder(runs: tuple[Path, list[RunResult]], tmp_path: Path) -> Path:
-    """Return a copy that may be damaged."""
+    """Return a copy that a test may damage."""
     return Path(shutil.copytree(runs[0], tmp_path / "out"))
 
 
-def test_what_was_written_is_read_again(runs: tuple[Path, list[RunResult]]):
-    """Totals, timings and tables of a directory are those of its runs, in the order in which they ran."""
+def test_written_results_are_read_back(runs: tuple[Path, list[RunResult]]):
+    """Totals, timings and tables of a directory equal those of its runs, in the order of the runs."""
     folder, made = runs
     results = read_results(folder)
     assert [(one.policy, one.repeat) for one in results.runs] == [(one.policy, one.repeat) for one in made]
@@ -63,22 +63,22 @@ def test_what_was_written_is_read_again(runs: tuple[Path, list[RunResult]]):
     assert set(made[0].totals) == {*COUNTS, *AMOUNTS, *BY_CAUSE, "availability"}, "every total is checked when read"
 
 
-def test_a_directory_compares_like_its_runs(runs: tuple[Path, list[RunResult]]):
-    """The comparison of what is read is the comparison of the runs."""
+def test_a_directory_has_the_comparison_of_its_runs(runs: tuple[Path, list[RunResult]]):
+    """The comparison of read results equals the comparison of the runs."""
     results = read_results(runs[0])
     assert compare(results.runs, results.policies) == compare(runs[1], ["original", "modified"])
 
 
-def test_columns_without_values_are_those_that_say_so():
-    """A column may be null exactly where its meaning speaks of null, or of metrics of violations."""
+def test_nullable_columns_are_documented():
+    """A column may be null exactly if its description mentions null, or metrics of violations."""
     for table, columns in column_descriptions().items():
         for name, spec in columns.items():
-            said = "null" in spec["meaning"] or (name == "metric" and "cause is a violation" in spec["meaning"])
-            assert TABLES[table].get(name) is None or TABLES[table][name].may_be_null == said, (table, name)
+            documented = "null" in spec["meaning"] or (name == "metric" and "cause is a violation" in spec["meaning"])
+            assert TABLES[table].get(name) is None or TABLES[table][name].may_be_null == documented, (table, name)
 
 
 def changed(folder: Path, file: str, change: Callable[[Any], Any]) -> Path:
-    """Change what a JSON file of a results directory says."""
+    """Change a JSON file of a results directory."""
     values = json.loads((folder / file).read_text())
     change(values)
     (folder / file).write_text(json.dumps(values))
@@ -91,7 +91,7 @@ def threshold(value: float) -> Callable[[Any], None]:
 
 
 def test_every_problem_of_a_file_is_named(folder: Path):
-    """All that is wrong with the summary is told at once, each with its place and the nearest right name."""
+    """All problems of the summary are reported together, each with its place and the nearest valid name."""
 
     def damage(summary: dict[str, Any]) -> None:
         summary["scenario_sha265"] = summary.pop("scenario_sha256")
@@ -140,8 +140,8 @@ def test_every_problem_of_a_file_is_named(folder: Path):
         ("timings.json", lambda all_: all_["runs"][0]["slowest"][0].update(plan=10**6), "runs[0].slowest: expected"),
     ],
 )
-def test_a_file_that_says_something_else_is_refused(folder: Path, file: str, change: Callable[[Any], Any], words: str):
-    """Numbers out of range, unknown runs and what is missing are problems with their place."""
+def test_inconsistent_files_are_refused(folder: Path, file: str, change: Callable[[Any], Any], words: str):
+    """Numbers out of range, unknown runs and missing items are problems with a place."""
     with pytest.raises(ResultsError) as raised:
         read_results(changed(folder, file, change))
     assert words in str(raised.value)
@@ -150,7 +150,7 @@ def test_a_file_that_says_something_else_is_refused(folder: Path, file: str, cha
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "\x00", "[" * 100_000, '{"seed": ' + "1" * 5000 + "}", "null"])
 def test_files_that_are_no_json_objects_are_refused(folder: Path, text: str):
-    """Whatever stands in a file of JSON, the error is the project's own and names the file."""
+    """For any JSON content, the error belongs to the project and names the file."""
     for file in ("timings.json", "summary.json"):
         (folder / file).write_text(text)
         with pytest.raises(ResultsError, match=file):
@@ -158,7 +158,7 @@ def test_files_that_are_no_json_objects_are_refused(folder: Path, text: str):
 
 
 def test_a_directory_may_have_any_name(folder: Path):
-    """Also one that is no UTF-8, as file systems allow; a damaged table in it is told by its file."""
+    """The name may be invalid UTF-8, as file systems allow. The message about a damaged table names its file."""
     odd = Path(os.fsdecode(os.fsencode(folder) + b"-\xff"))
     folder.rename(odd)
     results = read_results(odd)
@@ -170,7 +170,7 @@ def test_a_directory_may_have_any_name(folder: Path):
 
 
 def test_missing_files_are_named(folder: Path, tmp_path: Path):
-    """A directory without results, a lost file of timings and a lost table are each told by name."""
+    """A directory without results, a missing file of timings and a missing table are each named."""
     with pytest.raises(ResultsError, match=r"is not a results directory of plb simulate: there is no summary\.json"):
         read_results(tmp_path)
     (folder / "runs" / "original-1" / "moves.parquet").unlink()
@@ -181,14 +181,14 @@ def test_missing_files_are_named(folder: Path, tmp_path: Path):
         read_results(folder)
 
 
-def test_tables_are_asked_for_by_name(folder: Path):
-    """An unknown table is refused with the nearest name."""
+def test_unknown_tables_are_refused(folder: Path):
+    """The message contains the nearest name."""
     with pytest.raises(UnknownNameError, match="did you mean 'moves'"):
         read_results(folder).table("move")
 
 
 def test_columns_of_tables_are_checked(folder: Path):
-    """A column that is missing, of another type or empty, and rows of another run, are problems of the file."""
+    """A missing or empty column, a wrong type, and rows of another run are problems of the file."""
     path = folder / "runs" / "original-0" / "tenants.parquet"
     frame = pl.read_parquet(path)
 
@@ -212,8 +212,8 @@ def test_columns_of_tables_are_checked(folder: Path):
     assert other == f"{len(frame)} rows belong to another policy or repeat"
 
 
-def test_runs_that_the_summary_does_not_name_are_left_out(folder: Path):
-    """Tables of a run that was killed before it was noted do not count."""
+def test_runs_without_an_entry_in_the_summary_are_ignored(folder: Path):
+    """Such tables belong to a run that was killed before its entry was written."""
     shutil.copytree(folder / "runs" / "original-0", folder / "runs" / "original-7")
     assert read_results(folder).table("nodes")["repeat"].unique().to_list() == [0, 1]
 
@@ -221,7 +221,7 @@ def test_runs_that_the_summary_does_not_name_are_left_out(folder: Path):
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_tables_raise_errors_of_the_project(folder: Path, data: st.DataObject):
-    """However the bytes of a table are changed or cut, it is read or refused by `PlbError`."""
+    """For any changed or truncated bytes, a table is read or refused with `PlbError`."""
     path = folder / "runs" / "modified-0" / "moves.parquet"
     whole = path.read_bytes()
     damaged = bytearray(whole[: data.draw(st.integers(0, len(whole)))])
@@ -243,7 +243,7 @@ PLAIN = st.recursive(
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_summaries_raise_errors_of_the_project(folder: Path, data: st.DataObject):
-    """Whatever value is replaced in summary or timings, the directory is read or refused by `PlbError`."""
+    """For any replaced value in summary or timings, the directory is read or refused with `PlbError`."""
     file = data.draw(st.sampled_from(["summary.json", "timings.json"]))
     text = (folder / file).read_text()
     values = json.loads(text)
@@ -262,7 +262,7 @@ def test_damaged_summaries_raise_errors_of_the_project(folder: Path, data: st.Da
     (folder / file).write_text(text)
 
 
-def test_results_cannot_be_changed(folder: Path):
-    """What was read stays as it was read."""
+def test_results_are_immutable(folder: Path):
+    """Attributes of read results cannot be set."""
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         read_results(folder).folder = Path()  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Scenario files: what they say, and every error at once with its place."""
+"""Scenario files: contents, and errors with their places."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.toml"))
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_are_valid(path: Path):
-    """Every scenario in `examples/` can be read and runs both arms of the paper."""
+    """Every scenario in `examples/` is readable and runs both arms of the paper."""
     assert {"original", "modified"} <= set(read_scenario(path).run.policies)
 
 
-def test_defaults_are_the_papers():
+def test_defaults_are_those_of_the_paper():
     """An empty scenario is the cluster of [1] section 8.2."""
     cluster = scenario_from({}).cluster
     assert (cluster.nodes, cluster.upgrade_domains, cluster.fault_domains) == (40, 10, 5)
@@ -39,7 +39,7 @@ def test_defaults_are_the_papers():
 
 
 def test_arms_of_the_study_differ_in_one_weight():
-    """The original and the modified energy differ in `w_failovers` and in nothing else; the default in `w_overload`."""
+    """The original and the modified energy differ only in `w_failovers`. The default also differs in `w_overload`."""
     scenario, metrics = scenario_from({}), (Metric("cpu"),)
     original, modified = (scenario.config(name, metrics) for name in ("original", "modified"))
     different = [name for name in original.__slots__ if getattr(original, name, 0) != getattr(modified, name, 0)]
@@ -54,14 +54,14 @@ def test_arms_of_the_study_differ_in_one_weight():
 
 
 def test_policies_override_the_engine():
-    """A policy's fields come on top of [engine], that on top of the defaults; balancing is off unless asked for."""
+    """Fields of a policy override [engine], which overrides the defaults. Balancing is off by default."""
     tables = {"engine": {"chains": 2}, "policies": {"x": {"w_failovers": 0.5, "chains": 3}}, "run": {"policies": ["x"]}}
     config = scenario_from(tables).config("x", (Metric("cpu"),))
     assert (config.chains, config.w_failovers, config.min_load_balancing_interval) == (3, 0.5, None)
 
 
-def test_what_the_workload_says_of_a_metric_is_no_key_of_a_scenario():
-    """Such as the quantum, which follows from the capacity; such fields are fields of `Metric`."""
+def test_derived_fields_of_a_metric_are_no_keys_of_a_scenario():
+    """An example is the quantum, which follows from the capacity. Such fields belong to `Metric`."""
     for field in FIXED_METRIC_FIELDS:
         assert field in attrs.fields_dict(Metric)
         with pytest.raises(ScenarioError, match=f"metrics.cpu.{field}: unknown key"):
@@ -81,8 +81,8 @@ policy_options = { theta = 0.02 }
 """
 
 
-def test_options_go_to_the_policy_they_are_given_for():
-    """Those of [engine] to its own policy alone; those of a section take their place."""
+def test_options_belong_to_one_policy():
+    """Options of [engine] apply only to the policy of [engine]. Options of a section replace them."""
     scenario = scenario_from(tomllib.loads(OPTIONS))
     configs = {name: scenario.config(name, (Metric("cpu"),)) for name in scenario.run.policies}
     assert {name: (config.policy, dict(config.policy_options)) for name, config in configs.items()} == {
@@ -97,7 +97,7 @@ def test_options_go_to_the_policy_they_are_given_for():
 
 
 def test_bad_options_are_reported_with_their_place(tmp_path: Path):
-    """Line, policy, option and range, or the nearest right name."""
+    """The message contains line, policy, option and range, or the nearest valid name."""
     path = tmp_path / "bad.toml"
     path.write_text(
         OPTIONS.replace("0.5", "1.5").replace("theta = 0.02", "thet = 0.02") + "[policies.original]\nchains = 0"
@@ -136,14 +136,14 @@ combination = "sum"
 
 
 def test_conflicts_are_reported_with_errors_of_other_sections():
-    """What goes with no plan does not wait until the nodes are right."""
+    """Conflicts with a plan are reported even if the nodes are wrong."""
     with pytest.raises(ScenarioError) as caught:
         scenario_from({"cluster": {"nodes": 0}, "workload": {"kind": "plan", "density": 1.5}})
     assert [problem.place for problem in caught.value.problems] == ["cluster.nodes", "workload.density"]
 
 
-def test_all_errors_at_once(tmp_path: Path):
-    """Every problem of a file is reported, with line, key, and the nearest right name or the allowed range."""
+def test_all_errors_are_reported_together(tmp_path: Path):
+    """Each problem has its line, its key, and the nearest valid name or the allowed range."""
     path = tmp_path / "bad.toml"
     path.write_text(BAD)
     with pytest.raises(ScenarioError) as caught:
@@ -170,7 +170,7 @@ def test_all_errors_at_once(tmp_path: Path):
 
 
 def test_densities_have_an_upper_bound(tmp_path: Path):
-    """Beyond it, what tenants ask for in all is no finite number."""
+    """Beyond the bound, the total reservation of the tenants is not a finite number."""
     path = tmp_path / "bad.toml"
     path.write_text("[workload]\ndensity = 1e308\ndensity_end = 1e101\n")
     with pytest.raises(ScenarioError) as caught:
@@ -179,8 +179,8 @@ def test_densities_have_an_upper_bound(tmp_path: Path):
     assert all("<= 1e+100" in problem.message for problem in caught.value.problems)
 
 
-def test_parameters_of_a_region_are_refused_all_at_once(tmp_path: Path):
-    """Each with its line; those of a region are refused for tenants of another kind."""
+def test_all_bad_parameters_of_a_region_are_reported_together(tmp_path: Path):
+    """Each has its line. Parameters of a region are refused for other kinds of tenants."""
     path = tmp_path / "bad.toml"
     changes = "region_parameters = { size_bias = -1, lifetime = 2, cpu.median = 7, cpu.sigma = 0.5 }"
     path.write_text(f"[workload]\nregion = 'region2'\n{changes}\n")
@@ -211,7 +211,7 @@ def test_parameters_of_a_region_are_refused_all_at_once(tmp_path: Path):
     ],
 )
 def test_files_that_are_no_scenarios(tmp_path: Path, text: str, words: str):
-    """Broken TOML, a value in the place of a table and an empty list of policies are each refused in words."""
+    """Broken TOML, a value instead of a table and an empty list of policies are refused with a message."""
     path = tmp_path / "bad.toml"
     path.write_text(text)
     with pytest.raises(ScenarioError, match=words):
@@ -219,34 +219,37 @@ def test_files_that_are_no_scenarios(tmp_path: Path, text: str, words: str):
 
 
 def test_file_that_is_no_text(tmp_path: Path):
-    """Bytes that are no UTF-8 are refused in words."""
+    """Bytes that are not UTF-8 are refused with a message."""
     path = tmp_path / "bad.toml"
     path.write_bytes(b"\xff\xfe")
     with pytest.raises(ScenarioError, match="not text in UTF-8"):
         read_scenario(path)
 
 
-def test_missing_file(tmp_path: Path):
-    """A file that is not there is named."""
+def test_missing_file_is_named(tmp_path: Path):
+    """The message contains the path."""
     with pytest.raises(ScenarioError, match=r"none\.toml.*No such file"):
         read_scenario(tmp_path / "none.toml")
 
 
 def test_digest_follows_the_scenario():
-    """Equal scenarios have equal digests; any change gives another one."""
+    """Equal scenarios have equal digests, and any change gives a different digest."""
     one, same, other = scenario_from({}), scenario_from({}), scenario_from({"run": {"seed": 1}})
     assert one.digest() == same.digest() != other.digest()
 
 
 def test_section_of_a_built_in_policy_changes_further_fields_of_it():
-    """`[policies.original]` is still without weight on failovers: the arms differ in that and what the section says."""
+    """`[policies.original]` keeps the weight 0 on failovers.
+
+    The arms differ in that and in the fields of the section.
+    """
     scenario = scenario_from({"policies": {"original": {"w_imbalance": 1.0}}})
     config = scenario.config("original", (Metric("cpu"),))
     assert (config.w_failovers, config.w_imbalance) == (0.0, 1.0)
 
 
-def test_filling_takes_no_longer_than_the_run():
-    """Tenants who would all arrive after the end are refused."""
+def test_filling_ends_before_the_run():
+    """A filling time beyond the end of the run is refused."""
     with pytest.raises(PlbError, match="fill_hours"):
         scenario_from({"run": {"days": 0.1, "fill_hours": 48}})
 
@@ -259,8 +262,8 @@ def test_filling_takes_no_longer_than_the_run():
         TraceError([TraceProblem("a.parquet", 3, "cpu", "text", "a number")]),
     ],
 )
-def test_error_can_be_made_again(error):
-    """In another process, and by SimPy."""
+def test_errors_can_be_copied(error):
+    """Other processes and SimPy create copies of errors."""
     for again in (pickle.loads(pickle.dumps(error)), type(error)(*error.args)):
         assert str(again) == str(error)
 
@@ -270,7 +273,7 @@ PARTS = [*SECTIONS.values(), NodeGroup, Crash, Outage, Flapping, Growth]
 
 @pytest.mark.parametrize("kind", PARTS, ids=lambda kind: kind.__name__)
 def test_page_names_every_key(kind: type) -> None:
-    """Sections and the tables in them."""
+    """Keys are those of the sections and of their tables."""
     page = (Path(__file__).parents[3] / "docs" / "scenarios.md").read_text()
     names = [field.name for field in attrs.fields(kind)]
     written = [{f"`{name}`", f" {name}`", f" {name} ="} for name in names]
@@ -292,8 +295,8 @@ register_term(Heat())
 '''
 
 
-def test_imported_file_registers_terms_that_the_scenario_names(tmp_path: Path) -> None:
-    """A file beside the scenario is run when the scenario is read, and its content is part of the digest."""
+def test_imported_file_registers_terms_of_the_scenario(tmp_path: Path) -> None:
+    """A file in the folder of the scenario is run when the scenario is read. Its content is part of the digest."""
     (tmp_path / "heat.py").write_text(TERM)
     path = tmp_path / "s.toml"
     path.write_text('imports = ["heat.py"]\n[engine]\nextension_terms = { heat = 2.0 }\n')
@@ -306,7 +309,7 @@ def test_imported_file_registers_terms_that_the_scenario_names(tmp_path: Path) -
 
 
 def test_import_that_fails_is_named(tmp_path: Path) -> None:
-    """A file that is not there, one that raises, and a term that no import registers."""
+    """It is missing, raises an error, or does not register the term."""
     (tmp_path / "broken.py").write_text("1 / 0")
     path = tmp_path / "s.toml"
     path.write_text('imports = ["none.py", "broken.py"]\n[engine]\nextension_terms = { cold = 2.0 }\n')
@@ -320,7 +323,7 @@ def test_import_that_fails_is_named(tmp_path: Path) -> None:
 
 
 def test_imports_of_one_name_are_refused(tmp_path):
-    """Results tell files by their names."""
+    """Results identify imported files by name."""
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "own.py").write_text("")
@@ -331,7 +334,7 @@ def test_imports_of_one_name_are_refused(tmp_path):
 
 @given(st.text(max_size=5))
 def test_any_text_has_a_name_for_a_directory(text):
-    """It is taken where it stands; what can be a name already stays."""
+    """A valid name does not change, and any other text is converted to one."""
     check_directory_name("scenario", directory_name(text))
     assert directory_name(directory_name(text)) == directory_name(text)
     assert directory_name("a b.c") == "a b.c"

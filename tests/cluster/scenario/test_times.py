@@ -1,4 +1,4 @@
-"""Times of a run as people write them."""
+"""Times of a run in readable form."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from plb import InvalidValueError
         ("1m30s", 90),
     ],
 )
-def test_times_are_read_as_people_write_them(text: str, seconds: int):
-    """Seconds, or days, hours, minutes and seconds in this order; what is written is read back."""
+def test_times_are_read_and_written(text: str, seconds: int):
+    """A time is in seconds, or in days, hours, minutes and seconds in this order. A written time is read back."""
     assert seconds_of(text) == seconds
     assert seconds_of(in_words(seconds)) == seconds
 
@@ -32,6 +32,6 @@ def test_times_are_read_as_people_write_them(text: str, seconds: int):
     "text", ["", "d", "4h2d", "-3", "3 weeks", "1e5", "nan", "9" * 400, f"{'9' * 400}d", "9" * 307 + "d"]
 )
 def test_other_times_are_refused(text: str):
-    """The message has examples."""
+    """The message contains examples."""
     with pytest.raises(InvalidValueError, match="2d4h30m"):
         seconds_of(text)

@@ -1,4 +1,4 @@
-"""Any faults and upgrades over any few tenants: what the tables say is what an observer of every event has seen."""
+"""Random faults, upgrades and tenants: the tables agree with an observer of every event."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cluster.simulation.record import RunResult
 from cluster.simulation.simulation import Simulation
 from plb import Metric
 from plb.model import Role
-from tests.cluster.simulation.test_faults import stepped
+from tests.cluster.simulation.test_faults import run_with_checks
 from tests.cluster.tiny import Tenant, scenario_of, simulation_of
 
 HOURS = 6
@@ -24,7 +24,7 @@ times = st.sampled_from([0.0, 1 / 6, 1 / 3, float(HOURS)]) | st.floats(0, HOURS)
 
 @st.composite
 def faults(draw: st.DrawFn, nodes: int, domains: int) -> dict[str, Any]:
-    """Draw crashes, outages and flapping nodes that may overlap, by list and by chance."""
+    """Draw crashes, outages and flapping nodes, which may overlap, from lists and at random."""
     node = st.integers(0, nodes - 1).map("n{}".format)
     domain = st.integers(0, min(nodes, domains) - 1).map("fd:/fd{}".format)
     lasting = st.sampled_from([0.0001, 0.1, 0.5, 2.0, 10.0])
@@ -60,7 +60,7 @@ upgrades = st.fixed_dictionaries(
 
 @st.composite
 def simulations(draw: st.DrawFn) -> Simulation:
-    """Draw a cluster of one to eight nodes in any number of domains, with up to six tenants of one to five replicas."""
+    """Draw a cluster of one to eight nodes in any number of domains, and up to six tenants of one to five replicas."""
     nodes, domains = draw(st.integers(1, 8)), draw(st.integers(1, 9))
     tenants, arrival = [], 0
     for number in range(draw(st.integers(1, 6))):
@@ -81,7 +81,7 @@ def simulations(draw: st.DrawFn) -> Simulation:
 
 @attrs.define
 class Observer:
-    """Sees each tenant after each event, by the engine's replicas and the states of nodes alone."""
+    """Observes each tenant after each event, using only the replicas of the engine and the states of nodes."""
 
     usable: dict[str, bool] = attrs.field(factory=dict)
     quorum_losses: int = 0
@@ -89,7 +89,7 @@ class Observer:
     missing_since: dict[str, int] = attrs.field(factory=dict)
 
     def __call__(self, simulation: Simulation) -> None:
-        """Look."""
+        """Check all tenants."""
         recorder, tenancies, now = simulation.recorder, simulation.tenancies, int(simulation.env.now)
         new = [(goes_down, cause) for _, _, goes_down, cause in recorder.node_events[self.events :]]
         self.events = len(recorder.node_events)
@@ -102,11 +102,11 @@ class Observer:
                 assert (True, "node fault") in new, "nothing but a fault breaks a quorum"
             if was is not None or usable:
                 self.usable[name] = usable
-            self._note_missing(simulation, name, now)
+            self._check_missing(simulation, name, now)
         self.usable = {name: usable for name, usable in self.usable.items() if name in tenancies.known}
 
-    def _note_missing(self, simulation: Simulation, name: str, now: int) -> None:
-        """Whoever has a quorum and misses a replica is looked at within two meterings."""
+    def _check_missing(self, simulation: Simulation, name: str, now: int) -> None:
+        """Check that a missing replica of a tenant with a quorum is considered within two meterings."""
         replicas = simulation.engine.replicas(name)
         waits = simulation._partitions.index(name) in simulation._waiting
         if all(one.node is not None for one in replicas) or waits or self.usable.get(name) is False:
@@ -116,7 +116,7 @@ class Observer:
 
 
 def is_usable(simulation: Simulation, name: str, requested: int) -> bool:
-    """Tell whether a primary and a majority of the replicas are there, none of them down or being built."""
+    """Return whether a primary and a majority of the replicas are available, neither down nor being built."""
     tenancies = simulation.tenancies
     ready = [
         one
@@ -130,7 +130,7 @@ def is_usable(simulation: Simulation, name: str, requested: int) -> bool:
 
 
 def down_seconds(run: RunResult, tenant: dict[str, Any]) -> int:
-    """Return for how many seconds of its stay a tenant has an interruption, second by second."""
+    """Return the duration of all interruptions of a tenant, counted second by second."""
     first, last = tenant["arrival_s"], min(tenant["departure_s"], HOURS * 3600)
     found = run.tables["interruptions"].filter(tenant=tenant["tenant"]).select("begin_s", "end_s").rows()
     seconds: set[int] = set()
@@ -141,10 +141,10 @@ def down_seconds(run: RunResult, tenant: dict[str, Any]) -> int:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(simulations())
-def test_tables_say_what_an_observer_has_seen(simulation: Simulation) -> None:
-    """Every invariant holds after every event; losses, faults, failovers and downtime are as recounted from scratch."""
+def test_tables_agree_with_an_observer(simulation: Simulation) -> None:
+    """Every invariant holds after every event. Losses, faults, failovers and downtime equal a recount from scratch."""
     observer = Observer()
-    stepped(simulation, observer)
+    run_with_checks(simulation, observer)
     run = simulation.recorder.result("original", 0, simulation._end, {}, complete=True)
     scenario, totals = simulation._scenario, run.totals
     assert totals["quorum_losses"] == observer.quorum_losses

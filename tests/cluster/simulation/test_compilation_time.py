@@ -1,4 +1,4 @@
-"""Compilation never counts: what the cluster measures leaves out the seconds in which kernels are compiled."""
+"""Measured times exclude the compilation of kernels."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from plb.compiler.clock import COMPILATION
 from tests.cluster.tiny import small_region
 
 HOURS = 3600.0
-"""More seconds than any test takes: where a duration leaves them out, it comes out below zero here."""
+"""More seconds than any test takes. A duration without them is negative here."""
 
 
 @pytest.fixture
 def compiling(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what makes a function seem to compile for hours each time that it is called."""
-    monkeypatch.setattr(COMPILATION, "_state", COMPILATION._state)  # so that it is put back
+    """Return a decorator with which a function seems to compile for hours at each call."""
+    monkeypatch.setattr(COMPILATION, "_state", COMPILATION._state)  # restored by monkeypatch
 
     def changed(function: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **kwargs: Any) -> Any:
@@ -38,8 +38,8 @@ def compiling(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]],
     return changed
 
 
-def test_a_run_does_not_book_the_compilation_of_its_kernels(compiling, monkeypatch: pytest.MonkeyPatch):
-    """Neither in its phases, nor in its slowest plans, nor in all."""
+def test_a_run_excludes_the_compilation_of_its_kernels(compiling, monkeypatch: pytest.MonkeyPatch):
+    """Its phases, its slowest plans and the total all exclude it."""
     monkeypatch.setattr(PlacementAndLoadBalancing, "place", compiling(PlacementAndLoadBalancing.place))
     experiment = prepare(scenario_from(small_region()))
     run = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0).run()
@@ -48,13 +48,13 @@ def test_a_run_does_not_book_the_compilation_of_its_kernels(compiling, monkeypat
     assert min(one.seconds for one in run.slowest) < 0
 
 
-def test_a_bench_does_not_book_it(compiling):
-    """Not even where every run compiles."""
+def test_a_bench_excludes_it(compiling):
+    """The time excludes it even if every run compiles."""
     assert fastest(compiling(lambda: None)) < 0
 
 
-def test_a_study_of_provisioning_does_not_book_it(compiling, monkeypatch: pytest.MonkeyPatch):
-    """In the seconds of an algorithm."""
+def test_a_study_of_provisioning_excludes_it(compiling, monkeypatch: pytest.MonkeyPatch):
+    """The seconds of an algorithm exclude it."""
     monkeypatch.setattr(planning, "provision", compiling(planning.provision))
     _, seconds = planning._planned(_tiny_instance(), arms(next(iter(PublishedFigure)))[0], 1.0)
     assert seconds < 0

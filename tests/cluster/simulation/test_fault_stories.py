@@ -1,4 +1,4 @@
-"""Faults and upgrades in small clusters, with the exact times of what a tenant sees."""
+"""Faults and upgrades in small clusters, with exact times of interruptions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.cluster.simulation.test_stories import A, B, C
 from tests.cluster.tiny import Tenant, scenario_of, story
 
 TWELVE_GB = [12.0] * 60
-"""Ten hours at 12 GB: a copy at 0.096 Gbit/s takes a thousand seconds."""
+"""Ten hours at 12 GB. A copy at 0.096 Gbit/s takes a thousand seconds."""
 SLOW = {"copy_gbit_per_second": 0.096}
 
 
@@ -38,13 +38,13 @@ def moves(run: RunResult) -> list[tuple[Any, ...]]:
 
 
 def loaded_node(run: RunResult) -> str:
-    """Return the node with the only load at the first metering."""
+    """Return the only node with load at the first metering."""
     load = run.tables["node_load"].filter(time_s=600).sort("load")
     return str(load["node"][-1])
 
 
-def test_a_single_replica_starts_elsewhere_at_once() -> None:
-    """Its data are remote: thirty seconds, however long the node is away; when it is back, nothing happens."""
+def test_a_single_replica_restarts_on_another_node_at_once() -> None:
+    """Its data are remote. The restart takes thirty seconds in any case, and the return of the node changes nothing."""
     tenants = [Tenant("a", 0, TWELVE_GB)]
     node = loaded_node(run_with(tenants))
     run = run_with(tenants, sections={"faults": {"crashes": [crash(node, 1000, 5000)]}})
@@ -56,7 +56,7 @@ def test_a_single_replica_starts_elsewhere_at_once() -> None:
 
 
 def test_a_single_replica_with_local_data_waits_for_its_node() -> None:
-    """It can be used thirty seconds after the node is back."""
+    """It is available thirty seconds after the return of the node."""
     tenants = [Tenant("a", 0, TWELVE_GB)]
     node = loaded_node(run_with(tenants))
     run = run_with(tenants, sections={"faults": {"crashes": [crash(node, 1000, 5000)], "remote_storage": False}})
@@ -64,7 +64,7 @@ def test_a_single_replica_with_local_data_waits_for_its_node() -> None:
 
 
 def crash_of_the_primary(seconds: int, **faults: Any) -> RunResult:
-    """Run a tenant with three replicas on four nodes, of which that of the primary is lost at 1000 s."""
+    """Run a tenant with three replicas on four nodes; the node of the primary is lost at 1000 s."""
     tenants = [Tenant("a", 0, TWELVE_GB, 3)]
     for name in ("n0", "n1", "n2", "n3"):
         run = run_with(tenants, 4, sections={"faults": {"crashes": [crash(name, 1000, seconds)], **faults}})
@@ -73,8 +73,8 @@ def crash_of_the_primary(seconds: int, **faults: Any) -> RunResult:
     raise AssertionError("one of the nodes has the primary")
 
 
-def test_a_secondary_is_promoted_and_the_old_primary_comes_back_as_a_secondary() -> None:
-    """The node is back before the half hour is over: nothing is built."""
+def test_a_secondary_is_promoted_and_the_old_primary_returns_as_a_secondary() -> None:
+    """The node returns within half an hour, so no replica is built."""
     run = crash_of_the_primary(600)
     assert moves(run) == [(1000, "promote", "node fault", 1000, "completed")]
     assert interruptions(run) == [("a", 1000, 1030.0, "node fault")]
@@ -82,14 +82,14 @@ def test_a_secondary_is_promoted_and_the_old_primary_comes_back_as_a_secondary()
 
 
 def test_a_lost_replica_is_rebuilt_after_half_an_hour() -> None:
-    """At the first metering after it; the copy takes a thousand seconds, and a node lost meanwhile costs the quorum."""
+    """The build starts at the next metering and takes a thousand seconds. Another lost node costs the quorum."""
     run = crash_of_the_primary(12000)
     assert run.tables["plans"].filter(occasion="rebuild")["time_s"].to_list() == [3000]
     assert len(interruptions(run)) == 1
 
 
-def test_two_of_three_replicas_lost_are_a_quorum_lost() -> None:
-    """Until one of the nodes is back, plus thirty seconds for the change of the primary."""
+def test_a_loss_of_two_of_three_replicas_is_a_quorum_loss() -> None:
+    """It lasts until one of the nodes returns, plus thirty seconds for the change of the primary."""
     tenants = [Tenant("a", 0, TWELVE_GB, 3)]
     crashes = [crash("n0", 1000, 5000), crash("n1", 1200, 800)]
     run = run_with(tenants, sections={"faults": {"crashes": crashes}})
@@ -100,7 +100,7 @@ def test_two_of_three_replicas_lost_are_a_quorum_lost() -> None:
 
 @pytest.mark.parametrize("end", ["target", "source"])
 def test_a_move_fails_with_either_of_its_nodes(end: str) -> None:
-    """Without its target the replica is where it was before; without its source it starts anew on the target."""
+    """Without its target, the replica is on its old node. Without its source, it starts from scratch on the target."""
     cluster = {"hours": 2, "copy_gbit_per_second": 0.36}
     calm = story(scenario_of(2, **cluster), [A, B, C]).tables["moves"]
     assert calm.select("time_s", "tenant", "end_s", "outcome").rows() == [(2400, "b", 3400, "completed")]
@@ -113,8 +113,8 @@ def test_a_move_fails_with_either_of_its_nodes(end: str) -> None:
     assert run.totals["tenants"] == 3
 
 
-def test_an_upgrade_drains_nodes_and_brings_primaries_back() -> None:
-    """The primary changes twice for its own node; the tenant waits for thirty seconds each time and no longer."""
+def test_an_upgrade_drains_nodes_and_returns_primaries() -> None:
+    """For its own node, the primary changes twice. Each change interrupts the tenant for thirty seconds."""
     tenants = [Tenant("a", 0, TWELVE_GB, 3)]
     run = run_with(tenants, sections={"upgrades": {"starts_hours": [0.5], "nodes_at_once": 1}})
     assert run.totals["upgraded_domains"] == 3
@@ -125,8 +125,8 @@ def test_an_upgrade_drains_nodes_and_brings_primaries_back() -> None:
     assert (ups["begin_s"][1:] >= ups["end_s"][:-1]).all()
 
 
-def test_a_node_does_not_go_down_while_a_tenant_would_lose_its_quorum() -> None:
-    """With one node crashed, the others wait; after an hour the upgrade is rolled back, and the quorum was kept."""
+def test_an_upgrade_waits_rather_than_break_a_quorum() -> None:
+    """After one crash, the other nodes wait. After an hour, the upgrade is rolled back, and no quorum was lost."""
     tenants = [Tenant("a", 0, TWELVE_GB, 3)]
     sections = {
         "faults": {"crashes": [crash("n2", 1000, 20000)], "rebuild_after_minutes": 1000.0},

@@ -1,4 +1,4 @@
-"""When nodes are down: unions of what the scenario lists and what comes by chance."""
+"""Times at which nodes are down: unions of listed and random faults."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ outages = st.fixed_dictionaries(
 
 
 def scenario_with(**faults: Any) -> Scenario:
-    """Return ten days with faults."""
+    """Return a scenario of ten days with faults."""
     return scenario_from({"faults": faults, "run": {"days": 10, "seed": 4}})
 
 
 def test_a_domain_is_found_at_any_depth():
-    """Its path is read as that of a node is."""
+    """Its path has the format of the path of a node."""
     deep = Node("deep", fault_domain="fd:/" + "/".join("abcdefghijkl"))
     for path in ("fd:/a", "a//b/", deep.fault_domain):
         scenario = scenario_with(outages=[{"fault_domain": path, "at_hours": 1.0, "hours": 1.0}])
@@ -36,7 +36,7 @@ def test_a_domain_is_found_at_any_depth():
 
 
 def down_at(events: list[NodeEvent], second: int) -> set[str]:
-    """Return the nodes that are down just after a second."""
+    """Return the nodes that are down immediately after a second."""
     down: set[str] = set()
     for event in events:
         if event.time <= second:
@@ -48,7 +48,7 @@ def down_at(events: list[NodeEvent], second: int) -> set[str]:
 def test_a_node_is_down_while_any_of_its_faults_lasts(
     listed: list[dict[str, Any]], whole: list[dict[str, Any]]
 ) -> None:
-    """Looked at every quarter of an hour; events of one node take turns."""
+    """The check covers every quarter of an hour. Events of one node alternate."""
     events = make_faults(scenario_with(crashes=listed, outages=whole), NODES)
     assert events == sorted(events)
     for node in NODES:
@@ -64,7 +64,7 @@ def test_a_node_is_down_while_any_of_its_faults_lasts(
 
 
 def test_flapping_goes_down_and_comes_back_until_its_end() -> None:
-    """Down for five minutes in every half an hour, from the second hour to the third."""
+    """The node is down for five minutes in every half an hour, from the second hour to the third."""
     flapping = [{"node": "n1", "from_hours": 2.0, "until_hours": 3.0, "up_minutes": 25.0, "down_minutes": 5.0}]
     events = make_faults(scenario_with(flapping=flapping), NODES)
     assert [(event.time, event.goes_down) for event in events] == [
@@ -75,15 +75,15 @@ def test_flapping_goes_down_and_comes_back_until_its_end() -> None:
     ]
 
 
-def test_a_fault_lasts_for_a_second_at_least() -> None:
-    """However short it is said to be: times are whole seconds."""
+def test_a_fault_lasts_at_least_a_second() -> None:
+    """Shorter durations are rounded up, because times are whole seconds."""
     events = make_faults(scenario_with(crashes=[{"node": "n1", "at_hours": 1.0, "hours": 0.0001}]), NODES)
     assert [(event.time, event.goes_down) for event in events] == [(3600, True), (3601, False)]
 
 
 @pytest.mark.parametrize("distribution", ["exponential", "lognormal", "constant"])
-def test_crashes_by_chance_have_the_means_that_were_asked_for(distribution: str) -> None:
-    """Over many nodes, to within five standard errors or so; equal seeds give equal faults, repeats others."""
+def test_random_crashes_have_the_given_means(distribution: str) -> None:
+    """The tolerance over many nodes is about five standard errors. Equal seeds give equal faults; repeats differ."""
     many = [Node(f"m{index:03d}") for index in range(400)]
     scenario = scenario_with(days_between_crashes=2.0, repair_hours=3.0, repair_distribution=distribution)
     events = make_faults(scenario, many)
@@ -100,8 +100,8 @@ def test_crashes_by_chance_have_the_means_that_were_asked_for(distribution: str)
     assert np.mean(lengths) == pytest.approx(3.0 * 3600, rel=0.15)
 
 
-def test_names_that_the_cluster_does_not_have_are_refused() -> None:
-    """With the nearest that it has."""
+def test_unknown_names_are_refused() -> None:
+    """The message contains the nearest existing name."""
     with pytest.raises(UnknownNameError, match="n0"):
         make_faults(scenario_with(crashes=[{"node": "n00", "at_hours": 1.0, "hours": 1.0}]), NODES)
     with pytest.raises(UnknownNameError, match="dc0"):

@@ -1,4 +1,4 @@
-"""Nodes that fail: what must hold after every event, and what a tenant sees of it."""
+"""Failures of nodes: invariants after every event, and the view of a tenant."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cluster.tiny import Tenant, scenario_of, simulation_of, small_region
 
 
 def expected_demand(simulation: Simulation) -> np.ndarray:
-    """Return the demand of every replica, or end of a move, on a node that is up, replica by replica: (R,)."""
+    """Return the demand of each replica and end of a move on a node that is up, counted replica by replica: (R,)."""
     sequence, now = simulation._sequence, int(simulation.env.now)
     traces = sequence.traces
     total = np.zeros(len(traces.metrics))
@@ -31,35 +31,35 @@ def expected_demand(simulation: Simulation) -> np.ndarray:
 
 
 def check(simulation: Simulation) -> None:
-    """Assert that no replica is lost or doubled, and that engine, ledger and failover manager agree."""
+    """Assert that no replica is lost or duplicated, and that engine, ledger and failover manager agree."""
     engine, ledger, tenancies = simulation.engine, simulation.ledger, simulation.tenancies
     rows = set()
     for partition, tenancy in tenancies.known.items():
         replicas = engine.replicas(partition)
         requested = [one for one in replicas if not one.leaving]
-        assert len(requested) == tenancy.replicas, "as many slots as the tenant asked for"
+        assert len(requested) == tenancy.replicas, "the tenant has its number of slots"
         assert sum(one.role == Role.PRIMARY for one in requested) == tenancy.stateful
         nodes = [one.node for one in replicas if one.node is not None]
-        assert len(set(nodes)) == len(nodes), "one replica a node"
-        standing = {one.node for one in requested if one.node is not None}
-        assert set(tenancies.states.of(partition)) <= standing
+        assert len(set(nodes)) == len(nodes), "one replica per node"
+        occupied = {one.node for one in requested if one.node is not None}
+        assert set(tenancies.states.of(partition)) <= occupied
         for one in replicas:
             assert ledger.node[one.index] == (-1 if one.node is None else simulation._node_names.index(one.node))
             rows.add(one.index)
         check_reports(simulation, partition)
         ready = {one.node for one in tenancies.states.ready(partition)}
-        assert not ready & simulation.nodes.down, "nothing on a node that is down is ready"
+        assert not ready & simulation.nodes.down, "no replica on a node that is down is ready"
         primary = next((one.node for one in requested if one.role == Role.PRIMARY), None)
         usable = len(ready) >= tenancy.quorum and (primary in ready or not tenancy.stateful)
         if tenancies.serves(partition):
             assert usable != simulation.recorder.availability.is_lost(tenancy.tenant)
-    assert set(np.flatnonzero(ledger.node >= 0).tolist()) <= rows, "the ledger knows no other replicas"
+    assert set(np.flatnonzero(ledger.node >= 0).tolist()) <= rows, "the ledger has no other replicas"
     metered = ledger.meter(int(simulation.env.now)).metered.sum(axis=0)
     assert metered == pytest.approx(expected_demand(simulation), rel=1e-6), "load is conserved"
 
 
 def check_reports(simulation: Simulation, partition: str) -> None:
-    """Assert that the engine knows how the replicas of a partition are."""
+    """Assert that the engine has the present states of the replicas of a partition."""
     state, tenancies = simulation.engine._state, simulation.tenancies
     record, not_ready = state.partitions[partition], tenancies.states.of(partition)
     for one in simulation.engine.replicas(partition):
@@ -70,8 +70,8 @@ def check_reports(simulation: Simulation, partition: str) -> None:
         assert not any(flag[record.rows].any() for flag in flags)
 
 
-def stepped(simulation: Simulation, also: Callable[[Simulation], None] = lambda _: None) -> int:
-    """Run a simulation event by event, with checks after each; return how many."""
+def run_with_checks(simulation: Simulation, also: Callable[[Simulation], None] = lambda _: None) -> int:
+    """Run a simulation event by event, with checks after each one; return the number of events."""
     events = 0
     for process in simulation.processes():
         simulation.env.process(process)
@@ -83,8 +83,11 @@ def stepped(simulation: Simulation, also: Callable[[Simulation], None] = lambda 
     return events
 
 
-def test_a_copy_that_was_moved_on_is_built_when_the_node_with_the_data_is_lost() -> None:
-    """A secondary is promoted and moved while its copy is under way. Its source is lost: no copy is whole."""
+def test_a_copy_is_built_when_its_source_is_lost_after_a_second_move() -> None:
+    """A secondary is promoted and moved while its copy is under way.
+
+    Then its source is lost, and no copy is complete.
+    """
     sections = {
         "faults": {"days_between_crashes": 0.05, "repair_hours": 0.1, "rebuild_after_minutes": 0.0},
         "upgrades": {"starts_hours": [0.0], "minutes_per_node": 0.01, "safety_check_minutes": 0.0},
@@ -104,10 +107,10 @@ def test_a_copy_that_was_moved_on_is_built_when_the_node_with_the_data_is_lost()
     ]
     simulation = simulation_of(scenario, tenants, 5.0)
     states: set[str] = set()
-    stepped(simulation, lambda one: states.update(map(str, one.tenancies.states.of("t1").items())))
+    run_with_checks(simulation, lambda one: states.update(map(str, one.tenancies.states.of("t1").items())))
     failed = [one.move for one in simulation.recorder.moves if one.outcome == "failed" and one.move.partition == "t1"]
     chains = [(one, other) for one in failed for other in failed if one.target == other.source]
-    assert chains, "the story has a copy that was moved on"
+    assert chains, "the story contains a second move during a copy"
     built = {str((other.target, ReplicaState.IN_BUILD)) for _, other in chains}
     assert built & states
     assert not {str((one.target, ReplicaState.IN_BUILD)) for one, _ in chains} & states
@@ -125,24 +128,24 @@ FAULTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("remote", [True, False])
-def test_no_event_loses_or_doubles_a_replica(*, remote: bool) -> None:
-    """With crashes, an outage of a domain and a flapping node at once, after every single event."""
+def test_no_event_loses_or_duplicates_a_replica(*, remote: bool) -> None:
+    """Crashes, an outage of a domain and a flapping node coincide, and the check follows each event."""
     tables = small_region(days=0.3, policies=["original"])
     experiment = prepare(scenario_from({**tables, "faults": {**FAULTS, "remote_storage": remote}}))
     simulation = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0)
-    assert stepped(simulation) > 500
+    assert run_with_checks(simulation) > 500
     assert simulation.recorder.availability.interruptions
     assert {record.outcome for record in simulation.recorder.moves} >= {"completed"}
 
 
 def simulation_with(**sections: Any) -> Simulation:
-    """Return the simulation of a small region for ten hours, with further sections of the scenario."""
+    """Return the simulation of a small region for ten hours, with additional sections of the scenario."""
     experiment = prepare(scenario_from({**small_region(days=0.4, policies=["original"]), **sections}))
     return Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0)
 
 
 def test_upgrades_take_one_domain_at_a_time_and_break_no_quorum() -> None:
-    """Nodes that are down for an upgrade are all of one domain, and each tenant that had a quorum keeps it."""
+    """All nodes that are down for an upgrade are in one domain. Each tenant with a quorum keeps it."""
     upgrades = {"starts_hours": [2.0], "minutes_per_node": 12.0, "nodes_at_once": 2, "health_check_minutes": 3.0}
     simulation = simulation_with(upgrades=upgrades)
     domain_of = {node.name: node.upgrade_domain_name for node in simulation.nodes.nodes.values()}
@@ -152,7 +155,7 @@ def test_upgrades_take_one_domain_at_a_time_and_break_no_quorum() -> None:
         assert len({domain_of[name] for name in simulation.nodes.down}) <= 1
         most.append(len(simulation.nodes.down))
 
-    stepped(simulation, one_domain)
+    run_with_checks(simulation, one_domain)
     records = simulation.upgrades.records
     assert [record.domain for record in records] == [f"ud{index}" for index in range(5)]
     assert {record.outcome for record in records} == {"healthy"}
@@ -162,10 +165,10 @@ def test_upgrades_take_one_domain_at_a_time_and_break_no_quorum() -> None:
 
 
 def test_an_unhealthy_domain_rolls_the_upgrade_back() -> None:
-    """All domains that were begun are taken back, the last first, and nothing is left drained or down."""
+    """All started domains are rolled back, the last one first. No node remains drained or down."""
     upgrades = {"starts_hours": [1.0], "failure_probability": 0.4, "nodes_at_once": 5, "minutes_per_node": 5.0}
     simulation = simulation_with(upgrades=upgrades)
-    stepped(simulation)
+    run_with_checks(simulation)
     records = simulation.upgrades.records
     begun = [record for record in records if not record.rolls_back]
     back = [record.domain for record in records if record.rolls_back]
@@ -177,8 +180,8 @@ def test_an_unhealthy_domain_rolls_the_upgrade_back() -> None:
 
 
 def test_faults_and_upgrades_together_keep_every_invariant() -> None:
-    """Nodes crash while others, or they themselves, are drained and upgraded."""
+    """Nodes crash during the drain and the upgrade of other nodes, and during their own."""
     upgrades = {"starts_hours": [1.0, 4.0], "minutes_per_node": 8.0, "safety_check_minutes": 15.0}
     simulation = simulation_with(upgrades=upgrades, faults=FAULTS)
-    assert stepped(simulation) > 700
+    assert run_with_checks(simulation) > 700
     assert {record.cause for record in simulation.recorder.moves} >= {"node fault", "upgrade"}

@@ -1,4 +1,4 @@
-"""An oracle: what hosts foretell is what the engine is told, and what nodes carry decides about violations."""
+"""An oracle: hosts report forecasts to the engine, and violations depend on the actual load of nodes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import pytest
 from tests.cluster.tiny import Tenant, scenario_of, simulation_of, story
 
 HOUR = 6
-"""Steps."""
+"""Time steps per hour."""
 GROWS = Tenant("grows", 0, [20.0] * 5 * HOUR + [70.0] * 10 * HOUR)
 
 
 def reported(oracle_hours: float, after_hours: float, now_hours: int) -> float:
-    """Return the load that the engine knows of a tenant that grows from 20 to 70 GB after five hours."""
+    """Return the load that the engine has for a tenant that grows from 20 to 70 GB after five hours."""
     sections = {"workload": {"density_metric": "disk", "oracle_hours": oracle_hours, "oracle_after_hours": after_hours}}
     simulation = simulation_of(scenario_of(2, hours=now_hours, sections=sections), [GROWS])
     simulation.run()
@@ -23,20 +23,20 @@ def reported(oracle_hours: float, after_hours: float, now_hours: int) -> float:
     ("oracle_hours", "after_hours", "now_hours", "load"),
     [
         (0, 0, 4, 20.0),  # no oracle
-        (2, 0, 2, 20.0),  # it does not see so far
+        (2, 0, 2, 20.0),  # the horizon is too short
         (2, 0, 4, 70.0),
-        (2, 4, 3, 20.0),  # it does not know the tenant yet
+        (2, 4, 3, 20.0),  # the tenant is too new
         (2, 4, 4, 70.0),
-        (2, 0, 6, 70.0),  # it has come true
+        (2, 0, 6, 70.0),  # the growth has happened
     ],
 )
-def test_oracle_foretells_the_largest_demand_of_tenants_it_knows(oracle_hours, after_hours, now_hours, load):
-    """How far it sees and how old a tenant has to be decide what the engine is told."""
+def test_oracle_reports_the_largest_future_demand(oracle_hours, after_hours, now_hours, load):
+    """The reported load depends on the horizon of the oracle and on the minimum age of a tenant."""
     assert reported(oracle_hours, after_hours, now_hours) == load
 
 
-def test_oracle_keeps_a_newcomer_off_the_node_that_will_be_full():
-    """Two nodes carry 30 and 20 GB, and the second will carry 70: only who is predicted that takes the first."""
+def test_oracle_avoids_the_node_that_will_be_full():
+    """Two nodes have 30 and 20 GB, and the second will have 70. Only a placement with the forecast takes the first."""
     steady = Tenant("steady", 0, [30.0] * 15 * HOUR)
     newcomer = Tenant("newcomer", 4 * 3600, [40.0] * 11 * HOUR)
     violations = {}
@@ -49,8 +49,8 @@ def test_oracle_keeps_a_newcomer_off_the_node_that_will_be_full():
     assert violations == {0.0: 1, 2.0: 0}
 
 
-def test_load_that_is_only_predicted_is_no_violation():
-    """Two tenants of one node will be too much for it after 80 minutes; until then nothing is short."""
+def test_predicted_load_is_no_violation():
+    """Two tenants of one node exceed its capacity after 80 minutes. Until then there is no shortage."""
     both = [Tenant(name, 0, [40.0] * 8 + [50.0] * 30) for name in "ab"]
     workload = {"density_metric": "disk", "oracle_hours": 24.0, "oracle_after_hours": 0.0}
     run = story(scenario_of(1, hours=2, sections={"workload": workload}), both)

@@ -1,4 +1,4 @@
-"""A plan as the initial placement of a simulation: what `plb provision --scenario` writes, `plb simulate` runs."""
+"""A plan as initial placement: `plb provision --scenario` writes a scenario, and `plb simulate` runs it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = "--node", "big=128,256x2", "--node", "small=64,128"
 
 
 def provisioned(instance: Path, folder: Path, *arguments: str) -> Path:
-    """Plan an instance by First Fit, and return the scenario that was written."""
+    """Plan an instance by First Fit, and return the written scenario."""
     run = plb("provision", instance, "--algorithm", "FF", "--scenario", folder, *arguments)
     assert run.exit_code == 0, run.output
     assert f"Scenario: {folder / 'scenario.toml'}" in re.sub(r"\s+", " ", run.stdout)
@@ -40,7 +40,7 @@ def provisioned(instance: Path, folder: Path, *arguments: str) -> Path:
 
 
 def changed(scenario: Path, changes: dict[str, dict[str, Any]]) -> Scenario:
-    """Return a scenario with other values in its sections."""
+    """Return a scenario with other values in some sections."""
     tables = tomllib.loads(scenario.read_text())
     for section, values in changes.items():
         tables[section] = {**tables.get(section, {}), **values}
@@ -65,8 +65,8 @@ def planned_load(plan: ProvisioningPlan, seconds: int, plan_hours: float = 24.0)
     return load
 
 
-def full_to_the_last_unit(path: Path) -> Path:
-    """Write an instance of which First Fit's plan has 3 nodes without a unit to spare."""
+def full_instance(path: Path) -> Path:
+    """Write an instance whose First Fit plan has 3 completely full nodes."""
     write_authors(
         path,
         build_instance(
@@ -96,8 +96,8 @@ def constant(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return provisioned(write_base(folder / "base.csv"), folder, *KINDS)
 
 
-def test_what_provision_writes_simulate_runs(curves: Path, tmp_path: Path) -> None:
-    """At every metering, every node carries what the plan says; nothing is violated and nothing moves."""
+def test_simulate_runs_the_scenario_of_provision(curves: Path, tmp_path: Path) -> None:
+    """At every metering, the load of every node is that of the plan. There are no violations and no moves."""
     run = plb("simulate", curves, "--out", tmp_path / "out", "--json", tmp_path / "figures.json")
     assert run.exit_code == 0, run.output
     assert "curves: 22 nodes, a plan, 1 days, 143 tenants" in re.sub(r"\s+", " ", run.stdout)
@@ -110,13 +110,13 @@ def test_what_provision_writes_simulate_runs(curves: Path, tmp_path: Path) -> No
     for (seconds,), rows in load.group_by("time_s"):
         assert rows["load"].to_numpy().reshape(-1, 2) == pytest.approx(planned_load(plan, int(seconds)), rel=1e-6)
     assert not len(read_results(tmp_path / "out").table("shortages"))
-    assert not len(read_results(tmp_path / "out").table("plans")), "the engine is not asked for anything"
+    assert not len(read_results(tmp_path / "out").table("plans")), "the engine makes no plan"
     assert plb("report", tmp_path / "out").exit_code == 0
     assert "The engine made no plan." in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_the_demand_repeats_after_the_hours_of_the_plan(curves: Path) -> None:
-    """With `plan_hours = 7` it has come back once after ten hours."""
+    """With `plan_hours = 7`, it has repeated once after ten hours."""
     scenario = changed(curves, {"workload": {"plan_hours": 7.0}, "run": {"days": 10 / 24}})
     plan = read_plan(curves.parent / "plan.csv", read_instance(curves.parent.parent / "curves"))
     load = run_of(scenario).tables["node_load"].sort("time_s", "node", "metric")
@@ -125,8 +125,8 @@ def test_the_demand_repeats_after_the_hours_of_the_plan(curves: Path) -> None:
         assert rows["load"].to_numpy().reshape(-1, 2) == pytest.approx(expected, rel=1e-6)
 
 
-def test_tenants_stand_from_the_start_as_if_they_had_been_placed(curves: Path) -> None:
-    """All are there at second 0, have a class each by application, and can be used."""
+def test_tenants_of_a_plan_are_placed_at_the_start(curves: Path) -> None:
+    """All tenants are present and available at second 0, and each application is a class."""
     tenants = run_of(changed(curves, {"run": {"days": 0.05}})).tables["tenants"]
     assert (tenants["arrival_s"].unique().to_list(), tenants["availability"].unique().to_list()) == ([0], [1.0])
     assert tenants["tenant_class"].n_unique() == 30
@@ -138,7 +138,7 @@ def test_tenants_stand_from_the_start_as_if_they_had_been_placed(curves: Path) -
 
 
 def test_the_engine_knows_the_demand_from_the_start(curves: Path) -> None:
-    """That of the first time point, so that what happens before the first metering is decided by it."""
+    """It is that of the first time point, so decisions before the first metering use it."""
     scenario = changed(curves, {})
     experiment = prepare(scenario)
     simulation = Simulation(scenario, experiment.source, experiment.sequences[0], "original", 0)
@@ -148,13 +148,13 @@ def test_the_engine_knows_the_demand_from_the_start(curves: Path) -> None:
     assert np.array(loads) == pytest.approx(planned_load(plan, 1), abs=0.01)
 
 
-def test_a_plan_without_a_unit_to_spare_violates_nothing(tmp_path: Path) -> None:
-    """Nodes are a little larger than the plan's, as the engine rounds up and a node at its threshold is violated."""
-    scenario = provisioned(full_to_the_last_unit(tmp_path / "full.csv"), tmp_path / "scenario", "--node", "63.9,127.8")
+def test_a_full_plan_has_no_violations(tmp_path: Path) -> None:
+    """Nodes are slightly larger than in the plan, because the engine rounds up and a full node is a violation."""
+    scenario = provisioned(full_instance(tmp_path / "full.csv"), tmp_path / "scenario", "--node", "63.9,127.8")
     instance = read_instance(tmp_path / "full.csv", [NodeSpec("node", (63.9, 127.8))])
     plan = read_plan(tmp_path / "scenario" / "plan.csv", instance)
-    assert planned_load(plan, 600) == pytest.approx(np.array([[63.9, 127.8]] * 3)), "the case is what it says"
-    # a node that is lost and back makes the engine check all constraints
+    assert planned_load(plan, 600) == pytest.approx(np.array([[63.9, 127.8]] * 3)), "the nodes are full"
+    # after the loss and the return of a node, the engine checks all constraints
     faults = {"crashes": [{"node": f"n{plan.nodes}", "at_hours": 0.2, "hours": 0.2}]}
     domains = {"nodes": plan.nodes + 1, "fault_domains": plan.nodes + 1, "upgrade_domains": plan.nodes + 1}
     run = run_of(changed(scenario, {"cluster": domains, "faults": faults, "run": {"days": 0.05}}))
@@ -164,8 +164,8 @@ def test_a_plan_without_a_unit_to_spare_violates_nothing(tmp_path: Path) -> None
     assert run_of(changed(scenario, {"cluster": tight, "run": {"days": 0.05}})).totals["violated_node_minutes"] > 0
 
 
-def test_growth_beyond_the_plan_is_violated(curves: Path) -> None:
-    """An application that asks for twice as much has nodes at their threshold, which it or others leave."""
+def test_growth_beyond_the_plan_causes_violations(curves: Path) -> None:
+    """An application with doubled demand fills nodes to their threshold, and it or other replicas move away."""
     growth = [{"tenant_class": "app_0", "at_hours": 1.0, "hours": 2.0, "factor": 2.0}]
     run = run_of(changed(curves, {"workload": {"growth": growth}, "run": {"days": 0.25}}))
     assert run.totals["violations"] > 0
@@ -174,8 +174,8 @@ def test_growth_beyond_the_plan_is_violated(curves: Path) -> None:
 
 
 @pytest.mark.parametrize("at_hours", [0.0, 1.0])
-def test_what_stands_on_a_node_that_crashes_starts_elsewhere(curves: Path, at_hours: float) -> None:
-    """At once, as replicas hold no data; a crash in the very first second finds the plan in place, too."""
+def test_replicas_of_a_crashed_node_restart_on_other_nodes(curves: Path, at_hours: float) -> None:
+    """They restart at once, because they have no data. The plan is in place even for a crash in the first second."""
     plan = read_plan(curves.parent / "plan.csv", read_instance(curves.parent.parent / "curves"))
     crash = {"crashes": [{"node": "n00", "at_hours": at_hours, "hours": 2.0}]}
     domains = {"fault_domains": plan.nodes, "upgrade_domains": plan.nodes}
@@ -189,8 +189,8 @@ def test_what_stands_on_a_node_that_crashes_starts_elsewhere(curves: Path, at_ho
     assert load["load"].sum() >= expected * (1 - 1e-6)
 
 
-def test_kinds_of_nodes_are_read_again(constant: Path) -> None:
-    """The scenario has the nodes that the plan uses, and the instance the types that were given."""
+def test_node_types_are_read_back(constant: Path) -> None:
+    """The scenario has the nodes of the plan, and the instance has the given types."""
     tables = tomllib.loads(constant.read_text())
     plan = pl.read_csv(constant.parent / "plan.csv")
     used = dict(plan.group_by("node_type").agg(pl.col("node").n_unique()).iter_rows())
@@ -201,13 +201,13 @@ def test_kinds_of_nodes_are_read_again(constant: Path) -> None:
     assert group["nodes"] == used["small"]
     assert group["capacities"] == pytest.approx({"core": 64 * (1 + MARGIN), "memory": 128 * (1 + MARGIN)})
     assert (workload["nodes"], workload["density_metric"]) == (list(KINDS[1::2]), "core")
-    assert workload["path"] == "base.csv", "an instance in the folder is named from there"
+    assert workload["path"] == "base.csv", "the path of the instance is relative to the scenario"
     run = run_of(changed(constant, {"run": {"days": 0.05}}))
     assert (run.totals["violations"], run.totals["moves"]) == (0, 0)
 
 
-def test_a_kind_may_have_nodes_to_spare(constant: Path) -> None:
-    """They come after those of the plan, in each kind, and are empty."""
+def test_a_node_type_may_have_additional_nodes(constant: Path) -> None:
+    """In each type, they follow the nodes of the plan and are empty."""
     tables = tomllib.loads(constant.read_text())["cluster"]
     (group,) = tables["groups"]
     big = tables["nodes"] - group["nodes"]
@@ -217,8 +217,8 @@ def test_a_kind_may_have_nodes_to_spare(constant: Path) -> None:
     assert [place for place, value in enumerate(by_node) if not value] == [big, big + 1, tables["nodes"] + 2]
 
 
-def test_a_plan_without_nodes_of_the_first_kind_has_none_in_its_scenario(tmp_path: Path) -> None:
-    """Only kinds that are used are there, in their order."""
+def test_unused_node_types_are_omitted(tmp_path: Path) -> None:
+    """The scenario contains only used types, in their order."""
     base = write_base(tmp_path / "base.csv")
     scenario = provisioned(base, tmp_path / "x", "--node", "tiny=0.5,1", "--node", "64,128")
     cluster = tomllib.loads(scenario.read_text())["cluster"]
@@ -228,7 +228,7 @@ def test_a_plan_without_nodes_of_the_first_kind_has_none_in_its_scenario(tmp_pat
 
 
 def test_any_name_is_written(tmp_path: Path) -> None:
-    """Quotes, backslashes and signs of resources, applications, and folders come back as they were.
+    """Names of resources, applications and folders with quotes, backslashes and other signs are read back.
 
     The name of a scenario becomes that of a directory, which cannot have all of them.
     """
@@ -261,8 +261,8 @@ FAILING = {
 
 
 @pytest.mark.parametrize("policy", BUILT_IN_POLICIES)
-def test_every_policy_takes_over_the_plan(curves: Path, policy: str) -> None:
-    """A node fails, and each finds places for what stood there."""
+def test_every_policy_starts_from_the_plan(curves: Path, policy: str) -> None:
+    """A node fails, and each policy places its replicas on other nodes."""
     changes = {**FAILING, "run": {"days": 0.03, "policies": [policy]}}
     if policy == "learned":
         pytest.importorskip("torch")
@@ -271,16 +271,16 @@ def test_every_policy_takes_over_the_plan(curves: Path, policy: str) -> None:
     assert run.totals["moves_by_cause"]["node fault"] == 5
 
 
-def test_processes_change_nothing(curves: Path) -> None:
-    """Two of them say what one says."""
+def test_the_number_of_processes_changes_nothing(curves: Path) -> None:
+    """Two processes give the results of one."""
     experiment = prepare(changed(curves, {**FAILING, "run": {"days": 0.03, "policies": ["original", "modified"]}}))
     one, two = ({run.policy: run for run in experiment.runs(jobs=jobs)} for jobs in (1, 2))
     for policy, table in product(("original", "modified"), ("node_load", "moves", "tenants")):
         assert one[policy].tables[table].equals(two[policy].tables[table])
 
 
-def test_repeats_differ_in_faults_only(curves: Path) -> None:
-    """The tenants of a plan are the same in all of them."""
+def test_repeats_differ_only_in_faults(curves: Path) -> None:
+    """The tenants of a plan are equal in all repeats."""
     one, other = prepare(changed(curves, {"run": {"days": 0.05, "repeats": 2}})).sequences
     assert np.array_equal(one.standing, other.standing)
     assert one.traces is other.traces
@@ -309,15 +309,15 @@ def test_repeats_differ_in_faults_only(curves: Path) -> None:
         ({"faults": {"crashes": [{"node": "64x128-0", "at_hours": 1, "hours": 1}]}}, "unknown node '64x128-0'"),
     ],
 )
-def test_what_does_not_go_with_the_plan_is_refused(curves: Path, changes: dict[str, Any], words: str) -> None:
-    """Before anything runs, with what is wrong."""
+def test_settings_in_conflict_with_the_plan_are_refused(curves: Path, changes: dict[str, Any], words: str) -> None:
+    """The error precedes the simulation and names the conflict."""
     with pytest.raises(PlbError) as caught:
         prepare(changed(curves, changes))
     assert words in str(caught.value)
 
 
-def test_a_kind_that_the_cluster_lacks_is_named(constant: Path) -> None:
-    """A type of the plan for which the cluster has no kind, or too small a one."""
+def test_a_missing_node_type_is_named(constant: Path) -> None:
+    """For a type of the plan, the cluster has no nodes, or too small ones."""
     tables = tomllib.loads(constant.read_text())["cluster"]
     (group,) = tables["groups"]
     small = {**group, "capacities": {"core": 63.9, "memory": 128.0}}
@@ -330,7 +330,7 @@ def test_a_kind_that_the_cluster_lacks_is_named(constant: Path) -> None:
 
 
 def test_files_that_are_missing_or_wrong_are_refused(curves: Path, tmp_path: Path) -> None:
-    """No path, no plan, no such file, a plan of other applications, a plan with faults."""
+    """Examples: no path, no plan, a missing file, a plan of other applications, a plan with faults."""
     tables = tomllib.loads(curves.read_text())
     instance = str(curves.parent.parent / "curves")
     plan = pl.read_csv(curves.parent / "plan.csv")
@@ -352,14 +352,14 @@ def test_files_that_are_missing_or_wrong_are_refused(curves: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("key", "value"), [("plan", "plan.csv"), ("nodes", ["64,128"]), ("plan_hours", 12.0)])
-def test_keys_of_plans_go_with_plans_only(key: str, value: Any) -> None:
-    """Elsewhere they would be without effect."""
+def test_keys_of_plans_need_a_plan(key: str, value: Any) -> None:
+    """Without a plan, they would have no effect."""
     with pytest.raises(ScenarioError, match=rf'workload\.{key}: .*none except with kind = "plan"'):
         scenario_from({"workload": {key: value}})
 
 
 def test_the_command_line_cannot_change_the_tenants_of_a_plan(curves: Path, tmp_path: Path) -> None:
-    """Neither other traces nor another density; studies, which vary both, take no plan."""
+    """Other traces and another density are refused. Studies, which vary both, accept no plan."""
     scenario = read_scenario(curves)
     with pytest.raises(ConflictError, match="tenants come from a plan"):
         override(scenario, traces=tmp_path)
@@ -370,8 +370,8 @@ def test_the_command_line_cannot_change_the_tenants_of_a_plan(curves: Path, tmp_
     assert "workload.kind: studies vary the density" in re.sub(r"\s+", " ", run.stderr)
 
 
-def test_other_scenarios_say_nothing_of_plans(curves: Path) -> None:
-    """So that their digest, and what is kept under it, is that of before; a plan's depends on its files' names."""
+def test_plans_do_not_change_the_digest_of_other_scenarios(curves: Path) -> None:
+    """Thus results cached under an old digest remain valid. The digest of a plan depends on the names of its files."""
     assert {"plan", "nodes", "plan_hours"}.isdisjoint(scenario_from({}).as_json()["workload"])
     scenario = read_scenario(curves)
     assert scenario.as_json()["workload"]["plan"] == str(curves.parent / "plan.csv")
@@ -379,7 +379,7 @@ def test_other_scenarios_say_nothing_of_plans(curves: Path) -> None:
 
 
 def test_a_plan_with_faults_leaves_no_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It could not be run."""
+    """Such a scenario cannot run."""
     monkeypatch.setattr(ProvisioningPlan, "faults", lambda _: ("node 0: too much",))
     run = plb("provision", write_base(tmp_path / "base.csv"), "--algorithm", "FF", "--scenario", tmp_path / "x")
     assert run.exit_code == 1
@@ -387,7 +387,7 @@ def test_a_plan_with_faults_leaves_no_scenario(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_planning(tmp_path: Path) -> None:
-    """A file stands in its place, or what would be written over is the instance."""
+    """The folder is a file, or the output would overwrite the instance."""
     base = write_base(tmp_path / "plan.csv")
     for folder, words in ((base, "plan.csv"), (tmp_path, "is read; give another file to write to")):
         before = base.read_bytes()
@@ -398,7 +398,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_planning(tmp_path: Pa
 
 
 def test_a_scenario_is_overwritten_only_with_force(tmp_path: Path) -> None:
-    """Its lines are there to be changed."""
+    """Users edit its lines."""
     base, folder = write_base(tmp_path / "base.csv"), tmp_path / "planned"
     command = ("provision", base, "--algorithm", "FF", "--scenario", folder)
     assert plb(*command).exit_code == 0
@@ -411,8 +411,8 @@ def test_a_scenario_is_overwritten_only_with_force(tmp_path: Path) -> None:
     assert (folder / "scenario.toml").read_text() != "mine"
 
 
-def test_names_with_marks_of_consoles_and_paths_are_taken_as_they_are(tmp_path: Path) -> None:
-    """Square brackets are printed, and a scenario has a name that a directory can have."""
+def test_names_with_special_characters_are_literal(tmp_path: Path) -> None:
+    """Square brackets are printed. The name of the scenario is converted to a valid name of a directory."""
     base, folder = write_base(tmp_path / "a[b]\\c.csv"), tmp_path / "planned"
     run = plb("provision", base, "--algorithm", "FF", "--scenario", folder, "--out", tmp_path / "[x].csv")
     assert run.exit_code == 0, run.output

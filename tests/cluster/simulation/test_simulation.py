@@ -1,4 +1,4 @@
-"""Runs of a small cluster with the tenants of a region: what must hold at every metering."""
+"""Runs of a small cluster with the tenants of a region: invariants at every metering."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def experiment() -> Experiment:
 
 
 def expected_load(experiment: Experiment, now: int) -> np.ndarray:
-    """Return the demand of all tenants that are active at `now`, tenant by tenant, in plain Python."""
+    """Return the demand of all tenants that are active at `now`, computed tenant by tenant in plain Python."""
     sequence = experiment.sequences[0]
     traces, total = sequence.traces, np.zeros(3)
     for tenant in range(len(sequence.arrival)):
@@ -44,7 +44,7 @@ def expected_load(experiment: Experiment, now: int) -> np.ndarray:
 
 
 def test_load_is_conserved(experiment: Experiment):
-    """At every metering the standing load of all nodes is the demand of all active tenants."""
+    """At every metering, the standing load of all nodes equals the demand of all active tenants."""
     simulation = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0)
     meter, compared = simulation.ledger.meter, []
 
@@ -62,19 +62,19 @@ def test_load_is_conserved(experiment: Experiment):
 
 
 def test_ledger_and_engine_agree(experiment: Experiment):
-    """After a run, every partition stands in the ledger where the engine says, and nothing else does."""
+    """After a run, ledger and engine have the same node for every replica, and the ledger has no other replicas."""
     simulation = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0)
     simulation.run()
     names = [
         node.name for node in nodes_of(experiment.scenario.cluster, metrics_of(experiment.scenario, experiment.source))
     ]
-    standing = {}
+    placed = {}
     sequence = experiment.sequences[0]
     for tenant in np.flatnonzero((sequence.arrival <= 21600) & (sequence.departure > 21600)).tolist():
         for replica in simulation.engine.replicas(str(sequence.traces.tenant[tenant])):
-            standing[replica.index] = replica.node
+            placed[replica.index] = replica.node
     rows = np.flatnonzero(simulation.ledger.node >= 0).tolist()
-    assert {row: names[simulation.ledger.node[row]] for row in rows} == standing
+    assert {row: names[simulation.ledger.node[row]] for row in rows} == placed
 
 
 def test_policies_see_the_same_tenants(experiment: Experiment):
@@ -85,8 +85,11 @@ def test_policies_see_the_same_tenants(experiment: Experiment):
     assert len(runs["original"]) == len(experiment.sequences[0].arrival)
 
 
-def test_balancing_is_off_unless_asked_for():
-    """By default nothing moves for balance ([1] section 3.3); with an interval it does, and is no failover."""
+def test_balancing_is_off_by_default():
+    """By default, no replica moves for balance ([1] section 3.3).
+
+    With an interval, replicas move, which is no failover.
+    """
     tables = small_region(days=0.1, policies=["original", "balanced"])
     tables["policies"] = {
         "balanced": {"w_failovers": 0.0, "w_overload": 0.0, "w_imbalance": 1e4, "min_load_balancing_interval": 3600.0}
@@ -100,7 +103,7 @@ def test_balancing_is_off_unless_asked_for():
 
 
 def test_plans_have_energy_and_search_cost(experiment: Experiment):
-    """Every arrival has a plan with energies before and after by term, and the proposals it took."""
+    """Every arrival has a plan with energies before and after by term, and with its number of proposals."""
     run = next(experiment.runs())
     arrivals = run.tables["plans"].filter(occasion="arrival")
     assert len(arrivals) == len(experiment.sequences[0].arrival)
@@ -109,8 +112,8 @@ def test_plans_have_energy_and_search_cost(experiment: Experiment):
     assert run.tables["plans"].select(pl.all().is_null().sum()).sum_horizontal()[0] == 0
 
 
-def test_interruption_keeps_what_there_is(experiment: Experiment):
-    """Ctrl-C in the middle of a run gives an incomplete result that covers the time until then."""
+def test_interruption_keeps_partial_results(experiment: Experiment):
+    """Ctrl-C during a run gives an incomplete result that covers the time until the interrupt."""
 
     def interrupt(seconds: float) -> None:
         if seconds == 3600.0:
@@ -123,7 +126,7 @@ def test_interruption_keeps_what_there_is(experiment: Experiment):
 
 
 def test_nodes_are_spread_over_domains():
-    """Forty nodes in 10 upgrade and 5 fault domains: equal shares, and every pair of domains at most once."""
+    """Forty nodes in 10 upgrade and 5 fault domains have equal shares, and each pair of domains occurs at most once."""
     experiment = scenario_from({"workload": {"history_tenants": 5}})
     nodes = nodes_of(experiment.cluster, ())
     upgrade = [node.upgrade_domain for node in nodes]
@@ -135,7 +138,7 @@ def test_nodes_are_spread_over_domains():
 
 
 def test_initial_demand_comes_from_the_class(experiment: Experiment):
-    """A new replica is expected to start at the percentile of its class and role; an unknown class at that of all."""
+    """The initial demand is the percentile of class and role. For an unknown class, it is that of all classes."""
     history = experiment.source.history
     metrics = history.metrics
     name = "GP_Gen5_2"
@@ -149,14 +152,14 @@ def test_initial_demand_comes_from_the_class(experiment: Experiment):
 @pytest.mark.parametrize("upgrade", [1, 2, 3, 4, 9, 10])
 @pytest.mark.parametrize("fault", [1, 2, 4, 5, 10])
 def test_every_domain_has_nodes(upgrade: int, fault: int):
-    """Nodes are spread evenly over both kinds of domain, whatever their numbers."""
+    """Nodes are evenly distributed over both kinds of domains, for any numbers."""
     nodes = nodes_of(ClusterSection(nodes=360, upgrade_domains=upgrade, fault_domains=fault), ())
     assert Counter(Counter(node.upgrade_domain for node in nodes).values()) == {360 // upgrade: upgrade}
     assert Counter(Counter(str(node.fault_domain) for node in nodes).values()) == {360 // fault: fault}
 
 
 def test_metric_without_capacity_is_unlimited():
-    """A scenario may limit one metric only; the loads of the others add up without end, in coarser steps."""
+    """A scenario may limit only one metric. The loads of the others are unlimited and have a larger quantum."""
     tables = {
         "cluster": {"nodes": 10, "upgrade_domains": 5, "capacities": {"cpu": 80.0}},
         "workload": {"history_tenants": 300, "density": 1.5},
@@ -173,8 +176,8 @@ def test_metric_without_capacity_is_unlimited():
 
 
 @given(st.floats(2.0**-20, 2.0**11, exclude_max=True))
-def test_coarse_step_counts_the_largest_in_about_a_thousand(largest: float):
-    """A power of two of which the largest value is 2^10 to 2^11 steps."""
+def test_coarse_quantum_gives_about_a_thousand_quanta(largest: float):
+    """The quantum is a power of two, and the largest value is 2^10 to 2^11 quanta."""
     step = coarse_quantum(largest)
     assert 2**10 <= largest / step < 2**11 or step == 1.0
     assert math.frexp(step)[0] == 0.5

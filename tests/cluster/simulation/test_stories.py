@@ -1,4 +1,4 @@
-"""Small stories: exact logs of what happens to two or three tenants on one or two nodes."""
+"""Small stories: exact logs of events for two or three tenants on one or two nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def log_of_shortages(run: RunResult) -> list[tuple[object, ...]]:
 
 
 def test_growth_starts_one_failover():
-    """B and C share a node and grow to 105 of 100 GB: one replica that fits elsewhere moves: one violation."""
+    """B and C share a node and grow to 105 of 100 GB. One replica moves to another node, which is one violation."""
     run = story(scenario_of(2, hours=2), [A, B, C])
     assert log_of_moves(run) == [(2400, "b", "move", "violation", "disk", 2436, "completed")]
     assert log_of_shortages(run) == [(2400, 105.0, 0.0, "violation")]
@@ -34,7 +34,10 @@ def test_growth_starts_one_failover():
 
 
 def test_moves_under_way_cover_a_shortage():
-    """While the copy lasts, the source still carries both ends; that is a covered shortage and no second violation."""
+    """During the copy, the source still has the load of both tenants.
+
+    This is a covered shortage, not a second violation.
+    """
     run = story(scenario_of(2, hours=2, copy_gbit_per_second=0.36), [A, B, C])
     assert log_of_moves(run) == [(2400, "b", "move", "violation", "disk", 3400, "completed")]
     assert log_of_shortages(run) == [(2400, 105.0, 0.0, "violation"), (3000, 60.0, 45.0, "covered")]
@@ -44,7 +47,7 @@ def test_moves_under_way_cover_a_shortage():
 
 
 def test_both_ends_of_a_move_are_metered():
-    """While B moves, the metered load of both nodes together holds B twice."""
+    """While B moves, the metered loads of both nodes include B."""
     run = story(scenario_of(2, hours=2, copy_gbit_per_second=0.36), [A, B, C])
     load = run.tables["node_load"].group_by("time_s").agg(load=pl.col("load").sum()).sort("time_s")
     by_time = dict(load.rows())
@@ -54,7 +57,7 @@ def test_both_ends_of_a_move_are_metered():
 
 
 def test_departure_ends_a_move():
-    """A tenant who departs while it moves ends the copy; nothing is interrupted and nothing is left behind."""
+    """A tenant that departs during a move ends the copy. There is no interruption and no remaining load."""
     leaver = Tenant("b", 700, [20.0, 20.0, 45.0, 45.0])
     run = story(scenario_of(2, hours=2, copy_gbit_per_second=0.18), [A, leaver, C])
     assert log_of_moves(run) == [(2400, "b", "move", "violation", "disk", 3100, "departed")]
@@ -64,13 +67,16 @@ def test_departure_ends_a_move():
 
 
 def test_move_under_way_at_the_end():
-    """A copy that outlasts the run is in the log without an end."""
+    """A copy that outlasts the run has no end in the log."""
     run = story(scenario_of(2, hours=1, copy_gbit_per_second=0.1), [A, B, C])
     assert log_of_moves(run) == [(2400, "b", "move", "violation", "disk", None, "under way")]
 
 
 def test_unresolvable_shortage():
-    """A tenant too large for any node starts no failover: no violation, but listed apart at each metering."""
+    """A tenant that is too large for any node starts no failover.
+
+    Each metering lists it as unresolved, not as a violation.
+    """
     run = story(scenario_of(1, hours=1), [Tenant("a", 0, [20.0, 50.0, 97.0, 97.0, 30.0, 30.0])])
     assert log_of_shortages(run) == [(1800, 97.0, 0.0, "unresolved"), (2400, 97.0, 0.0, "unresolved")]
     assert run.totals["violations"] == 0
@@ -79,7 +85,7 @@ def test_unresolvable_shortage():
 
 
 def test_refused_tenant_is_placed_later():
-    """What finds no place waits, is tried again at each metering, and is placed once another has departed."""
+    """A refused tenant is tried again at each metering, and is placed after the departure of another one."""
     first = Tenant("a", 0, [80.0] * 4)
     run = story(scenario_of(1, hours=1), [first, Tenant("b", 700, [20.0] * 20)])
     assert run.tables["refusals"].select("time_s", "tenant", "attempt", "ruled_out").rows() == [
@@ -93,22 +99,22 @@ def test_refused_tenant_is_placed_later():
     assert run.tables["node_load"]["load"].to_list() == [80.0, 80.0, 80.0, 80.0, 20.0, 20.0]
 
 
-def test_refused_tenant_that_departs_is_forgotten():
-    """A tenant who never found a place departs at its time, and is not tried again."""
+def test_refused_tenant_departs_at_its_time():
+    """A tenant that was never placed departs at its time and is not tried again."""
     run = story(scenario_of(1, hours=1), [Tenant("a", 0, [80.0] * 6), Tenant("b", 700, [20.0, 20.0])])
     assert run.tables["refusals"]["time_s"].to_list() == [700, 1200, 1800]
     assert run.totals["downtime_seconds"] == 0.0
 
 
 def test_every_sample_is_metered_once():
-    """Sample k is metered at the end of the k-th interval, the last one at the departure itself ([1] section 3.3)."""
+    """Sample k is metered at the end of interval k, the last sample at the departure ([1] section 3.3)."""
     run = story(scenario_of(1, hours=1), [Tenant("a", 600, [1.0, 2.0, 3.0])])
     assert run.tables["node_load"]["load"].to_list() == [0.0, 1.0, 2.0, 3.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(("days", "expected"), [(1 / 24, 6), (0.5 / 24, 3)])
 def test_metering_covers_the_whole_run(days: float, expected: int):
-    """There is a metering every ten minutes, the last at the end of the run."""
+    """Meterings are ten minutes apart, and the last one is at the end of the run."""
     run = story(scenario_of(1, hours=days * 24), [Tenant("a", 0, [1.0] * 10)])
     assert run.tables["node_load"]["time_s"].n_unique() == expected
     assert run.tables["node_load"]["time_s"].max() == days * 86400

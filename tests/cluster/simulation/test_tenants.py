@@ -1,4 +1,4 @@
-"""The tenants that all policies face."""
+"""The tenant sequence, which is equal for all policies."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_same_seed_same_tenants(region, sequence: TenantSequence):
     assert not np.array_equal(other.traces.tenant[:10], sequence.traces.tenant[:10])
 
 
-def test_density_is_held(sequence: TenantSequence):
-    """From the fill on, the density is at the target or above, by less than one tenant."""
+def test_density_is_maintained(sequence: TenantSequence):
+    """After the fill, the density is at or above the target, by less than one tenant."""
     times = np.unique(np.concatenate([[0], sequence.departure[sequence.departure < 2 * 86400]]))
     density = np.array([sequence.density(float(time)) for time in times])
     assert density.min() >= 1.5 - 1e-9
@@ -47,7 +47,7 @@ def test_density_is_held(sequence: TenantSequence):
 
 
 def test_replacements_arrive_when_others_depart(sequence: TenantSequence):
-    """After the fill, every arrival is at the time of a departure."""
+    """After the fill, every arrival coincides with a departure."""
     later = sequence.arrival[sequence.first :]
     assert len(later) > 0
     assert np.isin(later, sequence.departure).all()
@@ -67,7 +67,7 @@ def test_history_and_tenants_are_disjoint(region, sequence: TenantSequence):
 
 
 def test_history_and_tenants_of_traces_are_disjoint(tmp_path):
-    """The split of real traces is by family, seeded, and leaves nothing on both sides."""
+    """The split of real traces is by family and seeded, and no tenant is in both parts."""
     write_traces(generate(REGIONS["region1"], 200, 1), tmp_path)
     tables = {"workload": {"kind": "traces", "path": str(tmp_path), "density": 0.3}, "run": {"days": 0.1}}
     scenario = scenario_from({"cluster": {"nodes": 5}, **tables})
@@ -78,8 +78,8 @@ def test_history_and_tenants_of_traces_are_disjoint(tmp_path):
     assert source.split["history_families"] == source.history_families.tolist()
 
 
-def test_fill_is_spread():
-    """With `fill_hours` the first tenants arrive one after the other over that time."""
+def test_fill_takes_the_given_time():
+    """With `fill_hours`, the first tenants arrive one after another during that time."""
     tables = small_region(days=1, fill_hours=6.0)
     scenario = scenario_from(tables)
     sequence = make_tenants(scenario, read_source(scenario))
@@ -88,24 +88,24 @@ def test_fill_is_spread():
     assert 5 * 3600 < sequence.arrival[sequence.first - 1] <= 6 * 3600
 
 
-def test_pool_that_runs_out():
-    """A density that all tenants together do not reach is refused with what was reached."""
+def test_too_few_tenants_are_refused():
+    """If all tenants together do not reach the density, the error contains the reached density."""
     scenario = scenario_of(4, hours=1)
     source = source_of(traces_of([Tenant("a", 0, [50.0] * 9), Tenant("b", 0, [50.0] * 9)]))
     with pytest.raises(DensityError, match=r"all 2 tenants .* after 0.00 days, with 12% of the density"):
         make_tenants(scenario, source)
 
 
-def test_demand_above_the_cluster():
-    """A density at which the first tenants need more than the whole cluster has is refused, with both numbers."""
+def test_demand_above_the_cluster_is_refused():
+    """If the first tenants need more than the capacity of the cluster, the error contains both numbers."""
     scenario = scenario_of(1, hours=1)
     source = source_of(traces_of([Tenant(name, 0, [50.0] * 9) for name in "abcdef"]))
     with pytest.raises(DensityError, match="need 200 GB of disk at once, and the whole cluster has 95"):
         make_tenants(scenario, source)
 
 
-def test_absurd_density_is_refused_at_once():
-    """A density far out of reach is refused after the first tenants, not after all the region has to offer."""
+def test_unreachable_density_is_refused_early():
+    """The error follows the first tenants and does not read all tenants of the region."""
     tables = small_region()
     tables["workload"]["density"] = 1e12
     scenario = scenario_from(tables)
@@ -113,8 +113,8 @@ def test_absurd_density_is_refused_at_once():
         make_tenants(scenario, read_source(scenario))
 
 
-def test_more_replicas_than_nodes():
-    """Tenants with more replicas than there are nodes are refused."""
+def test_more_replicas_than_nodes_are_refused():
+    """Tenants with more replicas than the cluster has nodes are an error."""
     tables = small_region()
     tables["cluster"] = {"nodes": 3}
     tables["workload"]["density"] = 0.5
@@ -135,14 +135,14 @@ def test_more_replicas_than_nodes():
         ({"cluster": {"capacities": {"cpu": 0}}, "workload": {"history_tenants": 5}}, ScenarioError, "density"),
     ],
 )
-def test_workloads_that_do_not_exist(tables, error, words):
-    """Unknown regions, metrics and directories are refused with the nearest right name or a cure."""
+def test_unknown_workloads_are_refused(tables, error, words):
+    """For unknown regions, metrics and directories, the message contains the nearest valid name or a remedy."""
     with pytest.raises(error, match=words):
         read_source(scenario_from(tables))
 
 
 def test_streams_are_independent_of_one_another():
-    """A stream depends on its name alone, and not on what others draw."""
+    """A stream depends only on its name, not on draws of other streams."""
     first = stream(1, "tenants", 0).random(3)
     stream(1, "engine", 0).random(1000)
     assert np.array_equal(first, stream(1, "tenants", 0).random(3))

@@ -23,20 +23,20 @@ def metering(standing: list[list[float]], departing: list[list[float]] | None = 
 
 
 def move(node: str | None, rule: str = "capacity", metric: str | None = "disk", kind: MoveKind = MoveKind.MOVE) -> Move:
-    """Return a move away from n0, with the reason given."""
+    """Return a move away from n0 with the given reason."""
     return Move(kind, "p", Role.PRIMARY, "n0", "n1", Reason(Phase.REPAIR, rule, node, metric), 1.0)
 
 
 CASES = [
-    ("below the threshold there is nothing", [[9.4, 94.9], [0, 0]], None, [], []),
+    ("below the threshold: nothing", [[9.4, 94.9], [0, 0]], None, [], []),
     (
-        "at the threshold and moved away from: a violation",
+        "at the threshold with a move: a violation",
         [[0, 95.0], [0, 0]],
         None,
         [move("n0")],
         [(0, 1, "violation")],
     ),
-    ("a move because of a load that is only predicted is no violation", [[0, 60.0], [0, 0]], None, [move("n0")], []),
+    ("a move due to a predicted load: no violation", [[0, 60.0], [0, 0]], None, [move("n0")], []),
     ("at the threshold without a move: unresolved", [[0, 95.0], [0, 0]], None, [], [(0, 1, "unresolved")]),
     (
         "two metrics of one node: two rows, one outcome",
@@ -47,7 +47,7 @@ CASES = [
     ),
     ("departing load alone: covered", [[0, 60.0], [0, 0]], [[0, 45.0], [0, 0]], [], [(0, 1, "covered")]),
     (
-        "short even without what departs: a violation",
+        "short without the departing load: a violation",
         [[0, 96.0], [0, 0]],
         [[0, 45.0], [0, 0]],
         [move("n0")],
@@ -55,27 +55,27 @@ CASES = [
     ),
     ("a move for another node does not resolve this one", [[0, 94.9999], [0, 96.0]], None, [move("n0")], "both"),
     (
-        "a swap of roles for the node that the secondary leaves: a violation",
+        "a swap of roles for the node of the secondary: a violation",
         [[0, 0], [9.6, 0]],
         None,
         [move("n1", "capacity", "cpu", MoveKind.SWAP)],
         [(1, 0, "violation")],
     ),
     (
-        "a swap of roles for the energy resolves nothing",
+        "a swap of roles for the energy: unresolved",
         [[9.6, 0], [0, 0]],
         None,
         [move(None, "energy", None, MoveKind.SWAP)],
         [(0, 0, "unresolved")],
     ),
     (
-        "a hair below the threshold, where the engine rounds up and moves: a violation",
+        "just below the threshold with a move due to rounding: a violation",
         [[0, 94.999], [0, 0]],
         None,
         [move("n0")],
         [(0, 1, "violation")],
     ),
-    ("a move for a domain is no violation", [[0, 50.0], [0, 0]], None, [move("n0", "fault_domain", None)], []),
+    ("a move for a domain: no violation", [[0, 50.0], [0, 0]], None, [move("n0", "fault_domain", None)], []),
 ]
 
 
@@ -83,7 +83,7 @@ CASES = [
     ("standing", "departing", "moves", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
 def test_outcomes(standing, departing, moves, expected):
-    """Every kind of shortage is classified as the definition says."""
+    """Every kind of shortage has the class of the definition."""
     found = classify(metering(standing, departing), THRESHOLD, moves, NODES, METRICS)
     if expected == "both":
         expected = [(0, 1, "violation"), (1, 1, "unresolved")]
@@ -91,13 +91,13 @@ def test_outcomes(standing, departing, moves, expected):
 
 
 def test_no_capacity_is_never_short():
-    """A metric without capacity has an infinite threshold and is never short."""
+    """A metric without capacity has an infinite threshold and no shortage."""
     found = classify(metering([[0, 1e9], [0, 0]]), np.array([[9.5, np.inf], [9.5, np.inf]]), [], NODES, METRICS)
     assert found == []
 
 
 def test_capacity_zero_is_short_only_under_load():
-    """A capacity of 0 is no violation while the load is 0."""
+    """With capacity 0, only a positive load is a violation."""
     zero = np.zeros((2, 2))
     assert classify(metering([[0, 0], [0, 0]]), zero, [], NODES, METRICS) == []
     assert not needs_repair(metering([[0, 0], [0, 0]]), zero)
@@ -106,7 +106,7 @@ def test_capacity_zero_is_short_only_under_load():
     assert [(one.node, one.metric, one.outcome) for one in found] == [(1, 1, ViolationOutcome.UNRESOLVED)]
 
 
-def test_repair_is_asked_for_by_standing_load():
-    """Load that departs does not call for a repair; standing load at the threshold does."""
+def test_standing_load_requires_a_repair():
+    """Departing load requires no repair. Standing load at the threshold does."""
     assert not needs_repair(metering([[0, 60.0], [0, 0]], [[0, 45.0], [0, 0]]), THRESHOLD)
     assert needs_repair(metering([[0, 95.0], [0, 0]]), THRESHOLD)

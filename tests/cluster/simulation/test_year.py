@@ -1,4 +1,4 @@
-"""A year of faults and upgrades on forty nodes: every invariant holds whenever a node changes and every six hours."""
+"""A year of faults and upgrades on forty nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ YEAR = {
 
 @pytest.mark.slow
 def test_a_year_of_faults_keeps_every_invariant() -> None:
-    """Checked after each change of a node and every six hours; no upgrade takes two domains at once."""
+    """The check follows each change of a node and runs every six hours. No upgrade affects two domains at once."""
     experiment = prepare(scenario_from(YEAR))
     simulation = Simulation(experiment.scenario, experiment.source, experiment.sequences[0], "original", 0)
     domain_of = {node.name: node.upgrade_domain_name for node in simulation.nodes.nodes.values()}

@@ -1,4 +1,4 @@
-"""The studies that [1] does not have, and that of overheads: what is compared, and on whose tenants."""
+"""The studies that are not in [1], and that of overheads: comparisons and tenants."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from workloads.regions import REGIONS
 
 
 def test_configurations_are_compared_on_the_cluster_of_a_scenario(tmp_path):
-    """Each candidate differs from the modified energy, and has its violations, failovers and moves beside it."""
+    """Each candidate differs from the modified energy and reports violations, failovers and moves."""
     figures = study(tmp_path / "c", "configurations", *ONE_SETTING[:-1], "1", "--jobs", "1")
     names = [arm.name for arm in configurations.arms(base_of_scenario(tmp_path / "small.toml"))]
     assert len({*names}) == len(names)
-    assert "K = 40" in names, "four times those of the scenario"
+    assert "K = 40" in names, "four times the repetitions of the scenario"
     assert list(figures["settings"][0]["violations"]) == names
     assert set(figures["ratios"]) == {f"{name} / modified" for name in names[1:]}
     assert set(figures["arms"]["timeline"]) == {"failovers", "moves", "downtime", "not_placed"}
 
 
-def test_scenario_that_sets_what_candidates_differ_in_is_refused(tmp_path):
-    """They would not be what their names say."""
+def test_scenario_with_settings_of_candidates_is_refused(tmp_path):
+    """Otherwise candidates would not have the settings in their names."""
     (tmp_path / "small.toml").write_text(SMALL + "w_failovers = 2.0\n")
     command = ["study", "configurations", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(app, command)
@@ -42,7 +42,10 @@ def test_scenario_that_sets_what_candidates_differ_in_is_refused(tmp_path):
 
 
 def test_overheads_are_those_of_the_energies_of_the_paper(monkeypatch):
-    """The original samples nothing, the modified has repetitions; overload weighs in neither."""
+    """The original energy samples nothing, and the modified one has repetitions.
+
+    The overload term has no weight in either.
+    """
     seen = []
 
     class Bench:
@@ -62,7 +65,7 @@ def test_overheads_are_those_of_the_energies_of_the_paper(monkeypatch):
 
 
 def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
-    """A short run goes before the first, whatever its density, and none before the second."""
+    """A short run precedes the first run of any density, and no run precedes the second."""
     days = []
     monkeypatch.setattr(overhead, "run_simulation", lambda arguments: days.append(arguments["scenario"]["run"]["days"]))
     for density in (1.0, 1.5):
@@ -78,15 +81,15 @@ def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
     assert days == [overhead.WARM_UP_DAYS, 3.0, 3.0]
 
 
-def test_candidates_are_chosen_on_tenants_that_no_other_study_has():
-    """Neither regions nor seeds are those on which the chosen one is reported alone."""
+def test_candidates_are_chosen_on_separate_tenants():
+    """Regions and seeds differ from those of the report of the chosen candidate."""
     chosen = configurations.settings(base_of_regions(), None)
     assert {setting.workload for setting in chosen} == {"region1", "region3"}
     assert configurations.FIRST_SEED not in (0, PILOT_SEED)
 
 
-def test_sensitivity_changes_each_free_parameter_alone():
-    """Within its range; every other parameter is published, or goes with another one."""
+def test_sensitivity_changes_one_free_parameter_at_a_time():
+    """Values are within the range. All other parameters are published or coupled with another parameter."""
     base = sensitivity.with_variants(base_of_regions(["region1"]))
     assert base.workloads[0] == "region1"
     for name, fields in base.variants.items():
@@ -104,7 +107,7 @@ def test_sensitivity_changes_each_free_parameter_alone():
 
 @pytest.mark.slow
 def test_pilot_of_sensitivity_finds_a_density_for_each_change(tmp_path, monkeypatch):
-    """The pilot finds one for the unchanged region, and for each change; all arms run there."""
+    """The pilot determines a density for the unchanged region and for each change. All arms use that density."""
     monkeypatch.setattr(sensitivity, "FREE", ("size_bias",))
     monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
     small = attrs.evolve(sensitivity.PILOT, days=0.05, marks=(0.0,))
@@ -132,8 +135,8 @@ def test_pilot_of_sensitivity_finds_a_density_for_each_change(tmp_path, monkeypa
     assert len((tmp_path / "out/pilot/journal.jsonl").read_text().splitlines()) == 6
 
 
-def test_failures_of_a_pilot_are_found(tmp_path, monkeypatch):
-    """The message names the file, which is in the directory of the pilot."""
+def test_failures_of_a_pilot_are_reported(tmp_path, monkeypatch):
+    """The message names the file in the directory of the pilot."""
     monkeypatch.setattr(sensitivity, "FREE", ())
     monkeypatch.setattr(sensitivity, "QUICK_HISTORY_TENANTS", 300)
     monkeypatch.setattr(sensitivity, "PILOT", attrs.evolve(sensitivity.PILOT, vcores=0.01, days=0.05))

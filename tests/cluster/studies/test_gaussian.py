@@ -1,4 +1,4 @@
-"""The study of [2]: cases, the Anderson-Darling test, one instance by hand, and the command from end to end."""
+"""The study of [2]: cases, the Anderson-Darling test, one instance by hand, and the whole command."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TASKS = 60
 
 @pytest.fixture
 def traces(tmp_path: Path) -> Path:
-    """Return a file of skewed tasks in whole percent, like PlanetLab's."""
+    """Return a file of skewed tasks in whole percent, like those of PlanetLab."""
     rng = np.random.default_rng(4)
     rows = [rng.gamma(1.0, scale, 288).clip(0, 100).astype(int).tolist() for scale in rng.uniform(2, 20, TASKS)]
     pl.DataFrame({"day": ["20110303", "20110306"] * (TASKS // 2), "cpu_pct": rows}).write_parquet(
@@ -57,19 +57,19 @@ def run(traces: Path, out: Path, *arguments: str) -> tuple[Any, dict[str, Any]]:
 
 
 def test_cases_are_those_of_the_paper_each_once() -> None:
-    """All tests in the base case, by First Fit and by averages; figure 11's at all capacities; levels of figure 12."""
+    """All tests use the base case, by First Fit and by averages. Figure 11 has all capacities, figure 12 its levels."""
     found = cases(10_000)
     assert len(set(found)) == len(found)
     for test in PAPER_TESTS:
         assert {Case(test), Case(test, averaged=True)} <= set(found)
     assert {case.capacity for case in found if case.test == GPA(0.1)} == set(CAPACITIES)
     assert {case.clairvoyance for case in found if case.test == GPA(0.001)} == set(CLAIRVOYANCE)
-    assert min(case.clairvoyance for case in cases(500)) == 0.01, "a share of 0.001 would leave nothing to observe"
+    assert min(case.clairvoyance for case in cases(500)) == 0.01, "a share of 0.001 would leave no observation"
 
 
 @pytest.mark.parametrize("shape", [0.5, 5.0, 500.0])
-def test_anderson_darling_is_that_of_scipy(shape: float) -> None:
-    """The statistic and, for many values, the critical value."""
+def test_anderson_darling_agrees_with_scipy(shape: float) -> None:
+    """The statistic agrees and, for many values, the critical value."""
     from scipy.stats import anderson
 
     values = np.random.default_rng(2).gamma(shape, 3.0, 5000)
@@ -80,8 +80,8 @@ def test_anderson_darling_is_that_of_scipy(shape: float) -> None:
     assert pytest.approx(float(found.critical_values[2]), abs=2e-3) == CRITICAL
 
 
-def test_a_twentieth_of_gaussian_samples_is_rejected_and_constants_always_are() -> None:
-    """That is what a significance of 5 % says; a constant is no Gaussian."""
+def test_five_percent_of_gaussian_samples_are_rejected() -> None:
+    """The share follows from the significance of 5 %. A constant is always rejected."""
     rng = np.random.default_rng(8)
     rejected = [not is_gaussian(rng.normal(5.0, 2.0, 100)) for _ in range(1000)]
     assert np.mean(rejected) == pytest.approx(0.05, abs=0.02)
@@ -90,7 +90,7 @@ def test_a_twentieth_of_gaussian_samples_is_rejected_and_constants_always_are() 
 
 
 def test_limited_clairvoyance_packs_and_evaluates_on_different_realisations() -> None:
-    """Tasks of which little is seen are packed by what is seen, and judged by the rest."""
+    """The packing uses the observed part of the tasks, and the evaluation uses the other part."""
     usage = np.zeros((4, 1000, 1), np.float32)
     usage[:, :, 0] = np.random.default_rng(3).random((4, 1000)) < 0.02
     instance = PackingInstance(usage, usage, [0.5], split_seed=7)
@@ -101,8 +101,8 @@ def test_limited_clairvoyance_packs_and_evaluates_on_different_realisations() ->
     assert little["q"] != whole["q"]
 
 
-def test_coarser_measurement_is_observed_and_the_finer_evaluated() -> None:
-    """Averages without variance pack as many tasks as their means allow, and machines are overloaded."""
+def test_packing_uses_averages_and_evaluation_the_measurements() -> None:
+    """Averages have no variance, so packing is limited only by the means, and machines are overloaded."""
     rng = np.random.default_rng(5)
     usage = rng.integers(0, 3, (30, 500, 1)).astype(np.float32)
     instance = PackingInstance(usage, np.ones_like(usage), [10.0], split_seed=1)
@@ -113,7 +113,7 @@ def test_coarser_measurement_is_observed_and_the_finer_evaluated() -> None:
 
 
 def test_tasks_that_rise_together_overload_machines_more_often_than_independent_ones(tmp_path: Path) -> None:
-    """The packing is the same; only the second evaluation keeps what the tasks have in common."""
+    """The packing is the same, and only the second evaluation keeps the correlation of the tasks."""
     rng = np.random.default_rng(6)
     common = rng.integers(0, 20, 288)
     rows = [(common + rng.integers(0, 20, 288)).tolist() for _ in range(80)]
@@ -128,8 +128,8 @@ def test_tasks_that_rise_together_overload_machines_more_often_than_independent_
     assert gpa["variance_ratio"] == pytest.approx(totals.var() / np.var(rows, axis=1).sum())
 
 
-def test_capacity_makes_the_mean_task_that_of_the_paper(traces: Path) -> None:
-    """Five hundred tasks use 13.69 machines, as in [2] table 1; a given capacity is taken as it is."""
+def test_default_capacity_gives_the_mean_task_of_the_paper(traces: Path) -> None:
+    """Five hundred tasks use 13.69 machines, as in [2] table 1. A given capacity is unchanged."""
     samples = read_samples(traces)
     capacity = capacities_of(samples, None)[0]
     assert samples.mean().mean() * 500 / capacity == pytest.approx(13.69)
@@ -139,8 +139,8 @@ def test_capacity_makes_the_mean_task_that_of_the_paper(traces: Path) -> None:
         capacities_of(samples, [1.0, 2.0])
 
 
-def test_runs_say_all_they_depend_on(traces: Path) -> None:
-    """Another seed, capacity or file is another run; other numbers of instances and samples add runs."""
+def test_keys_of_runs_contain_all_inputs(traces: Path) -> None:
+    """Another seed, capacity or file gives another run. Other numbers of instances and samples add runs."""
     design = GaussianDesign(traces=traces, resources=("cpu",), capacity=(100.0,), instances=3, samples=250)
     keys = [task.key for task in design.sweep_tasks()]
     assert len(set(keys)) == len(keys) == 3 + 3
@@ -152,8 +152,8 @@ def test_runs_say_all_they_depend_on(traces: Path) -> None:
     assert not set(keys) & {task.key for task in design.sweep_tasks()}
 
 
-def test_runs_depend_on_nothing_but_their_arguments(traces: Path) -> None:
-    """In whatever order and process they are made; each kind has random numbers of its own, and each part."""
+def test_runs_depend_only_on_their_arguments(traces: Path) -> None:
+    """Order and process do not matter. Each kind of run and each part has separate random numbers."""
     design = GaussianDesign(
         traces=traces,
         resources=("cpu",),
@@ -174,7 +174,7 @@ def test_runs_depend_on_nothing_but_their_arguments(traces: Path) -> None:
 
 
 def test_figures_come_from_the_runs() -> None:
-    """Ratios and decreases of two instances, against a count by hand."""
+    """Ratios and decreases of two instances equal those computed by hand."""
     rows = []
     for part, (machines, q_off) in enumerate([(4, 0.2), (6, 0.4)]):
         row: dict[str, Any] = {"part": part, "realisations": 10_000, "machines": [], "m": [], "q": [], "oversized": []}
@@ -193,8 +193,8 @@ def test_figures_come_from_the_runs() -> None:
     assert found["machines, most that First Fit and Best Fit differ by"].mean == 0.0
 
 
-def test_study_from_end_to_end(traces: Path, tmp_path: Path) -> None:
-    """Tables, plots, Parquet and JSON; more instances make only the new runs."""
+def test_the_whole_study(traces: Path, tmp_path: Path) -> None:
+    """The study writes tables, plots, Parquet and JSON. More instances add only new runs."""
     result, figures = run(traces, tmp_path / "out")
     for words in (
         "[2] table 1 and medians of figure 6",
@@ -219,8 +219,8 @@ def test_study_from_end_to_end(traces: Path, tmp_path: Path) -> None:
     assert not again.stdout
 
 
-def test_machines_that_are_never_overloaded_have_tables_and_plots(traces: Path, tmp_path: Path) -> None:
-    """So large that one takes all tasks: there is nothing that rebalancing could make better."""
+def test_machines_without_overload_have_tables_and_plots(traces: Path, tmp_path: Path) -> None:
+    """One machine takes all tasks, and rebalancing has no effect."""
     _, figures = run(traces, tmp_path / "out", "--capacity", "1e9", "--instances", "1", "--tasks", "20", "--quiet")
     assert {one["machines"] for one in figures["settings"]} == {1.0}
     gain = figures["ratios"]["relative decrease of overload by rebalancing, av and GPA"]
@@ -230,7 +230,7 @@ def test_machines_that_are_never_overloaded_have_tables_and_plots(traces: Path, 
 
 
 def assert_order_of_the_paper(figures: dict[str, Any]) -> None:
-    """Assert that means overload more than GPA, which overloads more than maxima, on machines the other way round."""
+    """Assert that means overload more than GPA and GPA more than maxima, with the reverse order of machines."""
     base = {
         one["test"]: one
         for one in figures["settings"]
@@ -260,7 +260,7 @@ def assert_order_of_the_paper(figures: dict[str, Any]) -> None:
 def test_bad_arguments_are_refused_before_anything_runs(
     traces: Path, tmp_path: Path, arguments: list[str], words: str
 ) -> None:
-    """Exit code 2 and a message, and nothing is written."""
+    """The exit code is 2, with a message, and no file is written."""
     given = [str(traces) if word == "FILE" else word for word in arguments]
     result = CliRunner().invoke(app, ["study", "gaussian", *given, "--out", str(tmp_path / "out")])
     assert result.exit_code == 2
@@ -269,7 +269,7 @@ def test_bad_arguments_are_refused_before_anything_runs(
 
 
 def test_each_study_is_a_command_with_its_options() -> None:
-    """The list names them all, and the common options kept their meaning."""
+    """The list contains all studies, and the common options are unchanged."""
     names = (
         "compression",
         "annealing",

@@ -1,4 +1,4 @@
-"""The study of peaks: what it reads off samples, and the command from end to end."""
+"""The study of peaks: figures from samples, and the whole command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOUR = 3600 * MICROSECONDS
 
 
 def samples_of(rows: list[tuple[int, int, float, float, float]], step_hours: float = 0.5) -> TaskSamples:
-    """Return samples of machine, task, hour, usage and limit."""
+    """Return samples from rows of machine, task, hour, usage and limit."""
     machine, task, hours, usage, limit = (np.array(column) for column in zip(*rows, strict=True))
     time = (hours * HOUR).astype(np.int64)
     step = round(step_hours * HOUR)
@@ -35,8 +35,8 @@ def small() -> Cell:
     return cell_of_region(REGIONS["region1"], machines=2, days=3.0, seed=2)
 
 
-def test_peaks_of_tasks_are_the_largest_of_each_to_come(small: Cell):
-    """By plain Python."""
+def test_peaks_of_tasks_are_maxima_of_future_usage(small: Cell):
+    """Plain Python gives the same peaks."""
     horizon, request = 7, []
     for machine in small.samples.machines():
         sums = np.zeros(len(machine.time))
@@ -49,7 +49,7 @@ def test_peaks_of_tasks_are_the_largest_of_each_to_come(small: Cell):
 
 
 def test_sums_of_percentiles_are_compared_with_the_peak_of_the_hour():
-    """Two tasks that peak at different times: the sum of their maxima is twice what the machine ever uses."""
+    """Two tasks have peaks at different times. The sum of their maxima is twice the peak of the machine."""
     rows = [(0, 0, 0.0, 1.0, 9.0), (0, 0, 0.5, 0.0, 9.0), (0, 1, 0.0, 0.0, 9.0), (0, 1, 0.5, 1.0, 9.0)]
     found = peak_differences(samples_of([*rows, (1, 2, 5.0, 0.0, 9.0)]))
     assert found["100th percentile"].tolist() == [1.0]
@@ -58,13 +58,13 @@ def test_sums_of_percentiles_are_compared_with_the_peak_of_the_hour():
 
 
 def test_run_times_count_the_last_step():
-    """Each task of each machine has one."""
+    """Each task of each machine has one run time."""
     rows = [(0, 0, 0.0, 1.0, 1.0), (0, 0, 2.0, 1.0, 1.0), (0, 1, 0.0, 1.0, 1.0), (1, 1, 0.0, 1.0, 1.0)]
     assert run_times(samples_of(rows)).tolist() == [2.5, 0.5, 0.5]
 
 
-def test_weeks_are_whole_and_have_samples():
-    """But the first may be shorter."""
+def test_weeks_are_complete_and_have_samples():
+    """The first week may be shorter."""
     day = 24.0
     few = samples_of([(0, 0, hours, 1.0, 1.0) for hours in (0.0, 1.0)])
     many = samples_of([(0, 0, hours, 1.0, 1.0) for hours in (0.0, 16 * day, 20.5 * day, 21 * day - 0.5, 22 * day)])
@@ -73,14 +73,14 @@ def test_weeks_are_whole_and_have_samples():
     assert (week(many, 2).time / HOUR / day).tolist() == [16.0, 20.5, 21 - 0.5 / day]
 
 
-def test_hours_are_converted_to_samples_by_the_step():
-    """Of the synthetic cells an hour has six."""
+def test_hours_are_converted_to_samples_by_the_time_step():
+    """In synthetic cells, an hour has six samples."""
     family = Family(600 * MICROSECONDS)
     assert (family.sigma().warmup, family.sigma().history, family.oracle(HORIZON).horizon) == (12, 60, 144)
 
 
 def test_every_figure_has_its_panels(small: Cell):
-    """With what must hold of their distributions."""
+    """The distributions have their known properties."""
     samples = week(small.samples, 0)
     parts = [
         *predictor_panels(samples),
@@ -102,8 +102,8 @@ def test_every_figure_has_its_panels(small: Cell):
         np.testing.assert_array_equal(found[f"11{letter}"]["region1"], found[f"12{letter}"]["week 1"])
 
 
-def test_the_command_draws_all_figures_of_a_users_samples(tmp_path: Path):
-    """Into files, with the distributions beside them."""
+def test_the_command_draws_all_figures(tmp_path: Path):
+    """It writes the plots and their distributions to files."""
     rows = [(0, task, 300 * step, float((step * (task + 2)) % 7), 10.0) for task in range(3) for step in range(40)]
     frame = pl.DataFrame(rows, schema=["machine", "task", "time_s", "usage", "limit"], orient="row")
     write_frame(frame, tmp_path / "mine.parquet")
@@ -119,8 +119,8 @@ def test_the_command_draws_all_figures_of_a_users_samples(tmp_path: Path):
     assert median == figures["figures"]["10a"]["max"]["median"]
 
 
-def test_a_cell_without_any_usage_has_figures(tmp_path: Path):
-    """A single sample of nothing: some panels have no curve."""
+def test_a_cell_without_usage_has_figures(tmp_path: Path):
+    """With a single sample of 0, some panels have no curve."""
     (tmp_path / "one.csv").write_text("machine,task,time_s,usage,limit\nm,t,0,0,0\n")
     run = plb("study", "peaks", "--traces", tmp_path / "one.csv", "--out", tmp_path / "out")
     assert run.exit_code == 0, run.output
@@ -135,8 +135,8 @@ def test_a_cell_without_any_usage_has_figures(tmp_path: Path):
         (["--traces", "missing.csv"], "no such file"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(tmp_path: Path, arguments: list[str], words: str):
-    """Before anything is computed."""
+def test_invalid_options_are_refused(tmp_path: Path, arguments: list[str], words: str):
+    """The error precedes the computation."""
     run = plb("study", "peaks", *arguments, "--out", tmp_path / "out")
     assert run.exit_code == 2
     assert words in re.sub(r"[\s│]+", " ", run.stderr)

@@ -1,4 +1,4 @@
-"""The study of [3]: its groups and algorithms, what is published, and the command from end to end."""
+"""The study of [3]: groups, algorithms, published figures, and the whole command."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run(out: Path, *arguments: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def test_groups_are_those_of_table_5(base: Path, curves: Path) -> None:
-    """Three graphs with three densities, and with three numbers of applications, of constant demand and of curves."""
+    """Constant demand and curves each have three graphs, three densities and three numbers of applications."""
     design = ProvisioningDesign(base=base, curves=curves, sizes=(10_000, 50_000, 100_000), instances=10)
     groups = design.groups()
     assert len(groups) == len(set(groups)) == 36
@@ -79,7 +79,7 @@ def test_groups_are_those_of_table_5(base: Path, curves: Path) -> None:
 
 @pytest.mark.parametrize("figure", list(PublishedFigure))
 def test_algorithms_of_the_figures_exist(figure: PublishedFigure) -> None:
-    """By both sets of rules where demand is constant, and `auto` once."""
+    """With constant demand, both sets of rules are used, and `auto` occurs once."""
     found = arms(figure)
     assert set(ALGORITHMS[figure]) < set(algorithm_names())
     assert len({arm.name for arm in found}) == len(found)
@@ -89,8 +89,8 @@ def test_algorithms_of_the_figures_exist(figure: PublishedFigure) -> None:
     assert [arm.name for arm in found if arm.algorithm == AUTO] == ["auto"]
 
 
-def test_runs_say_all_they_depend_on(base: Path) -> None:
-    """Another seed, time limit or file is another run; more instances only add some."""
+def test_keys_of_runs_contain_all_inputs(base: Path) -> None:
+    """Another seed, time limit or file gives another run. More instances only add runs."""
     design = ProvisioningDesign(base=base, instances=2)
     keys = {task.key for task in design.sweep_tasks()}
     assert keys < {task.key for task in attrs.evolve(design, instances=3).sweep_tasks()}
@@ -100,8 +100,8 @@ def test_runs_say_all_they_depend_on(base: Path) -> None:
     assert not keys & {task.key for task in design.sweep_tasks()}
 
 
-def test_instances_of_a_group_differ_and_are_the_same_each_time(base: Path) -> None:
-    """By seed and number; applications of the base are kept as they are."""
+def test_instances_of_a_group_are_distinct_and_seeded(base: Path) -> None:
+    """They depend on seed and number. Applications of the base are unchanged."""
     given = base_of(str(base))
     drawn = [draw(given, ARBITRARY, part, seed) for part, seed in ((0, 0), (1, 0), (0, 1), (0, 0))]
     targets = [tuple(one.affinity.target) for one in drawn]
@@ -113,7 +113,7 @@ def test_instances_of_a_group_differ_and_are_the_same_each_time(base: Path) -> N
 
 
 def test_a_run_plans_its_instance_by_every_algorithm(base: Path) -> None:
-    """Nodes are those of `provision`, whatever else is run before."""
+    """The numbers of nodes are those of `provision`, regardless of earlier runs."""
     design = ProvisioningDesign(
         base=base, figures=(PublishedFigure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.2
     )
@@ -129,7 +129,7 @@ def test_a_run_plans_its_instance_by_every_algorithm(base: Path) -> None:
 
 
 def test_means_come_from_the_runs() -> None:
-    """Deviations, and nodes by those of First Fit, against a count by hand."""
+    """Deviations, and nodes relative to First Fit, equal those computed by hand."""
     names = [arm.name for arm in arms(PublishedFigure.CURVE_DENSITIES)[:-1]]
     rows: list[dict[str, Any]] = []
     timings: list[dict[str, Any]] = []
@@ -151,8 +151,8 @@ def test_means_come_from_the_runs() -> None:
     assert ratio.low < 1.075
 
 
-def test_text_of_the_paper_states_some_means() -> None:
-    """Averages of arbitrary graphs, times that are not exceeded, and what spreading comes to on threshold graphs."""
+def test_means_from_the_text_of_the_paper() -> None:
+    """They are averages of arbitrary graphs, upper bounds of times, and the result of spread on threshold graphs."""
     published = PublishedMeans()
     first = published.of(ARBITRARY, "FF")
     assert (str(first.deviation), str(first.seconds)) == ("12.1", "<5")
@@ -166,8 +166,8 @@ def test_text_of_the_paper_states_some_means() -> None:
     assert published.of(attrs.evolve(largest, applications=10_000), "FF").seconds is None
 
 
-def test_a_file_of_published_means_is_read_by_the_authors_names(tmp_path: Path, base: Path) -> None:
-    """They stand in the table and in the figures, and agreement with them is counted."""
+def test_a_file_of_published_means_uses_the_names_of_the_authors(tmp_path: Path, base: Path) -> None:
+    """The means are in the table and in the figures, and the agreements are counted."""
     path = tmp_path / "published.csv"
     path.write_text(
         "set,group,algorithm,mean_deviation_percent,mean_seconds,instances\n"
@@ -213,16 +213,16 @@ def _any(means: Any) -> Any:
         ("set,group,algorithm,mean_deviation_percent,mean_seconds\na,b,FF,1\n", "row 2, column mean_seconds"),
     ],
 )
-def test_a_damaged_file_of_published_means_is_refused_with_its_place(tmp_path: Path, text: str, words: str) -> None:
-    """Row and column."""
+def test_a_damaged_file_of_published_means_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    """The message names row and column."""
     path = tmp_path / "published.csv"
     path.write_text(text)
     with pytest.raises(PlbError, match=words):
         PublishedMeans(path)
 
 
-def test_study_from_end_to_end(base: Path, curves: Path, tmp_path: Path) -> None:
-    """Tables, plots, Parquet and JSON."""
+def test_the_whole_study(base: Path, curves: Path, tmp_path: Path) -> None:
+    """The study writes tables, plots, Parquet and JSON."""
     out = tmp_path / "out"
     result, figures = run(out, "--base", base, "--curves", curves, "--graph", "arbitrary")
     for words in ("[3] figure 3", "[3] figure 4", "[3] figure 5", "[3] figure 6", "[3] figure 7", "arbitrary, 10 %"):
@@ -236,11 +236,11 @@ def test_study_from_end_to_end(base: Path, curves: Path, tmp_path: Path) -> None
     assert set(figures["settings"][0]["deviation_percent"]) == {arm.name for arm in arms(PublishedFigure.DENSITIES)}
     assert figures["settings"][0]["published_deviation_percent"]["FF"]["value"] == 12.1
     assert figures["settings"][1]["applications"] == 40
-    assert figures["settings"][1]["published_deviation_percent"] == {}, "the paper says nothing of so few applications"
+    assert figures["settings"][1]["published_deviation_percent"] == {}, "the paper has none for so few applications"
     assert figures["ratios"]["figure 4: auto/FF"]["mean"] <= 1.0
 
 
-def test_more_instances_make_only_the_new_runs(base: Path, tmp_path: Path) -> None:
+def test_more_instances_add_only_new_runs(base: Path, tmp_path: Path) -> None:
     """The journal only grows, and a quiet run prints nothing."""
     options = "--base", base, "--figure", "5", "--graph", "threshold"
     run(tmp_path / "out", *options)
@@ -252,8 +252,8 @@ def test_more_instances_make_only_the_new_runs(base: Path, tmp_path: Path) -> No
     assert not again.stdout
 
 
-def test_plans_are_the_same_whatever_the_number_of_processes(base: Path, tmp_path: Path) -> None:
-    """Byte by byte; times and what `auto` finds in its time stand elsewhere."""
+def test_plans_do_not_depend_on_the_number_of_processes(base: Path, tmp_path: Path) -> None:
+    """The bytes are equal. Times and the results of `auto`, which depend on time, are in other files."""
     design = ProvisioningDesign(
         base=base, figures=(PublishedFigure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.1
     )
@@ -283,7 +283,7 @@ def test_plans_are_the_same_whatever_the_number_of_processes(base: Path, tmp_pat
 def test_bad_arguments_are_refused_before_anything_runs(
     base: Path, tmp_path: Path, arguments: list[str], words: str
 ) -> None:
-    """Exit code 2 and a message, and nothing is written."""
+    """The exit code is 2, with a message, and no file is written."""
     given = [str(base) if word == "BASE" else word for word in arguments]
     result = study(*given, "--out", tmp_path / "out")
     assert result.exit_code == 2

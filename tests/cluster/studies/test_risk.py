@@ -1,4 +1,4 @@
-"""The study of risk: what it counts against plain Python, and the command from end to end."""
+"""The study of risk: counts compared with plain Python, and the whole command."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ PROBABILITY = st.floats(0, 1) | st.sampled_from((0.0, 1.0, *EDGES))
 
 
 def tasks(tmp_path, policy, specs, days):
-    """Return a run of a policy under each estimator, on a small cluster."""
+    """Return runs of a policy with each estimator on a small cluster."""
     (tmp_path / "small.toml").write_text(SMALL)
     base = base_of_scenario(tmp_path / "small.toml")
-    asked = {"w_failovers": 0.1, "w_overload": 0.0}
-    arms = [Arm(spec, policy, engine={"estimator": spec, **asked}) for spec in specs]
+    weights = {"w_failovers": 0.1, "w_overload": 0.0}
+    arms = [Arm(spec, policy, engine={"estimator": spec, **weights}) for spec in specs]
     setting = StudySetting(base.workloads[0], base.vcores, 2.2)
     return base.design([setting], arms, days=days, repeats=1, seed=4, engine={}).tasks()
 
 
-def test_outcomes_are_those_of_the_traces_of_the_present_replicas(tmp_path, monkeypatch):
-    """Step by step and replica by replica; a replica that departs is not counted, and no replica is added."""
+def test_outcomes_follow_from_the_traces_of_present_replicas(tmp_path, monkeypatch):
+    """The count goes step by step and replica by replica, without departed replicas and without new ones."""
     violations, found = [], calibration.outcomes_of
     monkeypatch.setattr(calibration, "HORIZON_HOURS", 5)
 
@@ -60,8 +60,8 @@ def test_outcomes_are_those_of_the_traces_of_the_present_replicas(tmp_path, monk
     assert sum(violations) > 0, "some nodes are in violation"
 
 
-def test_all_estimators_see_the_same_nodes(tmp_path):
-    """The policy that runs the cluster does not use them."""
+def test_all_estimators_evaluate_the_same_nodes(tmp_path):
+    """The policy of the cluster does not use the estimators."""
     runs = [
         run_simulation(task.arguments)["totals"]
         for task in tasks(tmp_path, calibration.POLICY, risk.ESTIMATORS.values(), days=1.0)
@@ -74,7 +74,7 @@ def test_all_estimators_see_the_same_nodes(tmp_path):
 
 @given(st.lists(st.tuples(PROBABILITY, st.booleans(), st.booleans()), min_size=1, max_size=30))
 def test_calibration_is_a_count_by_probability(samples):
-    """Against one sample at a time; the Brier score is the mean squared error."""
+    """The reference counts one sample at a time. The Brier score is the mean squared error."""
     found = calibration_of("any", [binned(np.array(samples, float).T)])
     edges = [0.0, *EDGES, math.inf]
     for place, (low, high) in enumerate(pairwise(edges)):
@@ -89,8 +89,11 @@ def test_calibration_is_a_count_by_probability(samples):
     assert OUTCOMES == ("next", "ahead")
 
 
-def test_density_at_equal_violations_lies_between_those_that_were_run():
-    """Half the violations are reached at a higher density. An estimator with too many everywhere has no density."""
+def test_density_at_equal_violations_is_interpolated():
+    """Half the violations occur at a higher density.
+
+    An estimator with too many violations at all densities has none.
+    """
     settings = tuple(StudySetting("w", 80.0, density) for density in (1.0, 2.0, 3.0))
     arms = {arm.name: np.array([[2.0], [4.0], [6.0]]) for arm in risk.ARMS}
     arms["prv_worst_fit, gaussian"] = np.array([[1.0], [2.0], [6.0]])
@@ -104,7 +107,7 @@ def test_density_at_equal_violations_lies_between_those_that_were_run():
 
 
 def test_risk_study_has_the_figures_of_every_estimator_and_resumes(tmp_path, monkeypatch):
-    """Violations, densities, times and calibration of every estimator, in figures and plots."""
+    """Figures and plots contain violations, densities, times and calibration of every estimator."""
     monkeypatch.setattr(calibration, "FIRST_HOURS", 0)
     given = (*ONE_SETTING[:-1], "1")
     one = study(tmp_path / "one", "risk", *given, "--jobs", "1")
@@ -115,4 +118,4 @@ def test_risk_study_has_the_figures_of_every_estimator_and_resumes(tmp_path, mon
     for name in ("risk.png", "calibration.png"):
         assert (tmp_path / "one" / name).stat().st_size > 10_000
     again = study(tmp_path / "one", "risk", *given, "--jobs", "1")
-    assert again == one, "nothing was run again"
+    assert again == one, "no run was repeated"

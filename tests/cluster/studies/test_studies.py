@@ -1,4 +1,4 @@
-"""Studies: tasks that say all they depend on, and the commands from end to end."""
+"""Studies: keys of tasks, and the whole commands."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ register_constraint(Nothing())
 """
 
 
-def test_tasks_of_one_arm_differ_only_in_what_their_keys_say():
-    """Two arms on the same tenants differ in key and digest; so do two seeds, and nothing else does."""
+def test_keys_of_tasks_contain_all_differences():
+    """Two arms on the same tenants differ only in key and digest, and so do two seeds."""
     base = base_of_regions(["region1"])
     arms = (ORIGINAL, with_oracle(ORIGINAL), with_initial_demand(ORIGINAL, 90), MODIFIED)
     described = {"days": 1.0, "repeats": 2, "engine": {}}
@@ -62,8 +62,8 @@ def test_tasks_of_one_arm_differ_only_in_what_their_keys_say():
     assert all(json.loads(json.dumps(dict(task.arguments))) == task.arguments for task in tasks)
 
 
-def test_runs_of_a_region_are_known_beside_other_regions():
-    """A study that takes in another region makes only the runs of that one."""
+def test_finished_runs_of_a_region_are_reused_with_more_regions():
+    """A study with an additional region runs only that region."""
     described = {"days": 1.0, "repeats": 1, "seed": 0, "engine": {}}
     alone, both = base_of_regions(["region1"]), base_of_regions(["region1", "region2"])
     first, *others = (
@@ -75,8 +75,8 @@ def test_runs_of_a_region_are_known_beside_other_regions():
     assert samples[0] == samples[1][:1]
 
 
-def test_pilot_increases_the_density_to_the_last_mark_and_interpolates_the_marks():
-    """Violations double from density to density in one workload. The other has none, and is full at density 2."""
+def test_pilot_interpolates_densities_at_the_marks():
+    """In one workload, violations double from density to density. The other has none and is full at density 2."""
     densities = []
 
     def run_tasks(design):
@@ -95,8 +95,8 @@ def test_pilot_increases_the_density_to_the_last_mark_and_interpolates_the_marks
     assert chosen["full"] == [2.0]
 
 
-def test_pilot_of_a_thin_cluster_chooses_densities_that_differ():
-    """They are rounded in proportion, so that none is 0."""
+def test_pilot_of_a_sparse_cluster_chooses_distinct_densities():
+    """The densities are rounded in proportion, so none is 0."""
 
     def run_tasks(design):
         setting = design.settings[0]
@@ -107,12 +107,12 @@ def test_pilot_of_a_thin_cluster_chooses_densities_that_differ():
 
 
 def test_unknown_region_is_refused():
-    """The message names it."""
+    """The message names the region."""
     with pytest.raises(UnknownNameError, match="region9"):
         base_of_regions(["region9"])
 
 
-def test_scenario_gives_its_cluster_and_tenants(tmp_path):
+def test_a_study_uses_cluster_and_tenants_of_a_scenario(tmp_path):
     """Density, days, seed and policies are those of the study."""
     path = tmp_path / "small.toml"
     more = "[run]\nfill_hours = 3.0\nseed = 5\n[metrics.cpu]\nweight = 2.0\n"
@@ -138,8 +138,8 @@ def test_scenario_gives_its_cluster_and_tenants(tmp_path):
         ('[engine]\npolicy = "random"', "engine.policy"),
     ],
 )
-def test_scenario_that_says_what_a_study_sets_is_refused(tmp_path, section, place):
-    """Otherwise arms would not be what their names say."""
+def test_scenario_with_settings_of_a_study_is_refused(tmp_path, section, place):
+    """Otherwise arms would not have the settings in their names."""
     path = tmp_path / "scenario.toml"
     path.write_text(section + "\n")
     with pytest.raises(ScenarioError, match=rf"{place}.*studies set this"):
@@ -174,7 +174,7 @@ def test_scenario_that_says_what_a_study_sets_is_refused(tmp_path, section, plac
     ],
 )
 def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, words):
-    """Exit code 2 and a message, and nothing is written."""
+    """The exit code is 2, with a message, and no file is written."""
     result = CliRunner().invoke(app, ["study", *arguments, "--out", str(tmp_path / "out")])
     assert result.exit_code == 2
     assert words in re.sub(r"[\s│]+", " ", result.stderr)
@@ -182,8 +182,8 @@ def test_bad_arguments_are_refused_before_anything_runs(tmp_path, arguments, wor
 
 
 @pytest.mark.parametrize("more", [["--density", "1.5"], []])
-def test_fewer_days_than_the_first_tenants_take_to_arrive_are_refused(tmp_path, more):
-    """Before anything runs, the pilot that looks for densities among it."""
+def test_a_study_shorter_than_its_fill_is_refused(tmp_path, more):
+    """The error precedes all runs, including the pilot of the densities."""
     (tmp_path / "slow.toml").write_text(SMALL + "[run]\nfill_hours = 36.0\n")
     command = ["study", "annealing", "--scenario", str(tmp_path / "slow.toml"), "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(app, [*command, "--days", "1", *more])
@@ -193,7 +193,7 @@ def test_fewer_days_than_the_first_tenants_take_to_arrive_are_refused(tmp_path, 
 
 
 def test_directory_of_another_study_is_refused(tmp_path):
-    """Its results would be mixed with these."""
+    """Otherwise the results of two studies would be mixed."""
     study(tmp_path / "out", "compression", "--samples", "1", "--jobs", "1")
     command = ["study", "annealing", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(app, [*command, "--quick", "--days", "0.05"])
@@ -202,9 +202,9 @@ def test_directory_of_another_study_is_refused(tmp_path):
 
 
 def test_interrupted_run_is_not_kept(tmp_path):
-    """Ctrl-C ends the study; the run under way would otherwise count as one of fewer violations."""
+    """Ctrl-C ends the study. A kept part of a run would count as a run with fewer violations."""
     (tmp_path / "small.toml").write_text(SMALL)
-    # a shell starts what it runs in the background with Ctrl-C ignored
+    # a shell starts background processes with Ctrl-C ignored
     heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     start = [sys.executable, "-c", heard + "from cluster.cli.app import main; main()", "study", "annealing"]
     command = [*start, "--scenario", str(tmp_path / "small.toml")]
@@ -214,7 +214,7 @@ def test_interrupted_run_is_not_kept(tmp_path):
         while not journal.exists() and process.poll() is None:
             time.sleep(0.1)
         time.sleep(1.0)
-        for _ in range(3):  # a library that is just being loaded may swallow one
+        for _ in range(3):  # a library may ignore one interrupt during its import
             process.send_signal(signal.SIGINT)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(10)
@@ -226,8 +226,8 @@ def test_interrupted_run_is_not_kept(tmp_path):
     assert all(totals["simulated_seconds"] == 100 * 86400 for totals in kept)
 
 
-def test_policy_of_a_user_is_known_in_every_process(tmp_path):
-    """The files that a scenario imports go with its runs."""
+def test_policy_of_a_user_is_registered_in_every_process(tmp_path):
+    """Runs include the imported files of the scenario."""
     (tmp_path / "mine.py").write_text(CONSTRAINT)
     path = tmp_path / "small.toml"
     text = 'imports = ["mine.py"]\n' + SMALL.replace("[engine]", '[engine]\nextension_constraints = ["nothing"]')
@@ -237,8 +237,8 @@ def test_policy_of_a_user_is_known_in_every_process(tmp_path):
     assert result.exit_code == 0, result.output
 
 
-def test_annealing_study_is_the_same_for_any_number_of_processes_and_goes_on(tmp_path):
-    """Figures and runs do not depend on the processes; with a third repeat, only that is made."""
+def test_annealing_study_does_not_depend_on_processes_and_resumes(tmp_path):
+    """Figures and runs are equal for any number of processes. A third repeat adds only its runs."""
     one = study(tmp_path / "one", "annealing", *ONE_SETTING, "--jobs", "1")
     two = study(tmp_path / "two", "annealing", *ONE_SETTING, "--jobs", "2")
     assert one == two
@@ -261,7 +261,7 @@ def test_annealing_study_is_the_same_for_any_number_of_processes_and_goes_on(tmp
 
 
 def test_policies_study_compares_every_variant(tmp_path):
-    """With an oracle the 16 of the paper, two by their peaks, and eight under each of four other initial demands."""
+    """With an oracle, these are the 16 of the paper, two by peaks, and eight for each of four other initial demands."""
     figures = study(tmp_path / "all", "policies", *ONE_SETTING[:-1], "1", "--full", "--jobs", "1")
     names = set(figures["settings"][0]["violations"])
     assert names == {arm.name for arm in policies.arms(oracle=True, initial_demand=True)}
@@ -270,7 +270,7 @@ def test_policies_study_compares_every_variant(tmp_path):
 
 
 def test_failed_run_is_reported_with_its_parameters_and_the_others_finish(tmp_path):
-    """A density that the cluster cannot hold fails; the runs of the other setting finish."""
+    """A density beyond the cluster fails, and the runs of the other setting finish."""
     (tmp_path / "small.toml").write_text(SMALL)
     command = ["study", "annealing", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
     more = ["--density", "1.5", "--density", "500", "--days", "0.05", "--repeats", "1", "--jobs", "1"]
@@ -283,8 +283,8 @@ def test_failed_run_is_reported_with_its_parameters_and_the_others_finish(tmp_pa
     assert pl.read_parquet(tmp_path / "out/runs.parquet")["density"].unique().to_list() == [1.5]
 
 
-def test_figures_are_stamped_with_the_seed_of_the_study_and_not_with_that_of_its_pilot(tmp_path):
-    """Directories below count as far as they say what was run there."""
+def test_figures_have_the_seed_of_the_study(tmp_path):
+    """Without a record of the study, that of its pilot counts. Unreadable records are ignored."""
     for place, content in {".": '{"seed": 7}', "pilot": '{"seed": 1000003}', "other": "[" * 100_000}.items():
         (tmp_path / place).mkdir(exist_ok=True)
         (tmp_path / place / "study.json").write_text(content)
@@ -294,7 +294,7 @@ def test_figures_are_stamped_with_the_seed_of_the_study_and_not_with_that_of_its
 
 
 def test_arms_without_a_common_repeat_are_not_compared():
-    """One arm failed in one setting, another in the other: there is neither a table nor a plot, but figures."""
+    """Different arms failed in different settings. There is no table and no plot, but there are figures."""
     settings = [StudySetting("region1", 80.0, density) for density in (1.0, 2.0)]
     design = base_of_regions(["region1"]).design(settings, (ORIGINAL, MODIFIED), days=1.0, repeats=1, seed=0, engine={})
     finished = {("original", 1.0), ("modified", 2.0)}
@@ -310,7 +310,7 @@ def test_arms_without_a_common_repeat_are_not_compared():
 
 
 def test_densities_are_those_of_all_pilots(tmp_path, monkeypatch):
-    """The study has the keys of every study, and no runs besides those of the pilots."""
+    """The study has the keys of every study, and its only runs are those of the pilots."""
     monkeypatch.setattr(Pilot, "run_in", lambda *_: {"region1": [1.0]})
     output = OutputDirectory(tmp_path)
     request = StudyRequest(base=base_of_regions(["region1"]), output=output)
@@ -321,15 +321,15 @@ def test_densities_are_those_of_all_pilots(tmp_path, monkeypatch):
 
 
 def test_a_plot_without_data_is_removed(tmp_path):
-    """An older plot would not belong to the present runs."""
+    """An older plot would not match the present runs."""
     (tmp_path / "figure7.png").write_text("older")
     (tmp_path / "journal.jsonl").write_text("")
     assert run_study(CompressionStudy(Base((), 2.0, {}), 1, 0), OutputDirectory(tmp_path)).tables == []
     assert not (tmp_path / "figure7.png").exists()
 
 
-def test_compression_study_agrees_with_the_experiment_in_one_go(tmp_path):
-    """The probabilities are those of all samples together, whatever part they were drawn in."""
+def test_compression_study_agrees_with_an_undivided_experiment(tmp_path):
+    """The probabilities equal those of all samples together, regardless of the division into parts."""
     figures = study(tmp_path / "c", "compression", "--samples", "3", "--jobs", "1")
     assert [one["tenants"] for one in figures["settings"]] == list(compression.TENANTS)
     assert (tmp_path / "c/figure7.png").stat().st_size > 5_000

@@ -1,4 +1,4 @@
-"""Instances of provisioning as Hypothesis draws them, and the shared data."""
+"""Hypothesis strategies for instances of provisioning, and the shared data."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ NODES = (NodeSpec("large", (92.0, 288.0), 7), NodeSpec("small", (64.0, 128.0), 3
 
 
 def shared(name: str) -> Path:
-    """Return a file or directory of the shared data, or skip the test."""
+    """Return a file or directory of the shared data, or skip the test if it is missing."""
     if not (DATA / name).exists():
         pytest.skip(f"{DATA / name} is not here")
     return DATA / name
 
 
 def limits_of(affinity: Affinity, names: tuple[str, ...]) -> list[tuple[str, str, int]]:
-    """Return the limits in words, sorted."""
+    """Return the limits with application names, sorted."""
     rows = zip(affinity.source.tolist(), affinity.target.tolist(), affinity.most.tolist(), strict=True)
     return sorted((names[source], names[target], most) for source, target, most in rows)
 
 
 def assert_same(found: Instance, expected: Instance) -> None:
-    """Two instances agree in everything but their name and the order of their limits."""
+    """Assert that two instances are equal except for their name and the order of their limits."""
     assert found.resources == expected.resources
     assert found.applications == expected.applications
     assert found.replicas.tolist() == expected.replicas.tolist()
@@ -50,7 +50,7 @@ NAMES = st.text(st.characters(codec="utf-8", categories=("L", "N"), include_char
 def instances(
     draw: st.DrawFn, *, points: int | None = None, resources: tuple[str, ...] = ("core", "memory")
 ) -> Instance:
-    """Draw an instance of a few applications with limits, some of them for themselves."""
+    """Draw an instance of a few applications with limits, including limits of applications for themselves."""
     names = draw(st.lists(NAMES, min_size=1, max_size=6, unique=True))
     length = points or draw(st.integers(1, 4))
     count = len(names)
@@ -62,7 +62,7 @@ def instances(
     pairs = draw(st.lists(st.tuples(*[st.integers(0, count - 1)] * 2), max_size=10, unique=True))
     most = draw(st.lists(st.integers(0, 2000), min_size=len(pairs), max_size=len(pairs)))
     source, target = np.array(pairs, np.int32).reshape(-1, 2).T
-    most = np.maximum(most, source == target)  # none of itself beside it would be a contradiction
+    most = np.maximum(most, source == target)  # a limit of 0 for the application itself would be a contradiction
     return build_instance(
         name="drawn",
         resources=resources,
@@ -75,7 +75,7 @@ def instances(
 
 
 def problems_of(read: Any, *arguments: Any) -> list[TraceProblem]:
-    """Return the problems of the `TraceError` that reading raises."""
+    """Return the problems of the `TraceError` that the call raises."""
     with pytest.raises(TraceError) as caught:
         read(*arguments)
     assert str(caught.value)

@@ -36,8 +36,8 @@ def write(path: Path, rows: tuple[str, ...] = ROWS, header: str = HEADER) -> Pat
 
 @settings(max_examples=40, deadline=None)
 @given(instances())
-def test_what_is_written_is_read_again(instance: Instance) -> None:
-    """Applications, replicas, demand to the last decimal and limits come back, compressed or not."""
+def test_written_files_are_read_back(instance: Instance) -> None:
+    """Applications, replicas, all decimals of demand, and limits are equal, with or without compression."""
     with tempfile.TemporaryDirectory() as folder:
         for ending in ("csv", "csv.gz", "csv.xz", "csv.bz2"):
             path = Path(folder) / f"drawn.{ending}"
@@ -47,8 +47,8 @@ def test_what_is_written_is_read_again(instance: Instance) -> None:
             assert found.name == "drawn"
 
 
-def test_columns_mean_what_the_authors_say(tmp_path: Path) -> None:
-    """Replicas, demand in the largest decimal unit, and limits; nodes have 64 cores and 128 GB by default."""
+def test_columns_have_the_meaning_of_the_authors(tmp_path: Path) -> None:
+    """They are replicas, demand in the largest decimal unit, and limits. Default nodes have 64 cores and 128 GB."""
     instance = read_authors(write(tmp_path / "small.csv"))
     assert (instance.name, instance.applications) == ("small", ("a", "b", "c"))
     assert instance.replicas.tolist() == [2, 1, 3]
@@ -59,7 +59,7 @@ def test_columns_mean_what_the_authors_say(tmp_path: Path) -> None:
 
 
 def test_curves_are_lists(tmp_path: Path) -> None:
-    """A list of numbers is demand at as many time points."""
+    """A list of numbers is the demand at that number of time points."""
     instance = read_authors(write(tmp_path / "curves.csv", CURVES))
     assert instance.time_points == 2
     assert limits_of(instance.affinity, instance.applications) == [("b", "a", 1)]
@@ -67,7 +67,10 @@ def test_curves_are_lists(tmp_path: Path) -> None:
 
 
 def test_quoted_names_and_huge_limits_are_read(tmp_path: Path) -> None:
-    """A name in quotes, as Python writes lists of text, is the name; a limit beyond 32 bits is the largest one."""
+    """A quoted name, as in Python lists of strings, is read without quotes.
+
+    A limit beyond 32 bits is the largest one.
+    """
     instance = read_authors(write(tmp_path / "x.csv", ("a\t1\t1\t1\t1\t[('b', 99999999999999999999)]", ROWS[1])))
     assert limits_of(instance.affinity, instance.applications) == [("a", "b", 2**31 - 2)]
 
@@ -102,7 +105,7 @@ def test_quoted_names_and_huge_limits_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_malformed_field_is_named(tmp_path: Path, column: str, value: str) -> None:
-    """Whatever is wrong in a row, the error names the file, the line and the column."""
+    """The error names the file, the line and the column."""
     fields = dict(zip(HEADER.split("\t"), ROWS[1].split("\t"), strict=True)) | {column: value}
     if value.startswith("[(z"):
         fields["inter_degree"] = "1"
@@ -110,21 +113,21 @@ def test_a_malformed_field_is_named(tmp_path: Path, column: str, value: str) -> 
     assert ("bad.csv", 3, column) in places_of(read_authors, path)
 
 
-def test_curves_of_other_lengths_are_named(tmp_path: Path) -> None:
-    """Where most rows have two time points, one with three and a single number are wrong."""
+def test_curves_of_different_lengths_are_named(tmp_path: Path) -> None:
+    """If most rows have two time points, a row with three and a single number are errors."""
     rows = (*CURVES, "d\t1\t[1, 1, 1]\t[1, 1]\t0\t[]", "e\t1\t[1, 1]\t1\t0\t[]")
     assert places_of(read_authors, write(tmp_path / "x.csv", rows)) == [("x.csv", 5, "core"), ("x.csv", 6, "memory")]
 
 
-def test_a_limit_for_an_unknown_application_is_named_in_its_row(tmp_path: Path) -> None:
-    """Limits before the wrong one, in the same row and above, do not shift the row."""
+def test_a_limit_for_an_unknown_application_is_located(tmp_path: Path) -> None:
+    """Earlier limits, in the same row and above, do not change the reported row."""
     rows = (ROWS[0], "b\t1\t1\t1\t2\t[(a, 1), (lost, 1)]", ROWS[2])
     assert places_of(read_authors, write(tmp_path / "x.csv", rows)) == [("x.csv", 3, "inter_aff")]
     assert "'lost'" in problems_of(read_authors, tmp_path / "x.csv")[0].found
 
 
-def test_files_that_are_no_such_table_are_refused(tmp_path: Path) -> None:
-    """No file, no rows, another header, a further field and a damaged file are refused in words."""
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    """A missing file, no rows, another header, an additional field and a damaged file are errors."""
     assert "no such file" in problems_of(read_authors, tmp_path / "none.csv")[0].found
     assert "a directory" in problems_of(read_authors, tmp_path)[0].found
     path = tmp_path / "x.csv"
@@ -140,15 +143,15 @@ def test_files_that_are_no_such_table_are_refused(tmp_path: Path) -> None:
         assert "damaged" in problems_of(read_authors, packed)[0].found
 
 
-def test_a_replica_that_fits_on_no_node_is_refused_by_name(tmp_path: Path) -> None:
-    """The application is named, with what it asks for in cores."""
+def test_a_replica_larger_than_every_node_is_refused(tmp_path: Path) -> None:
+    """The message names the application and its demand in cores."""
     path = write(tmp_path / "x.csv", ("huge\t1\t64.5\t1\t0\t[]",))
     with pytest.raises(InvalidValueError, match=r"application huge: demand = '64.5 core, 1 memory'"):
         read_authors(path)
 
 
 def test_nodes_are_checked(tmp_path: Path) -> None:
-    """No kind of nodes, too few capacities, and one that is no number are refused."""
+    """No node type, too few capacities, and a capacity that is not a number are errors."""
     path = write(tmp_path / "x.csv")
     with pytest.raises(InvalidValueError, match="at least one kind"):
         read_authors(path, nodes=())
@@ -158,15 +161,15 @@ def test_nodes_are_checked(tmp_path: Path) -> None:
         read_authors(path, nodes=(NodeSpec("n", (64.0, float("nan"))),))
 
 
-def test_what_the_format_cannot_hold_is_not_written(tmp_path: Path) -> None:
-    """Names with blanks and a third resource would not be read again."""
+def test_unsupported_instances_are_not_written(tmp_path: Path) -> None:
+    """Names with blanks and a third resource could not be read back."""
     instance = read_authors(write(tmp_path / "x.csv"))
     with pytest.raises(InvalidValueError, match="application = 'b b'"):
         write_authors(tmp_path / "y.csv", attrs.evolve(instance, applications=("a", "b b", "c")))
 
 
-def test_what_can_only_be_read_is_not_written(tmp_path: Path) -> None:
-    """No file is called like a compression that it does not have."""
+def test_read_only_compressions_are_not_written(tmp_path: Path) -> None:
+    """The file name would promise a compression that the file does not have."""
     instance = read_authors(write(tmp_path / "small.csv"))
     with pytest.raises(InvalidValueError, match=r"file small\.csv\.zst: ending = '\.zst'.*\.xz"):
         write_authors(tmp_path / "small.csv.zst", instance)

@@ -1,4 +1,4 @@
-"""The files of the contest as an instance, and back."""
+"""The files of the contest: reading and writing of instances."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TABLES = {
 
 
 def write(folder: Path, **cells: tuple[int, int, object]) -> Path:
-    """Write the files; a table by its name without ending may have one cell changed: row, place and value."""
+    """Write the files. A keyword names a table without its ending and changes one cell: row, place and value."""
     for name, table in TABLES.items():
         rows = [list(row) for row in table]
         if change := cells.get(name.removesuffix(".csv")):
@@ -63,8 +63,11 @@ def write(folder: Path, **cells: tuple[int, int, object]) -> Path:
     return folder
 
 
-def test_the_files_become_an_instance(tmp_path: Path) -> None:
-    """Demand at 98 points, the larger machines in front, k + 1 of an application together; app_2 has no instances."""
+def test_the_files_give_an_instance(tmp_path: Path) -> None:
+    """Demand has 98 points, larger machines are first, and a limit of k allows k + 1 replicas.
+
+    app_2 has no instances.
+    """
     instance = read_contest(write(tmp_path))
     assert instance.applications == ("app_1", "app_3")
     assert instance.replicas.tolist() == [2, 3]
@@ -80,8 +83,8 @@ def test_the_files_become_an_instance(tmp_path: Path) -> None:
     ]
 
 
-def test_resources_nodes_and_self_limits_are_asked_for(tmp_path: Path) -> None:
-    """Constant resources are the same at all points; nodes and limits of applications for themselves may be others."""
+def test_resources_nodes_and_self_limits_are_options(tmp_path: Path) -> None:
+    """Constant resources are equal at all points. Nodes, and limits of applications for themselves, can be changed."""
     names = ("disk", "cpu", "M")
     instance = read_contest(
         write(tmp_path), resources=names, nodes=[NodeSpec("n", (99.0, 9.0, 2.0))], self_limits=False
@@ -95,8 +98,8 @@ def test_resources_nodes_and_self_limits_are_asked_for(tmp_path: Path) -> None:
             read_contest(tmp_path, resources=wrong)
 
 
-def test_a_directory_is_the_contests_and_a_file_the_authors(tmp_path: Path) -> None:
-    """`read_instance` tells the two apart, and takes nodes for either."""
+def test_read_instance_distinguishes_both_formats(tmp_path: Path) -> None:
+    """A directory is in the format of the contest, and a file in that of the authors. Both accept nodes."""
     contest = read_instance(write(tmp_path))
     assert_same(contest, read_contest(tmp_path))
     path = tmp_path / "authors.csv"
@@ -109,7 +112,7 @@ def test_a_directory_is_the_contests_and_a_file_the_authors(tmp_path: Path) -> N
 
 
 def test_the_first_placement_is_counted_by_machine_and_application(tmp_path: Path) -> None:
-    """An instance without a machine has no row; machines have the kind of their capacity."""
+    """An instance without a machine has no row. The node type of a machine follows from its capacity."""
     instance = read_contest(write(tmp_path))
     placement = read_contest_placement(tmp_path, instance)
     assert placement.node_names() == ("machine_2", "machine_3")
@@ -119,8 +122,8 @@ def test_the_first_placement_is_counted_by_machine_and_application(tmp_path: Pat
     assert placement.count.sum() == 4
 
 
-def test_a_placement_needs_known_machines_of_the_kinds_that_the_instance_has(tmp_path: Path) -> None:
-    """A machine that is not there, and one of other capacity, are named."""
+def test_a_placement_needs_known_machines_of_known_types(tmp_path: Path) -> None:
+    """A missing machine and a machine of another capacity are named."""
     instance = read_contest(write(tmp_path))
     write(tmp_path, instance_deploy=(3, 2, "machine_9"))
     assert places_of(read_contest_placement, tmp_path, instance) == [(INSTANCES, 3, "machine")]
@@ -130,23 +133,23 @@ def test_a_placement_needs_known_machines_of_the_kinds_that_the_instance_has(tmp
 
 @settings(max_examples=20, deadline=None)
 @given(instances(points=POINTS, resources=("cpu", "memory")))
-def test_what_is_written_is_read_again(instance: Instance) -> None:
-    """The four files hold all of an instance but names of node types and of itself."""
+def test_written_files_are_read_back(instance: Instance) -> None:
+    """The four files contain the whole instance except the names of the node types and of the instance."""
     with tempfile.TemporaryDirectory() as folder:
         write_contest(Path(folder) / "new", instance)
         assert_same(read_contest(Path(folder) / "new"), instance)
 
 
 def test_constant_resources_are_written_too(tmp_path: Path) -> None:
-    """Disk and the others come back where they are asked for."""
+    """Disk and the other constant resources are read back on request."""
     names = ("cpu", "memory", "disk", "P", "M", "PM")
     instance = read_contest(write(tmp_path), resources=names)
     write_contest(tmp_path / "again", instance)
     assert_same(read_contest(tmp_path / "again", resources=names), instance)
 
 
-def test_what_the_format_cannot_hold_is_not_written(tmp_path: Path) -> None:
-    """Other numbers of time points, nodes without count, disk that varies, names with commas: each is refused."""
+def test_unsupported_instances_are_not_written(tmp_path: Path) -> None:
+    """Other numbers of time points, nodes without count, varying disk, and names with commas are errors."""
     instance = read_contest(write(tmp_path), resources=("cpu", "disk"))
     varying = instance.demand.copy()
     varying[0, 1, 3] = 0
@@ -190,14 +193,14 @@ def test_what_the_format_cannot_hold_is_not_written(tmp_path: Path) -> None:
     ],
 )
 def test_a_malformed_field_is_named(tmp_path: Path, table: str, row: int, place: int, value: str, column: str) -> None:
-    """Whatever is wrong in a row, the error names the file, the line and the column."""
+    """The error names the file, the line and the column."""
     write(tmp_path, **{table.removesuffix(".csv"): (row, place, value)})
     assert (table, row, column) in places_of(lambda: read_contest(tmp_path, resources=("cpu", "memory", "disk", "P")))
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_missing_empty_and_damaged_files_are_refused(tmp_path: Path, name: str) -> None:
-    """The pattern of the missing file is named, and the empty or damaged file; only limits there may be none of."""
+    """The message names the pattern of the missing file, or the empty or damaged file. Only the limits may be empty."""
     path = write(tmp_path) / name
     whole = path.read_bytes()
     path.write_bytes(b"")
@@ -212,8 +215,8 @@ def test_missing_empty_and_damaged_files_are_refused(tmp_path: Path, name: str) 
     assert "damaged" in problems_of(read_contest, tmp_path)[0].found
 
 
-def test_a_machine_too_small_for_a_replica_is_refused_by_name(tmp_path: Path) -> None:
-    """An application that fits on no kind of machines is named with what it asks for."""
+def test_a_replica_larger_than_every_machine_is_refused(tmp_path: Path) -> None:
+    """The message names the application and its demand."""
     write(tmp_path, app_resources=(3, 1, "|".join(["92.5"] * 98)))
     with pytest.raises(InvalidValueError, match=r"application app_3: demand = '92.5 cpu, 1 memory'"):
         read_contest(tmp_path)
@@ -221,8 +224,8 @@ def test_a_machine_too_small_for_a_replica_is_refused_by_name(tmp_path: Path) ->
 
 @settings(max_examples=40, deadline=None)
 @given(instances())
-def test_peaks_are_whole_units_that_cover_the_curves(instance: Instance) -> None:
-    """The peak is the least whole number that no point of the curve exceeds; all else stays."""
+def test_peaks_are_rounded_up_to_whole_units(instance: Instance) -> None:
+    """The peak is the least whole number at or above all points of the curve. Everything else is unchanged."""
     peaks = peaks_only(instance)
     assert peaks.units == (1.0, 1.0)
     parts = [round(1 / unit) for unit in instance.units]
@@ -234,8 +237,8 @@ def test_peaks_are_whole_units_that_cover_the_curves(instance: Instance) -> None
 
 @settings(max_examples=40, deadline=None)
 @given(instances())
-def test_self_limits_can_be_left_out(instance: Instance) -> None:
-    """Only limits between different applications stay."""
+def test_self_limits_can_be_omitted(instance: Instance) -> None:
+    """Only limits between different applications remain."""
     limits = limits_of(instance.affinity, instance.applications)
     found = limits_of(without_self_limits(instance).affinity, instance.applications)
     assert found == [limit for limit in limits if limit[0] != limit[1]]

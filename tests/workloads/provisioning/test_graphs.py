@@ -30,7 +30,7 @@ def arcs_of(graph: Affinity) -> list[tuple[int, int]]:
 
 
 def others_of(graph: Affinity, applications: int) -> list[set[int]]:
-    """Return whom each application limits."""
+    """Return the set of applications that each application limits."""
     others: list[set[int]] = [set() for _ in range(applications)]
     for source, target in arcs_of(graph):
         others[source].add(target)
@@ -39,8 +39,8 @@ def others_of(graph: Affinity, applications: int) -> list[set[int]]:
 
 @settings(max_examples=200, deadline=None)
 @given(KINDS, st.integers(1, 40), DENSITIES, SEEDS)
-def test_arcs_join_different_applications_once(kind: GraphKind, applications: int, density: float, seed: int) -> None:
-    """No arc leads to its own start, none comes twice, all ends are applications, and limits are 0 to 4."""
+def test_arcs_have_no_loops_and_no_duplicates(kind: GraphKind, applications: int, density: float, seed: int) -> None:
+    """All ends are applications, and limits are 0 to 4."""
     graph = affinity_graph(kind, applications, density, seed)
     arcs = arcs_of(graph)
     assert len(set(arcs)) == len(arcs)
@@ -51,7 +51,7 @@ def test_arcs_join_different_applications_once(kind: GraphKind, applications: in
 
 @settings(max_examples=50, deadline=None)
 @given(KINDS, st.integers(2, 40), DENSITIES, SEEDS)
-def test_a_seed_gives_one_graph(kind: GraphKind, applications: int, density: float, seed: int) -> None:
+def test_graphs_are_seeded(kind: GraphKind, applications: int, density: float, seed: int) -> None:
     """The same seed gives the same arcs and limits."""
     first, again = (affinity_graph(str(kind), applications, density, seed) for _ in range(2))
     assert arcs_of(first) == arcs_of(again)
@@ -66,15 +66,15 @@ def test_other_seeds_give_other_graphs(kind: GraphKind) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, 60), DENSITIES, SEEDS)
-def test_arbitrary_graphs_have_just_the_density(applications: int, density: float, seed: int) -> None:
-    """There are as many arcs as the density asks for, rounded down."""
+def test_arbitrary_graphs_have_the_exact_density(applications: int, density: float, seed: int) -> None:
+    """The number of arcs is that of the density, rounded down."""
     pairs = applications * (applications - 1)
     assert len(affinity_graph("arbitrary", applications, density, seed)) == int(density * pairs)
 
 
 @pytest.mark.parametrize("density", [0.01, 0.2, 0.5])
 def test_arbitrary_pairs_are_equally_likely(density: float) -> None:
-    """Over many graphs of 12 applications every one of the 132 pairs comes about as often as the density says."""
+    """Over many graphs of 12 applications, each of the 132 pairs has about the frequency of the density."""
     graphs = 3000
     count = Counter(arc for seed in range(graphs) for arc in arcs_of(affinity_graph("arbitrary", 12, density, seed)))
     share = int(density * 132) / 132
@@ -85,7 +85,7 @@ def test_arbitrary_pairs_are_equally_likely(density: float) -> None:
 
 @pytest.mark.parametrize("density", [0.005, 0.1])
 def test_out_degrees_of_normal_graphs_are_normal(density: float) -> None:
-    """Their mean is ΔL and their deviation half of that, but for the 2.3 % that would be negative and are 0."""
+    """Their mean is ΔL and their deviation half of it. The negative 2.3 % become 0."""
     applications = 4000
     graph = affinity_graph("normal", applications, density, 7)
     degrees = np.bincount(graph.source, minlength=applications)
@@ -100,8 +100,8 @@ def test_out_degrees_of_normal_graphs_are_normal(density: float) -> None:
     assert reached.var() == pytest.approx(degrees.mean() * (1 - density), rel=0.2)
 
 
-def test_normal_graphs_reach_all_others() -> None:
-    """Where the density is half, some application limits nearly all others, and none itself."""
+def test_normal_graphs_reach_almost_all_others() -> None:
+    """With density 0.5, some application limits almost all others, and never itself."""
     others = others_of(affinity_graph("normal", 30, 0.5, 3), 30)
     assert max(map(len, others)) > 25
     assert set.union(*others) == set(range(30))
@@ -110,7 +110,7 @@ def test_normal_graphs_reach_all_others() -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.integers(2, 40), DENSITIES, SEEDS)
 def test_neighbourhoods_of_threshold_graphs_are_nested(applications: int, density: float, seed: int) -> None:
-    """Of two applications, one limits all that the other does, the two themselves aside; so also by who limits them."""
+    """Of two applications, one limits all others that the other limits. The same holds for incoming arcs."""
     graph = affinity_graph("threshold", applications, density, seed)
     turned = Affinity(graph.target, graph.source, graph.most)
     for others in (others_of(graph, applications), others_of(turned, applications)):
@@ -122,7 +122,7 @@ def test_neighbourhoods_of_threshold_graphs_are_nested(applications: int, densit
 
 @pytest.mark.parametrize("density", [0.01, 0.1, 0.5])
 def test_threshold_graphs_have_the_density_on_average(density: float) -> None:
-    """Over many graphs the share of arcs is 2d², which is little more than the density."""
+    """Over many graphs, the share of arcs is 2d², which is slightly more than the density."""
     applications = 150
     shares = [
         len(affinity_graph("threshold", applications, density, seed)) / (applications * (applications - 1))
@@ -134,15 +134,15 @@ def test_threshold_graphs_have_the_density_on_average(density: float) -> None:
     assert expected - density == pytest.approx(excess, rel=0.05, abs=1e-9)
 
 
-def test_limits_are_as_frequent_as_in_the_data() -> None:
-    """Of 100,000 limits the shares of each value are those of the contest's data."""
+def test_limits_have_the_frequencies_of_the_data() -> None:
+    """Of 100,000 limits, each value has its share in the data of the contest."""
     most = affinity_graph("arbitrary", 1000, 0.1, 1).most
     found = np.bincount(most, minlength=5) / len(most)
     assert found == pytest.approx(np.array(LIMIT_COUNTS) / sum(LIMIT_COUNTS), abs=0.005)
 
 
-def test_the_frequencies_are_counted() -> None:
-    """The 24,078 limits of the original data set have just these values."""
+def test_the_frequencies_are_those_of_the_data() -> None:
+    """They equal the counts of the 24,078 limits of the original data set."""
     with gzip.open(shared("lra/TClab_dataset_2D.csv.gz"), "rt") as file:
         rows = csv.DictReader(file, delimiter="\t")
         counts = Counter(limit for row in rows for _, limit in ast.literal_eval(row["inter_aff"]))
@@ -151,7 +151,7 @@ def test_the_frequencies_are_counted() -> None:
 
 
 def test_settings_are_checked() -> None:
-    """Kinds, numbers of applications, densities and seeds out of range are refused by name."""
+    """Graph kinds, numbers of applications, densities and seeds out of range are named."""
     for arguments, field in (
         (("regular", 5, 0.1, 0), "kind"),
         (("normal", 0, 0.1, 0), "applications"),
@@ -165,10 +165,13 @@ def test_settings_are_checked() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(instances(), st.integers(1, 50), KINDS, SEEDS)
-def test_larger_instances_are_drawn_from_the_given_one(
+def test_larger_instances_are_samples_of_the_given_one(
     instance: Instance, applications: int, kind: GraphKind, seed: int
 ) -> None:
-    """Every demand and every number of replicas is one of the given; for a seed they do not depend on the graph."""
+    """Every demand and every number of replicas comes from the given instance.
+
+    For a seed, they are equal for all graphs.
+    """
     larger = larger_instance(instance, applications, kind, 0.2, seed)
     assert larger.applications == tuple(str(number) for number in range(1, applications + 1))
     assert {row.tobytes() for row in larger.demand} <= {row.tobytes() for row in instance.demand}
@@ -181,7 +184,7 @@ def test_larger_instances_are_drawn_from_the_given_one(
 
 
 def test_larger_instances_keep_the_distributions() -> None:
-    """Of 20,000 applications like the contest's, mean demand and mean replicas are within 4 standard errors."""
+    """For 20,000 applications of the contest, mean demand and mean replicas are within 4 standard errors."""
     instance = read_authors(shared("lra/TClab_dataset_2D.csv.gz"))
     larger = larger_instance(instance, 20_000, "arbitrary", 0.0001, 1)
     for found, given_ in (
@@ -196,8 +199,8 @@ def test_larger_instances_keep_the_distributions() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(instances(), KINDS, SEEDS)
-def test_another_graph_leaves_the_applications(instance: Instance, kind: GraphKind, seed: int) -> None:
-    """Only the limits and the name are other."""
+def test_another_graph_keeps_the_applications(instance: Instance, kind: GraphKind, seed: int) -> None:
+    """Only the limits and the name differ."""
     changed = with_graph(instance, kind, 0.3, seed)
     assert changed.name == f"{instance.name}-{kind.value}-0.3-{seed}"
     assert changed.applications == instance.applications

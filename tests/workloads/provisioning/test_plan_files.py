@@ -1,4 +1,4 @@
-"""Plans as tables."""
+"""Plans as tables: reading and writing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROWS = ("n1,big,a,1", "n2,small,a,1", "n1,big,b,2")
 
 
 def small(replicas: tuple[int, int] = (2, 2), count: int | None = 1) -> Instance:
-    """Return two applications, of which b allows one a beside it, and two kinds of nodes."""
+    """Return two applications and two node types; b allows one replica of a on its node."""
     return Instance(
         name="small",
         resources=("cpu",),
@@ -43,7 +43,7 @@ def write(path: Path, rows: tuple[str, ...] = ROWS, header: str = HEADER) -> Pat
 
 @st.composite
 def plans(draw: st.DrawFn) -> ProvisioningPlan:
-    """Draw a plan, mostly not a valid one: pairs of nodes and applications, each node with at least one."""
+    """Draw a plan, usually invalid: pairs of nodes and applications, each node with at least one."""
     instance = draw(instances())
     nodes = draw(st.integers(1, 5))
     every = [(node, draw(st.integers(0, len(instance.applications) - 1))) for node in range(nodes)]
@@ -68,8 +68,8 @@ def rows_of(plan: ProvisioningPlan) -> list[tuple[int, int, int]]:
 
 @settings(max_examples=40, deadline=None)
 @given(plans(), st.sampled_from(ENDINGS))
-def test_what_is_written_is_read_again(plan: ProvisioningPlan, ending: str) -> None:
-    """Nodes, their kinds, names and order, and who stands on them come back, valid or not."""
+def test_written_plans_are_read_back(plan: ProvisioningPlan, ending: str) -> None:
+    """Nodes, types, names, order and replicas are equal for valid and invalid plans."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"plan.{ending}"
         write_plan(path, plan)
@@ -82,7 +82,7 @@ def test_what_is_written_is_read_again(plan: ProvisioningPlan, ending: str) -> N
 
 
 def test_the_columns_are_names_and_numbers(tmp_path: Path) -> None:
-    """A plan is a table that people and programs can read."""
+    """The table is readable for people and programs."""
     plan = read_plan(write(tmp_path / "plan.csv"), small())
     assert (plan.nodes, plan.algorithm, plan.valid) == (2, "file", True)
     write_plan(tmp_path / "again.csv", plan)
@@ -92,8 +92,8 @@ def test_the_columns_are_names_and_numbers(tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "again.parquet").rows()[0] == ("n1", "big", "a", 1)
 
 
-def test_a_plan_for_another_instance_is_read_without_applications_that_are_no_more(tmp_path: Path) -> None:
-    """And without nodes on which only these stood; where it is to be for this one, they are refused."""
+def test_a_plan_for_another_instance_loses_unknown_applications(tmp_path: Path) -> None:
+    """Nodes that contained only these are omitted, too. If the plan must match the instance, they are errors."""
     path = write(tmp_path / "plan.csv", (*ROWS, "n3,small,gone,2", "n1,big,gone,1"))
     assert places_of(read_plan, path, small()) == [("plan.csv", 5, "application"), ("plan.csv", 6, "application")]
     plan = read_plan(path, small(), of_another=True)
@@ -103,7 +103,7 @@ def test_a_plan_for_another_instance_is_read_without_applications_that_are_no_mo
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_moves_are_a_table_by_application(tmp_path: Path, ending: str) -> None:
-    """Nothing stands for no node."""
+    """An empty field means that there is no node."""
     instance = small((2, 1))
     before = read_plan(write(tmp_path / "before.csv", ("n1,big,b,2", "n2,small,a,1")), instance)
     after = read_plan(write(tmp_path / "after.csv", ("n3,small,a,1", "n1,big,a,1", "n1,big,b,1")), instance)
@@ -126,7 +126,7 @@ def test_moves_are_a_table_by_application(tmp_path: Path, ending: str) -> None:
 def test_the_contents_of_a_file_are_checked(
     tmp_path: Path, instance: Instance, rows: tuple[str, ...], fault: str
 ) -> None:
-    """A plan that breaks a rule is read, and its faults name the rule."""
+    """A plan that breaks a rule is readable, and its faults name the rule."""
     plan = read_plan(write(tmp_path / "plan.csv", rows), instance)
     assert any(fault in text for text in plan.faults())
 
@@ -151,13 +151,16 @@ def test_the_contents_of_a_file_are_checked(
     ],
 )
 def test_a_malformed_field_is_named(tmp_path: Path, row: str, column: str | None) -> None:
-    """Unknown names, a node of two types, a pair a second time, no number: the error names file, line and column."""
+    """Examples: unknown names, a node of two types, a duplicate pair, no number.
+
+    The error names file, line and column.
+    """
     path = write(tmp_path / "plan.csv", (*ROWS[:2], row))
     assert places_of(read_plan, path, small()) == [("plan.csv", 4, column)]
 
 
-def test_rows_of_parquet_files_count_from_1(tmp_path: Path) -> None:
-    """A Parquet file has no header line, and its types are checked."""
+def test_rows_of_parquet_files_are_numbered_from_1(tmp_path: Path) -> None:
+    """A Parquet file has no header line. The types of its columns are checked."""
     frame = pl.read_csv(write(tmp_path / "plan.csv"))
     path = tmp_path / "plan.parquet"
     frame.with_columns(replicas=pl.Series([1, 0, 2])).write_parquet(path)
@@ -169,14 +172,14 @@ def test_rows_of_parquet_files_count_from_1(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_plan_are_refused(tmp_path: Path) -> None:
-    """No file, other columns and no rows are refused in words."""
+    """A missing file, other columns and no rows are errors."""
     assert "no such file" in problems_of(read_plan, tmp_path / "none.csv", small())[0].found
     assert "columns" in problems_of(read_plan, write(tmp_path / "x.csv", ROWS, "a,b,c,d"), small())[0].found
     assert "no rows" in problems_of(read_plan, write(tmp_path / "x.csv", ()), small())[0].found
 
 
-def test_names_may_hold_commas(tmp_path: Path) -> None:
-    """CSV quotes what has to be quoted."""
+def test_names_may_contain_commas(tmp_path: Path) -> None:
+    """CSV quotes such names."""
     instance = attrs.evolve(small(), applications=("a,b", 'c"d'))
     plan = attrs.evolve(read_plan(write(tmp_path / "x.csv"), small()), instance=instance)
     write_plan(tmp_path / "y.csv", plan)

@@ -34,7 +34,7 @@ def of(
 
 
 def nodes_by_kind(plan: ProvisioningPlan) -> dict[int, int]:
-    """Return the number of each node of a plan once they are sorted by kind."""
+    """Return, for each node of a plan, its number after sorting by node type."""
     ordered = sorted(range(plan.nodes), key=lambda node: (int(plan.kind[node]), node))
     return {node: number for number, node in enumerate(ordered)}
 
@@ -64,7 +64,7 @@ def plan_of(applications: tuple[str, ...], nodes: int, rows: list[tuple[int, int
 @settings(max_examples=60, deadline=None)
 @given(plans())
 def test_layers_are_the_replicas_of_the_plan_on_different_nodes(plan: ProvisioningPlan) -> None:
-    """No tenant has a node twice; counts by application and node are those of the plan."""
+    """No tenant has a node twice. Counts by application and node equal those of the plan."""
     found = of(plan)
     traces, places, number = found.traces, places_of(found), nodes_by_kind(plan)
     assert all(len(set(nodes)) == len(nodes) <= 127 for nodes in places)
@@ -77,8 +77,8 @@ def test_layers_are_the_replicas_of_the_plan_on_different_nodes(plan: Provisioni
 
 @settings(max_examples=60, deadline=None)
 @given(plans())
-def test_names_say_whose_layer_a_tenant_is(plan: ProvisioningPlan) -> None:
-    """Each is different; the first of an application has its name, and class and family are the application's."""
+def test_names_identify_application_and_layer(plan: ProvisioningPlan) -> None:
+    """Names are unique. The first layer has the name of the application, which is also the class and family."""
     traces = of(plan).traces
     names, classes = traces.tenant_names().tolist(), traces.class_names().tolist()
     assert len(set(names)) == len(names)
@@ -91,10 +91,10 @@ def test_names_say_whose_layer_a_tenant_is(plan: ProvisioningPlan) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(plans(), st.sampled_from([1.0, 7.0, 24.0]), st.sampled_from([0.5, 24.0, 30.0]), st.sampled_from([600, 420]))
-def test_tenants_of_a_node_ask_for_what_the_plan_says(
+def test_demand_of_a_node_equals_the_plan(
     plan: ProvisioningPlan, plan_hours: float, hours: float, step_seconds: int
 ) -> None:
-    """At the end of each step, on every node and for every resource, it is the sum at the plan's time point."""
+    """At the end of each step, the sum on every node and for every resource is that of the time point of the plan."""
     found = of(plan, plan_hours, hours, step_seconds)
     traces, number = found.traces, nodes_by_kind(plan)
     steps = int(traces.lifetime_steps[0])
@@ -113,8 +113,11 @@ def test_tenants_of_a_node_ask_for_what_the_plan_says(
         assert sums[:, step] == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_layer_on_many_nodes_is_cut() -> None:
-    """A tenant has at most 127 replicas: the first layer of 300 nodes becomes three, the second of 2 one."""
+def test_a_layer_on_many_nodes_is_divided() -> None:
+    """A tenant has at most 127 replicas.
+
+    The first layer, on 300 nodes, gives three tenants, and the second, on 2, gives one.
+    """
     plan = plan_of(("a",), 300, [(0, node, 2 if node in (5, 9) else 1) for node in range(300)])
     found = of(plan)
     assert found.traces.replicas.tolist() == [127, 127, 46, 2]
@@ -122,14 +125,17 @@ def test_a_layer_on_many_nodes_is_cut() -> None:
     assert places_of(found)[3] == [5, 9]
 
 
-def test_names_that_applications_have_are_skipped() -> None:
-    """An application may be called like another's second layer."""
+def test_names_of_layers_avoid_names_of_applications() -> None:
+    """The name of an application may equal the name of the second layer of another one."""
     plan = plan_of(("a", "a/2", "a/2/2"), 1, [(0, 0, 3), (1, 0, 2), (2, 0, 1)])
     assert of(plan).traces.tenant_names().tolist() == ["a", "a/3", "a/4", "a/2", "a/2/3", "a/2/2"]
 
 
-def test_a_time_point_is_a_step_where_it_lasts_whole_seconds() -> None:
-    """One point: a step a day; 98 points over 24.5 hours: a quarter of an hour; over 24 hours: sampled."""
+def test_a_time_point_of_whole_seconds_is_a_step() -> None:
+    """One point gives a step per day.
+
+    98 points over 24.5 hours give quarters of an hour; over 24 hours, they are sampled.
+    """
     constant, varying = (provision(base(points=points), "FF") for points in (1, 98))
     assert (of(constant).traces.step_seconds, of(constant).traces.lifetime_steps[0]) == (DAY, 2)
     assert of(varying, 24.5).traces.step_seconds == 900
@@ -137,7 +143,7 @@ def test_a_time_point_is_a_step_where_it_lasts_whole_seconds() -> None:
 
 
 def test_replicas_are_instances_without_trend() -> None:
-    """Demand comes back each day, and the roles of an application's replicas are all the same."""
+    """Demand repeats every day, and all replicas of an application have the same role."""
     traces = of(provision(base(points=4), "FF")).traces
     assert set(traces.series_role.tolist()) == {Role.INSTANCE}
     assert [(metric.name, metric.unit, metric.trend) for metric in traces.metrics] == [
@@ -149,8 +155,8 @@ def test_replicas_are_instances_without_trend() -> None:
     assert np.array_equal(traces.max_usage, highest)
 
 
-def test_the_history_has_each_application_once() -> None:
-    """With its own highest demand, so that an estimator knows it."""
+def test_the_history_contains_each_application_once() -> None:
+    """It contains the highest demand of the application, for the estimators."""
     instance = base(points=4)
     history = of(provision(instance, "FF")).history()
     assert len(history) == len(instance.applications)
@@ -160,7 +166,7 @@ def test_the_history_has_each_application_once() -> None:
 
 
 def test_very_many_applications_have_one_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a trace set has room for so many classes only; families tell them apart."""
+    """A trace set has a limited number of classes. Families distinguish the applications."""
     plan = plan_of(("a", "b"), 1, [(0, 0, 1), (1, 0, 1)])
     assert of(plan).traces.classes == ("a", "b")
     monkeypatch.setattr(tenants, "MOST_CLASSES", 1)
@@ -174,14 +180,14 @@ def test_very_many_applications_have_one_class(monkeypatch: pytest.MonkeyPatch) 
     [({"plan_hours": 0.001}, "plan_hours"), ({"hours": 0.0}, "hours"), ({"step_seconds": 0}, "step_seconds")],
 )
 def test_times_out_of_range_are_refused(changes: dict[str, float], field: str) -> None:
-    """By name, with the range."""
+    """The message names the field and its range."""
     plan = provision(base(points=98), "FF")
     with pytest.raises(InvalidValueError, match=rf"plan: {field} = "):
         of(plan, **changes)
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
-    """A plan says the same in any order."""
+    """Plans with the same rows in another order are equal."""
     plan = provision(base(), "FF")
     order = np.random.default_rng(1).permutation(len(plan.node))
     columns = {name: getattr(plan, name)[order] for name in ("application", "node", "count")}

@@ -1,4 +1,4 @@
-"""The contest's and the authors' own files, where they are; what is found is counted another way."""
+"""The original files of the contest and the authors, if available, compared with independent counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POINTS = 98
 
 @pytest.mark.parametrize(("name", "limits"), [("TClab_dataset_2D", 24_078), ("arbitrary_d1_seed1", 871_889)])
 def test_the_files_of_the_authors_are_read(name: str, limits: int) -> None:
-    """Applications, replicas and limits are those that Python's own csv and ast modules find."""
+    """Applications, replicas and limits equal those from the csv and ast modules of Python."""
     path = shared(f"lra/{name}.csv.gz")
     instance = read_authors(path)
     assert (len(instance.applications), int(instance.replicas.sum())) == (9_338, 68_224)
@@ -36,8 +36,8 @@ def test_the_files_of_the_authors_are_read(name: str, limits: int) -> None:
         assert [(int(j), int(k)) for j, k in found] == ast.literal_eval(rows[number]["inter_aff"])
 
 
-def test_the_contest_is_the_authors_data_set() -> None:
-    """With the paper's nodes and without self limits, the peaks are TClab_dataset_2D, application by application."""
+def test_the_contest_gives_the_data_set_of_the_authors() -> None:
+    """With the nodes of the paper and without self limits, the peaks equal TClab_dataset_2D for each application."""
     source = shared("tianchi2018_prelim_b")
     authors = read_authors(shared("lra/TClab_dataset_2D.csv.gz"))
     contest = peaks_only(read_contest(source, nodes=PAPER_NODES, self_limits=False))
@@ -51,7 +51,7 @@ def test_the_contest_is_the_authors_data_set() -> None:
 
 
 def test_the_contest_is_read_in_full() -> None:
-    """Curves, self limits, both kinds of machines and 90 % of first places are those that stand in the rows."""
+    """Curves, self limits, both node types and the 90 % of instances with a machine equal those of the rows."""
     source = shared("tianchi2018_prelim_b")
     instance = read_contest(source)
     assert instance.demand.shape == (9_338, 2, POINTS)

@@ -1,4 +1,4 @@
-"""Runs of made-up curves, in place of simulations."""
+"""Runs with synthetic violation curves, which replace simulations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cluster.capacity.question import Question, Searched
 
 
 def question_of(searched: Searched = Searched.NODES, **given: float) -> Question:
-    """Return a question about a cluster of 40 nodes, or of density 2."""
+    """Return a question for a cluster of 40 nodes, or of density 2."""
     nodes = {"lowest": 1.0, "highest": 160.0, "step": 1.0, "scenario_value": 40.0}
     density = {"lowest": 0.05, "highest": 8.0, "step": 0.05, "scenario_value": 2.0}
     defaults = nodes if searched is Searched.NODES else density
@@ -33,21 +33,21 @@ def totals(violations: float = 0, unresolved: float = 0, refused: float = 0, day
 
 
 def point(question: Question, value: float, mean: float) -> Point:
-    """Return a point with the same violations a day in two repeats."""
+    """Return a point with the same number of violations per day in two repeats."""
     return Point(value, (mean, mean), 0.0, 0.0, 0.0, 100.0, "", question.suffices(mean, 0.0))
 
 
 class Counting:
-    """Simulates nothing: violations are a function of policy, value and repeat; counts, and may be interrupted."""
+    """Computes violations from policy, value and repeat without a simulation, counts its calls, can be interrupted."""
 
     def __init__(self, violations: Callable[[str, float, int], float], interrupted_at: int | None = None) -> None:
         self._violations, self._interrupted_at = violations, interrupted_at
-        self.asked: list[tuple[str, float, int]] = []
+        self.calls: list[tuple[str, float, int]] = []
 
     def __call__(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the made-up totals of a task."""
-        if len(self.asked) == self._interrupted_at:
+        """Return the synthetic totals of a task."""
+        if len(self.calls) == self._interrupted_at:
             raise KeyboardInterrupt
         which = arguments["policy"], arguments["value"], arguments["repeat"]
-        self.asked.append(which)
+        self.calls.append(which)
         return totals(self._violations(*which))
