@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Bool
 from workloads.errors import TraceError, TraceProblem
 
 ROWS_LISTED = 5
@@ -25,7 +26,6 @@ LATEST = 1e12
 DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """What Polars raises where the contents of a file are damaged."""
 
-Mask = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
 
@@ -52,7 +52,7 @@ class Checker:
 
     def bad_rows(
         self,
-        mask: Mask,
+        mask: Bool,
         column: str,
         found: npt.NDArray[Any] | pl.Series,
         expected: str,

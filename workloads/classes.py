@@ -11,8 +11,8 @@ from functools import cache
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Float32, Int8
 from workloads.trace import MetricInfo
 
 METRICS = (MetricInfo("cpu", "vCores", trend=False), MetricInfo("memory", "GB"), MetricInfo("disk", "GB"))
@@ -82,7 +82,7 @@ CLASSES = LOCAL + REMOTE + SERVERLESS
 
 
 @cache
-def class_limits() -> npt.NDArray[np.float32]:
+def class_limits() -> Float32:
     """Return the limits of all classes, shape (C, 3): vCores, GB, GB."""
     table = np.array([tenant_class.limits for tenant_class in CLASSES], np.float32)
     table.flags.writeable = False
@@ -90,7 +90,7 @@ def class_limits() -> npt.NDArray[np.float32]:
 
 
 @cache
-def class_replicas() -> npt.NDArray[np.int8]:
+def class_replicas() -> Int8:
     """Return the replicas of all classes, shape (C,)."""
     table = np.array([tenant_class.replicas for tenant_class in CLASSES], np.int8)
     table.flags.writeable = False

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Float
 from workloads.parameters import PUBLISHED_SHARE, RegionParameters
 from workloads.regions import generate_chunks
 from workloads.tenant_figures import GROWS_THROUGHOUT, KEPT, TraceStatistics, join_statistics, trace_statistics
@@ -131,11 +131,11 @@ def _other_rows(found: TraceStatistics) -> Iterator[StatisticRow]:
         yield StatisticRow(title, "", "free", float(value), None)
 
 
-def _high(values: npt.NDArray[np.float64]) -> float:
+def _high(values: Float) -> float:
     return float(np.quantile(values, PUBLISHED_SHARE))
 
 
-def rank_correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
+def rank_correlation(one: Float, other: Float) -> float:
     """Return Spearman's rank correlation; ties take their order of appearance. Of fewer than two values: NaN."""
     if len(one) < 2:
         return float("nan")

@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.array_types import Bool, Float, Float32, Int
 from plb.model import Role
 from workloads.compression import GROWN
 from workloads.segments import bounds_of, first_where, maximum, mean, minimum, rows_from, spread
@@ -24,8 +25,6 @@ KEPT_OF_OTHERS = 0.80
 """Level for metrics that [1] does not have. Ours."""
 GROWS_THROUGHOUT = 0.5
 """A tenant that is grown only after this share of its life grows throughout it. Ours."""
-
-Float = npt.NDArray[np.float64]
 
 
 @attrs.frozen(eq=False)
@@ -43,7 +42,7 @@ class TrendFigures:
     """
 
     grown_at: Float
-    dropped: npt.NDArray[np.bool_]
+    dropped: Bool
     usage: Float
 
 
@@ -88,7 +87,7 @@ class TraceStatistics:
     trends: Mapping[str, TrendFigures]
     bursts: Mapping[str, BurstFigures]
     lifetime: Float
-    censored: npt.NDArray[np.bool_]
+    censored: Bool
     tenant_class: npt.NDArray[np.str_]
 
     @property
@@ -120,9 +119,7 @@ def trace_statistics(traces: TraceSet) -> TraceStatistics:
     return TraceStatistics(trends, bursts, life, traces.censored[owner], traces.class_names()[owner])
 
 
-def _trend_figures(
-    values: npt.NDArray[np.float32], bounds: npt.NDArray[np.int64], most: npt.NDArray[np.float32], kept: float
-) -> TrendFigures:
+def _trend_figures(values: Float32, bounds: Int, most: Float32, kept: float) -> TrendFigures:
     highest = maximum(values, bounds)
     grown = first_where(values >= spread(np.float32(GROWN) * highest, bounds), bounds)
     later = np.where(rows_from(grown, bounds), values, np.float32(np.inf))
@@ -130,9 +127,7 @@ def _trend_figures(
     return TrendFigures(grown / np.diff(bounds), dropped, _ratio(highest, most))
 
 
-def _burst_figures(
-    values: npt.NDArray[np.float32], bounds: npt.NDArray[np.int64], most: npt.NDArray[np.float32]
-) -> BurstFigures:
+def _burst_figures(values: Float32, bounds: Int, most: Float32) -> BurstFigures:
     average = mean(values, bounds)
     square = np.add.reduceat(values.astype(np.float64) ** 2, bounds[:-1]) / np.diff(bounds)
     half = (np.diff(bounds) // 2).astype(np.int64)

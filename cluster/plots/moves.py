@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from cluster.plots.base import coloured, plot_counts, shortened
 from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
+from plb.array_types import Int
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,7 +36,7 @@ class DomainMoves:
     """
 
     domains: tuple[str, ...]
-    counts: npt.NDArray[np.int64]
+    counts: Int
 
 
 def plot_failovers(

@@ -13,11 +13,11 @@ import polars as pl
 
 from cluster.simulation.availability import Availability
 from cluster.simulation.causes import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION
-from cluster.simulation.ledger import Floats
 from cluster.simulation.run_tables import frame_of, frame_of_rows
 from cluster.simulation.tenants import TenantSequence
 from cluster.simulation.violations import NodeShortage, ViolationOutcome
 from plb import Node
+from plb.array_types import Float
 from plb.model.move import Move, MoveKind, Phase
 from plb.model.plan import Energy, Plan
 from plb.model.unplaced import Unplaced
@@ -166,7 +166,7 @@ class Recorder:
         self,
         nodes: Sequence[Node],
         metric_names: Sequence[str],
-        capacity: Floats,
+        capacity: Float,
         sequence: TenantSequence,
         metering_seconds: int,
     ) -> None:
@@ -183,14 +183,14 @@ class Recorder:
         self.refused = np.zeros(tenants, np.bool_)
         self.moves: list[MoveRecord] = []
         self._load_times: list[int] = []
-        self._loads: list[Floats] = []
+        self._loads: list[Float] = []
         self._shortages: list[tuple[Any, ...]] = []
         self._refusals: list[tuple[Any, ...]] = []
         self._plans: list[tuple[Any, ...]] = []
         self._plan_seconds: list[float] = []
         self._outcomes: dict[ViolationOutcome, set[tuple[int, int]]] = {outcome: set() for outcome in ViolationOutcome}
 
-    def load(self, now: int, metered: Floats) -> None:
+    def load(self, now: int, metered: Float) -> None:
         """Record the load of all nodes, (H, R)."""
         self._load_times.append(now)
         self._loads.append(metered)
@@ -253,7 +253,7 @@ class Recorder:
         order = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
         return tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in order.tolist())
 
-    def _totals(self, now: float, downtime: Floats, plans: pl.DataFrame) -> dict[str, Any]:
+    def _totals(self, now: float, downtime: Float, plans: pl.DataFrame) -> dict[str, Any]:
         failovers = [record for record in self.moves if record.is_failover]
         causes = Counter(record.cause for record in failovers)
         steps = {outcome: len(self._outcomes[outcome]) for outcome in ViolationOutcome}
@@ -285,7 +285,7 @@ class Recorder:
             "proposals_scored": int(plans["scored"].sum()),
         }
 
-    def _availability(self, now: float, downtime: Floats) -> float | None:
+    def _availability(self, now: float, downtime: Float) -> float | None:
         """Return the share of all stays for which tenants were available; None without any stay."""
         stay = np.clip(np.minimum(self._sequence.departure, now) - self._sequence.arrival, 0, None).sum()
         return 1.0 - float(downtime.sum()) / float(stay) if stay > 0 else None
@@ -304,7 +304,7 @@ class Recorder:
         }
         return frame_of("node_load", policy, repeat, columns)
 
-    def _tenants(self, policy: str, repeat: int, now: float, downtime: Floats) -> pl.DataFrame:
+    def _tenants(self, policy: str, repeat: int, now: float, downtime: Float) -> pl.DataFrame:
         arrived = int((self._sequence.arrival <= now).sum())
         traces = self._sequence.traces
         downtime = downtime[:arrived]

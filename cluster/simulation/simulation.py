@@ -12,7 +12,6 @@ from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_section import Growth, Workload
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import FAULT
-from cluster.simulation.draining import Drains
 from cluster.simulation.engine_setup import limits_of, make_engine, metrics_of, nodes_of
 from cluster.simulation.failover import FailoverManager
 from cluster.simulation.faults import make_faults
@@ -28,7 +27,7 @@ from cluster.simulation.services import Services
 from cluster.simulation.streams import stream, stream_seed
 from cluster.simulation.tenancies import Tenancies
 from cluster.simulation.tenants import TenantSequence
-from cluster.simulation.upgrades import RollingUpgrades
+from cluster.simulation.upgrades import Drains, RollingUpgrades
 from cluster.simulation.violations import classify, needs_repair
 from plb import MoveKind, Partition, Plan, Replica, Role, Unplaced
 from plb.compiler import working_time

@@ -22,8 +22,8 @@ from typing import Any
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Bool, Float32, Int
 from plb.model import Role
 from workloads.checks import Checker
 from workloads.readers.base import Options, TracePart
@@ -83,13 +83,11 @@ class PackingReader:
         for place in np.unique(ends).tolist():
             yield [rows[at] for at in np.flatnonzero(ends == place).tolist()]
 
-    def _steps(self, rows: Rows) -> npt.NDArray[np.int64]:
+    def _steps(self, rows: Rows) -> Int:
         days = np.array([(LAST_DAY if row[5] is None else row[5]) - row[4] for row in rows], np.float64)
         return np.maximum(np.ceil(days * DAY_SECONDS / self.step_seconds - 1e-6), 1).astype(np.int64)
 
-    def _part(
-        self, rows: Rows, shares: dict[Any, npt.NDArray[np.float32]], options: Options, tally: Tally
-    ) -> TracePart | None:
+    def _part(self, rows: Rows, shares: dict[Any, Float32], options: Options, tally: Tally) -> TracePart | None:
         lifetime = self._steps(rows)
         days = options.window_days
         pieces, lengths = lengths_of_pieces(
@@ -115,10 +113,10 @@ class PackingReader:
     def _trace_set(
         self,
         rows: Rows,
-        begin: npt.NDArray[np.int64],
-        lengths: npt.NDArray[np.int64],
-        censored: npt.NDArray[np.bool_],
-        shares: dict[Any, npt.NDArray[np.float32]],
+        begin: Int,
+        lengths: Int,
+        censored: Bool,
+        shares: dict[Any, Float32],
     ) -> TraceSet:
         names = [f"type{row[2]}{'_low' if row[3] == LOW_PRIORITY else ''}" for row in rows]
         classes, codes = np.unique(names, return_inverse=True)
@@ -159,7 +157,7 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
         check.refuse(f"damaged contents ({error})", "an SQLite database")
 
 
-def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, npt.NDArray[np.float32]]:
+def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, Float32]:
     """Return what each VM type takes of the chosen machine, in the order of the metrics."""
     rows = database.execute(f"SELECT machineId, vmTypeId, {', '.join(RESOURCES.values())} FROM vmType").fetchall()
     check = Checker(path)
@@ -184,7 +182,7 @@ def _check_keys(check: Checker, names: Sequence[str], row: tuple[Any, ...], numb
             check.add("NULL" if value is None else repr(value), f"a whole number, {where}", number, name)
 
 
-def _usable(path: Path, rows: Rows, shares: dict[Any, npt.NDArray[np.float32]], tally: Tally) -> Rows:
+def _usable(path: Path, rows: Rows, shares: dict[Any, Float32], tally: Tally) -> Rows:
     """Return the requests that can be used; raise `TraceError` for those without a VM, tenant, type or start."""
     check = Checker(path)
     for number, row in enumerate(rows, tally.rows_read - len(rows) + 1):

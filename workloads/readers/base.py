@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import attrs
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Int
 from plb.errors import InvalidValueError
 from plb.validation import check_count, check_number
 from workloads.checks import LARGEST
@@ -73,7 +72,7 @@ class TracePart:
     """
 
     traces: TraceSet
-    start_seconds: npt.NDArray[np.int64]
+    start_seconds: Int
 
 
 class Reader(Protocol):

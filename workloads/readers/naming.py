@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Int
 from workloads.readers.chunks import OWNER
 
 Classes = Callable[[pl.DataFrame], pl.DataFrame]
 """From steps (owner, step, metrics, limits) to ``owner`` and ``tenant_class``, one row an owner."""
 
 
-def family_numbers(families: list[Any]) -> npt.NDArray[np.int64]:
+def family_numbers(families: list[Any]) -> Int:
     """Return whole numbers for families: numbers unchanged, names by a hash that is the same on all machines."""
     known = {
         family: family if isinstance(family, int) else int.from_bytes(_digest(family), "big") >> 2

@@ -21,9 +21,9 @@ from typing import Any, NoReturn
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Bool, Float32, Int
 from plb.model import Role
 from workloads.checks import LARGEST, Checker
 from workloads.readers.base import Options, TracePart
@@ -36,8 +36,6 @@ from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo,
 
 REPEATED = "with the owner and time of a row above"
 UNLISTED = "of an owner that the table of owners does not list"
-
-Values = npt.NDArray[np.float32]
 
 
 @attrs.frozen(kw_only=True)
@@ -217,7 +215,7 @@ class SampledReader:
         )
         return TracePart(traces, start * int(self.step_seconds))
 
-    def _usage(self, steps: pl.DataFrame, windows: Windows, tally: Tally) -> tuple[Values, Values]:
+    def _usage(self, steps: pl.DataFrame, windows: Windows, tally: Tally) -> tuple[Float32, Float32]:
         """Return usage (N, R) and MaxUsage (T, R), and count the values above the request."""
         names = [metric.name for metric in self.metrics]
         values = np.ascontiguousarray(steps.select(names).to_numpy()[windows.rows])
@@ -234,9 +232,7 @@ class SampledReader:
             return values, np.where(np.isnan(most), used, most)
         return values, np.fmax(most, used)
 
-    def _ended(
-        self, steps: pl.DataFrame, last: npt.NDArray[np.int64], last_time: int, options: Options
-    ) -> npt.NDArray[np.bool_]:
+    def _ended(self, steps: pl.DataFrame, last: Int, last_time: int, options: Options) -> Bool:
         """Return which tenants, given by their last steps, end because their owner ends."""
         if self.always_censored:
             return np.zeros(len(last), np.bool_)
