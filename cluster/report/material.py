@@ -8,7 +8,7 @@ import polars as pl
 
 from cluster.plots.saved import first_common
 from cluster.results.policy_comparison import Comparison, compare
-from cluster.results.reading import Results, RunSummary
+from cluster.results.reading import Results
 
 
 class Material:
@@ -44,10 +44,6 @@ class Material:
     def shown_policies(self) -> tuple[str, ...]:
         """The policies that have run the shown repeat."""
         return tuple(policy for policy in self.policies if self.shown_repeat in self.repeats[policy])
-
-    def run(self, policy: str, repeat: int) -> RunSummary:
-        """Return one of the runs."""
-        return next(run for run in self.results.runs if (run.policy, run.repeat) == (policy, repeat))
 
     @cached_property
     def moves(self) -> pl.DataFrame:

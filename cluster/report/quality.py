@@ -31,7 +31,7 @@ def comparison_section(material: Material) -> PageSection:
     counted = tuple((policy, count(runs[policy]), *cells) for policy, *cells in rows)
     table = PageTable(caption, (headings[0], "runs", *headings[1:]), counted)
     cut = [
-        f"{run.policy}, repeat {run.repeat + 1}, covers {run.totals['simulated_seconds'] / 86400:.2f} days only"
+        f"{run.policy}, repeat {run.repeat + 1}, covers {run.days:.2f} days only"
         for run in material.results.runs
         if not run.complete
     ]

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from cluster.results.intervals import Interval, decimals_of
-from cluster.results.policy_comparison import ComparableRun, Comparison
+from cluster.results.policy_comparison import Comparison
 from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
+from cluster.simulation.record import RunSummary
 
 MOST_DECIMALS = 6
 """Narrower intervals are due to rounding only."""
@@ -82,7 +83,7 @@ OUTAGES = {
 }
 
 
-def outage_rows(runs: Sequence[ComparableRun], policies: Sequence[str]) -> list[list[str]]:
+def outage_rows(runs: Sequence[RunSummary], policies: Sequence[str]) -> list[list[str]]:
     """Return the effects of faults and upgrades: for each figure its name, then the mean over repeats by policy."""
     totals = [[run.totals for run in runs if run.policy == policy] for policy in policies]
     known = [[one["availability"] for one in of if one["availability"] is not None] for of in totals]
@@ -96,7 +97,7 @@ def outage_rows(runs: Sequence[ComparableRun], policies: Sequence[str]) -> list[
     return rows
 
 
-def outage_table(runs: Sequence[ComparableRun], policies: Sequence[str]) -> Table:
+def outage_table(runs: Sequence[RunSummary], policies: Sequence[str]) -> Table:
     """Return the effects of faults and upgrades, with a column for each policy."""
     table = Table("", title="faults and upgrades")
     for policy in policies:

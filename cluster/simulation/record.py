@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -114,32 +114,53 @@ class SlowPlan:
 
 
 @attrs.frozen(eq=False)
-class RunResult:
-    """The result of one run of one policy.
+class RunSummary:
+    """The figures of one run of one policy.
 
     Parameters
     ----------
     policy, repeat
-        Policy and number of the repeat.
-    tables
-        Data frames by name (see `cluster.simulation.run_tables`).
+        Policy and number of the repeat, from 0.
     totals
-        Figures of the run, without timings.
+        Figures of the run, without timings, as in ``summary.json``.
     timings
-        Wall-clock seconds by part, without compilation; not reproducible.
+        Wall-clock seconds by part and in ``"total"``, without compilation; not reproducible.
     slowest
-        Wall-clock seconds of the slowest plans by their row in the table of plans, the slowest first; not reproducible.
+        The slowest plans, the slowest first; not reproducible.
     complete
         False if the run was interrupted; tables and totals then end at the interruption.
     """
 
     policy: str
     repeat: int
-    tables: dict[str, pl.DataFrame]
-    totals: dict[str, Any]
-    timings: dict[str, float]
+    totals: Mapping[str, Any]
+    timings: Mapping[str, float]
     slowest: tuple[SlowPlan, ...]
     complete: bool
+
+    @property
+    def days(self) -> float:
+        """Simulated days."""
+        return float(self.totals["simulated_seconds"]) / 86400.0
+
+    def figure(self, name: str) -> float:
+        """Return a figure by name: one of `totals`, or ``"wall_seconds"``, the total of `timings`."""
+        return float(self.timings["total"] if name == "wall_seconds" else self.totals[name])
+
+
+@attrs.frozen(eq=False)
+class RunResult(RunSummary):
+    """The result of one run of one policy: a `RunSummary` with tables.
+
+    Parameters
+    ----------
+    policy, repeat, totals, timings, slowest, complete
+        As in `RunSummary`.
+    tables
+        Data frames by name (see `cluster.simulation.run_tables`).
+    """
+
+    tables: Mapping[str, pl.DataFrame]
 
 
 class Recorder:
@@ -246,7 +267,7 @@ class Recorder:
         downtime = self.availability.downtime(self._sequence.arrival, self._sequence.departure, now)
         tables["tenants"] = self._tenants(policy, repeat, now, downtime)
         totals = self._totals(now, downtime, tables["plans"])
-        return RunResult(policy, repeat, tables, totals, timings, self._slowest(), complete)
+        return RunResult(policy, repeat, totals, timings, self._slowest(), complete, tables)
 
     def _slowest(self) -> tuple[SlowPlan, ...]:
         """Return the slowest plans; of equal ones, the first."""
