@@ -13,7 +13,7 @@ from cluster.simulation.faults import make_faults
 from cluster.simulation.growth import check_classes
 from cluster.simulation.pools import Source, read_source
 from cluster.simulation.record import RunResult
-from cluster.simulation.simulation import simulate
+from cluster.simulation.simulation import Simulation
 from cluster.simulation.tenants import TenantSequence, make_tenants
 
 Progress = Callable[[str, int, float], None]
@@ -60,7 +60,7 @@ class Experiment:
     def _in_turn(self, progress: Progress | None) -> Iterator[RunResult]:
         for policy, repeat in self.pairs:
             report = _bind(progress, policy, repeat)
-            run = simulate(self.scenario, self.source, self.sequences[repeat], policy, repeat, report)
+            run = Simulation(self.scenario, self.source, self.sequences[repeat], policy, repeat, report).run()
             yield run
             if not run.complete:
                 return

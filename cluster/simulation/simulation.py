@@ -24,6 +24,7 @@ from cluster.simulation.pools import Source
 from cluster.simulation.record import Recorder, RunResult
 from cluster.simulation.replica_states import Tenancy
 from cluster.simulation.services import Services
+from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.streams import stream, stream_seed
 from cluster.simulation.tenancies import Tenancies
 from cluster.simulation.tenants import TenantSequence
@@ -37,15 +38,8 @@ ARRIVAL = "arrival"
 """Occasion of the first placement of a tenant."""
 
 
-def simulate(
-    scenario: Scenario,
-    source: Source,
-    sequence: TenantSequence,
-    policy: str,
-    repeat: int = 0,
-    progress: Callable[[float], None] | None = None,
-) -> RunResult:
-    """Run one policy over one sequence of tenants.
+class Simulation:
+    """One run of one policy: arrivals, departures, metering, faults, upgrades and copies of moving replicas.
 
     Parameters
     ----------
@@ -59,19 +53,6 @@ def simulate(
         Number of the repeat, from 0.
     progress
         Called with the simulated time in seconds at every metering.
-
-    Returns
-    -------
-    RunResult
-        Incomplete if the run was interrupted by Ctrl-C.
-    """
-    return Simulation(scenario, source, sequence, policy, repeat, progress).run()
-
-
-class Simulation:
-    """The processes of one run: arrivals, departures, metering, faults, upgrades and copies of moving replicas.
-
-    The parameters are those of `simulate`.
     """
 
     def __init__(
@@ -80,7 +61,7 @@ class Simulation:
         source: Source,
         sequence: TenantSequence,
         policy: str,
-        repeat: int,
+        repeat: int = 0,
         progress: Callable[[float], None] | None = None,
     ) -> None:
         cluster = scenario.cluster
@@ -99,33 +80,15 @@ class Simulation:
         self.ledger = Ledger(self.engine, self._node_names, sequence, _oracle(scenario.workload, sequence))
         capacity, self._threshold = limits_of(cluster, metrics)
         self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval)
-        self._movement = ReplicaMovement(self.env, self.engine, self.ledger, self.recorder, cluster)
-        self.nodes = NodeStates(self.env, self.engine, self.ledger, self.recorder, nodes)
-        self.tenancies = Tenancies(
-            self.env,
-            self.engine,
-            self.ledger,
-            self._movement,
-            self.recorder,
-            remote_storage=scenario.faults.remote_storage,
-            interruption=cluster.interruption_seconds,
-        )
-        rebuild_after = scenario.faults.rebuild_after_minutes * 60.0
-        self.failover = FailoverManager(
-            self.env, self.nodes, self.tenancies, self._movement, self.recorder, rebuild_after
-        )
+        shared = SimulatedCluster(scenario, self.env, self.engine, self.ledger, self.recorder)
+        self._movement = ReplicaMovement(shared)
+        self.nodes = NodeStates(shared, nodes)
+        self.tenancies = Tenancies(shared, self._movement)
+        self.failover = FailoverManager(shared, self.nodes, self.tenancies, self._movement)
         self._node_events = make_faults(scenario, nodes, repeat)
-        self.upgrades = RollingUpgrades(
-            self.env,
-            self.engine,
-            self.nodes,
-            self.failover,
-            Drains(self.tenancies),
-            self.recorder,
-            scenario.upgrades,
-            stream(scenario.run.seed, "upgrades", repeat),
-            self._replace,
-        )
+        rng = stream(scenario.run.seed, "upgrades", repeat)
+        drains = Drains(self.tenancies)
+        self.upgrades = RollingUpgrades(shared, self.nodes, self.failover, drains, rng, self._replace)
         self._partitions = sequence.traces.tenant_names().tolist()
         self._waiting: dict[int, int] = {}
         self._growing: list[Growth] = []
@@ -134,7 +97,7 @@ class Simulation:
         self.timings: dict[str, float] = dict.fromkeys(("placement", "repair", "balancing"), 0.0)
 
     def run(self) -> RunResult:
-        """Run to the end, or until Ctrl-C."""
+        """Run to the end, or until Ctrl-C, after which the result is incomplete."""
         complete = True
         try:
             self.start()
@@ -253,7 +216,7 @@ class Simulation:
         name = self._partitions[tenant]
         self._waiting.pop(tenant, None)
         self.tenancies.dismiss(name)
-        self._movement.cancel(name, self._now)
+        self._movement.cancel(name)
         self.ledger.drop(name)
         self.engine.remove_partition(name)
 
