@@ -30,8 +30,8 @@ from plb.errors import InvalidValueError, UnknownNameError
 from plb.validation import check_count, check_names
 from workloads.checks import Checker
 from workloads.format import TRACES_FILE, read_traces
-from workloads.readers.bitbrains_rows import FILE as BITBRAINS_FILE
-from workloads.readers.bitbrains_rows import KEYS, check_keys
+from workloads.readers.bitbrains import FILE as BITBRAINS_FILE
+from workloads.readers.bitbrains import KEYS, check_keys
 from workloads.readers.chunks import ROW
 from workloads.segments import bounds_of, maximum, mean, spread
 from workloads.trace import MetricInfo

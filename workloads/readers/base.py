@@ -14,7 +14,7 @@ from plb.errors import InvalidValueError
 from plb.validation import check_count, check_number
 from workloads.checks import LARGEST
 from workloads.readers.chunks import first_reason
-from workloads.readers.report import Tally
+from workloads.readers.report import ConversionReport
 from workloads.trace import MetricInfo, TraceSet
 
 MEAN_OR_MAX = ("mean", "max")
@@ -102,7 +102,7 @@ class Reader(Protocol):
     def request(self) -> str:
         """What MaxUsage is in this format."""
 
-    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
+    def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, some at a time, and count on the way.
 
         Parameters

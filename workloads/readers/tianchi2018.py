@@ -27,7 +27,7 @@ from workloads.checks import LARGEST, Checker
 from workloads.readers.base import Options, TracePart
 from workloads.readers.files import TextTable, need_files
 from workloads.readers.naming import family_numbers
-from workloads.readers.report import Tally
+from workloads.readers.report import ConversionReport
 from workloads.segments import bounds_of, maximum
 from workloads.trace import MetricInfo, TraceSet
 from workloads.validation import MOST_REPLICAS
@@ -59,7 +59,7 @@ class TianchiReader:
     origin: str = "the first point of the curves"
     request: str = "maximum of the curve; the contest has no other"
 
-    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
+    def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants at once (see `workloads.readers.base.Reader`); of the options none applies."""
         path = one_file(source, APPS_FILE)
         apps = APPS.whole(path, scratch, [pl.col(name) for name in APPS.columns])
@@ -73,7 +73,7 @@ class TianchiReader:
         counts = apps.select("app").join(instances, on="app", how="left", maintain_order="left")["len"].fill_null(0)
         known = int(instances.join(apps.select("app"), on="app", how="semi")["len"].sum())
         listed = int(instances["len"].sum())
-        tally.rows_read += len(apps) + listed
+        tally.read(len(apps) + listed)
         tally.refuse({WITHOUT_INSTANCE: int((counts == 0).sum()), UNKNOWN_APP: listed - known})
         names = apps["app"].to_list()
         replicas, owner = _replicas(counts.to_numpy().astype(np.int64))
