@@ -6,7 +6,6 @@ from functools import cached_property
 
 import polars as pl
 
-from cluster.plots.saved import first_common
 from cluster.results.policy_comparison import Comparison, compare
 from cluster.results.reading import Results
 
@@ -27,7 +26,7 @@ class Material:
         self.repeats = {policy: results.repeats(policy) for policy in self.policies}
         self.lengths = {policy: results.lengths(policy) for policy in self.policies}
         self.days = max(results.days, 1e-6)
-        self.shown_repeat = first_common(self.repeats)
+        self.shown_repeat = results.shown_repeat
         """The repeat in plots of a single repeat."""
 
     @property

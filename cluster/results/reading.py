@@ -76,6 +76,12 @@ class Results:
         """Return the simulated days of each run of a policy, by repeat."""
         return {run.repeat: run.days for run in self.runs if run.policy == policy}
 
+    @property
+    def shown_repeat(self) -> int:
+        """The first repeat that all policies with a run have run, or the first of any where there is none."""
+        repeats = [set(found) for policy in self.policies if (found := self.repeats(policy))]
+        return min(set.intersection(*repeats) or set.union(*repeats))
+
     def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
         """Return a table of all runs, by policy and repeat.
 
