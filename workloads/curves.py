@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.array_types import Bool, Float, Float32, Int32
-from workloads.classes import class_limits
+from workloads.classes import CLASS_LIMITS
 from workloads.parameters import RegionParameters
 from workloads.population import STEPS_PER_HOUR, Population, Shape
 from workloads.segments import bounds_of, rows_of, spread, step_of_row
@@ -62,7 +62,7 @@ def demand_curves(region: RegionParameters, tenants: Population, layout: Layout,
     )
     _reclaim_memory(tenants, layout, out)
     _drop_disk(tenants, layout, out)
-    limits = class_limits()[tenants.class_code[layout.owner]]
+    limits = CLASS_LIMITS[tenants.class_code[layout.owner]]
     np.minimum(out, np.repeat(limits, layout.length, axis=0), out=out)
     return out
 

@@ -231,7 +231,8 @@ class RegionParameters:
             Share of tenants that grow throughout and so never are.
         """
         late = (1.0 - AIMED_SHARE - grower_share) / (1.0 - grower_share)
-        return _lognormal_median(within, 1.0 - late, self.growth_sigma)
+        # within is the quantile at 1 - late of a lognormal distribution
+        return within / math.exp(self.growth_sigma * NormalDist().inv_cdf(1.0 - late))
 
 
 def lowest(name: str) -> float:
@@ -251,11 +252,6 @@ def _check_known(kind: str, name: str, of: type) -> None:
     known = [field for field in attrs.fields_dict(of) if field != "name"]
     if name not in known:
         raise UnknownNameError(kind, name, known)
-
-
-def _lognormal_median(value: float, share: float, sigma: float) -> float:
-    """Return the median of the lognormal distribution whose quantile at `share` is `value`."""
-    return value / math.exp(sigma * NormalDist().inv_cdf(share))
 
 
 _HIGHEST = {

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plb.array_types import Bool, Float, Int32
-from workloads.classes import LOCAL, REMOTE, SERVERLESS, class_limits
+from workloads.classes import CLASS_LIMITS, LOCAL, REMOTE, SERVERLESS
 from workloads.parameters import RegionParameters, Usage
 from workloads.trace import HOUR_SECONDS, STEP_SECONDS
 
@@ -88,7 +88,7 @@ def draw_population(region: RegionParameters, count: int, rng: np.random.Generat
     code, local, serverless = _classes(region, count, rng)
     lifetime, censored, longevity = _lifetimes(region, count, rng)
     share = _usage_shares(region, local, longevity, rng)
-    peak = share * class_limits()[code]
+    peak = share * CLASS_LIMITS[code]
     memory = _shape(region, "memory", peak[:, 1], lifetime, rng)
     disk = _shape(region, "disk", peak[:, 2], lifetime, rng)
     reclaims = rng.random(count) < np.where(serverless, region.serverless_reclaim_share, region.memory_drop_share)

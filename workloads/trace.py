@@ -43,12 +43,6 @@ class MetricInfo:
     trend: bool = True
 
 
-def _series_index(tenants: int, series_tenant: Int32, role: Int8) -> Int32:
-    index = np.full((tenants, len(Role)), -1, np.int32)
-    index[series_tenant, role] = np.arange(len(series_tenant), dtype=np.int32)
-    return index
-
-
 @attrs.frozen(eq=False, kw_only=True)
 class TraceSet:
     """The demand of many tenants over their lives.
@@ -115,7 +109,8 @@ class TraceSet:
 
     def __attrs_post_init__(self) -> None:
         self._check_shapes()
-        index = _series_index(len(self.tenant), self.series_tenant, self.series_role)
+        index = np.full((len(self.tenant), len(Role)), -1, np.int32)
+        index[self.series_tenant, self.series_role] = np.arange(len(self.series_tenant), dtype=np.int32)
         object.__setattr__(self, "series_index", index)
 
     def _check_shapes(self) -> None:

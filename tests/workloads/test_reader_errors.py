@@ -293,9 +293,14 @@ def test_a_damaged_table_is_reported_for_any_damage(tmp_path: Path, place: int):
 def test_a_disk_error_is_not_reported_as_a_damaged_file(tmp_path: Path):
     """What the system says of the place that a file is unpacked to is left to it."""
     (tmp_path / "table.parquet.xz").write_bytes(lzma.compress(b"content"))
-    with pytest.raises(FileNotFoundError, match="gone"):
-        streamable(tmp_path / "table.parquet.xz", tmp_path / "gone")
-    assert streamable(tmp_path / "table.parquet.xz", tmp_path).read_bytes() == b"content"
+    with (
+        pytest.raises(FileNotFoundError, match="gone"),
+        streamable(tmp_path / "table.parquet.xz", tmp_path / "gone"),
+    ):
+        pass
+    with streamable(tmp_path / "table.parquet.xz", tmp_path) as plain:
+        assert plain.read_bytes() == b"content"
+    assert not plain.exists()
 
 
 def test_json_lines_in_a_directory_with_brackets_are_read(tmp_path: Path):
