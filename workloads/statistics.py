@@ -216,7 +216,7 @@ def _growth_rows(found: TraceStatistics, region: RegionParameters) -> Iterator[S
         share = float(np.mean(found.trends[name].grown_at <= within))
         title = f"tenants at 95 % of their maximum {name} within {within:.1%} of their life"
         yield StatisticRow(title, "> 90 %", SHAPE, share, share > PUBLISHED_SHARE)
-    late = {name: _high(found.trends[name].grown_at) for name in ("disk", "memory")}
+    late = {name: float(np.quantile(found.trends[name].grown_at, PUBLISHED_SHARE)) for name in ("disk", "memory")}
     slower = max(late.values())
     title = "share of life within which 90 % of tenants are at 95 % of both maxima"
     yield StatisticRow(title, "2 %-5 %, by region", SHAPE, slower, FASTEST <= slower <= SLOWEST)
@@ -268,10 +268,6 @@ def _other_rows(found: TraceStatistics) -> Iterator[StatisticRow]:
     }
     for title, value in figures.items():
         yield StatisticRow(title, "", "free", float(value), None)
-
-
-def _high(values: Float) -> float:
-    return float(np.quantile(values, PUBLISHED_SHARE))
 
 
 def rank_correlation(one: Float, other: Float) -> float:

@@ -123,11 +123,6 @@ def amount(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.6g}"
 
 
-def count(value: float) -> str:
-    """Return a count, or the mean of counts with a digit behind the point where it is not whole."""
-    return f"{value:,.{0 if float(value).is_integer() else 1}f}"
-
-
 def share(value: float | None) -> str:
     """Return a share near 1, such as an availability, in percent; a dash for none."""
     return "-" if value is None else "100%" if value == 1.0 else f"{value:.5%}"

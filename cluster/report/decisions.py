@@ -12,8 +12,9 @@ import polars as pl
 from cluster.errors import ResultsError
 from cluster.plots.energy import plot_energy
 from cluster.plots.moves import MOST_NUMBERED, DomainMoves, domain_moves, plot_domain_moves
-from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Tables, Text, count, moment, picture
+from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Tables, Text, moment, picture
 from cluster.report.material import Material
+from cluster.results.summary_tables import count
 from cluster.simulation.run_tables import TERMS
 
 SLOWEST_SHOWN = 20

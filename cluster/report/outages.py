@@ -16,13 +16,12 @@ from cluster.report.blocks import (
     Tables,
     Text,
     amount,
-    count,
     moment,
     picture,
     share,
 )
 from cluster.report.material import Material
-from cluster.results.summary_tables import outage_rows
+from cluster.results.summary_tables import count, outage_rows
 from cluster.simulation.causes import cause_text
 
 MOST_EVENTS = 100

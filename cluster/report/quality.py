@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from cluster.plots.base import plot_violations
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.moves import failovers_by_cause, plot_causes, plot_failovers
-from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Picture, Text, count, picture
+from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Picture, Text, picture
 from cluster.report.material import Material
-from cluster.results.summary_tables import comparison_caption, comparison_rows
+from cluster.results.summary_tables import comparison_caption, comparison_rows, count
 from cluster.simulation.causes import cause_text
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import attrs
 
@@ -59,7 +60,7 @@ class Experiment:
 
     def _in_turn(self, progress: Progress | None) -> Iterator[RunResult]:
         for policy, repeat in self.pairs:
-            report = _bind(progress, policy, repeat)
+            report = None if progress is None else partial(progress, policy, repeat)
             run = Simulation(self.scenario, self.source, self.sequences[repeat], policy, repeat, report).run()
             yield run
             if not run.complete:
@@ -74,7 +75,3 @@ def prepare(scenario: Scenario) -> Experiment:
     for sequence in sequences:
         check_classes(scenario.workload.growth, sequence.traces)
     return Experiment(scenario, source, sequences)
-
-
-def _bind(progress: Progress | None, policy: str, repeat: int) -> Callable[[float], None] | None:
-    return None if progress is None else lambda seconds: progress(policy, repeat, seconds)

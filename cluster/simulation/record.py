@@ -251,7 +251,9 @@ class Recorder:
         """Return the tables and totals up to `now`."""
         names = self._sequence.traces.tenant_names().tolist()
         rows = {
-            "nodes": [_node_row(node) for node in self._nodes],
+            "nodes": [
+                (node.name, f"fd:/{'/'.join(node.fault_domain_path)}", node.upgrade_domain_name) for node in self._nodes
+            ],
             "shortages": self._shortages,
             "moves": [_move_row(record) for record in self.moves],
             "refusals": self._refusals,
@@ -356,7 +358,3 @@ def _move_row(record: MoveRecord) -> tuple[Any, ...]:
     what = (record.started, move.partition, move.role.name.lower(), move.kind.value, move.source, move.target)
     why = (reason.phase.value, record.cause, reason.rule, record.is_failover, reason.metric)
     return (*what, *why, record.copied_gb, record.ended, record.outcome, record.why)
-
-
-def _node_row(node: Node) -> tuple[Any, ...]:
-    return node.name, f"fd:/{'/'.join(node.fault_domain_path)}", node.upgrade_domain_name

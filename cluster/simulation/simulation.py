@@ -200,17 +200,15 @@ class Simulation:
         """Place the missing replicas of tenants; those of tenants that lost their quorum are placed later."""
         names = {self._partitions[tenant]: tenant for tenant in tenants}
         placeable = {name: tenant for name, tenant in names.items() if not self.tenancies.rests(name)}
-        unplaced = self._plan_places(placeable, occasion) if placeable else ()
+        unplaced: Sequence[Unplaced] = ()
+        if placeable:
+            plan = self._timed("placement", occasion, lambda: self.engine.place(list(placeable), now=self._now))
+            self._apply_moves(plan, placeable)
+            unplaced = plan.unplaced
         self._note_missing(names)
         for one in unplaced:
             tenant = names[one.partition]
             self.recorder.refusal(self._now, tenant, self._waiting[tenant], one, arrives=occasion == ARRIVAL)
-
-    def _plan_places(self, names: Mapping[str, int], occasion: str) -> Sequence[Unplaced]:
-        """Place the replicas of tenants, given by partition; return the replicas that cannot be placed."""
-        plan = self._timed("placement", occasion, lambda: self.engine.place(list(names), now=self._now))
-        self._apply_moves(plan, names)
-        return plan.unplaced
 
     def _dismiss(self, tenant: int) -> None:
         name = self._partitions[tenant]
@@ -237,17 +235,14 @@ class Simulation:
         if plan is not None:
             self._apply_moves(plan)
         if not moves and self._balancing_is_due():
-            self._balance()
+            self._last_balancing = self._now
+            self._apply_moves(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
 
     def _balancing_is_due(self) -> bool:
         interval = self.engine.config.min_load_balancing_interval
         if interval is None:
             return False
         return self._last_balancing is None or self._now - self._last_balancing >= interval
-
-    def _balance(self) -> None:
-        self._last_balancing = self._now
-        self._apply_moves(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
 
     def _retry(self) -> None:
         """Retry the placement of missing replicas."""

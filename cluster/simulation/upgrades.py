@@ -79,7 +79,7 @@ class RollingUpgrades:
                     self._cluster.now + self._seconds(self._settings.health_check_minutes),
                     Kind.UPGRADE,
                 )
-                unhealthy = bool(self._fails[number, index]) or not self._is_healthy(domain)
+                unhealthy = bool(self._fails[number, index]) or bool(self._nodes.down & {*self._domains[domain]})
                 record.outcome = "unhealthy" if unhealthy else "healthy"
             record.end = self._cluster.now
             done.append(domain)
@@ -152,10 +152,6 @@ class RollingUpgrades:
         marked = self._drains.mark_returns_to(name, primaries)
         self._place(marked, UPGRADE)
         self._drains.unmark(marked, name)
-
-    def _is_healthy(self, domain: str) -> bool:
-        """Return whether all nodes of a domain are up again."""
-        return not self._nodes.down & set(self._domains[domain])
 
     def _seconds(self, minutes: float) -> int:
         return round(minutes * 60.0)

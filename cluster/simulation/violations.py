@@ -61,11 +61,6 @@ def needs_repair(metering: Metering, threshold: Float) -> bool:
     return bool((_nearly_reached(metering.standing, threshold) | _nearly_reached(metering.predicted, threshold)).any())
 
 
-def nodes_relieved(moves: Iterable[Move]) -> set[str]:
-    """Return the nodes whose capacity is the reason of a move or swap."""
-    return {move.reason.node for move in moves if move.reason.rule == "capacity" and move.reason.node is not None}
-
-
 def classify(
     metering: Metering, threshold: Float, moves: Sequence[Move], node_names: Sequence[str], metric_names: Sequence[str]
 ) -> list[NodeShortage]:
@@ -82,7 +77,7 @@ def classify(
     """
     reached, short = _reached(metering.metered, threshold), _reached(metering.standing, threshold)
     _mark_named(short, _nearly_reached(metering.standing, threshold), moves, node_names, metric_names)
-    relieved = nodes_relieved(moves)
+    relieved = {move.reason.node for move in moves if move.reason.rule == "capacity"}
     found = []
     for node in np.flatnonzero((reached | short).any(axis=1)).tolist():
         outcome = _outcome(bool(short[node].any()), node_names[node] in relieved)

@@ -64,7 +64,10 @@ def convert(
         parts.mkdir()
         for number, part in enumerate(_parts(reader, source, options, tally, scratch)):
             write_parquet(samples_frame(part.traces), parts / f"traces-{number:05}.parquet")
-            write_parquet(_tenants(part), parts / f"tenants-{number:05}.parquet")
+            start = pl.Series(part.start_seconds, dtype=pl.Int64)
+            write_parquet(
+                tenants_frame(part.traces).with_columns(start_s=start), parts / f"tenants-{number:05}.parquet"
+            )
         described = {**_provenance(reader, source, options, tally), **(provenance or {})}
         _join(parts, folder, reader, described)
     return tally
@@ -114,10 +117,6 @@ def _with_classes(traces: TraceSet, classes: tuple[str, ...]) -> TraceSet:
     place = np.searchsorted(np.array(classes), np.array(traces.classes)).astype(np.int16)
     fields = {f.name: getattr(traces, f.name) for f in attrs.fields(TraceSet) if f.init}
     return TraceSet(**fields | {"classes": classes, "class_code": place[traces.class_code]})
-
-
-def _tenants(part: TracePart) -> pl.DataFrame:
-    return tenants_frame(part.traces).with_columns(start_s=pl.Series(part.start_seconds, dtype=pl.Int64))
 
 
 def _provenance(reader: Reader, source: str | Path, options: Options, report: ConversionReport) -> dict[str, Any]:

@@ -19,15 +19,10 @@ Classes = Callable[[pl.DataFrame], pl.DataFrame]
 
 def family_numbers(families: list[Any]) -> Int:
     """Return whole numbers for families: numbers unchanged, names by a hash that is the same on all machines."""
-    known = {
-        family: family if isinstance(family, int) else int.from_bytes(_digest(family), "big") >> 2
-        for family in set(families)
-    }
+    known = {family: family for family in set(families) if isinstance(family, int)}
+    for name in set(families) - set(known):
+        known[name] = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 2
     return np.array([known[family] for family in families], np.int64)
-
-
-def _digest(family: str) -> bytes:
-    return hashlib.blake2b(family.encode(), digest_size=8).digest()
 
 
 def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:
