@@ -36,7 +36,7 @@ class Cell:
     Parameters
     ----------
     name
-        What it is called.
+        Its name.
     samples
         With times and step in microseconds.
     """

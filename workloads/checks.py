@@ -24,7 +24,7 @@ LATEST = 1e12
 """Seconds, some 30,000 years, before or after the origin: as whole microseconds, times fit into 64 bits."""
 
 DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""What Polars raises where the contents of a file are damaged."""
+"""The errors of Polars for damaged contents of a file."""
 
 T = TypeVar("T")
 
@@ -128,7 +128,7 @@ class Checker:
         return self._undamaged(lambda: pl.read_parquet(self.file, glob=False))
 
     def collect(self, query: pl.LazyFrame) -> pl.DataFrame:
-        """Return what a query over the file gives, streaming, or raise `TraceError` where its contents are damaged."""
+        """Return the result of a query over the file as a stream, or raise `TraceError` if its contents are damaged."""
         return self._undamaged(lambda: query.collect(engine="streaming"))
 
     def batches(self, rows: int) -> Iterator[pl.DataFrame]:

@@ -21,11 +21,11 @@ from plb.validation import check_kind, check_mapping, check_name, check_number
 PUBLISHED_SHARE = 0.90
 """Share of tenants that reach 95 % of their maximum early ([1] section 3.1: "over 90 %")."""
 LARGEST_SIGMA = 5.0
-"""Of the logarithm of anything: what is usual differs by 150 times and more."""
+"""Largest standard deviation of a logarithm; with it, usual values differ by a factor of 150 and more."""
 LARGEST_BIAS = 20.0
-"""Of sizes: beyond, there is only the smallest."""
+"""Largest bias of sizes; beyond it, all tenants have the smallest size."""
 HIGHEST = 1e4
-"""Of times, in hours or days."""
+"""Largest time, in hours or days."""
 USAGES = ("cpu", "memory", "disk_local", "disk_tempdb")
 """Parameters that are a `Usage`."""
 AIMED_SHARE = 0.915

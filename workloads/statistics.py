@@ -27,7 +27,7 @@ KEPT_OF_OTHERS = 0.80
 GROWS_THROUGHOUT = 0.5
 """A tenant that is grown only after this share of its life grows throughout it. Ours."""
 TENANTS = 10_000
-"""Tenants that [1] section 3.1 looked at."""
+"""Number of tenants in [1] section 3.1."""
 FASTEST, SLOWEST = 0.02, 0.05
 """Share of their lifetime within which over 90 % of tenants are grown, by region ([1] section 3.1)."""
 MOST_DROPS = {"disk": 0.01, "memory": 0.07}
@@ -37,7 +37,7 @@ SHAPE, TREND, AGE = "[1] 3.1", "[1] 5.3", "[1] 5.1"
 
 @attrs.frozen(eq=False)
 class TrendFigures:
-    """What became of each tenant's demand for one metric with trend; T tenants.
+    """The demand of each tenant for one metric with trend; T tenants.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class TrendFigures:
 
 @attrs.frozen(eq=False)
 class BurstFigures:
-    """How each tenant's demand for one metric without trend behaves; T tenants.
+    """The demand of each tenant for one metric without trend; T tenants.
 
     Parameters
     ----------

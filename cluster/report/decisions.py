@@ -22,7 +22,7 @@ SLOWEST_SHOWN = 20
 
 
 def domains_section(material: Material) -> PageSection:
-    """Return how many replicas moved from each fault domain to each."""
+    """Return how many replicas moved from each fault domain to each other one."""
     heading = "Moves between fault domains"
     nodes = material.results.table("nodes")
     by_policy = {
@@ -116,7 +116,7 @@ def slowest_section(material: Material) -> PageSection:
 
 
 def refusals_section(material: Material) -> PageSection:
-    """Return which rules kept replicas from a place."""
+    """Return the rules that prevented placements."""
     heading = "Refusals by rule"
     refusals = material.results.table("refusals")
     if not len(refusals):
@@ -144,7 +144,7 @@ def refusals_section(material: Material) -> PageSection:
 
 
 def _by_rule(material: Material, ruled_out: str) -> dict[str, int]:
-    """Return the nodes that each rule ruled out, those it ruled out some of."""
+    """Return how many nodes each rule ruled out, without rules that ruled out none."""
     try:
         found = json.loads(ruled_out)
         return {str(rule): int(number) for rule, number in found.items() if int(number) > 0}

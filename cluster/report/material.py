@@ -1,4 +1,4 @@
-"""What the sections of a report are written from: the tables of a results directory, each read once."""
+"""The data of a report: the tables of a results directory, each read once."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Material:
 
     @property
     def of_sums(self) -> str:
-        """Over what a table sums, for captions."""
+        """The repeats over which a table sums, for captions."""
         return "" if max(map(len, self.repeats.values())) == 1 else ", all repeats together"
 
     @property
     def shown_policies(self) -> tuple[str, ...]:
-        """The policies that have run the shown repeat."""
+        """The policies with a run of the shown repeat."""
         return tuple(policy for policy in self.policies if self.shown_repeat in self.repeats[policy])
 
     @cached_property

@@ -38,7 +38,7 @@ def save_plots(results: Results) -> list[Path]:
 def _panels(
     results: Results, load: pl.DataFrame, width: float, height: float, sharey: Literal["row", "all"]
 ) -> tuple[Figure, dict[tuple[str, str], Axes]]:
-    """Return a figure with an ax for each metric (row) and policy (column); width and height of its margins in inches."""
+    """Return a figure with an ax for each metric (row) and policy (column), and margins of these inches."""
     from matplotlib.figure import Figure
 
     metrics = load["metric"].unique(maintain_order=True).to_list()

@@ -35,7 +35,7 @@ Report = tuple[str, int, float]
 
 @attrs.frozen(eq=False)
 class _Shared:
-    """What every process holds."""
+    """The data that every process has."""
 
     scenario: Scenario
     source: Source

@@ -2,9 +2,10 @@
 
 - ``app_id``, the application's name;
 - ``nb_instances``, its replicas;
-- ``core`` and ``memory``, the demand of a replica: a number, or a list of numbers, one for each time point, ``[0.5,
-0.7]``; - ``inter_degree``, the number of limits in ``inter_aff``; - ``inter_aff``, limits of other applications on its
-nodes: ``[(7, 2), (9, 0)]`` allows two replicas of 7 and none of 9.
+- ``core`` and ``memory``, the demand of a replica: a number, or a list of numbers, one for each time point,
+  ``[0.5, 0.7]``;
+- ``inter_degree``, the number of limits in ``inter_aff``;
+- ``inter_aff``, limits of other applications on its nodes: ``[(7, 2), (9, 0)]`` allows two replicas of 7 and none of 9.
   A limit of the application itself is the number of its replicas on a node, at least one.
 
 Files may be compressed (.gz, .xz, .bz2; .zst for reading only).

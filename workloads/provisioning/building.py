@@ -1,6 +1,6 @@
 """Instances of provisioning from numbers in user units, such as cores and GB, and back.
 
-`with_graph` and `larger` make the instances of [3] section 5.1, table 5.
+`with_graph` and `larger_instance` make the instances of [3] section 5.1, table 5.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from plb.validation import check_count, check_items, check_number
 from workloads.provisioning.graphs import GraphKind, affinity_graph
 
 MOST_DEMAND = 1e9
-"""Of a replica, and of what a node has, in user units."""
+"""The largest demand of a replica and the largest capacity of a node, in user units."""
 DECIMALS = 6
 """Decimals that are kept of demand, as many as the contest's files have; fewer where numbers are so large that they
 would not fit in 30 bits."""

@@ -197,7 +197,7 @@ def write_contest(directory: str | Path, instance: Instance) -> None:
     Parameters
     ----------
     directory
-        Made where it is not there.
+        The directory; created if it is missing.
     instance
         With 98 time points, resources of the contest, those but CPU and memory constant, and counted nodes.
 

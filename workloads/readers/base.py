@@ -19,9 +19,9 @@ from workloads.trace import MetricInfo, TraceSet
 
 MEAN_OR_MAX = ("mean", "max")
 LONGEST_DAYS = 1e6
-"""Of a tenant: some 2,700 years."""
+"""The longest life of a tenant: some 2,700 years."""
 MOST_ROWS = 10**12
-"""In memory."""
+"""The largest number of rows in memory."""
 
 
 @attrs.frozen(kw_only=True)
@@ -31,9 +31,9 @@ class Options:
     Parameters
     ----------
     window_days
-        Longest life of a tenant; longer series are cut into windows. None: what the reader has as its default.
+        Longest life of a tenant; longer series are cut into windows. None: the reader's default.
     aggregate
-        How the values within one step become one.
+        How the values within one step are combined.
     max_gap_minutes
         Longest gap that is filled with the last value; a longer one cuts the series in two.
     min_hours
@@ -80,15 +80,15 @@ class Reader(Protocol):
 
     @property
     def name(self) -> str:
-        """What the command line calls the format."""
+        """Name of the format on the command line."""
 
     @property
     def files(self) -> str:
-        """Which files it expects."""
+        """The files that it expects."""
 
     @property
     def metrics(self) -> tuple[MetricInfo, ...]:
-        """Names, units and trends of what it yields."""
+        """Names, units and trends of the metrics that it yields."""
 
     @property
     def step_seconds(self) -> float:

@@ -94,7 +94,7 @@ def read_public(
 
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
-    """Make a directory, and remove what was made of its path, where it is empty, if what is done with it fails."""
+    """Make a directory; if the work in it fails, remove the directories that were made, as far as they are empty."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -1,4 +1,4 @@
-"""What became of the rows of a public trace: counted while it is converted, reported when it is done."""
+"""Counts of the rows, steps and tenants of a public trace while it is converted."""
 
 from __future__ import annotations
 
