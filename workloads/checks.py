@@ -51,12 +51,7 @@ class Checker:
         self.problems.append(TraceProblem(self.file, row, column, found, expected, count))
 
     def bad_rows(
-        self,
-        mask: Bool,
-        column: str,
-        found: npt.NDArray[Any] | pl.Series,
-        expected: str,
-        rows: pl.Series | None = None,
+        self, mask: Bool, column: str, found: npt.NDArray[Any] | pl.Series, expected: str, rows: pl.Series | None = None
     ) -> None:
         """Record the rows where `mask` is true.
 

@@ -205,13 +205,7 @@ def compression_effect(
     return rows
 
 
-def _violations(
-    start: Int,
-    curves: tuple[Float32, Float32],
-    series: Int,
-    stagger: int,
-    limits: Float,
-) -> list[bool]:
+def _violations(start: Int, curves: tuple[Float32, Float32], series: Int, stagger: int, limits: Float) -> list[bool]:
     """Return for each kind of curve whether the node is ever in violation."""
     rows, bounds = rows_of(series, start)
     time = step_of_row(bounds) + spread(np.arange(len(series)) * stagger, bounds)

@@ -78,11 +78,7 @@ def _regimes(region: RegionParameters, layout: Layout, rng: np.random.Generator)
 
 
 def _cpu(
-    region: RegionParameters,
-    tenants: Population,
-    layout: Layout,
-    regime: Int32,
-    rng: np.random.Generator,
+    region: RegionParameters, tenants: Population, layout: Layout, regime: Int32, rng: np.random.Generator
 ) -> Float32:
     level = rng.standard_normal(int(regime[-1]) + 1, dtype=np.float32) * np.float32(region.cpu_regime_sigma)
     log = rng.standard_normal(len(regime), dtype=np.float32)

@@ -8,18 +8,7 @@ from typing import Any
 import polars as pl
 
 from cluster.plots.tenants import MOST_CLASSES, availability_by_class, plot_availability
-from cluster.report.blocks import (
-    Block,
-    Gallery,
-    PageSection,
-    PageTable,
-    Tables,
-    Text,
-    amount,
-    moment,
-    picture,
-    share,
-)
+from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Tables, Text, amount, moment, picture, share
 from cluster.report.material import Material
 from cluster.results.summary_tables import count, outage_rows
 from cluster.simulation.causes import cause_text

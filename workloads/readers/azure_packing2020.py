@@ -109,14 +109,7 @@ class PackingReader:
         traces = self._trace_set(of_piece, begin[long_enough], lengths[long_enough], lives, shares)
         return TracePart(traces, begin[long_enough] * int(self.step_seconds))
 
-    def _trace_set(
-        self,
-        rows: Rows,
-        begin: Int,
-        lengths: Int,
-        censored: Bool,
-        shares: dict[Any, Float32],
-    ) -> TraceSet:
+    def _trace_set(self, rows: Rows, begin: Int, lengths: Int, censored: Bool, shares: dict[Any, Float32]) -> TraceSet:
         names = [f"type{row[2]}{'_low' if row[3] == LOW_PRIORITY else ''}" for row in rows]
         classes, codes = np.unique(names, return_inverse=True)
         asked = np.array([shares[row[2]] for row in rows], np.float32)
