@@ -20,7 +20,7 @@ import numpy as np
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario import AS_IN_PAPER, WITHOUT_RISK, Scenario
 from cluster.scenario.scenario_file import read_scenario
-from cluster.simulation.simulation import simulate
+from cluster.simulation.simulation import Simulation
 
 FORMS = {
     "original": WITHOUT_RISK,
@@ -51,7 +51,7 @@ def violations(region: str, density: float, seed: int, days: float, form: str) -
     """Return the violations of one run."""
     scenario = scenario_for(region, density, seed, days)
     experiment = prepare(scenario)
-    return int(simulate(scenario, experiment.source, experiment.sequences[0], form).totals["violations"])
+    return int(Simulation(scenario, experiment.source, experiment.sequences[0], form).run().totals["violations"])
 
 
 def density_for(region: str, days: float) -> float:

@@ -20,7 +20,7 @@ import attrs
 from cluster.runs.experiment import Experiment, prepare
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import read_scenario
-from cluster.simulation.simulation import simulate
+from cluster.simulation.simulation import Simulation
 
 QUICKSTART = Path(__file__).parent.parent / "examples" / "quickstart.toml"
 WARM_UP_DAYS = 0.25
@@ -39,14 +39,14 @@ def load_kernels(scenario: Scenario) -> float:
 def cpu_seconds(experiment: Experiment, policy: str) -> float:
     """Return the CPU seconds of one run, in all threads."""
     began = time.process_time()
-    simulate(experiment.scenario, experiment.source, experiment.sequences[0], policy)
+    Simulation(experiment.scenario, experiment.source, experiment.sequences[0], policy).run()
     return time.process_time() - began
 
 
 def print_profile(experiment: Experiment, policy: str) -> None:
     """Print a profile of one run, by the time in each function itself."""
     with cProfile.Profile() as profile:
-        simulate(experiment.scenario, experiment.source, experiment.sequences[0], policy)
+        Simulation(experiment.scenario, experiment.source, experiment.sequences[0], policy).run()
     pstats.Stats(profile).sort_stats("tottime").print_stats(LINES_OF_PROFILE)
 
 

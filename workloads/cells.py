@@ -11,6 +11,7 @@ import attrs
 import numpy as np
 import polars as pl
 
+from plb.array_types import Float, Int
 from plb.risk.peaks import TaskSamples
 from plb.risk.peaks.samples import STEP_SECONDS as GOOGLE_STEP_SECONDS
 from plb.validation import check_count, check_number
@@ -18,7 +19,7 @@ from workloads.checks import Checker
 from workloads.parameters import RegionParameters
 from workloads.regions import CHUNK, generate
 from workloads.segments import spread
-from workloads.task_samples import MICROSECONDS, Numbers, Whole, read_task_samples
+from workloads.task_samples import MICROSECONDS, read_task_samples
 from workloads.trace import DAY_SECONDS, STEP_SECONDS
 
 TASKS = 30
@@ -35,7 +36,7 @@ class Cell:
     Parameters
     ----------
     name
-        What it is called.
+        Its name.
     samples
         With times and step in microseconds.
     """
@@ -74,7 +75,7 @@ def cell_of_region(region: RegionParameters, *, machines: int, days: float, seed
     return Cell(region.name, samples)
 
 
-def _tape(region: RegionParameters, length: int, seed: int) -> tuple[Numbers, Numbers, Whole]:
+def _tape(region: RegionParameters, length: int, seed: int) -> tuple[Float, Float, Int]:
     """Return usage, limit and life of a number of samples, life after life."""
     usage, limit, lives = [], [], []
     first = found = 0

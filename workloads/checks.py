@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Bool
 from workloads.errors import TraceError, TraceProblem
 
 ROWS_LISTED = 5
@@ -23,9 +24,8 @@ LATEST = 1e12
 """Seconds, some 30,000 years, before or after the origin: as whole microseconds, times fit into 64 bits."""
 
 DAMAGED = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""What Polars raises where the contents of a file are damaged."""
+"""The errors of Polars for damaged contents of a file."""
 
-Mask = npt.NDArray[np.bool_]
 T = TypeVar("T")
 
 
@@ -51,12 +51,7 @@ class Checker:
         self.problems.append(TraceProblem(self.file, row, column, found, expected, count))
 
     def bad_rows(
-        self,
-        mask: Mask,
-        column: str,
-        found: npt.NDArray[Any] | pl.Series,
-        expected: str,
-        rows: pl.Series | None = None,
+        self, mask: Bool, column: str, found: npt.NDArray[Any] | pl.Series, expected: str, rows: pl.Series | None = None
     ) -> None:
         """Record the rows where `mask` is true.
 
@@ -128,7 +123,7 @@ class Checker:
         return self._undamaged(lambda: pl.read_parquet(self.file, glob=False))
 
     def collect(self, query: pl.LazyFrame) -> pl.DataFrame:
-        """Return what a query over the file gives, streaming, or raise `TraceError` where its contents are damaged."""
+        """Return the result of a query over the file as a stream, or raise `TraceError` if its contents are damaged."""
         return self._undamaged(lambda: query.collect(engine="streaming"))
 
     def batches(self, rows: int) -> Iterator[pl.DataFrame]:

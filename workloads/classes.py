@@ -7,12 +7,10 @@ purchasing model" (Microsoft, Azure SQL documentation, Gen5 tables, 2020-2023).
 
 from __future__ import annotations
 
-from functools import cache
-
 import attrs
 import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Float32, Int8
 from workloads.trace import MetricInfo
 
 METRICS = (MetricInfo("cpu", "vCores", trend=False), MetricInfo("memory", "GB"), MetricInfo("disk", "GB"))
@@ -79,19 +77,8 @@ SERVERLESS = tuple(
 )
 CLASSES = LOCAL + REMOTE + SERVERLESS
 """All classes; a class code of a synthetic trace set is a position in here."""
-
-
-@cache
-def class_limits() -> npt.NDArray[np.float32]:
-    """Return the limits of all classes, shape (C, 3): vCores, GB, GB."""
-    table = np.array([tenant_class.limits for tenant_class in CLASSES], np.float32)
-    table.flags.writeable = False
-    return table
-
-
-@cache
-def class_replicas() -> npt.NDArray[np.int8]:
-    """Return the replicas of all classes, shape (C,)."""
-    table = np.array([tenant_class.replicas for tenant_class in CLASSES], np.int8)
-    table.flags.writeable = False
-    return table
+CLASS_LIMITS: Float32 = np.array([tenant_class.limits for tenant_class in CLASSES], np.float32)
+"""The limits of all classes, shape (C, 3): vCores, GB, GB."""
+CLASS_REPLICAS: Int8 = np.array([tenant_class.replicas for tenant_class in CLASSES], np.int8)
+"""The replicas of all classes, shape (C,)."""
+CLASS_LIMITS.flags.writeable = CLASS_REPLICAS.flags.writeable = False

@@ -18,6 +18,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.array_types import Bool, Float, Float32, Int, Int8
 from plb.risk.demand import DemandHistory
 from plb.validation import check_count, check_metrics
 from workloads.segments import first_where, maximum, percentile, rows_of, spread, step_of_row
@@ -31,8 +32,6 @@ NODE = MappingProxyType({"cpu": 80.0, "memory": 408.0, "disk": 5000.0})
 """Capacities of the simulated node: 80 vCores, 5.1 GB of memory a vCore, 5 TB of disk ([1] section 8.1)."""
 THRESHOLD = 0.95
 """Share of a capacity at which a violation begins ([1] section 3)."""
-
-Columns = npt.NDArray[np.float32]
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -57,13 +56,13 @@ class Compressed:
 
     metrics: tuple[str, ...]
     tenant_class: npt.NDArray[np.str_]
-    role: npt.NDArray[np.int8]
-    lifetime: npt.NDArray[np.float64]
-    censored: npt.NDArray[np.bool_]
-    level: Columns
-    initial: Columns
-    growth: Columns
-    maximum: Columns
+    role: Int8
+    lifetime: Float
+    censored: Bool
+    level: Float32
+    initial: Float32
+    growth: Float32
+    maximum: Float32
 
     @staticmethod
     def join(parts: Sequence[Compressed]) -> Compressed:
@@ -108,7 +107,7 @@ def compress_columns(traces: TraceSet) -> Compressed:
     )
 
 
-def _growth_steps(values: Columns, highest: Columns, bounds: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+def _growth_steps(values: Float32, highest: Float32, bounds: Int) -> Float:
     """Return G in steps, shape (S,), by the rule of this module."""
     grown_at = first_where(values >= spread(np.float32(GROWN) * highest, bounds), bounds)
     peak_at = first_where(values == spread(highest, bounds), bounds)
@@ -118,7 +117,7 @@ def _growth_steps(values: Columns, highest: Columns, bounds: npt.NDArray[np.int6
     return np.minimum(grown_at * stretch, peak_at)
 
 
-def model_curves(traces: TraceSet) -> Columns:
+def model_curves(traces: TraceSet) -> Float32:
     """Return the compressed models of `traces` replayed at the same times, shape (N, R) like its values."""
     models, bounds = compress_columns(traces), traces.series_start
     age = (step_of_row(bounds) * traces.step_seconds)[:, None]
@@ -206,13 +205,7 @@ def compression_effect(
     return rows
 
 
-def _violations(
-    start: npt.NDArray[np.int64],
-    curves: tuple[Columns, Columns],
-    series: npt.NDArray[np.int64],
-    stagger: int,
-    limits: npt.NDArray[np.float64],
-) -> list[bool]:
+def _violations(start: Int, curves: tuple[Float32, Float32], series: Int, stagger: int, limits: Float) -> list[bool]:
     """Return for each kind of curve whether the node is ever in violation."""
     rows, bounds = rows_of(series, start)
     time = step_of_row(bounds) + spread(np.arange(len(series)) * stagger, bounds)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from workloads.classes import class_limits
+from plb.array_types import Bool, Float, Float32, Int32
+from workloads.classes import CLASS_LIMITS
 from workloads.parameters import RegionParameters
 from workloads.population import STEPS_PER_HOUR, Population, Shape
 from workloads.segments import bounds_of, rows_of, spread, step_of_row
 
-Rows = npt.NDArray[np.float32]
 Index = npt.NDArray[np.intp]
 
 STEPS_PER_DAY = 24.0 * STEPS_PER_HOUR
@@ -34,24 +34,22 @@ class Layout:
         Lifetime of the tenants, steps.
     """
 
-    def __init__(self, owner: Index, secondary: npt.NDArray[np.bool_], lifetime: npt.NDArray[np.int32]) -> None:
+    def __init__(self, owner: Index, secondary: Bool, lifetime: Int32) -> None:
         self.owner, self.secondary = owner, secondary
         self.length = lifetime[owner]
         self.bounds = bounds_of(self.length)
         self.step = step_of_row(self.bounds).astype(np.float32)
 
-    def rows(self, per_tenant: npt.NDArray[Any]) -> Rows:
+    def rows(self, per_tenant: npt.NDArray[Any]) -> Float32:
         """Return a float32 value a row from a value a tenant."""
         return self.series_rows(per_tenant[self.owner])
 
-    def series_rows(self, per_series: npt.NDArray[Any]) -> Rows:
+    def series_rows(self, per_series: npt.NDArray[Any]) -> Float32:
         """Return a float32 value a row from a value a series."""
         return np.repeat(per_series.astype(np.float32), self.length)
 
 
-def demand_curves(
-    region: RegionParameters, tenants: Population, layout: Layout, rng: np.random.Generator
-) -> npt.NDArray[np.float32]:
+def demand_curves(region: RegionParameters, tenants: Population, layout: Layout, rng: np.random.Generator) -> Float32:
     """Return the samples of the series in `layout`, shape (N, 3)."""
     regime = _regimes(region, layout, rng)
     levels = int(regime[-1]) + 1
@@ -64,12 +62,12 @@ def demand_curves(
     )
     _reclaim_memory(tenants, layout, out)
     _drop_disk(tenants, layout, out)
-    limits = class_limits()[tenants.class_code[layout.owner]]
+    limits = CLASS_LIMITS[tenants.class_code[layout.owner]]
     np.minimum(out, np.repeat(limits, layout.length, axis=0), out=out)
     return out
 
 
-def _regimes(region: RegionParameters, layout: Layout, rng: np.random.Generator) -> npt.NDArray[np.int32]:
+def _regimes(region: RegionParameters, layout: Layout, rng: np.random.Generator) -> Int32:
     """Return the number of each row's regime: a stretch of geometric length with one level; none spans two series."""
     chance = 1.0 / (region.cpu_regime_hours * STEPS_PER_HOUR)
     jumps = rng.random(len(layout.step), dtype=np.float32) < chance
@@ -80,12 +78,8 @@ def _regimes(region: RegionParameters, layout: Layout, rng: np.random.Generator)
 
 
 def _cpu(
-    region: RegionParameters,
-    tenants: Population,
-    layout: Layout,
-    regime: npt.NDArray[np.int32],
-    rng: np.random.Generator,
-) -> Rows:
+    region: RegionParameters, tenants: Population, layout: Layout, regime: Int32, rng: np.random.Generator
+) -> Float32:
     level = rng.standard_normal(int(regime[-1]) + 1, dtype=np.float32) * np.float32(region.cpu_regime_sigma)
     log = rng.standard_normal(len(regime), dtype=np.float32)
     log *= np.float32(region.cpu_white_sigma)
@@ -102,7 +96,7 @@ def _cpu(
     return curve
 
 
-def _trend(shape: Shape, layout: Layout, factor: npt.NDArray[np.float64]) -> Rows:
+def _trend(shape: Shape, layout: Layout, factor: Float) -> Float32:
     """Return growth from the initial demand, then creep to the peak.
 
     Sample k is taken at the end of the k-th metering interval, so a growth shorter than one step shows only its end.
@@ -114,7 +108,7 @@ def _trend(shape: Shape, layout: Layout, factor: npt.NDArray[np.float64]) -> Row
     rise = np.maximum(grown - shape.initial[owner], 0.0)
     age = layout.step + np.float32(1.0)
     share = np.minimum(age * layout.series_rows(1.0 / growth), np.float32(1.0))
-    curve: Rows = (np.float32(1.0) - share) * layout.rows(shape.bend)
+    curve: Float32 = (np.float32(1.0) - share) * layout.rows(shape.bend)
     curve += np.float32(1.0)
     curve *= share
     curve *= layout.series_rows(rise * peak)
@@ -127,7 +121,7 @@ def _trend(shape: Shape, layout: Layout, factor: npt.NDArray[np.float64]) -> Row
     return curve
 
 
-def _dips(shape: Shape, layout: Layout, regime: npt.NDArray[np.int32], levels: int, rng: np.random.Generator) -> Rows:
+def _dips(shape: Shape, layout: Layout, regime: Int32, levels: int, rng: np.random.Generator) -> Float32:
     """Return a factor of at most 1 for each row: one level a regime, mostly near 1."""
     depth = rng.random(levels, dtype=np.float32)
     depth *= depth
@@ -137,7 +131,7 @@ def _dips(shape: Shape, layout: Layout, regime: npt.NDArray[np.int32], levels: i
     return dips
 
 
-def _reclaim_memory(tenants: Population, layout: Layout, out: npt.NDArray[np.float32]) -> None:
+def _reclaim_memory(tenants: Population, layout: Layout, out: Float32) -> None:
     """Take memory back at times; the CPU idles then."""
     series = np.flatnonzero(tenants.reclaim_depth[layout.owner] > 0.0)
     rows, bounds = rows_of(series, layout.bounds)
@@ -149,7 +143,7 @@ def _reclaim_memory(tenants: Population, layout: Layout, out: npt.NDArray[np.flo
     out[rows[idle], 0] = 0.0
 
 
-def _drop_disk(tenants: Population, layout: Layout, out: npt.NDArray[np.float32]) -> None:
+def _drop_disk(tenants: Population, layout: Layout, out: Float32) -> None:
     """Let disk demand fall for good."""
     series = np.flatnonzero(np.isfinite(tenants.drop_step[layout.owner]))
     rows, bounds = rows_of(series, layout.bounds)

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Bool, Float
 from workloads.compression import GROWN
 from workloads.format import TRACES_FILE, check_traces
 from workloads.header import Header
@@ -26,8 +27,6 @@ LIVES = (10, 50, 90)
 """Percentiles of lifetimes that are reported."""
 GROWS = 0.1
 """A series grows if its last value exceeds its first by more than this share of its maximum."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -60,13 +59,13 @@ class MetricFigures:
     mean: float
     highest: float
     used: float
-    mean_shares: Floats
-    peak_shares: Floats
+    mean_shares: Float
+    peak_shares: Float
     growing: float
     rise: float
     growth_hours: float
-    daily: Floats
-    life: Floats
+    daily: Float
+    life: Float
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -104,9 +103,9 @@ class TraceDescription:
     tenant_class: npt.NDArray[np.str_]
     families: int
     replicas: int
-    lifetime_hours: Floats
-    censored: npt.NDArray[np.bool_]
-    start_hours: Floats | None
+    lifetime_hours: Float
+    censored: Bool
+    start_hours: Float | None
     metrics: tuple[MetricFigures, ...]
 
     @property
@@ -262,7 +261,7 @@ def _metric(
     )
 
 
-def _places(frame: pl.DataFrame, key: str, value: str, places: int) -> Floats:
+def _places(frame: pl.DataFrame, key: str, value: str, places: int) -> Float:
     """Return the values of a column by the place that a whole number gives, NaN where there is none."""
     found = np.full(places, np.nan)
     found[frame[key].to_numpy()] = frame[value].cast(pl.Float64).fill_null(np.nan).to_numpy()
@@ -274,7 +273,7 @@ def _ratio(above: float, below: float) -> float:
 
 
 def _plain(figures: MetricFigures) -> dict[str, Any]:
-    def median(values: Floats) -> float | None:
+    def median(values: Float) -> float | None:
         return float(np.median(values)) if len(values) else None
 
     daily = figures.daily[np.isfinite(figures.daily)]

@@ -21,11 +21,11 @@ from plb.validation import check_kind, check_mapping, check_name, check_number
 PUBLISHED_SHARE = 0.90
 """Share of tenants that reach 95 % of their maximum early ([1] section 3.1: "over 90 %")."""
 LARGEST_SIGMA = 5.0
-"""Of the logarithm of anything: what is usual differs by 150 times and more."""
+"""Largest standard deviation of a logarithm; with it, usual values differ by a factor of 150 and more."""
 LARGEST_BIAS = 20.0
-"""Of sizes: beyond, there is only the smallest."""
+"""Largest bias of sizes; beyond it, all tenants have the smallest size."""
 HIGHEST = 1e4
-"""Of times, in hours or days."""
+"""Largest time, in hours or days."""
 USAGES = ("cpu", "memory", "disk_local", "disk_tempdb")
 """Parameters that are a `Usage`."""
 AIMED_SHARE = 0.915
@@ -231,7 +231,8 @@ class RegionParameters:
             Share of tenants that grow throughout and so never are.
         """
         late = (1.0 - AIMED_SHARE - grower_share) / (1.0 - grower_share)
-        return _lognormal_median(within, 1.0 - late, self.growth_sigma)
+        # within is the quantile at 1 - late of a lognormal distribution
+        return within / math.exp(self.growth_sigma * NormalDist().inv_cdf(1.0 - late))
 
 
 def lowest(name: str) -> float:
@@ -251,11 +252,6 @@ def _check_known(kind: str, name: str, of: type) -> None:
     known = [field for field in attrs.fields_dict(of) if field != "name"]
     if name not in known:
         raise UnknownNameError(kind, name, known)
-
-
-def _lognormal_median(value: float, share: float, sigma: float) -> float:
-    """Return the median of the lognormal distribution whose quantile at `share` is `value`."""
-    return value / math.exp(sigma * NormalDist().inv_cdf(share))
 
 
 _HIGHEST = {

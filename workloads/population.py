@@ -10,12 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workloads.classes import LOCAL, REMOTE, SERVERLESS, class_limits
+from plb.array_types import Bool, Float, Int32
+from workloads.classes import CLASS_LIMITS, LOCAL, REMOTE, SERVERLESS
 from workloads.parameters import RegionParameters, Usage
 from workloads.trace import HOUR_SECONDS, STEP_SECONDS
-
-Float = npt.NDArray[np.float64]
-Bool = npt.NDArray[np.bool_]
 
 STEPS_PER_HOUR = HOUR_SECONDS / STEP_SECONDS
 SHORTEST_LIFE = 3
@@ -56,7 +54,7 @@ class Population(NamedTuple):
     """The tenants of a block, one value a tenant."""
 
     class_code: npt.NDArray[np.int16]
-    lifetime: npt.NDArray[np.int32]
+    lifetime: Int32
     """Steps."""
     censored: Bool
     cpu: Float
@@ -90,7 +88,7 @@ def draw_population(region: RegionParameters, count: int, rng: np.random.Generat
     code, local, serverless = _classes(region, count, rng)
     lifetime, censored, longevity = _lifetimes(region, count, rng)
     share = _usage_shares(region, local, longevity, rng)
-    peak = share * class_limits()[code]
+    peak = share * CLASS_LIMITS[code]
     memory = _shape(region, "memory", peak[:, 1], lifetime, rng)
     disk = _shape(region, "disk", peak[:, 2], lifetime, rng)
     reclaims = rng.random(count) < np.where(serverless, region.serverless_reclaim_share, region.memory_drop_share)
@@ -135,9 +133,7 @@ def _classes(
     return code, code < len(LOCAL), code >= len(LOCAL) + len(REMOTE)
 
 
-def _lifetimes(
-    region: RegionParameters, count: int, rng: np.random.Generator
-) -> tuple[npt.NDArray[np.int32], Bool, Float]:
+def _lifetimes(region: RegionParameters, count: int, rng: np.random.Generator) -> tuple[Int32, Bool, Float]:
     """Return lifetimes in steps, which of them the window cuts, and their normal scores."""
     score = rng.standard_normal(count)
     hours = region.lifetime_median_hours * np.exp(region.lifetime_sigma * score)
@@ -163,9 +159,7 @@ def _logistic(score: Float, usage: Usage) -> Float:
     return np.asarray(1.0 / (1.0 + np.exp(-(centre + usage.sigma * score))))
 
 
-def _shape(
-    region: RegionParameters, metric: str, peak: Float, lifetime: npt.NDArray[np.int32], rng: np.random.Generator
-) -> Shape:
+def _shape(region: RegionParameters, metric: str, peak: Float, lifetime: Int32, rng: np.random.Generator) -> Shape:
     count, is_disk = len(peak), metric == "disk"
     grower_share = region.disk_grower_share if is_disk else region.memory_grower_share
     within = region.growth_within * (region.disk_growth_ratio if is_disk else 1.0)

@@ -1,23 +1,53 @@
-"""Realisations of the usage of tasks, for the fit tests of [2] (`plb.risk.gaussian`).
+"""Realisations of the usage of tasks, for the fit tests of [2] (`plb.risk.gaussian`): from public traces, or arrays.
 
 A task is a row of samples: its empirical distribution. Realisations are sampled from it independently for each task
 ([2] section 3.1), so correlation in time is lost; `UsageSamples.simultaneous` keeps it. The resources
-of a task are sampled together. `workloads.realisation_files` reads tasks from public traces.
+of a task are sampled together.
+
+`read_samples` reads tasks. What a task is depends on the trace:
+
+- PlanetLab: a machine on one day, 288 samples, in percent of its CPU.
+- Bitbrains: a machine on one day, up to 288 samples; CPU in MHz, memory in MB, disk and network in KB/s.
+- This project's format: a series, that is a tenant and role.
+
+As in [2] section 3.1, short tasks with fewer than 24 samples are omitted, and those that never used anything. Values
+are those of the file: whole numbers add up exactly.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import attrs
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
-from plb.errors import InvalidValueError
-from plb.validation import check_count
-from workloads.segments import bounds_of, mean, spread
+from plb.array_types import Float, Float32, Int
+from plb.errors import InvalidValueError, UnknownNameError
+from plb.validation import check_count, check_names
+from workloads.checks import Checker
+from workloads.format import TRACES_FILE, read_traces
+from workloads.readers.bitbrains import FILE as BITBRAINS_FILE
+from workloads.readers.bitbrains import KEYS, check_keys
+from workloads.readers.chunks import ROW
+from workloads.segments import bounds_of, maximum, mean, spread
 from workloads.trace import MetricInfo
 
-Ints = npt.NDArray[np.int64]
-Samples = npt.NDArray[np.float32]
+PLANETLAB_FILE = "planetlab.parquet"
+LEAST_SAMPLES = 24
+"""[2] section 3.1: tasks of two hours or longer, at 5 minutes a sample."""
+BINS_A_DAY = 288
+BITBRAINS_COLUMNS = {
+    "cpu_mhz": MetricInfo("cpu", "MHz", trend=False),
+    "mem_mb": MetricInfo("memory", "MB"),
+    "disk_rd_kbs": MetricInfo("disk_read", "KB/s", trend=False),
+    "disk_wr_kbs": MetricInfo("disk_write", "KB/s", trend=False),
+    "net_rx_kbs": MetricInfo("network_in", "KB/s", trend=False),
+    "net_tx_kbs": MetricInfo("network_out", "KB/s", trend=False),
+}
 UNKNOWN = -1
 """The period of a task with an unknown time of measurement."""
 
@@ -42,13 +72,13 @@ class UsageSamples:
     """
 
     resources: tuple[MetricInfo, ...]
-    values: Samples
-    start: Ints
+    values: Float32
+    start: Int
     left_out: int = 0
-    period: Ints = attrs.field()
+    period: Int = attrs.field()
 
     @period.default
-    def _unknown(self) -> Ints:
+    def _unknown(self) -> Int:
         return np.full(len(self.start) - 1, UNKNOWN)
 
     @property
@@ -56,11 +86,11 @@ class UsageSamples:
         """Number of tasks."""
         return len(self.start) - 1
 
-    def mean(self) -> npt.NDArray[np.float64]:
+    def mean(self) -> Float:
         """Return the mean usage of each task, (N, R)."""
         return mean(self.values, self.start)
 
-    def draw(self, tasks: npt.ArrayLike, realisations: int, rng: np.random.Generator) -> Samples:
+    def draw(self, tasks: npt.ArrayLike, realisations: int, rng: np.random.Generator) -> Float32:
         """Return realisations of some tasks, sampled with replacement ([2] section 3.1).
 
         Parameters
@@ -85,7 +115,7 @@ class UsageSamples:
             drawn[place] = self.values[first:after][row.astype(np.int64)]
         return drawn
 
-    def simultaneous(self, period: int) -> tuple[Ints, Samples]:
+    def simultaneous(self, period: int) -> tuple[Int, Float32]:
         """Return the tasks of a period, and their usage at the same times.
 
         Returns
@@ -117,3 +147,121 @@ class UsageSamples:
         first = spread(self.start[:-1], start) + within * samples
         averages = mean(self.values, np.append(first, self.start[-1])).astype(np.float32)
         return UsageSamples(self.resources, averages, start, self.left_out, self.period)
+
+
+def read_samples(path: str | Path, resources: Sequence[str] | None = None) -> UsageSamples:
+    """Read the samples of a trace.
+
+    Parameters
+    ----------
+    path
+        ``planetlab.parquet``, ``rnd_5min.parquet`` (Bitbrains) or a directory with one of them or with traces in this
+        project's format.
+    resources
+        Names of the resources to read. Default: ``cpu`` where there is one, else the first.
+
+    Raises
+    ------
+    TraceError
+        There is no such file, it is damaged, or no task is left.
+    UnknownNameError
+        The trace has no such resource.
+    """
+    given = Path(path)
+    for name, read in ((PLANETLAB_FILE, _planetlab), (BITBRAINS_FILE, _bitbrains), (TRACES_FILE, _own)):
+        file = given / name if given.is_dir() else given
+        if file.name == name and file.is_file():
+            return _without_small(file, read(file, resources))
+    expected = f"{PLANETLAB_FILE}, {BITBRAINS_FILE} or {TRACES_FILE}, or a directory with one of them"
+    Checker(given).refuse("no such trace", expected)
+
+
+def _planetlab(file: Path, resources: Sequence[str] | None) -> UsageSamples:
+    known = (MetricInfo("cpu", "%", trend=False),)
+    _chosen(known, resources, file)
+    check = Checker(file)
+    table = check.read()
+    if "cpu_pct" not in table.columns or not isinstance(table["cpu_pct"].dtype, pl.List):
+        check.refuse(f"columns {', '.join(table.columns)}", "a column of lists of numbers", column="cpu_pct")
+    table = table.with_row_index(ROW, 1).filter(pl.col("cpu_pct").list.len() > 0)
+    lists = table["cpu_pct"]
+    flat = table.select(ROW, "cpu_pct").explode("cpu_pct")
+    _check_numbers(check, flat, ["cpu_pct"], flat[ROW])
+    values = flat["cpu_pct"].to_numpy().astype(np.float32)[:, np.newaxis]
+    lengths = lists.list.len().to_numpy()
+    has_days = "day" in table.columns
+    if has_days:
+        check.columns(table.head(0), {"day": "text"})
+        check.raise_problems()
+    days = table["day"].rank("dense").cast(pl.Int64) if has_days else pl.Series([UNKNOWN] * len(table), dtype=pl.Int64)
+    period = days.fill_null(UNKNOWN).to_numpy()
+    return UsageSamples(known, values, bounds_of(lengths), period=_whole(lengths, BINS_A_DAY, period))
+
+
+def _bitbrains(file: Path, resources: Sequence[str] | None) -> UsageSamples:
+    known = _chosen(tuple(BITBRAINS_COLUMNS.values()), resources, file)
+    columns = [name for metric in known for name, info in BITBRAINS_COLUMNS.items() if info == metric]
+    check = Checker(file)
+    empty = check.collect(pl.scan_parquet(file, glob=False).head(0))
+    check.columns(empty, dict.fromkeys((*KEYS, "cores", *columns), "number"))
+    check.raise_problems()
+    check_keys(check, file)
+    rows = pl.scan_parquet(file, glob=False).with_row_index(ROW, 1).filter(pl.col("cores") > 0)
+    table = check.collect(rows.select(ROW, *KEYS, *columns).sort(KEYS))
+    _check_numbers(check, table, columns, table[ROW])
+    day = table["bin"].to_numpy().astype(np.int64) // BINS_A_DAY
+    key = table["vm"].to_numpy().astype(np.int64) * 2**32 + day  # both are below 2^31
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    values = np.stack([table[name].to_numpy().astype(np.float32) for name in columns], axis=1)
+    start = np.append(first, len(key)).astype(np.int64)
+    return UsageSamples(known, values, start, period=_whole(np.diff(start), BINS_A_DAY, day[first]))
+
+
+def _own(file: Path, resources: Sequence[str] | None) -> UsageSamples:
+    traces = read_traces(file.parent)
+    known = _chosen(traces.metrics, resources, file)
+    place = [traces.metrics.index(metric) for metric in known]
+    return UsageSamples(known, np.ascontiguousarray(traces.values[:, place]), traces.series_start)
+
+
+def _whole(lengths: npt.NDArray[Any], samples: int, period: npt.NDArray[Any]) -> Int:
+    """Return the periods of tasks with all their samples; in others the missing samples are unknown."""
+    return np.where(lengths == samples, period.astype(np.int64), UNKNOWN)
+
+
+def _chosen(known: tuple[MetricInfo, ...], names: Sequence[str] | None, file: Path) -> tuple[MetricInfo, ...]:
+    """Return the resources of these names, in the order of the names."""
+    of_name = {metric.name: metric for metric in known}
+    requested = check_names("traces", "resources", names or ["cpu" if "cpu" in of_name else known[0].name])
+    for name in requested:
+        if name not in of_name:
+            raise UnknownNameError("resource", name, of_name, str(file))
+    if len(set(requested)) < len(requested):
+        raise InvalidValueError("traces", "resources", requested, "names that differ")
+    return tuple(of_name[name] for name in requested)
+
+
+def _check_numbers(check: Checker, table: pl.DataFrame, columns: Sequence[str], rows: pl.Series) -> None:
+    """Raise `TraceError` unless these columns hold usage; `rows` has the numbers of the rows in the file."""
+    check.columns(table, dict.fromkeys(columns, "number"), rows)
+    check.raise_problems()
+    check.numbers(table, list(columns), rows)
+    check.raise_problems()
+
+
+def _without_small(file: Path, found: UsageSamples) -> UsageSamples:
+    """Leave out tasks that are too short, or never used any of the resources."""
+    lengths = np.diff(found.start)
+    keep = lengths >= LEAST_SAMPLES
+    if found.tasks:
+        keep &= (maximum(found.values, found.start) > 0).any(axis=1)
+    if not keep.any():
+        requested = f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples"
+        Checker(file).refuse(requested, "at least one such task")
+    return UsageSamples(
+        found.resources,
+        found.values[spread(keep, found.start)],
+        bounds_of(lengths[keep]),
+        int((~keep).sum()),
+        found.period[keep],
+    )

@@ -19,7 +19,7 @@ import numpy as np
 from plb.model import Role
 from plb.risk.demand import DemandHistory
 from plb.validation import check_count
-from workloads.classes import CLASSES, METRICS, class_limits, class_replicas
+from workloads.classes import CLASS_LIMITS, CLASS_REPLICAS, CLASSES, METRICS
 from workloads.compression import Compressed, compress_columns
 from workloads.curves import Layout, demand_curves
 from workloads.parameters import RegionParameters, Usage
@@ -173,10 +173,10 @@ def _block(parameters: RegionParameters, seed: int, block: int) -> TraceSet:
         tenant=number,
         family=number,
         class_code=tenants.class_code,
-        replicas=class_replicas()[tenants.class_code],
+        replicas=CLASS_REPLICAS[tenants.class_code],
         lifetime_steps=tenants.lifetime,
         censored=tenants.censored,
-        max_usage=class_limits()[tenants.class_code],
+        max_usage=CLASS_LIMITS[tenants.class_code],
         series_tenant=layout.owner.astype(np.int32),
         series_role=np.where(layout.secondary, Role.SECONDARY, Role.PRIMARY).astype(np.int8),
         series_start=layout.bounds,
@@ -186,7 +186,7 @@ def _block(parameters: RegionParameters, seed: int, block: int) -> TraceSet:
 
 def _layout(tenants: Population) -> Layout:
     """Lay out the primary's series of each tenant, followed by its secondaries' where it has some."""
-    series = 1 + (class_replicas()[tenants.class_code] > 1)
+    series = 1 + (CLASS_REPLICAS[tenants.class_code] > 1)
     owner = np.repeat(np.arange(len(series)), series)
     secondary = np.diff(owner, prepend=-1) == 0
     return Layout(owner, secondary, tenants.lifetime)

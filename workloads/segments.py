@@ -10,36 +10,35 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Bounds = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.float32]
+from plb.array_types import Bool, Float, Float32, Int, Int32
 
 
-def bounds_of(lengths: npt.NDArray[Any]) -> Bounds:
+def bounds_of(lengths: npt.NDArray[Any]) -> Int:
     """Return the bounds of segments with these lengths."""
     bounds = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])
     return bounds
 
 
-def spread(per_segment: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[Any]:
+def spread(per_segment: npt.NDArray[Any], bounds: Int) -> npt.NDArray[Any]:
     """Return one value a row from one value a segment; of (S, R), (N, R)."""
     return np.repeat(per_segment, np.diff(bounds), axis=0)
 
 
-def step_of_row(bounds: Bounds) -> npt.NDArray[np.int32]:
+def step_of_row(bounds: Int) -> Int32:
     """Return the position of every row in its segment, from 0."""
     rows = np.arange(bounds[-1], dtype=np.int32)
     rows -= spread(bounds[:-1].astype(np.int32), bounds)
     return rows
 
 
-def rows_of(segments: npt.NDArray[Any], bounds: Bounds) -> tuple[npt.NDArray[np.int64], Bounds]:
+def rows_of(segments: npt.NDArray[Any], bounds: Int) -> tuple[Int, Int]:
     """Return the rows of these segments, one segment after the other, and the bounds of the segments in them."""
     chosen = bounds_of(np.diff(bounds)[segments])
     return np.arange(chosen[-1]) + spread(bounds[segments] - chosen[:-1], chosen), chosen
 
 
-def first_where(mask: npt.NDArray[np.bool_], bounds: Bounds) -> npt.NDArray[np.int64]:
+def first_where(mask: Bool, bounds: Int) -> Int:
     """Return the position of the first true row in its segment; the length of the segment if there is none."""
     hits = np.flatnonzero(mask)
     at = np.searchsorted(hits, bounds[:-1])
@@ -47,17 +46,17 @@ def first_where(mask: npt.NDArray[np.bool_], bounds: Bounds) -> npt.NDArray[np.i
     return np.asarray(np.minimum(first, bounds[1:]) - bounds[:-1], np.int64)
 
 
-def rows_from(first: npt.NDArray[np.int64], bounds: Bounds) -> npt.NDArray[np.bool_]:
+def rows_from(first: Int, bounds: Int) -> Bool:
     """Return which rows stand at or after position `first` of their segment."""
     return np.asarray(step_of_row(bounds) >= spread(first, bounds))
 
 
-def maximum(rows: Rows, bounds: Bounds) -> Rows:
+def maximum(rows: Float32, bounds: Int) -> Float32:
     """Return the maximum of every segment; `rows` may be (N,) or (N, R)."""
     return np.asarray(np.maximum.reduceat(rows, bounds[:-1], axis=0))
 
 
-def highest_ahead(rows: npt.NDArray[Any], bounds: Bounds, steps: int) -> npt.NDArray[Any]:
+def highest_ahead(rows: npt.NDArray[Any], bounds: Int, steps: int) -> npt.NDArray[Any]:
     """Return the largest of every row and the `steps` rows that follow it in its segment, of the shape of `rows`."""
     last = spread(bounds[1:] - 1, bounds)
     place = np.arange(len(rows))
@@ -69,18 +68,18 @@ def highest_ahead(rows: npt.NDArray[Any], bounds: Bounds, steps: int) -> npt.NDA
     return highest
 
 
-def minimum(rows: Rows, bounds: Bounds) -> Rows:
+def minimum(rows: Float32, bounds: Int) -> Float32:
     """Return the minimum of every segment."""
     return np.asarray(np.minimum.reduceat(rows, bounds[:-1], axis=0))
 
 
-def mean(rows: Rows, bounds: Bounds) -> npt.NDArray[np.float64]:
+def mean(rows: Float32, bounds: Int) -> Float:
     """Return the mean of every segment, summed in double precision; `rows` may be (N,) or (N, R)."""
     total = np.add.reduceat(rows, bounds[:-1], axis=0, dtype=np.float64)
     return np.asarray((total.T / np.diff(bounds)).T)
 
 
-def percentile(rows: Rows, bounds: Bounds, share: float) -> Rows:
+def percentile(rows: Float32, bounds: Int, share: float) -> Float32:
     """Return the nearest-rank percentile of every segment.
 
     Parameters

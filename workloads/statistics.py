@@ -1,27 +1,166 @@
-"""The statistics of the synthetic regions beside the published ones of [1]; for any trace set, `trace_statistics`."""
+"""Statistics of demand traces by tenant: growth, drops and bursts, and those of the synthetic regions beside [1]'s.
+
+They use the primary series of the tenants in the trace window.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.array_types import Bool, Float, Float32, Int
+from plb.model import Role
+from workloads.compression import GROWN
 from workloads.parameters import PUBLISHED_SHARE, RegionParameters
 from workloads.regions import generate_chunks
-from workloads.tenant_figures import GROWS_THROUGHOUT, KEPT, TraceStatistics, join_statistics, trace_statistics
-from workloads.trace import HOUR_SECONDS
+from workloads.segments import bounds_of, first_where, maximum, mean, minimum, rows_from, spread
+from workloads.trace import HOUR_SECONDS, TraceSet
 
-__all__ = ["StatisticRow", "TraceStatistics", "check_region", "join_statistics", "rank_correlation", "trace_statistics"]
-
+KEPT = {"disk": 0.90, "memory": 0.80}
+"""Level below which a grown tenant has dropped, as a share of its maximum ([1] section 3.1)."""
+KEPT_OF_OTHERS = 0.80
+"""Level for metrics that [1] does not have. Ours."""
+GROWS_THROUGHOUT = 0.5
+"""A tenant that is grown only after this share of its life grows throughout it. Ours."""
 TENANTS = 10_000
-"""Tenants that [1] section 3.1 looked at."""
+"""Number of tenants in [1] section 3.1."""
 FASTEST, SLOWEST = 0.02, 0.05
 """Share of their lifetime within which over 90 % of tenants are grown, by region ([1] section 3.1)."""
 MOST_DROPS = {"disk": 0.01, "memory": 0.07}
 """Share of tenants that drop after growth: less than this ([1] section 3.1)."""
 SHAPE, TREND, AGE = "[1] 3.1", "[1] 5.3", "[1] 5.1"
+
+
+@attrs.frozen(eq=False)
+class TrendFigures:
+    """The demand of each tenant for one metric with trend; T tenants.
+
+    Parameters
+    ----------
+    grown_at
+        Share of the lifetime that had passed when demand first reached 95 % of its maximum, shape (T,).
+    dropped
+        Whether demand ever fell below the `KEPT` share of its maximum after that, shape (T,).
+    usage
+        Maximum as a share of MaxUsage, shape (T,).
+    """
+
+    grown_at: Float
+    dropped: Bool
+    usage: Float
+
+
+@attrs.frozen(eq=False)
+class BurstFigures:
+    """The demand of each tenant for one metric without trend; T tenants.
+
+    Parameters
+    ----------
+    variation
+        Coefficient of variation (standard deviation by mean) over the life, shape (T,).
+    drift
+        Mean of the second half of the life by the mean of all of it, shape (T,); about 1 without trend.
+    usage
+        Mean as a share of MaxUsage, shape (T,).
+    """
+
+    variation: Float
+    drift: Float
+    usage: Float
+
+
+Figures = TypeVar("Figures", TrendFigures, BurstFigures)
+
+
+@attrs.frozen(eq=False)
+class TraceStatistics:
+    """Figures of a trace set by tenant; the properties of a region are means and percentiles over them.
+
+    Parameters
+    ----------
+    trends, bursts
+        By metric.
+    lifetime
+        Seconds, shape (T,).
+    censored
+        Shape (T,).
+    tenant_class
+        Class names, shape (T,).
+    """
+
+    trends: Mapping[str, TrendFigures]
+    bursts: Mapping[str, BurstFigures]
+    lifetime: Float
+    censored: Bool
+    tenant_class: npt.NDArray[np.str_]
+
+
+def trace_statistics(traces: TraceSet) -> TraceStatistics:
+    """Return the figures of every tenant's primary series (or only instance's)."""
+    series = np.where(
+        traces.series_index[:, Role.PRIMARY] >= 0,
+        traces.series_index[:, Role.PRIMARY],
+        traces.series_index[:, Role.INSTANCE],
+    )
+    chosen = np.zeros(len(traces.series_tenant), np.bool_)
+    chosen[series] = True
+    rows = spread(chosen, traces.series_start)
+    bounds = bounds_of(np.diff(traces.series_start)[chosen])
+    trends, bursts = {}, {}
+    owner = traces.series_tenant[chosen]
+    for column, metric in enumerate(traces.metrics):
+        values, most = traces.values[rows, column], traces.max_usage[owner, column]
+        if metric.trend:
+            trends[metric.name] = _trend_figures(values, bounds, most, KEPT.get(metric.name, KEPT_OF_OTHERS))
+        else:
+            bursts[metric.name] = _burst_figures(values, bounds, most)
+    life = traces.lifetime_steps[owner].astype(np.float64) * traces.step_seconds
+    return TraceStatistics(trends, bursts, life, traces.censored[owner], traces.class_names()[owner])
+
+
+def _trend_figures(values: Float32, bounds: Int, most: Float32, kept: float) -> TrendFigures:
+    highest = maximum(values, bounds)
+    grown = first_where(values >= spread(np.float32(GROWN) * highest, bounds), bounds)
+    later = np.where(rows_from(grown, bounds), values, np.float32(np.inf))
+    dropped = minimum(later, bounds) < np.float32(kept) * highest
+    return TrendFigures(grown / np.diff(bounds), dropped, _ratio(highest, most))
+
+
+def _burst_figures(values: Float32, bounds: Int, most: Float32) -> BurstFigures:
+    average = mean(values, bounds)
+    square = np.add.reduceat(values.astype(np.float64) ** 2, bounds[:-1]) / np.diff(bounds)
+    half = (np.diff(bounds) // 2).astype(np.int64)
+    late = rows_from(half, bounds)
+    second = np.add.reduceat(np.where(late, values, 0), bounds[:-1], dtype=np.float64) / (np.diff(bounds) - half)
+    deviation = np.sqrt(np.maximum(square - average**2, 0.0))
+    return BurstFigures(_ratio(deviation, average), _ratio(second, average), _ratio(average, most))
+
+
+def _ratio(upper: npt.NDArray[np.floating], lower: npt.NDArray[np.floating]) -> Float:
+    out = np.zeros(len(upper))
+    np.divide(upper, lower, out=out, where=lower > 0)
+    return out
+
+
+def join_statistics(parts: Iterable[TraceStatistics]) -> TraceStatistics:
+    """Return the figures of all parts, which must have the same metrics."""
+    every = list(parts)
+    return TraceStatistics(
+        {name: _join([part.trends[name] for part in every]) for name in every[0].trends},
+        {name: _join([part.bursts[name] for part in every]) for name in every[0].bursts},
+        np.concatenate([part.lifetime for part in every]),
+        np.concatenate([part.censored for part in every]),
+        np.concatenate([part.tenant_class for part in every]),
+    )
+
+
+def _join(parts: list[Figures]) -> Figures:
+    kind = type(parts[0])
+    return kind(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in attrs.fields(kind)))
 
 
 @attrs.frozen
@@ -77,7 +216,7 @@ def _growth_rows(found: TraceStatistics, region: RegionParameters) -> Iterator[S
         share = float(np.mean(found.trends[name].grown_at <= within))
         title = f"tenants at 95 % of their maximum {name} within {within:.1%} of their life"
         yield StatisticRow(title, "> 90 %", SHAPE, share, share > PUBLISHED_SHARE)
-    late = {name: _high(found.trends[name].grown_at) for name in ("disk", "memory")}
+    late = {name: float(np.quantile(found.trends[name].grown_at, PUBLISHED_SHARE)) for name in ("disk", "memory")}
     slower = max(late.values())
     title = "share of life within which 90 % of tenants are at 95 % of both maxima"
     yield StatisticRow(title, "2 %-5 %, by region", SHAPE, slower, FASTEST <= slower <= SLOWEST)
@@ -131,11 +270,7 @@ def _other_rows(found: TraceStatistics) -> Iterator[StatisticRow]:
         yield StatisticRow(title, "", "free", float(value), None)
 
 
-def _high(values: npt.NDArray[np.float64]) -> float:
-    return float(np.quantile(values, PUBLISHED_SHARE))
-
-
-def rank_correlation(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> float:
+def rank_correlation(one: Float, other: Float) -> float:
     """Return Spearman's rank correlation; ties take their order of appearance. Of fewer than two values: NaN."""
     if len(one) < 2:
         return float("nan")

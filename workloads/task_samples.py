@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Bool, Float, Int
 from plb.risk.peaks import Predictions, TaskSamples
 from plb.risk.peaks.samples import AMOUNTS, STEP_SECONDS, allowed_amounts, order_of, same_as_above
 from workloads.checks import DAMAGED, LATEST, Checker, is_text, is_whole
@@ -31,9 +32,6 @@ EXPECTED = {
     "time_s": f"seconds, from {-LATEST:g} to {LATEST:g}",
     **AMOUNTS,
 }
-
-Numbers = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
@@ -54,7 +52,7 @@ class SampleTable:
     machines: pl.Series
     whole_seconds: bool
 
-    def time_s(self, time: Whole) -> npt.NDArray[Any]:
+    def time_s(self, time: Int) -> npt.NDArray[Any]:
         """Return times as the file has them."""
         return time // MICROSECONDS if self.whole_seconds else time / MICROSECONDS
 
@@ -183,7 +181,7 @@ def _overlong_row(path: Path) -> int | None:
         return next((place for place, values in enumerate(rows, 1) if len(values) > columns), None)
 
 
-def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Numbers:
+def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Float:
     """Return a column of numbers, and note the rows where it has none or one out of range."""
     given = frame[name]
     as_text = is_text(given.dtype) or given.dtype == pl.Null
@@ -197,7 +195,7 @@ def _numbers(check: Checker, frame: pl.DataFrame, name: str) -> Numbers:
     return values
 
 
-def _codes(check: Checker, frame: pl.DataFrame, name: str) -> tuple[pl.Series, Whole]:
+def _codes(check: Checker, frame: pl.DataFrame, name: str) -> tuple[pl.Series, Int]:
     """Return the names of a column in their order, and the code of each row; note the rows without a name."""
     given = frame[name]
     if is_text(given.dtype):
@@ -217,13 +215,13 @@ def _codes(check: Checker, frame: pl.DataFrame, name: str) -> tuple[pl.Series, W
     return names, np.searchsorted(names.to_numpy(), given.to_numpy()).astype(np.int64)
 
 
-def _microseconds(given: pl.Series, values: Numbers) -> Whole:
+def _microseconds(given: pl.Series, values: Float) -> Int:
     if given.dtype.is_integer():
         return given.cast(pl.Int64).to_numpy() * MICROSECONDS
     return np.rint(values * MICROSECONDS).astype(np.int64)
 
 
-def _check_once(check: Checker, frame: pl.DataFrame, twice: npt.NDArray[np.bool_], order: Whole | None) -> None:
+def _check_once(check: Checker, frame: pl.DataFrame, twice: Bool, order: Int | None) -> None:
     """Raise `TraceError` with the rows that repeat the machine, task and time of an earlier row."""
     if twice.any():
         places = np.flatnonzero(twice) + 1

@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.array_types import Bool, Float32, Int, Int8, Int32
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from plb.validation import check_count, check_number
@@ -40,14 +41,6 @@ class MetricInfo:
     name: str
     unit: str
     trend: bool = True
-
-
-def _series_index(
-    tenants: int, series_tenant: npt.NDArray[np.int32], role: npt.NDArray[np.int8]
-) -> npt.NDArray[np.int32]:
-    index = np.full((tenants, len(Role)), -1, np.int32)
-    index[series_tenant, role] = np.arange(len(series_tenant), dtype=np.int32)
-    return index
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -99,24 +92,25 @@ class TraceSet:
     classes: tuple[str, ...]
     tenant: npt.NDArray[Any]
     class_code: npt.NDArray[np.int16]
-    replicas: npt.NDArray[np.int8]
-    lifetime_steps: npt.NDArray[np.int32]
-    censored: npt.NDArray[np.bool_]
-    max_usage: npt.NDArray[np.float32]
-    series_tenant: npt.NDArray[np.int32]
-    series_role: npt.NDArray[np.int8]
-    series_start: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float32]
-    family: npt.NDArray[np.int64] = attrs.field()
-    series_index: npt.NDArray[np.int32] = attrs.field(init=False, repr=False)
+    replicas: Int8
+    lifetime_steps: Int32
+    censored: Bool
+    max_usage: Float32
+    series_tenant: Int32
+    series_role: Int8
+    series_start: Int
+    values: Float32
+    family: Int = attrs.field()
+    series_index: Int32 = attrs.field(init=False, repr=False)
 
     @family.default
-    def _singleton_family(self) -> npt.NDArray[np.int64]:
+    def _singleton_family(self) -> Int:
         return np.arange(len(self.tenant), dtype=np.int64)
 
     def __attrs_post_init__(self) -> None:
         self._check_shapes()
-        index = _series_index(len(self.tenant), self.series_tenant, self.series_role)
+        index = np.full((len(self.tenant), len(Role)), -1, np.int32)
+        index[self.series_tenant, self.series_role] = np.arange(len(self.series_tenant), dtype=np.int32)
         object.__setattr__(self, "series_index", index)
 
     def _check_shapes(self) -> None:

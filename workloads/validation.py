@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Bool, Float, Int, Int8, Int32
 from plb.model import Role
-from workloads.checks import LATEST, ROWS_LISTED, Checker, Mask
+from workloads.checks import LATEST, ROWS_LISTED, Checker
 from workloads.header import Header
 
 MOST_REPLICAS = 127
@@ -27,11 +27,11 @@ NO_ROW = -1_000_000
 class SeriesTable(NamedTuple):
     """The series found in a file of samples."""
 
-    tenant: npt.NDArray[np.int32]
+    tenant: Int32
     """Row in the tenants table, shape (S,)."""
-    role: npt.NDArray[np.int8]
+    role: Int8
     """`plb.model.Role`, shape (S,)."""
-    start: npt.NDArray[np.int64]
+    start: Int
     """Bounds of the series, shape (S + 1,)."""
 
 
@@ -103,7 +103,7 @@ class _SampleChecks:
         self.key, self.time = NO_ROW, np.nan
         self.has_rows = np.zeros(len(tenants), np.bool_)
         self.has_role = np.zeros((len(tenants), len(Role)), np.bool_)
-        self.series: list[tuple[npt.NDArray[np.int64], ...]] = []
+        self.series: list[tuple[Int, ...]] = []
 
     def take(self, frame: pl.DataFrame) -> None:
         """Check the next rows."""
@@ -133,9 +133,7 @@ class _SampleChecks:
             self.series.append((start + check.rows_above, owner[start], role[start]))
         self.key, self.time = int(key[-1]), float(time[-1])
 
-    def _check_once(
-        self, frame: pl.DataFrame, owner: npt.NDArray[np.int64], role: npt.NDArray[np.int64], first: Mask
-    ) -> None:
+    def _check_once(self, frame: pl.DataFrame, owner: Int, role: Int, first: Bool) -> None:
         """Check that no series starts a second time."""
         self.has_rows[owner[first & (owner >= 0)]] = True
         start = np.flatnonzero(first & (owner >= 0) & (role >= 0))
@@ -166,7 +164,7 @@ class _SampleChecks:
         return table
 
 
-def _owners(check: Checker, samples: pl.DataFrame, index: pl.DataFrame) -> npt.NDArray[np.int64]:
+def _owners(check: Checker, samples: pl.DataFrame, index: pl.DataFrame) -> Int:
     """Return the row of each sample's tenant in the tenants table; -1 where there is none."""
     rows = samples.select(pl.col("tenant").cast(pl.String)).join(index, on="tenant", how="left", maintain_order="left")
     owner = rows["owner"].cast(pl.Int64).fill_null(-1).to_numpy()
@@ -174,14 +172,14 @@ def _owners(check: Checker, samples: pl.DataFrame, index: pl.DataFrame) -> npt.N
     return owner
 
 
-def _roles(check: Checker, samples: pl.DataFrame) -> npt.NDArray[np.int64]:
+def _roles(check: Checker, samples: pl.DataFrame) -> Int:
     """Return the role of each row; -1 where it is unknown."""
     role = samples["role"].cast(pl.String).replace_strict(ROLES, default=-1, return_dtype=pl.Int64).to_numpy()
     check.bad_rows(role < 0, "role", samples["role"], f"one of {', '.join(ROLES)}")
     return role
 
 
-def _check_times(check: Checker, time: npt.NDArray[np.float64], above: float, first: Mask, step: float) -> None:
+def _check_times(check: Checker, time: Float, above: float, first: Bool, step: float) -> None:
     """Check the times of rows, of which some are the `first` of a series, below a row with the time `above`."""
     check.bad_rows(first & ~(np.abs(time) <= TIME_TOLERANCE * step), "time_s", time, "0 in the first row of a series")
     with np.errstate(invalid="ignore", over="ignore"):  # times that are not finite advance by no step
@@ -193,7 +191,7 @@ def _check_times(check: Checker, time: npt.NDArray[np.float64], above: float, fi
 
 
 def _check_against_tenants(
-    check: Checker, samples: pl.DataFrame, owner: npt.NDArray[np.int64], tenants: pl.DataFrame, metrics: list[str]
+    check: Checker, samples: pl.DataFrame, owner: Int, tenants: pl.DataFrame, metrics: list[str]
 ) -> None:
     classes = tenants["tenant_class"].cast(pl.String).gather(owner)
     differs = (samples["tenant_class"].cast(pl.String) != classes).to_numpy()
@@ -213,7 +211,7 @@ def _check_lengths(check: Checker, tenants: pl.DataFrame, series: SeriesTable, s
         check.add(found, f"{requested[place]} rows (lifetime_s by step)", int(series.start[place + 1]), "time_s")
 
 
-def _check_roles(check: Checker, tenants: pl.DataFrame, has: Mask) -> None:
+def _check_roles(check: Checker, tenants: pl.DataFrame, has: Bool) -> None:
     """Check that each tenant has the series, shape (T, roles), for its number of replicas."""
     several = tenants["replicas"].to_numpy() > 1
     primary, secondary, instance = (has[:, role] for role in Role)

@@ -90,7 +90,7 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
         ``totals`` of the run and ``timings``; or ``impossible``, the reason why the cluster cannot hold the tenants, or
         that the workload has too few.
     """
-    from cluster.simulation.simulation import simulate
+    from cluster.simulation.simulation import Simulation
 
     subject, question = (_text(arguments[name]) for name in ("subject", "question"))
     scenario, source = _read(subject)
@@ -102,7 +102,7 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
         return {"impossible": str(error)}
     # one thread, because there is a process for each core
     alone = attrs.evolve(there, engine={"threads": 1, **there.engine})
-    result = whole(simulate(alone, source, tenants, arguments["policy"], repeat))
+    result = whole(Simulation(alone, source, tenants, arguments["policy"], repeat).run())
     return {"totals": result.totals, "timings": result.timings}
 
 

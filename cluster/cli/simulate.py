@@ -109,9 +109,9 @@ def _close(
     quiet: bool,
 ) -> None:
     """Compare the runs: the table, the figures as JSON, the plots."""
-    from cluster.plots.saved import save_plots
     from cluster.results.policy_comparison import compare
     from cluster.results.reading import read_results
+    from cluster.results.saved_plots import save_plots
     from cluster.results.summary_tables import comparison_table, outage_table
     from cluster.results.writing import stamped, write_json
 
@@ -119,16 +119,7 @@ def _close(
     comparison = compare(runs, scenario.run.policies)
     if json is not None:
         write_json(json, stamped(comparison.as_json(), scenario.digest(), scenario.run.seed))
-    save_plots(
-        folder,
-        results.table("shortages"),
-        results.table("node_load"),
-        policies=comparison.policies,
-        lengths={policy: results.lengths(policy) for policy in comparison.policies},
-        threshold=scenario.cluster.violation_threshold,
-        days=results.days,
-        title=scenario.name,
-    )
+    save_plots(results)
     console = output(quiet=quiet)
     console.print(comparison_table(comparison, _title(scenario, experiment), _cut_short(runs)))
     if scenario.faults.is_any or scenario.upgrades.is_any:
@@ -148,9 +139,5 @@ def _title(scenario: Scenario, experiment: Experiment) -> str:
 
 def _cut_short(runs: list[RunResult]) -> str:
     """Print which runs are incomplete, because their figures cannot be compared with those of complete runs."""
-    cut = [
-        f"{run.policy}, repeat {run.repeat + 1} covers {run.totals['simulated_seconds'] / 86400:.2f} days only"
-        for run in runs
-        if not run.complete
-    ]
+    cut = [f"{run.policy}, repeat {run.repeat + 1} covers {run.days:.2f} days only" for run in runs if not run.complete]
     return "; ".join(cut)

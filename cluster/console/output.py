@@ -1,4 +1,4 @@
-"""What the commands share: clear errors, and where things are printed."""
+"""What the commands share: errors without a traceback, and the consoles on which they print."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class FittingConsole(Console):
         return self.measure(what, options=self.options.update(max_width=WIDEST))
 
     def _fitted(self, table: Table) -> Table:
-        """Return a table that is no wider than the console, where that can be."""
+        """Return a table that is no wider than the console, if possible."""
         if self._measured(table).maximum <= self.width:
             return table
         fitted = self._filtered(table)
@@ -53,7 +53,7 @@ class FittingConsole(Console):
         return fitted
 
     def _filtered(self, table: Table) -> Table:
-        """Return a table of which the widest columns are narrower, one after the other, until it fits."""
+        """Return a table whose columns are narrowed, the widest first, until it fits."""
         own = [max(self._of_cells(column), self._measured(column.header).maximum) for column in table.columns]
         least = [self._least(column) for column in table.columns]
         widths = shrunk(own, least, self._measured(table).maximum - self.width)
@@ -75,12 +75,12 @@ class FittingConsole(Console):
 
 
 def shrunk(widths: Sequence[int], least: Sequence[int], excess: int) -> list[int]:
-    """Return widths that are less by `excess` in all, or by as much as can be; the widest ones give first.
+    """Return widths reduced by `excess` in total, or by as much as possible; the widest columns shrink first.
 
     Parameters
     ----------
     widths, least
-        Widths of columns, and what they cannot go below.
+        Widths of columns, and their least widths.
     """
     found = list(widths)
     for _ in range(excess):

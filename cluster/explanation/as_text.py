@@ -15,7 +15,7 @@ from plb.model.unplaced import RuledOut
 from plb.phrasing import counted, listed, rule_in_words
 
 SMALLEST = 5e-7
-"""Changes of an energy below this are not shown: they are those of rounding."""
+"""Smaller changes of an energy are not shown: they are due to rounding."""
 
 
 def render(found: Explanation, best: int) -> Iterator[RenderableType]:

@@ -22,12 +22,12 @@ COMPARED: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "node_events": ("time_s", ()),
     "node_load": ("time_s", ()),
 }
-"""Tables with which a replay is compared up to a time: their column of it, and which are compared (or all)."""
+"""Tables in which a replay is compared with the record: their column of time, and the compared columns (empty: all)."""
 STAYS = ("tenant", "tenant_class", "replicas", "arrival_s", "departure_s")
 """Columns of the table of tenants that are known before the run."""
 
 Look = tuple[int, tuple[PlacedReplica, ...]]
-"""A time, and the replicas of a tenant after everything that happened at it; none while it is not there."""
+"""A time, and the replicas of a tenant after all events at that time; empty while the tenant is absent."""
 
 
 class RunReplay:

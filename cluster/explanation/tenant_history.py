@@ -27,11 +27,11 @@ class Event:
     Parameters
     ----------
     time_s
-        When, or when it began, in seconds since the start.
+        Its time, or its begin, in seconds since the start.
     kind
         One of `ORDER`.
     text
-        What, in words.
+        The event in words.
     details
         The same as plain values.
     """
@@ -51,9 +51,9 @@ class Stay:
     tenant, tenant_class
         Its name and its class.
     replicas
-        How many it wants.
+        Its target number of replicas.
     arrival_s, departure_s
-        When it comes and goes, in seconds since the start; it may go after the end of the run.
+        Its arrival and departure in seconds since the start; the departure may be after the end of the run.
     """
 
     tenant: str
@@ -85,7 +85,7 @@ def stay_of(run: RecordedRun, tenant: str) -> Stay:
 
 
 def _problem_of_stay(rows: Sequence[Mapping[str, Any]], end: int) -> str | None:
-    """Return what is wrong with the rows of a tenant in a run of that many seconds."""
+    """Return the problem of the rows of a tenant in a run of `end` seconds; None if there is none."""
     if len(rows) > 1:
         return f"found {len(rows)} rows; expected one"
     arrival, departure = rows[0]["arrival_s"], rows[0]["departure_s"]

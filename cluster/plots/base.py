@@ -65,14 +65,14 @@ def plot_violations(
 def plot_counts(
     ax: Axes, events: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
 ) -> None:
-    """Draw how many events there were until then, a line a policy; mean and range over repeats.
+    """Draw the cumulative number of events over time, a line for each policy; mean and range over repeats.
 
     Parameters
     ----------
     events
         A row an event, with ``policy``, ``repeat`` and ``time_s``.
     policies, lengths, days
-        As in `plot_violations`, as are the lines.
+        As in `plot_violations`; the lines have the same meaning.
     """
     from matplotlib.ticker import MaxNLocator
 

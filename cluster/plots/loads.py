@@ -107,6 +107,6 @@ def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: flo
 
 
 def _starts(count: int, most: int) -> NDArray[np.int64]:
-    """Return the starts of the cells, (cells,): at most a number, whose lengths differ by at most one."""
+    """Return the starts of at most `most` cells, (cells,), whose lengths differ by at most one."""
     cells = min(count, most)
     return np.arange(cells) * count // cells

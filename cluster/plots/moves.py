@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from cluster.plots.base import coloured, plot_counts, shortened
 from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
+from plb.array_types import Int
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_NUMBERED = 12
-"""Fault domains up to which the moves are written into the matrix."""
+"""Largest number of fault domains for which the matrix has numbers."""
 
 
 @attrs.frozen(eq=False)
@@ -36,13 +36,13 @@ class DomainMoves:
     """
 
     domains: tuple[str, ...]
-    counts: npt.NDArray[np.int64]
+    counts: Int
 
 
 def plot_failovers(
     ax: Axes, moves: pl.DataFrame, policies: Sequence[str], lengths: Mapping[str, Mapping[int, float]], days: float
 ) -> None:
-    """Draw the cumulative number of failovers over time, a line a policy; mean and range over repeats.
+    """Draw the cumulative number of failovers over time, a line for each policy; mean and range over repeats.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def plot_failovers(
 def failovers_by_cause(
     moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Collection[int]]
 ) -> dict[str, dict[str, float]]:
-    """Return the mean number of failovers a run by cause and policy; causes without any are left out.
+    """Return the mean number of failovers of a run by cause and policy; causes without any are omitted.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def failovers_by_cause(
 
 
 def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats: Mapping[str, Collection[int]]) -> None:
-    """Draw the mean number of failovers a run of every policy as a bar, divided by their cause.
+    """Draw the mean number of failovers of a run as a bar for each policy, divided by cause.
 
     Parameters are those of `failovers_by_cause`.
     """
@@ -98,7 +98,7 @@ def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats:
 
 
 def domain_moves(moves: pl.DataFrame, nodes: pl.DataFrame) -> DomainMoves:
-    """Count the moves from node to node by the fault domains of both; changes of role alone are none.
+    """Count the moves from node to node by the fault domains of both; changes of role alone do not count.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ def availability_by_class(tenants: pl.DataFrame, seconds: Mapping[tuple[str, int
     Returns
     -------
     Columns ``policy``, ``tenant_class``, ``tenants``, ``stay_s``, ``downtime_s``, ``failovers`` (sums over all repeats)
-    and ``availability`` (null for stays of no time), by policy and class.
+    and ``availability`` (null for stays of 0 s), by policy and class.
     """
     ends = pl.DataFrame(
         [(policy, repeat, float(end)) for (policy, repeat), end in seconds.items()],

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from cluster.plots.base import COLOURS, coloured, save_figure
+from plb.array_types import Float
 from workloads.describe import DAY, HOUR, HOURS, TENTHS, TraceDescription
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def save_description(path: Path, trace: TraceDescription, title: str) -> Path:
     return save_figure(figure, path)
 
 
-def _distribution(ax: Axes, values: npt.NDArray[np.float64], label: str, colour: str, *, style: str = "-") -> None:
+def _distribution(ax: Axes, values: Float, label: str, colour: str, *, style: str = "-") -> None:
     """Draw the share of the values that is at most x, as a step from 0 to 1."""
     shares: Sequence[float] = np.arange(1, len(values) + 1) / len(values)  # type: ignore[assignment]
     ordered = np.sort(values)

@@ -27,7 +27,7 @@ class Text:
 
 @attrs.frozen
 class PageTable:
-    """A table; all cells but those of the first columns are set to the right.
+    """A table; cells are aligned to the right, except those of the first columns.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class PageTable:
     headings, rows
         The cells, as text.
     left
-        How many columns at the left are texts.
+        Number of text columns at the left.
     """
 
     caption: str
@@ -58,7 +58,7 @@ class Picture:
     alternative
         The alternative text.
     width, height
-        Its usual width in pixels; it is made narrower if necessary.
+        Its size in pixels; the page makes it smaller if necessary.
     """
 
     source: str
@@ -96,7 +96,7 @@ class PageSection:
     heading
         Its heading.
     blocks
-        What it holds.
+        Its contents.
     """
 
     key: str
@@ -117,24 +117,19 @@ def moment(seconds: float) -> str:
 
 
 def amount(value: float | None) -> str:
-    """Return a number with six significant digits; a dash for none."""
+    """Return a number with six significant digits; a dash for None."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:,.6g}"
 
 
-def count(value: float) -> str:
-    """Return a count, or the mean of counts with a digit behind the point where it is not whole."""
-    return f"{value:,.{0 if float(value).is_integer() else 1}f}"
-
-
 def share(value: float | None) -> str:
-    """Return a share near 1, such as an availability, in percent; a dash for none."""
+    """Return a share near 1, such as an availability, in percent; a dash for None."""
     return "-" if value is None else "100%" if value == 1.0 else f"{value:.5%}"
 
 
 DOTS_PER_INCH = 150
-"""Sharp on screens with small dots, too."""
+"""Sharp also on screens of high resolution."""
 PIXELS_PER_INCH = 100
 """Pixels an inch at which the letters of an image are as large as those of the page."""
 WIDE, HIGH = 6.0, 3.2

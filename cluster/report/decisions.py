@@ -12,8 +12,9 @@ import polars as pl
 from cluster.errors import ResultsError
 from cluster.plots.energy import plot_energy
 from cluster.plots.moves import MOST_NUMBERED, DomainMoves, domain_moves, plot_domain_moves
-from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Tables, Text, count, moment, picture
+from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Tables, Text, moment, picture
 from cluster.report.material import Material
+from cluster.results.summary_tables import count
 from cluster.simulation.run_tables import TERMS
 
 SLOWEST_SHOWN = 20
@@ -21,7 +22,7 @@ SLOWEST_SHOWN = 20
 
 
 def domains_section(material: Material) -> PageSection:
-    """Return how many replicas moved from each fault domain to each."""
+    """Return how many replicas moved from each fault domain to each other one."""
     heading = "Moves between fault domains"
     nodes = material.results.table("nodes")
     by_policy = {
@@ -115,7 +116,7 @@ def slowest_section(material: Material) -> PageSection:
 
 
 def refusals_section(material: Material) -> PageSection:
-    """Return which rules kept replicas from a place."""
+    """Return the rules that prevented placements."""
     heading = "Refusals by rule"
     refusals = material.results.table("refusals")
     if not len(refusals):
@@ -143,7 +144,7 @@ def refusals_section(material: Material) -> PageSection:
 
 
 def _by_rule(material: Material, ruled_out: str) -> dict[str, int]:
-    """Return the nodes that each rule ruled out, those it ruled out some of."""
+    """Return how many nodes each rule ruled out, without rules that ruled out none."""
     try:
         found = json.loads(ruled_out)
         return {str(rule): int(number) for rule, number in found.items() if int(number) > 0}

@@ -1,4 +1,4 @@
-"""What the sections of a report are written from: the tables of a results directory, each read once."""
+"""The data of a report: the tables of a results directory, each read once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from functools import cached_property
 
 import polars as pl
 
-from cluster.plots.saved import first_common
 from cluster.results.policy_comparison import Comparison, compare
-from cluster.results.reading import Results, RunSummary
+from cluster.results.reading import Results
 
 
 class Material:
@@ -27,7 +26,7 @@ class Material:
         self.repeats = {policy: results.repeats(policy) for policy in self.policies}
         self.lengths = {policy: results.lengths(policy) for policy in self.policies}
         self.days = max(results.days, 1e-6)
-        self.shown_repeat = first_common(self.repeats)
+        self.shown_repeat = results.shown_repeat
         """The repeat in plots of a single repeat."""
 
     @property
@@ -37,17 +36,13 @@ class Material:
 
     @property
     def of_sums(self) -> str:
-        """Over what a table sums, for captions."""
+        """The repeats over which a table sums, for captions."""
         return "" if max(map(len, self.repeats.values())) == 1 else ", all repeats together"
 
     @property
     def shown_policies(self) -> tuple[str, ...]:
-        """The policies that have run the shown repeat."""
+        """The policies with a run of the shown repeat."""
         return tuple(policy for policy in self.policies if self.shown_repeat in self.repeats[policy])
-
-    def run(self, policy: str, repeat: int) -> RunSummary:
-        """Return one of the runs."""
-        return next(run for run in self.results.runs if (run.policy, run.repeat) == (policy, repeat))
 
     @cached_property
     def moves(self) -> pl.DataFrame:

@@ -29,7 +29,7 @@ class Moved:
     Parameters
     ----------
     policy, repeat, tenant, cause
-        By these moves are chosen.
+        The values by which the page selects moves.
     cells
         Time, tenant, role and kind, from, to, phase, cause and outcome.
     why
@@ -37,7 +37,7 @@ class Moved:
     terms
         Name, value before and value after, of the energy and of each of its terms that is not always 0.
     command
-        Further text.
+        The command line that explains the move.
     """
 
     policy: str
@@ -59,7 +59,7 @@ class MoveList:
     moves
         By time, policy and repeat.
     left_out
-        Says which are not among them; empty where all are.
+        Which moves are omitted; empty if none are.
     """
 
     moves: tuple[Moved, ...]
@@ -67,12 +67,12 @@ class MoveList:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """The policies that there are moves of."""
+        """The policies with moves."""
         return tuple(dict.fromkeys(move.policy for move in self.moves))
 
     @property
     def causes(self) -> tuple[str, ...]:
-        """The causes that there are."""
+        """The causes of the moves."""
         return tuple(sorted({move.cause for move in self.moves}))
 
 
@@ -97,9 +97,9 @@ def listed_moves(material: Material) -> MoveList:
 
 
 def _with_plans(moves: pl.DataFrame, plans: pl.DataFrame) -> pl.DataFrame:
-    """Add the energies of the plan of each move, where only one plan can be meant: of its time and phase.
+    """Add the energies of the plan of each move, if only one plan has its time and phase.
 
-    A secondary that becomes the primary as that is lost belongs to no plan.
+    The promotion of a secondary after the loss of the primary belongs to no plan.
     """
     keys = ["policy", "repeat", "time_s", "phase"]
     energies = [f"{term}_{when}" for term in TERMS for when in ("before", "after")]

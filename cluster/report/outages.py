@@ -1,4 +1,4 @@
-"""The sections on what tenants felt: availability by class, interruptions, faults and upgrades."""
+"""The sections on the effects on tenants: availability by class, interruptions, faults and upgrades."""
 
 from __future__ import annotations
 
@@ -8,25 +8,13 @@ from typing import Any
 import polars as pl
 
 from cluster.plots.tenants import MOST_CLASSES, availability_by_class, plot_availability
-from cluster.report.blocks import (
-    Block,
-    Gallery,
-    PageSection,
-    PageTable,
-    Tables,
-    Text,
-    amount,
-    count,
-    moment,
-    picture,
-    share,
-)
+from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Tables, Text, amount, moment, picture, share
 from cluster.report.material import Material
-from cluster.results.summary_tables import outage_rows
+from cluster.results.summary_tables import count, outage_rows
 from cluster.simulation.causes import cause_text
 
 MOST_EVENTS = 100
-"""Node events, and domains of upgrades, that a table lists of each policy."""
+"""Largest number of node events, and of upgraded domains, that a table lists for each policy."""
 
 
 def availability_section(material: Material) -> PageSection:
@@ -59,7 +47,7 @@ def availability_section(material: Material) -> PageSection:
 
 
 def _classes(caption: str, classes: pl.DataFrame) -> PageTable:
-    """Return the table of one policy: one of all tenants, then a row a class."""
+    """Return the table of one policy: a row for all tenants, then one for each class."""
     rows = [(row["tenant_class"], *_figures(row)) for row in classes.iter_rows(named=True)]
     whole = classes.select(pl.col("tenants", "failovers", "stay_s", "downtime_s").sum()).row(0, named=True)
     used = 1.0 - whole["downtime_s"] / whole["stay_s"] if whole["stay_s"] else None
@@ -73,7 +61,7 @@ def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def outages_section(material: Material) -> PageSection:
-    """Return interruptions by cause, and what faults and upgrades did, if there were any."""
+    """Return interruptions by cause, and the effects of faults and upgrades, if there were any."""
     blocks = [*_interruptions(material), *_node_events(material), *_upgrades(material)]
     return PageSection("outages", "Interruptions, faults and upgrades", tuple(blocks))
 
@@ -141,7 +129,7 @@ def _listed(table: pl.DataFrame, policies: Sequence[str]) -> pl.DataFrame:
 
 
 def _first(table: pl.DataFrame, name: str) -> str:
-    """Say how much of a table is left out."""
+    """Return how much of a table is omitted; empty if nothing is."""
     if (table["policy"].value_counts()["count"] <= MOST_EVENTS).all():
         return ""
     return f"; the first {MOST_EVENTS} of each policy, of {len(table):,} in all; the rest is in {name}.parquet"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from cluster.plots.base import plot_violations
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.moves import failovers_by_cause, plot_causes, plot_failovers
-from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Picture, Text, count, picture
+from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Picture, Text, picture
 from cluster.report.material import Material
-from cluster.results.summary_tables import comparison_caption, comparison_rows
+from cluster.results.summary_tables import comparison_caption, comparison_rows, count
 from cluster.simulation.causes import cause_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def comparison_section(material: Material) -> PageSection:
     counted = tuple((policy, count(runs[policy]), *cells) for policy, *cells in rows)
     table = PageTable(caption, (headings[0], "runs", *headings[1:]), counted)
     cut = [
-        f"{run.policy}, repeat {run.repeat + 1}, covers {run.totals['simulated_seconds'] / 86400:.2f} days only"
+        f"{run.policy}, repeat {run.repeat + 1}, covers {run.days:.2f} days only"
         for run in material.results.runs
         if not run.complete
     ]

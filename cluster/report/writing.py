@@ -1,4 +1,4 @@
-"""Puts a report together: all sections, in a page that needs nothing but itself."""
+"""Writes a report: all sections in one page that needs no other file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from cluster.errors import ResultsError
-from cluster.report.blocks import count
 from cluster.report.decisions import domains_section, energy_section, refusals_section, slowest_section
 from cluster.report.material import Material
 from cluster.report.moves import listed_moves
 from cluster.report.outages import availability_section, outages_section
 from cluster.report.quality import comparison_section, failovers_section, load_section, violations_section
 from cluster.results.reading import Results
+from cluster.results.summary_tables import count
 from plb.phrasing import counted, listed
 
 SECTIONS = (
@@ -41,11 +41,11 @@ def report_page(results: Results) -> str:
     if not results.runs:
         raise ResultsError(results.folder, ["there is no run in it yet"])
     material = Material(results)
-    surroundings = Environment(
+    environment = Environment(
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     script = (PAGE / "choose.js").read_text(encoding="utf-8")
-    page = surroundings.get_template("page.html").render(
+    page = environment.get_template("page.html").render(
         results=results,
         facts=_facts(material),
         interrupted=_interrupted(material),
@@ -55,12 +55,12 @@ def report_page(results: Results) -> str:
         script=Markup(script),
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
     )
-    # names of directories may have bytes that are no UTF-8; the page has to be
+    # names of directories may be no valid UTF-8, but the page has to be
     return page.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _facts(material: Material) -> list[tuple[str, str]]:
-    """Return what was run, by which names and numbers it can be run again."""
+    """Return the facts that identify the run and allow it to be repeated."""
     results = material.results
     summary: Any = results.summary
     nodes = results.table("nodes", repeat=material.shown_repeat)["node"].n_unique()
@@ -79,7 +79,7 @@ def _facts(material: Material) -> list[tuple[str, str]]:
 
 
 def _interrupted(material: Material) -> str:
-    """Say what is missing of the results; empty if nothing is."""
+    """Return what is missing from the results; empty if nothing is."""
     results = material.results
     if results.summary["complete"]:
         return ""
@@ -95,7 +95,7 @@ def _interrupted(material: Material) -> str:
 
 
 def _named(repeats: Sequence[int]) -> str:
-    """Name repeats, as people count them."""
+    """Return numbers of repeats in words, counted from 1."""
     first, last = repeats[0] + 1, repeats[-1] + 1
     if len(repeats) == 1:
         return f"repeat {first}"

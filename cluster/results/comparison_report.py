@@ -67,8 +67,8 @@ def lines(found: ResultsComparison) -> Iterator[str]:
     yield from _differing("The scenarios differ", found.scenario_differences)
     yield from _differing("They were made with different versions", found.version_differences)
     for one, run in found.interrupted:
-        days = run.totals["simulated_seconds"] / 86400.0
-        yield f"Interrupted after {days:.2f} days and omitted: {run.policy}, repeat {run.repeat + 1} of {one.folder}"
+        omitted = f"{run.policy}, repeat {run.repeat + 1} of {one.folder}"
+        yield f"Interrupted after {run.days:.2f} days and omitted: {omitted}"
     for one, runs in found.missing:
         yield f"Not started: {counted(runs, 'run')} of {one.folder}"
 

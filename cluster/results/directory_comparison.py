@@ -9,8 +9,9 @@ import attrs
 
 from cluster.results.intervals import Interval
 from cluster.results.policy_comparison import FIGURES, Estimate, compare
-from cluster.results.reading import Results, RunSummary
+from cluster.results.reading import Results
 from cluster.results.scenario_differences import scenario_differences, version_differences, why_other_tenants
+from cluster.simulation.record import RunSummary
 from plb import ConflictError
 
 
@@ -154,14 +155,8 @@ def _row(
         pairs = [(one, other) for one, other in both if one.totals["tenants"] == other.totals["tenants"]]
         if not pairs:
             why = "the number of tenants differs in every repeat" if both else "no repeat is finished in both"
-    differences = {name: _difference(name, pairs) for name in FIGURES} if pairs else {}
+    differences = {
+        name: Interval.of([other.figure(name) - one.figure(name) for one, other in pairs])
+        for name in (FIGURES if pairs else ())
+    }
     return Row(str(results[number].folder), policy, len(runs), figures, len(pairs), differences, why)
-
-
-def _difference(name: str, pairs: Sequence[tuple[RunSummary, RunSummary]]) -> Interval:
-    values = [float(_figure(other, name)) - float(_figure(one, name)) for one, other in pairs]
-    return Interval.of(values)
-
-
-def _figure(run: RunSummary, name: str) -> float:
-    return float(run.timings["total"] if name == "wall_seconds" else run.totals[name])

@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
 
 from cluster.results.intervals import Interval, half_width
+from cluster.simulation.record import RunSummary
 
 FIGURES = ("violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds")
 """The figures compared; also the keys of ``plb simulate --json``."""
-
-
-class ComparableRun(Protocol):
-    """A run to compare, or its summary in a results directory."""
-
-    @property
-    def policy(self) -> str:
-        """Its policy."""
-
-    @property
-    def repeat(self) -> int:
-        """Its repeat, from 0."""
-
-    @property
-    def totals(self) -> Mapping[str, Any]:
-        """Its figures."""
-
-    @property
-    def timings(self) -> Mapping[str, float]:
-        """Its wall-clock seconds by part, including ``"total"``."""
-
-    @property
-    def complete(self) -> bool:
-        """Whether it was not interrupted."""
 
 
 @attrs.frozen
@@ -79,27 +56,22 @@ class Comparison:
         }
 
 
-def compare(runs: Iterable[ComparableRun], policies: Sequence[str]) -> Comparison:
+def compare(runs: Iterable[RunSummary], policies: Sequence[str]) -> Comparison:
     """Compare policies over their runs; policies without a run are omitted."""
     found = list(runs)
-    values = {
-        policy: [{**run.totals, "wall_seconds": run.timings["total"]} for run in found if run.policy == policy]
-        for policy in policies
-    }
-    named = tuple(policy for policy in policies if values[policy])
-    means = {p: {name: float(np.mean([run[name] for run in values[p]])) for name in FIGURES} for p in named}
+    of_policy = {policy: [run for run in found if run.policy == policy] for policy in policies}
+    repeats = {policy: len(finished) for policy, finished in of_policy.items() if finished}
+    values = {policy: {name: [run.figure(name) for run in of_policy[policy]] for name in FIGURES} for policy in repeats}
+    means = {policy: {name: float(np.mean(row)) for name, row in rows.items()} for policy, rows in values.items()}
+    first = next(iter(means.values()), {})
     figures = {
         policy: {
-            name: Estimate(
-                means[policy][name],
-                half_width([float(run[name]) for run in values[policy]]),
-                _ratio(means[policy][name], means[named[0]][name]),
-            )
-            for name in FIGURES
+            name: Estimate(means[policy][name], half_width(row), _ratio(means[policy][name], first[name]))
+            for name, row in rows.items()
         }
-        for policy in named
+        for policy, rows in values.items()
     }
-    return Comparison(named, {policy: len(values[policy]) for policy in named}, figures)
+    return Comparison(tuple(repeats), repeats, figures)
 
 
 def _ratio(value: float, first: float) -> float | None:

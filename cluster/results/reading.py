@@ -13,35 +13,9 @@ import polars as pl
 from cluster.errors import ResultsError
 from cluster.results.checks import problems_of_columns, problems_of_summary, problems_of_timings
 from cluster.results.writing import RUNS, SUMMARY, TIMINGS
-from cluster.simulation.record import SlowPlan
+from cluster.simulation.record import RunSummary, SlowPlan
 from cluster.simulation.run_tables import TABLES, columns_of
 from plb import UnknownNameError
-
-
-@attrs.frozen(eq=False)
-class RunSummary:
-    """A run without its tables; `cluster.simulation.record.RunResult` has the same fields and the tables.
-
-    Parameters
-    ----------
-    policy, repeat
-        Policy and number of the repeat.
-    totals
-        Figures of the run, as in ``summary.json``.
-    timings
-        Wall-clock seconds by part.
-    slowest
-        The slowest plans, the slowest first.
-    complete
-        False if the run was interrupted.
-    """
-
-    policy: str
-    repeat: int
-    totals: Mapping[str, Any]
-    timings: Mapping[str, float]
-    slowest: tuple[SlowPlan, ...]
-    complete: bool
 
 
 @attrs.frozen(eq=False)
@@ -81,7 +55,7 @@ class Results:
     @property
     def days(self) -> float:
         """Simulated days of the longest run; 0 without any."""
-        return max((run.totals["simulated_seconds"] for run in self.runs), default=0.0) / 86400.0
+        return max((run.days for run in self.runs), default=0.0)
 
     @property
     def not_begun(self) -> dict[str, list[int]]:
@@ -100,7 +74,13 @@ class Results:
 
     def lengths(self, policy: str) -> dict[int, float]:
         """Return the simulated days of each run of a policy, by repeat."""
-        return {run.repeat: run.totals["simulated_seconds"] / 86400.0 for run in self.runs if run.policy == policy}
+        return {run.repeat: run.days for run in self.runs if run.policy == policy}
+
+    @property
+    def shown_repeat(self) -> int:
+        """The first repeat that all policies with a run have run, or the first of any where there is none."""
+        repeats = [set(found) for policy in self.policies if (found := self.repeats(policy))]
+        return min(set.intersection(*repeats) or set.union(*repeats))
 
     def table(self, name: str, *, repeat: int | None = None) -> pl.DataFrame:
         """Return a table of all runs, by policy and repeat.

@@ -52,7 +52,8 @@ def why_other_tenants(first: Results, second: Results) -> str:
         if one is None or other is None:
             return "the scenarios do not determine the promised demand of tenants"
         if not math.isclose(one, other, rel_tol=SAME_PROMISES):
-            return f"the promised demand of all tenants is {other:.10g} of {_metric(second)}, not {one:.10g}"
+            metric = second.summary["scenario"]["workload"]["density_metric"]
+            return f"the promised demand of all tenants is {other:.10g} of {metric}, not {one:.10g}"
     return ""
 
 
@@ -70,10 +71,6 @@ def _origin(results: Results) -> dict[str, Any]:
         "seed": results.summary["seed"],
         "split": split,
     }
-
-
-def _metric(results: Results) -> str:
-    return str(results.summary["scenario"]["workload"]["density_metric"])
 
 
 def _promised(scenario: Mapping[str, Any]) -> tuple[float | None, float | None]:

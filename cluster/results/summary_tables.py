@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from cluster.results.intervals import Interval, decimals_of
-from cluster.results.policy_comparison import ComparableRun, Comparison
+from cluster.results.policy_comparison import Comparison
 from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
+from cluster.simulation.record import RunSummary
 
 MOST_DECIMALS = 6
 """Narrower intervals are due to rounding only."""
@@ -82,21 +83,21 @@ OUTAGES = {
 }
 
 
-def outage_rows(runs: Sequence[ComparableRun], policies: Sequence[str]) -> list[list[str]]:
+def outage_rows(runs: Sequence[RunSummary], policies: Sequence[str]) -> list[list[str]]:
     """Return the effects of faults and upgrades: for each figure its name, then the mean over repeats by policy."""
     totals = [[run.totals for run in runs if run.policy == policy] for policy in policies]
     known = [[one["availability"] for one in of if one["availability"] is not None] for of in totals]
     rows = [["availability of tenants", *(f"{np.mean(one):.4%}" if one else "-" for one in known)]]
     for name, heading in OUTAGES.items():
-        rows.append([heading, *(count_text([one[name] for one in of]) for of in totals)])
+        rows.append([heading, *(count(np.mean([one[name] for one in of])) for of in totals)])
     found = {cause for of in totals for one in of for cause in one["moves_by_cause"]}
     for cause in (*CAUSES_OF_MOVES, *sorted(found - {*CAUSES_OF_MOVES})):
-        counts = ([one["moves_by_cause"].get(cause, 0) for one in of] for of in totals)
-        rows.append([f"moves for {cause_text(cause)}", *map(count_text, counts)])
+        means = (np.mean([one["moves_by_cause"].get(cause, 0) for one in of]) for of in totals)
+        rows.append([f"moves for {cause_text(cause)}", *map(count, means)])
     return rows
 
 
-def outage_table(runs: Sequence[ComparableRun], policies: Sequence[str]) -> Table:
+def outage_table(runs: Sequence[RunSummary], policies: Sequence[str]) -> Table:
     """Return the effects of faults and upgrades, with a column for each policy."""
     table = Table("", title="faults and upgrades")
     for policy in policies:
@@ -106,7 +107,6 @@ def outage_table(runs: Sequence[ComparableRun], policies: Sequence[str]) -> Tabl
     return table
 
 
-def count_text(numbers: Sequence[float]) -> str:
-    """Return the mean of counts."""
-    mean = float(np.mean(numbers))
-    return f"{mean:,.{0 if mean.is_integer() else 1}f}"
+def count(value: float | np.floating) -> str:
+    """Return a count, or a mean of counts with one decimal if it is not whole."""
+    return f"{value:,.{0 if float(value).is_integer() else 1}f}"

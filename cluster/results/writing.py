@@ -26,7 +26,6 @@ from typing import Any
 import attrs
 
 from cluster.errors import ResultsExistError
-from cluster.plots.saved import PLOTS
 from cluster.scenario.digests import digest_of
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.pools import Source
@@ -38,6 +37,8 @@ from workloads.writing import in_one_piece, write_parquet
 LEAST_FREE = 1 << 16
 """Minimum free space of a disk in bytes."""
 SUMMARY, TIMINGS, COLUMNS, RUNS, REPORT = "summary.json", "timings.json", "columns.json", "runs", "report.html"
+PLOTS = ("violations.png", "load.png", "load_map.png")
+"""Files that `cluster.results.saved_plots` writes."""
 PACKAGES = ("plb", "attrs", "cattrs", "numba", "numpy", "polars", "simpy")
 
 
@@ -250,8 +251,7 @@ def write_text(path: Path, text: str) -> None:
 def _clear(folder: Path) -> None:
     """Remove the results of an earlier run; other files stay."""
     tables = [path for name in TABLES for path in (folder / RUNS).glob(f"*/{name}.parquet")]
-    plots = [folder / f"{name}.png" for name in PLOTS]
-    for path in [*(folder / name for name in (SUMMARY, TIMINGS, COLUMNS, REPORT)), *plots, *tables]:
+    for path in [*(folder / name for name in (SUMMARY, TIMINGS, COLUMNS, REPORT, *PLOTS)), *tables]:
         path.unlink(missing_ok=True)
     for emptied in [*{path.parent for path in tables}, folder / RUNS]:
         if emptied.is_dir() and not any(emptied.iterdir()):

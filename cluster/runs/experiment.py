@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import attrs
 
@@ -13,7 +14,7 @@ from cluster.simulation.faults import make_faults
 from cluster.simulation.growth import check_classes
 from cluster.simulation.pools import Source, read_source
 from cluster.simulation.record import RunResult
-from cluster.simulation.simulation import simulate
+from cluster.simulation.simulation import Simulation
 from cluster.simulation.tenants import TenantSequence, make_tenants
 
 Progress = Callable[[str, int, float], None]
@@ -59,8 +60,8 @@ class Experiment:
 
     def _in_turn(self, progress: Progress | None) -> Iterator[RunResult]:
         for policy, repeat in self.pairs:
-            report = _bind(progress, policy, repeat)
-            run = simulate(self.scenario, self.source, self.sequences[repeat], policy, repeat, report)
+            report = None if progress is None else partial(progress, policy, repeat)
+            run = Simulation(self.scenario, self.source, self.sequences[repeat], policy, repeat, report).run()
             yield run
             if not run.complete:
                 return
@@ -74,7 +75,3 @@ def prepare(scenario: Scenario) -> Experiment:
     for sequence in sequences:
         check_classes(scenario.workload.growth, sequence.traces)
     return Experiment(scenario, source, sequences)
-
-
-def _bind(progress: Progress | None, policy: str, repeat: int) -> Callable[[float], None] | None:
-    return None if progress is None else lambda seconds: progress(policy, repeat, seconds)

@@ -35,7 +35,7 @@ Report = tuple[str, int, float]
 
 @attrs.frozen(eq=False)
 class _Shared:
-    """What every process holds."""
+    """The data that every process has."""
 
     scenario: Scenario
     source: Source
@@ -183,7 +183,7 @@ def _start(shared: _Shared) -> None:
 
 
 def _simulate(policy: str, repeat: int) -> RunResult:
-    from cluster.simulation.simulation import simulate
+    from cluster.simulation.simulation import Simulation
 
     assert _shared is not None
     stop, reports = _shared.stop, _shared.reports
@@ -197,4 +197,4 @@ def _simulate(policy: str, repeat: int) -> RunResult:
             reported = time.monotonic()
             reports.put((policy, repeat, seconds))
 
-    return simulate(_shared.scenario, _shared.source, _shared.sequences[repeat], policy, repeat, report)
+    return Simulation(_shared.scenario, _shared.source, _shared.sequences[repeat], policy, repeat, report).run()

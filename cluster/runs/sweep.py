@@ -34,7 +34,7 @@ class Task:
     Parameters
     ----------
     key
-        Says all that the result depends on; unique in a sweep.
+        Identifies all inputs of the result; unique in a sweep.
     arguments
         Plain JSON values.
     """
@@ -79,12 +79,12 @@ class Journal:
     Parameters
     ----------
     path
-        The file; made where it is missing. A line that was cut off when the sweep was killed is forgotten.
+        The file; made where it is missing. A line that was cut off when the sweep was killed is removed.
 
     Raises
     ------
     PlbError
-        If another process writes it, or it holds something else.
+        If another process writes it, or it has other contents.
     """
 
     def __init__(self, path: Path) -> None:
@@ -179,7 +179,7 @@ def sweep(
     Parameters
     ----------
     run
-        Does a task.
+        Runs a task.
     tasks
         All of them, finished or not.
     journal

@@ -13,11 +13,9 @@ import numpy.typing as npt
 from cluster.errors import DensityError
 from cluster.scenario.cluster_section import ClusterSection
 from cluster.simulation.pools import TenantPool
+from plb.array_types import Float, Int
 from plb.model import Role
 from workloads.trace import MetricInfo, TraceSet, concatenate
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 SECONDS_BETWEEN_RISES = 3600
 """While the density rises, tenants are admitted at least this often."""
@@ -49,7 +47,7 @@ class TenantAdmission:
         metric: int,
         targets: tuple[float, float],
         end: float,
-        limit: Floats,
+        limit: Float,
     ) -> None:
         self._batches = pool.batches(rng)
         self._limit, self._demand = limit, np.zeros_like(limit)
@@ -73,7 +71,7 @@ class TenantAdmission:
             admitted.append(number)
         return admitted
 
-    def start(self, tenants: list[int], arrival: Ints) -> None:
+    def start(self, tenants: list[int], arrival: Int) -> None:
         """Set the arrival times of tenants."""
         for number, time in zip(tenants, arrival.tolist(), strict=True):
             self.arrival.append(time)
@@ -140,17 +138,17 @@ class TenantAdmission:
         )
 
 
-def lifetime_seconds(traces: TraceSet) -> Ints:
+def lifetime_seconds(traces: TraceSet) -> Int:
     """Return the lifetime of every tenant in whole seconds."""
     return np.asarray(np.rint(traces.lifetime_steps * traces.step_seconds), np.int64)
 
 
-def promised(traces: TraceSet, metric: int) -> npt.NDArray[np.float64]:
+def promised(traces: TraceSet, metric: int) -> Float:
     """Return MaxUsage times the number of replicas of every tenant, for one metric."""
     return traces.max_usage[:, metric].astype(np.float64) * traces.replicas
 
 
-def limit_of(cluster: ClusterSection, metrics: Sequence[MetricInfo]) -> Floats:
+def limit_of(cluster: ClusterSection, metrics: Sequence[MetricInfo]) -> Float:
     """Return the load at which the whole cluster reaches its threshold, by metric; infinite without a capacity."""
     names = [metric.name for metric in metrics]
     total = [cluster.total_capacity(name) if name in cluster.capacity else np.inf for name in names]

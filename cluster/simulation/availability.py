@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import attrs
 import numpy as np
 
-from cluster.simulation.ledger import Floats, Ints
+from plb.array_types import Float, Int
 
 
 @attrs.define
@@ -60,7 +60,7 @@ class Availability:
         """Return whether a tenant is unavailable with no known end."""
         return tenant in self._open
 
-    def downtime(self, arrival: Ints, departure: Ints, now: float) -> Floats:
+    def downtime(self, arrival: Int, departure: Int, now: float) -> Float:
         """Return the seconds for which each tenant was unavailable during its stay, up to `now`, (T,).
 
         Overlaps count once.

@@ -8,9 +8,9 @@ import numpy as np
 
 from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.scenario import Scenario
-from cluster.simulation.ledger import Floats
 from cluster.simulation.pools import Source
 from plb import Metric, Node, PlacementAndLoadBalancing, UnknownNameError
+from plb.array_types import Float
 
 
 def metrics_of(scenario: Scenario, source: Source) -> tuple[Metric, ...]:
@@ -69,7 +69,7 @@ def nodes_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> list[Node]
     ]
 
 
-def limits_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> tuple[Floats, Floats]:
+def limits_of(cluster: ClusterSection, metrics: tuple[Metric, ...]) -> tuple[Float, Float]:
     """Return capacities and violation thresholds of all nodes, both (H, R); infinite without a capacity."""
     capacity = np.array([[row.get(metric.name, np.inf) for metric in metrics] for row in cluster.node_capacities])
     return capacity, capacity * np.array([metric.violation_threshold for metric in metrics])

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import attrs
-import simpy
 
 from cluster.simulation.causes import FAULT, UPGRADE
 from cluster.simulation.movement import ReplicaMovement
 from cluster.simulation.node_states import NodeStates
-from cluster.simulation.record import Recorder
 from cluster.simulation.replica_states import Tenancy, as_leaving
+from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Loss, Tenancies
 from plb import Move, MoveKind
 from plb.model import ReplicaState
@@ -26,27 +25,17 @@ class FailoverManager:
 
     Parameters
     ----------
-    env, nodes, tenancies, movement, recorder
-        The objects of the run.
-    rebuild_after
-        Seconds to wait for a replica on a node that is down.
+    cluster
+        The shared objects of the run.
+    nodes, tenancies, movement
+        The states of nodes and tenants, and the moves.
     """
 
     def __init__(
-        self,
-        env: simpy.Environment,
-        nodes: NodeStates,
-        tenancies: Tenancies,
-        movement: ReplicaMovement,
-        recorder: Recorder,
-        rebuild_after: float,
+        self, cluster: SimulatedCluster, nodes: NodeStates, tenancies: Tenancies, movement: ReplicaMovement
     ) -> None:
-        self._env, self._nodes, self._tenancies = env, nodes, tenancies
-        self._movement, self._recorder, self._rebuild_after = movement, recorder, rebuild_after
-
-    @property
-    def _now(self) -> int:
-        return int(self._env.now)
+        self._cluster, self._nodes, self._tenancies, self._movement = cluster, nodes, tenancies, movement
+        self._rebuild_after = cluster.scenario.faults.rebuild_after_minutes * 60.0
 
     # nodes
 
@@ -74,7 +63,7 @@ class FailoverManager:
         in_build = tenancies.states.of(partition).get(node) is ReplicaState.IN_BUILD
         waited_for = tenancies.stores_copies(tenancy) and tenancies.serves(partition) and not in_build
         if had_replica and waited_for:
-            tenancies.states.set(partition, node, ReplicaState.DOWN, self._now)
+            tenancies.states.set(partition, node, ReplicaState.DOWN, self._cluster.now)
         elif had_replica:
             tenancies.drop(tenancy, node)
             if not in_build and tenancies.serves(partition):
@@ -100,14 +89,14 @@ class FailoverManager:
             if target is not None and any(one.node == target and not one.leaving for one in kept):
                 tenancies.states.set(tenancy.partition, target, ReplicaState.IN_BUILD)
         elif tenancy.stateful:
-            tenancies.interrupt(tenancy, loss.cause)
+            self._cluster.interrupt(tenancy.tenant, loss.cause)
 
     # rebuilding
 
     def give_up_waiting(self) -> list[Tenancy]:
         """Give up replicas that have been down too long; return the tenants that miss a replica from now on."""
         tenancies, found = self._tenancies, {}
-        for partition, node in tenancies.states.down_until(self._now - self._rebuild_after):
+        for partition, node in tenancies.states.down_until(self._cluster.now - self._rebuild_after):
             tenancy = tenancies.known[partition]
             if tenancies.has_quorum(tenancy) and tenancies.stores_copies(tenancy):
                 tenancies.drop(tenancy, node)
@@ -133,7 +122,7 @@ class FailoverManager:
             tenancies.states.set(move.partition, move.target, ReplicaState.IN_BUILD)
         elif tenancies.to_restart.get(move.partition):
             restart = _as_move(move, tenancies.to_restart[move.partition].pop(0))
-            self._recorder.failover(self._now, restart, tenancy.tenant)
+            self._cluster.recorder.failover(self._cluster.now, restart, tenancy.tenant)
 
 
 def _as_move(added: Move, loss: Loss) -> Move:

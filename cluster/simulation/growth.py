@@ -8,8 +8,8 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from cluster.scenario.workload_section import Growth
-from cluster.simulation.ledger import Floats
 from plb import UnknownNameError
+from plb.array_types import Float
 from workloads.trace import TraceSet
 
 
@@ -20,7 +20,7 @@ def check_classes(growths: Iterable[Growth], traces: TraceSet) -> None:
             raise UnknownNameError("tenant class", growth.tenant_class, traces.classes, "workload.growth")
 
 
-def factors(growths: Iterable[Growth], traces: TraceSet) -> Floats:
+def factors(growths: Iterable[Growth], traces: TraceSet) -> Float:
     """Return the factor on the demand of each tenant, (T,), while all of `growths` are active."""
     of_class = np.ones(len(traces.classes))
     for growth in growths:

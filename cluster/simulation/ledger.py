@@ -11,10 +11,7 @@ import numpy.typing as npt
 from cluster.simulation.oracle import Oracle
 from cluster.simulation.tenants import TenantSequence
 from plb import PlacementAndLoadBalancing
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-NOWHERE = -1
+from plb.array_types import NOWHERE, Bool, Float, Int
 
 
 @attrs.frozen(eq=False)
@@ -37,15 +34,15 @@ class Metering:
         (H, R) reported load of the replicas on each node, without departing ends.
     """
 
-    rows: Ints
-    demand: Floats
-    reported: Floats
-    standing: Floats
-    departing: Floats
-    predicted: Floats
+    rows: Int
+    demand: Float
+    reported: Float
+    standing: Float
+    departing: Float
+    predicted: Float
 
     @property
-    def metered(self) -> Floats:
+    def metered(self) -> Float:
         """(H, R) physical load: both ends of a move count."""
         return self.standing + self.departing
 
@@ -78,19 +75,19 @@ class Ledger:
         self._node_index = {name: index for index, name in enumerate(nodes)}
         self._node_count = len(nodes)
         self._rows: dict[str, list[int]] = {}
-        self.growth: Floats = np.ones(len(sequence.arrival))
+        self.growth: Float = np.ones(len(sequence.arrival))
         """(T,) present factor on the demand of each tenant."""
-        self._is_down: npt.NDArray[np.bool_] = np.zeros(len(nodes), np.bool_)
+        self._is_down: Bool = np.zeros(len(nodes), np.bool_)
         traces = sequence.traces
         self._step = round(traces.step_seconds)
         self._series = traces.series_start[:-1][np.maximum(traces.series_index, 0)]
         self._allocate(1024)
 
     def _allocate(self, length: int) -> None:
-        self.node: Ints = np.full(length, NOWHERE, np.int64)
-        self.tenant: Ints = np.zeros(length, np.int64)
-        self.leaving: npt.NDArray[np.bool_] = np.zeros(length, np.bool_)
-        self._start: Ints = np.zeros(length, np.int64)
+        self.node: Int = np.full(length, NOWHERE, np.int64)
+        self.tenant: Int = np.zeros(length, np.int64)
+        self.leaving: Bool = np.zeros(length, np.bool_)
+        self._start: Int = np.zeros(length, np.int64)
 
     def refresh(self, partition: str, tenant: int) -> None:
         """Copy the placement of a partition from the engine."""
@@ -125,18 +122,18 @@ class Ledger:
         for array, values in zip((self.node, self.tenant, self.leaving, self._start), old, strict=True):
             array[: len(values)] = values
 
-    def demand(self, rows: Ints, now: int) -> npt.NDArray[Any]:
+    def demand(self, rows: Int, now: int) -> npt.NDArray[Any]:
         """Return the demand of rows in the step that contains or ends at `now`, shape (m, R), user units."""
         return self._present_step(self._sequence.traces.values, rows, now)
 
-    def _present_step(self, of_samples: npt.NDArray[Any], rows: Ints, now: int) -> npt.NDArray[Any]:
+    def _present_step(self, of_samples: npt.NDArray[Any], rows: Int, now: int) -> npt.NDArray[Any]:
         """Return (N, R) values by sample for the present step of rows, times growth, (m, R)."""
         traces, tenant = self._sequence.traces, self.tenant[rows]
         age = now - self._sequence.arrival[tenant]
         step = np.clip((age - 1) // self._step, 0, traces.lifetime_steps[tenant] - 1)
         return np.asarray(of_samples[self._start[rows] + step] * self.growth[tenant][:, None])
 
-    def _reported(self, rows: Ints, demand: Floats, now: int) -> Floats:
+    def _reported(self, rows: Int, demand: Float, now: int) -> Float:
         """Return the load to report for rows, (m, R): the prediction, or the demand of tenants that are too new."""
         if self._oracle is None:
             return demand
@@ -158,7 +155,7 @@ class Ledger:
         predicted = standing if reported is demand else self._by_node(rows, reported)[0]
         return Metering(rows, demand, reported, standing, departing, predicted)
 
-    def _by_node(self, rows: Ints, demand: Floats) -> Floats:
+    def _by_node(self, rows: Int, demand: Float) -> Float:
         """Return the demand on each node of replicas that stay and of those that depart, (2, H, R)."""
         cell = self.node[rows] + self._node_count * self.leaving[rows]
         columns = [np.bincount(cell, demand[:, r], 2 * self._node_count) for r in range(demand.shape[1])]

@@ -8,11 +8,10 @@ from typing import Any
 
 import simpy
 
-from cluster.scenario.cluster_section import ClusterSection
 from cluster.simulation.calendar import At, Kind
-from cluster.simulation.ledger import Ledger
-from cluster.simulation.record import MoveRecord, Recorder
-from plb import Move, MoveKind, PlacementAndLoadBalancing, Plan
+from cluster.simulation.record import MoveRecord
+from cluster.simulation.simulated_cluster import SimulatedCluster
+from plb import Move, MoveKind, Plan
 from plb.model import Role
 
 GBIT_PER_GB = 8.0
@@ -25,25 +24,14 @@ class ReplicaMovement:
 
     Parameters
     ----------
-    env, engine, ledger, recorder
-        The objects of the run.
     cluster
-        Bandwidth and length of an interruption.
+        The shared objects of the run.
     """
 
-    def __init__(
-        self,
-        env: simpy.Environment,
-        engine: PlacementAndLoadBalancing,
-        ledger: Ledger,
-        recorder: Recorder,
-        cluster: ClusterSection,
-    ) -> None:
-        self._env, self._engine, self._ledger, self._recorder = env, engine, ledger, recorder
-        self._availability = recorder.availability
-        self._gb_per_second = cluster.copy_gbit_per_second / GBIT_PER_GB
-        self._interruption = cluster.interruption_seconds
-        names = recorder.metric_names
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._gb_per_second = cluster.scenario.cluster.copy_gbit_per_second / GBIT_PER_GB
+        names = cluster.recorder.metric_names
         self._copied = next((names.index(name) for name in COPIED_METRICS if name in names), None)
         self._tenant_of: dict[str, int] = {}
         self._under_way: dict[str, list[MoveRecord]] = {}
@@ -51,7 +39,7 @@ class ReplicaMovement:
     def take(self, partition: str, tenant: int) -> None:
         """Register a tenant whose replicas are on nodes from the start."""
         self._tenant_of[partition] = tenant
-        self._ledger.refresh(partition, tenant)
+        self._cluster.ledger.refresh(partition, tenant)
 
     def start(self, plan: Plan, arrivals: Mapping[str, int]) -> None:
         """Start all moves of a plan: replicas are on their targets from now on, and depart from their sources.
@@ -63,9 +51,9 @@ class ReplicaMovement:
         """
         self._tenant_of.update(arrivals)
         sizes = [self._size(move) for move in plan.moves]
-        self._engine.apply(plan, leaving=True)
+        self._cluster.engine.apply(plan, leaving=True)
         for name in dict.fromkeys([*arrivals, *(move.partition for move in plan.moves)]):
-            self._ledger.refresh(name, self._tenant_of[name])
+            self._cluster.ledger.refresh(name, self._tenant_of[name])
         for move, size in zip(plan.moves, sizes, strict=True):
             if move.kind in (MoveKind.MOVE, MoveKind.SWAP, MoveKind.PROMOTE):
                 self._begin(move, size)
@@ -75,10 +63,10 @@ class ReplicaMovement:
         assert move.target is not None
         self._begin(move, self._size_on(move.partition, move.target))
 
-    def cancel(self, partition: str, now: int) -> None:
+    def cancel(self, partition: str) -> None:
         """End the copies of a tenant that departs."""
         for record in self._under_way.pop(partition, ()):
-            record.ended, record.outcome = now, "departed"
+            record.ended, record.outcome = self._cluster.now, "departed"
         del self._tenant_of[partition]
 
     def is_left(self, partition: str, node: str | None) -> bool:
@@ -108,7 +96,7 @@ class ReplicaMovement:
     def _size_on(self, partition: str, node: str) -> float:
         if self._copied is None:
             return 0.0
-        return self._ledger.size(partition, node, int(self._env.now), self._copied)
+        return self._cluster.ledger.size(partition, node, self._cluster.now, self._copied)
 
     def _size(self, move: Move) -> float:
         """Return the GB to copy."""
@@ -117,32 +105,32 @@ class ReplicaMovement:
         return self._size_on(move.partition, move.source)
 
     def _begin(self, move: Move, size: float) -> None:
-        record = MoveRecord(int(self._env.now), move, size)
-        self._recorder.move(record, self._tenant_of[move.partition])
+        record = MoveRecord(self._cluster.now, move, size)
+        self._cluster.recorder.move(record, self._tenant_of[move.partition])
         if move.kind is not MoveKind.MOVE:
             self._complete(record)
             return
         self._under_way.setdefault(move.partition, []).append(record)
-        self._env.process(self._copy(record))
+        self._cluster.env.process(self._copy(record))
 
     def _copy(self, record: MoveRecord) -> Generator[simpy.Event, Any, None]:
         seconds = math.ceil(record.copied_gb / self._gb_per_second)
-        yield At(self._env, record.started + seconds, Kind.COPY_ENDS)
+        yield At(self._cluster.env, record.started + seconds, Kind.COPY_ENDS)
         if record.outcome != "under way":
             return
         partition, source = record.move.partition, record.move.source
         assert source is not None
         self._under_way[partition].remove(record)
-        self._engine.vacate(partition, source)
-        self._ledger.refresh(partition, self._tenant_of[partition])
+        self._cluster.engine.vacate(partition, source)
+        self._cluster.ledger.refresh(partition, self._tenant_of[partition])
         self._complete(record)
 
     def _fail(self, record: MoveRecord) -> None:
         self._under_way[record.move.partition].remove(record)
-        record.ended, record.outcome = int(self._env.now), "failed"
+        record.ended, record.outcome = self._cluster.now, "failed"
 
     def _complete(self, record: MoveRecord) -> None:
-        record.ended, record.outcome = int(self._env.now), "completed"
+        record.ended, record.outcome = self._cluster.now, "completed"
         if record.move.role == Role.PRIMARY:
             tenant = self._tenant_of[record.move.partition]
-            self._availability.interrupt(tenant, record.ended, self._interruption, record.cause)
+            self._cluster.interrupt(tenant, record.cause)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-import simpy
 
 from cluster.simulation.causes import FAULT
-from cluster.simulation.ledger import Ledger
-from cluster.simulation.record import Recorder
-from plb import Node, PlacementAndLoadBalancing
+from cluster.simulation.simulated_cluster import SimulatedCluster
+from plb import Node
 from plb.model import DeactivationIntent, DeactivationStatus
 
 
@@ -19,8 +17,8 @@ class NodeStates:
 
     Parameters
     ----------
-    env, engine, ledger, recorder
-        The objects of the run.
+    cluster
+        The shared objects of the run.
     nodes
         The nodes, all up.
 
@@ -34,15 +32,8 @@ class NodeStates:
         Nodes that accept no replicas because they are about to go down.
     """
 
-    def __init__(
-        self,
-        env: simpy.Environment,
-        engine: PlacementAndLoadBalancing,
-        ledger: Ledger,
-        recorder: Recorder,
-        nodes: Sequence[Node],
-    ) -> None:
-        self._env, self._engine, self._ledger, self._recorder = env, engine, ledger, recorder
+    def __init__(self, cluster: SimulatedCluster, nodes: Sequence[Node]) -> None:
+        self._cluster = cluster
         self.nodes = {node.name: node for node in nodes}
         self.why_down: dict[str, list[str]] = {}
         self.draining: set[str] = set()
@@ -54,7 +45,7 @@ class NodeStates:
 
     def lose(self, name: str, cause: str) -> bool:
         """Add a cause that keeps a node down; return whether it was up before."""
-        self._recorder.node_faults += cause == FAULT
+        self._cluster.recorder.node_faults += cause == FAULT
         causes = self.why_down.setdefault(name, [])
         causes.append(cause)
         if len(causes) > 1:
@@ -82,8 +73,8 @@ class NodeStates:
         self._report_node(name)
 
     def _note_change(self, name: str, cause: str, *, down: bool) -> None:
-        self._recorder.node_events.append((int(self._env.now), name, down, cause))
-        self._ledger.set_down(name, down=down)
+        self._cluster.recorder.node_events.append((self._cluster.now, name, down, cause))
+        self._cluster.ledger.set_down(name, down=down)
         self._report_node(name)
 
     def _report_node(self, name: str) -> None:
@@ -92,4 +83,4 @@ class NodeStates:
         if name in self.draining and node.up:
             status = DeactivationStatus.SAFETY_CHECK_COMPLETE  # in earlier states the node still accepts new replicas
             node = attrs.evolve(node, deactivation_intent=DeactivationIntent.RESTART, deactivation_status=status)
-        self._engine.update_node(node, now=int(self._env.now))
+        self._cluster.engine.update_node(node, now=self._cluster.now)

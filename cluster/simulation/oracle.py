@@ -8,8 +8,8 @@ moves replicas off nodes with a predicted shortage. The true load decides whethe
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Bool, Int
 from workloads.segments import highest_ahead
 from workloads.trace import TraceSet
 
@@ -37,6 +37,6 @@ class Oracle:
         steps = round(hours * 3600.0 / traces.step_seconds)
         self.highest = highest_ahead(traces.values, traces.series_start, steps)
 
-    def knows(self, age: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def knows(self, age: Int) -> Bool:
         """Return for ages in seconds, (m,), whether the oracle covers such tenants."""
         return np.asarray(age >= self._after)

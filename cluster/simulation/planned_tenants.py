@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.scenario.scenario import Scenario
+from plb.array_types import Int
 from plb.provisioning import ProvisioningPlan
 from workloads.provisioning import NodeSpec, read_instance, read_plan
 from workloads.provisioning.building import user_nodes
@@ -18,8 +18,6 @@ from workloads.provisioning.tenants import PlannedTenants, tenants_of_plan
 
 FAULTS_SHOWN = 3
 """Number of faults that the message about an invalid plan lists."""
-
-Ints = npt.NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
@@ -35,7 +33,7 @@ class PlanPool:
     """
 
     tenants: PlannedTenants
-    place: Ints
+    place: Int
 
 
 def read_plan_pool(scenario: Scenario) -> PlanPool:
@@ -73,7 +71,7 @@ def used_kinds(plan: ProvisioningPlan) -> list[tuple[int, NodeSpec]]:
     return [(count, node) for count, node in zip(used, user_nodes(plan.instance), strict=True) if count]
 
 
-def _places(scenario: Scenario, plan: ProvisioningPlan) -> Ints:
+def _places(scenario: Scenario, plan: ProvisioningPlan) -> Int:
     """Return the node of the cluster for each node of a plan: the first nodes of the kind that matches its type.
 
     The kinds of the cluster match the used types in order; a kind may have more nodes than the plan uses.

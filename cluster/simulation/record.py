@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -13,11 +13,11 @@ import polars as pl
 
 from cluster.simulation.availability import Availability
 from cluster.simulation.causes import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION
-from cluster.simulation.ledger import Floats
 from cluster.simulation.run_tables import frame_of, frame_of_rows
 from cluster.simulation.tenants import TenantSequence
 from cluster.simulation.violations import NodeShortage, ViolationOutcome
 from plb import Node
+from plb.array_types import Float
 from plb.model.move import Move, MoveKind, Phase
 from plb.model.plan import Energy, Plan
 from plb.model.unplaced import Unplaced
@@ -114,32 +114,53 @@ class SlowPlan:
 
 
 @attrs.frozen(eq=False)
-class RunResult:
-    """The result of one run of one policy.
+class RunSummary:
+    """The figures of one run of one policy.
 
     Parameters
     ----------
     policy, repeat
-        Policy and number of the repeat.
-    tables
-        Data frames by name (see `cluster.simulation.run_tables`).
+        Policy and number of the repeat, from 0.
     totals
-        Figures of the run, without timings.
+        Figures of the run, without timings, as in ``summary.json``.
     timings
-        Wall-clock seconds by part, without compilation; not reproducible.
+        Wall-clock seconds by part and in ``"total"``, without compilation; not reproducible.
     slowest
-        Wall-clock seconds of the slowest plans by their row in the table of plans, the slowest first; not reproducible.
+        The slowest plans, the slowest first; not reproducible.
     complete
         False if the run was interrupted; tables and totals then end at the interruption.
     """
 
     policy: str
     repeat: int
-    tables: dict[str, pl.DataFrame]
-    totals: dict[str, Any]
-    timings: dict[str, float]
+    totals: Mapping[str, Any]
+    timings: Mapping[str, float]
     slowest: tuple[SlowPlan, ...]
     complete: bool
+
+    @property
+    def days(self) -> float:
+        """Simulated days."""
+        return float(self.totals["simulated_seconds"]) / 86400.0
+
+    def figure(self, name: str) -> float:
+        """Return a figure by name: one of `totals`, or ``"wall_seconds"``, the total of `timings`."""
+        return float(self.timings["total"] if name == "wall_seconds" else self.totals[name])
+
+
+@attrs.frozen(eq=False)
+class RunResult(RunSummary):
+    """The result of one run of one policy: a `RunSummary` with tables.
+
+    Parameters
+    ----------
+    policy, repeat, totals, timings, slowest, complete
+        As in `RunSummary`.
+    tables
+        Data frames by name (see `cluster.simulation.run_tables`).
+    """
+
+    tables: Mapping[str, pl.DataFrame]
 
 
 class Recorder:
@@ -166,7 +187,7 @@ class Recorder:
         self,
         nodes: Sequence[Node],
         metric_names: Sequence[str],
-        capacity: Floats,
+        capacity: Float,
         sequence: TenantSequence,
         metering_seconds: int,
     ) -> None:
@@ -183,14 +204,14 @@ class Recorder:
         self.refused = np.zeros(tenants, np.bool_)
         self.moves: list[MoveRecord] = []
         self._load_times: list[int] = []
-        self._loads: list[Floats] = []
+        self._loads: list[Float] = []
         self._shortages: list[tuple[Any, ...]] = []
         self._refusals: list[tuple[Any, ...]] = []
         self._plans: list[tuple[Any, ...]] = []
         self._plan_seconds: list[float] = []
         self._outcomes: dict[ViolationOutcome, set[tuple[int, int]]] = {outcome: set() for outcome in ViolationOutcome}
 
-    def load(self, now: int, metered: Floats) -> None:
+    def load(self, now: int, metered: Float) -> None:
         """Record the load of all nodes, (H, R)."""
         self._load_times.append(now)
         self._loads.append(metered)
@@ -230,7 +251,9 @@ class Recorder:
         """Return the tables and totals up to `now`."""
         names = self._sequence.traces.tenant_names().tolist()
         rows = {
-            "nodes": [_node_row(node) for node in self._nodes],
+            "nodes": [
+                (node.name, f"fd:/{'/'.join(node.fault_domain_path)}", node.upgrade_domain_name) for node in self._nodes
+            ],
             "shortages": self._shortages,
             "moves": [_move_row(record) for record in self.moves],
             "refusals": self._refusals,
@@ -246,14 +269,14 @@ class Recorder:
         downtime = self.availability.downtime(self._sequence.arrival, self._sequence.departure, now)
         tables["tenants"] = self._tenants(policy, repeat, now, downtime)
         totals = self._totals(now, downtime, tables["plans"])
-        return RunResult(policy, repeat, tables, totals, timings, self._slowest(), complete)
+        return RunResult(policy, repeat, totals, timings, self._slowest(), complete, tables)
 
     def _slowest(self) -> tuple[SlowPlan, ...]:
         """Return the slowest plans; of equal ones, the first."""
         order = np.argsort(-np.array(self._plan_seconds), kind="stable")[:SLOWEST_PLANS]
         return tuple(SlowPlan(plan, self._plan_seconds[plan]) for plan in order.tolist())
 
-    def _totals(self, now: float, downtime: Floats, plans: pl.DataFrame) -> dict[str, Any]:
+    def _totals(self, now: float, downtime: Float, plans: pl.DataFrame) -> dict[str, Any]:
         failovers = [record for record in self.moves if record.is_failover]
         causes = Counter(record.cause for record in failovers)
         steps = {outcome: len(self._outcomes[outcome]) for outcome in ViolationOutcome}
@@ -285,7 +308,7 @@ class Recorder:
             "proposals_scored": int(plans["scored"].sum()),
         }
 
-    def _availability(self, now: float, downtime: Floats) -> float | None:
+    def _availability(self, now: float, downtime: Float) -> float | None:
         """Return the share of all stays for which tenants were available; None without any stay."""
         stay = np.clip(np.minimum(self._sequence.departure, now) - self._sequence.arrival, 0, None).sum()
         return 1.0 - float(downtime.sum()) / float(stay) if stay > 0 else None
@@ -304,7 +327,7 @@ class Recorder:
         }
         return frame_of("node_load", policy, repeat, columns)
 
-    def _tenants(self, policy: str, repeat: int, now: float, downtime: Floats) -> pl.DataFrame:
+    def _tenants(self, policy: str, repeat: int, now: float, downtime: Float) -> pl.DataFrame:
         arrived = int((self._sequence.arrival <= now).sum())
         traces = self._sequence.traces
         downtime = downtime[:arrived]
@@ -335,7 +358,3 @@ def _move_row(record: MoveRecord) -> tuple[Any, ...]:
     what = (record.started, move.partition, move.role.name.lower(), move.kind.value, move.source, move.target)
     why = (reason.phase.value, record.cause, reason.rule, record.is_failover, reason.metric)
     return (*what, *why, record.copied_gb, record.ended, record.outcome, record.why)
-
-
-def _node_row(node: Node) -> tuple[Any, ...]:
-    return node.name, f"fd:/{'/'.join(node.fault_domain_path)}", node.upgrade_domain_name

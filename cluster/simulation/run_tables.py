@@ -201,8 +201,9 @@ def frame_of_rows(table: str, policy: str, repeat: int, rows: list[tuple[Any, ..
 
 def column_descriptions() -> dict[str, dict[str, dict[str, str]]]:
     """Return type and meaning of every column by table, as plain values for documentation and ``columns.json``."""
-    return {table: {name: _description(column) for name, column in columns_of(table).items()} for table in TABLES}
-
-
-def _description(column: Column) -> dict[str, str]:
-    return {"type": str(column.dtype()), "meaning": column.meaning}
+    return {
+        table: {
+            name: {"type": str(column.dtype()), "meaning": column.meaning} for name, column in columns_of(table).items()
+        }
+        for table in TABLES
+    }

@@ -12,7 +12,6 @@ from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_section import Growth, Workload
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import FAULT
-from cluster.simulation.draining import Drains
 from cluster.simulation.engine_setup import limits_of, make_engine, metrics_of, nodes_of
 from cluster.simulation.failover import FailoverManager
 from cluster.simulation.faults import make_faults
@@ -25,10 +24,11 @@ from cluster.simulation.pools import Source
 from cluster.simulation.record import Recorder, RunResult
 from cluster.simulation.replica_states import Tenancy
 from cluster.simulation.services import Services
+from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.streams import stream, stream_seed
 from cluster.simulation.tenancies import Tenancies
 from cluster.simulation.tenants import TenantSequence
-from cluster.simulation.upgrades import RollingUpgrades
+from cluster.simulation.upgrades import Drains, RollingUpgrades
 from cluster.simulation.violations import classify, needs_repair
 from plb import MoveKind, Partition, Plan, Replica, Role, Unplaced
 from plb.compiler import working_time
@@ -38,15 +38,8 @@ ARRIVAL = "arrival"
 """Occasion of the first placement of a tenant."""
 
 
-def simulate(
-    scenario: Scenario,
-    source: Source,
-    sequence: TenantSequence,
-    policy: str,
-    repeat: int = 0,
-    progress: Callable[[float], None] | None = None,
-) -> RunResult:
-    """Run one policy over one sequence of tenants.
+class Simulation:
+    """One run of one policy: arrivals, departures, metering, faults, upgrades and copies of moving replicas.
 
     Parameters
     ----------
@@ -60,19 +53,6 @@ def simulate(
         Number of the repeat, from 0.
     progress
         Called with the simulated time in seconds at every metering.
-
-    Returns
-    -------
-    RunResult
-        Incomplete if the run was interrupted by Ctrl-C.
-    """
-    return Simulation(scenario, source, sequence, policy, repeat, progress).run()
-
-
-class Simulation:
-    """The processes of one run: arrivals, departures, metering, faults, upgrades and copies of moving replicas.
-
-    The parameters are those of `simulate`.
     """
 
     def __init__(
@@ -81,7 +61,7 @@ class Simulation:
         source: Source,
         sequence: TenantSequence,
         policy: str,
-        repeat: int,
+        repeat: int = 0,
         progress: Callable[[float], None] | None = None,
     ) -> None:
         cluster = scenario.cluster
@@ -100,33 +80,15 @@ class Simulation:
         self.ledger = Ledger(self.engine, self._node_names, sequence, _oracle(scenario.workload, sequence))
         capacity, self._threshold = limits_of(cluster, metrics)
         self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval)
-        self._movement = ReplicaMovement(self.env, self.engine, self.ledger, self.recorder, cluster)
-        self.nodes = NodeStates(self.env, self.engine, self.ledger, self.recorder, nodes)
-        self.tenancies = Tenancies(
-            self.env,
-            self.engine,
-            self.ledger,
-            self._movement,
-            self.recorder,
-            remote_storage=scenario.faults.remote_storage,
-            interruption=cluster.interruption_seconds,
-        )
-        rebuild_after = scenario.faults.rebuild_after_minutes * 60.0
-        self.failover = FailoverManager(
-            self.env, self.nodes, self.tenancies, self._movement, self.recorder, rebuild_after
-        )
+        shared = SimulatedCluster(scenario, self.env, self.engine, self.ledger, self.recorder)
+        self._movement = ReplicaMovement(shared)
+        self.nodes = NodeStates(shared, nodes)
+        self.tenancies = Tenancies(shared, self._movement)
+        self.failover = FailoverManager(shared, self.nodes, self.tenancies, self._movement)
         self._node_events = make_faults(scenario, nodes, repeat)
-        self.upgrades = RollingUpgrades(
-            self.env,
-            self.engine,
-            self.nodes,
-            self.failover,
-            Drains(self.tenancies),
-            self.recorder,
-            scenario.upgrades,
-            stream(scenario.run.seed, "upgrades", repeat),
-            self._replace,
-        )
+        rng = stream(scenario.run.seed, "upgrades", repeat)
+        drains = Drains(self.tenancies)
+        self.upgrades = RollingUpgrades(shared, self.nodes, self.failover, drains, rng, self._replace)
         self._partitions = sequence.traces.tenant_names().tolist()
         self._waiting: dict[int, int] = {}
         self._growing: list[Growth] = []
@@ -135,7 +97,7 @@ class Simulation:
         self.timings: dict[str, float] = dict.fromkeys(("placement", "repair", "balancing"), 0.0)
 
     def run(self) -> RunResult:
-        """Run to the end, or until Ctrl-C."""
+        """Run to the end, or until Ctrl-C, after which the result is incomplete."""
         complete = True
         try:
             self.start()
@@ -238,23 +200,21 @@ class Simulation:
         """Place the missing replicas of tenants; those of tenants that lost their quorum are placed later."""
         names = {self._partitions[tenant]: tenant for tenant in tenants}
         placeable = {name: tenant for name, tenant in names.items() if not self.tenancies.rests(name)}
-        unplaced = self._plan_places(placeable, occasion) if placeable else ()
+        unplaced: Sequence[Unplaced] = ()
+        if placeable:
+            plan = self._timed("placement", occasion, lambda: self.engine.place(list(placeable), now=self._now))
+            self._apply_moves(plan, placeable)
+            unplaced = plan.unplaced
         self._note_missing(names)
         for one in unplaced:
             tenant = names[one.partition]
             self.recorder.refusal(self._now, tenant, self._waiting[tenant], one, arrives=occasion == ARRIVAL)
 
-    def _plan_places(self, names: Mapping[str, int], occasion: str) -> Sequence[Unplaced]:
-        """Place the replicas of tenants, given by partition; return the replicas that cannot be placed."""
-        plan = self._timed("placement", occasion, lambda: self.engine.place(list(names), now=self._now))
-        self._apply_moves(plan, names)
-        return plan.unplaced
-
     def _dismiss(self, tenant: int) -> None:
         name = self._partitions[tenant]
         self._waiting.pop(tenant, None)
         self.tenancies.dismiss(name)
-        self._movement.cancel(name, self._now)
+        self._movement.cancel(name)
         self.ledger.drop(name)
         self.engine.remove_partition(name)
 
@@ -275,17 +235,14 @@ class Simulation:
         if plan is not None:
             self._apply_moves(plan)
         if not moves and self._balancing_is_due():
-            self._balance()
+            self._last_balancing = self._now
+            self._apply_moves(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
 
     def _balancing_is_due(self) -> bool:
         interval = self.engine.config.min_load_balancing_interval
         if interval is None:
             return False
         return self._last_balancing is None or self._now - self._last_balancing >= interval
-
-    def _balance(self) -> None:
-        self._last_balancing = self._now
-        self._apply_moves(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
 
     def _retry(self) -> None:
         """Retry the placement of missing replicas."""

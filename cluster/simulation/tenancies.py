@@ -14,11 +14,10 @@ import simpy
 
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import QUORUM_LOSS
-from cluster.simulation.ledger import Ledger
 from cluster.simulation.movement import ReplicaMovement
-from cluster.simulation.record import Recorder
 from cluster.simulation.replica_states import ReplicaStates, Tenancy, is_plain, primary_among, ready_among
-from plb import Move, MoveKind, Partition, Phase, PlacementAndLoadBalancing, Reason, Replica
+from cluster.simulation.simulated_cluster import SimulatedCluster
+from plb import Move, MoveKind, Partition, Phase, Reason, Replica
 from plb.model import ReplicaState, Role
 
 
@@ -35,12 +34,10 @@ class Tenancies:
 
     Parameters
     ----------
-    env, engine, ledger, movement, recorder
-        The objects of the run.
-    remote_storage
-        Whether a tenant with a single replica keeps its data on remote storage.
-    interruption
-        Seconds for which a tenant is unavailable while its primary changes.
+    cluster
+        The shared objects of the run.
+    movement
+        Carries out the moves.
 
     Attributes
     ----------
@@ -56,22 +53,13 @@ class Tenancies:
         Losses of replicas that have to restart on another node, by partition, the earliest first.
     """
 
-    def __init__(
-        self,
-        env: simpy.Environment,
-        engine: PlacementAndLoadBalancing,
-        ledger: Ledger,
-        movement: ReplicaMovement,
-        recorder: Recorder,
-        *,
-        remote_storage: bool,
-        interruption: float,
-    ) -> None:
-        self._env, self._engine, self._ledger, self._movement = env, engine, ledger, movement
-        self._recorder, self._availability = recorder, recorder.availability
-        self._remote_storage, self._interruption = remote_storage, interruption
+    def __init__(self, cluster: SimulatedCluster, movement: ReplicaMovement) -> None:
+        self._cluster, self._movement = cluster, movement
+        self._availability = cluster.recorder.availability
+        self._remote_storage = cluster.scenario.faults.remote_storage
+        self._interruption = cluster.scenario.cluster.interruption_seconds
         self.known: dict[str, Tenancy] = {}
-        self.states = ReplicaStates(engine)
+        self.states = ReplicaStates(cluster.engine)
         self.plain: set[str] = set()
         self.latest_loss: dict[str, Loss] = {}
         self.to_restart: dict[str, list[Loss]] = {}
@@ -93,7 +81,7 @@ class Tenancies:
     def dismiss(self, partition: str) -> None:
         """Remove a tenant that departs."""
         tenancy = self.known.pop(partition)
-        self._availability.regain(tenancy.tenant, self._now)
+        self._availability.regain(tenancy.tenant, self._cluster.now)
         self._served.discard(partition)
         self.plain.discard(partition)
         self.states.forget(partition)
@@ -112,7 +100,7 @@ class Tenancies:
 
     def on(self, name: str) -> list[Tenancy]:
         """Return the tenants with a replica, or a departing end, on a node."""
-        return [self.known[partition] for partition in self._ledger.partitions_on(name)]
+        return [self.known[partition] for partition in self._cluster.ledger.partitions_on(name)]
 
     def described(self, tenancy: Tenancy) -> list[Replica]:
         """Return the placed replicas of a tenant, each with its state."""
@@ -125,10 +113,6 @@ class Tenancies:
     def stores_copies(self, tenancy: Tenancy) -> bool:
         """Return whether the replicas of a tenant hold its data, so that a new one copies from them."""
         return tenancy.stateful and (tenancy.replicas > 1 or not self._remote_storage)
-
-    @property
-    def _now(self) -> int:
-        return int(self._env.now)
 
     # replicas of a partition
 
@@ -162,24 +146,20 @@ class Tenancies:
     def _record_loss(self, tenancy: Tenancy) -> None:
         """Record that a tenant has no quorum."""
         cause = QUORUM_LOSS if tenancy.replicas > 1 else self.latest_loss[tenancy.partition].cause
-        if self._availability.lose(tenancy.tenant, self._now, cause) and cause == QUORUM_LOSS:
-            self._recorder.quorum_losses += 1
+        if self._availability.lose(tenancy.tenant, self._cluster.now, cause) and cause == QUORUM_LOSS:
+            self._cluster.recorder.quorum_losses += 1
 
     def _record_use(self, tenancy: Tenancy, successor: Replica | None) -> None:
         """Record that a tenant has a quorum, with a new primary if there is a successor."""
         if self._availability.is_lost(tenancy.tenant):
-            self._availability.regain(tenancy.tenant, self._now, self._interruption)
+            self._availability.regain(tenancy.tenant, self._cluster.now, self._interruption)
         elif successor is not None:
-            self.interrupt(tenancy, self.latest_loss[tenancy.partition].cause)
+            self._cluster.interrupt(tenancy.tenant, self.latest_loss[tenancy.partition].cause)
         if successor is not None:
             loss = self.latest_loss[tenancy.partition]
             reason = Reason(Phase.REPAIR, loss.cause, loss.node)
             move = Move(MoveKind.PROMOTE, tenancy.partition, Role.SECONDARY, None, successor.node, reason, 0.0)
-            self._recorder.failover(self._now, move, tenancy.tenant)
-
-    def interrupt(self, tenancy: Tenancy, cause: str) -> None:
-        """Record that a tenant is unavailable while its primary changes."""
-        self._availability.interrupt(tenancy.tenant, self._now, self._interruption, cause)
+            self._cluster.recorder.failover(self._cluster.now, move, tenancy.tenant)
 
     def _update_builds(self, tenancy: Tenancy, ready: Sequence[Replica]) -> None:
         """Start copies of new replicas, or stop them if no replica is left to copy from."""
@@ -189,11 +169,11 @@ class Tenancies:
                 self._building.pop(key, None)
             elif state is ReplicaState.IN_BUILD and key not in self._building:
                 self._building[key] = token = object()
-                self._env.process(self._copy(tenancy, node, token))
+                self._cluster.env.process(self._copy(tenancy, node, token))
 
     def _copy(self, tenancy: Tenancy, node: str, token: object) -> Generator[simpy.Event, Any, None]:
         key = (tenancy.partition, node)
-        yield At(self._env, self._now + self._movement.copy_seconds(*key), Kind.COPY_ENDS)
+        yield At(self._cluster.env, self._cluster.now + self._movement.copy_seconds(*key), Kind.COPY_ENDS)
         if self._building.get(key) is token:
             del self._building[key]
             self.states.set(*key, ReplicaState.READY)
@@ -207,11 +187,11 @@ class Tenancies:
         described = Partition(
             tenancy.partition, service=tenancy.service, replicas=replicas, in_quorum_loss=in_quorum_loss
         )
-        self._engine.update_partition(described)
+        self._cluster.engine.update_partition(described)
         self.plain.discard(tenancy.partition)
         if is_plain(replicas) and not in_quorum_loss:
             self.plain.add(tenancy.partition)
-        self._ledger.refresh(tenancy.partition, tenancy.tenant)
+        self._cluster.ledger.refresh(tenancy.partition, tenancy.tenant)
 
 
 def _with_role(one: Replica, successor: Replica, primary: Replica | None) -> Replica:

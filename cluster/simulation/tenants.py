@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from cluster.errors import DensityError
 from cluster.scenario.cluster_section import ClusterSection
@@ -18,10 +17,9 @@ from cluster.simulation.admission import TenantAdmission, first_demand, lifetime
 from cluster.simulation.planned_tenants import PlanPool
 from cluster.simulation.pools import Source
 from cluster.simulation.streams import stream
+from plb.array_types import Bool, Float, Int
 from plb.model import Role
 from workloads.trace import TraceSet
-
-Ints = npt.NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
@@ -50,23 +48,23 @@ class TenantSequence:
     """
 
     traces: TraceSet
-    arrival: Ints
+    arrival: Int
     first: int
     total_capacity: float
     density_metric: int
-    parent: Ints = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
-    standing: Ints = attrs.field(factory=lambda: np.empty(0, np.int64))
-    standing_start: Ints = attrs.field(
+    parent: Int = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
+    standing: Int = attrs.field(factory=lambda: np.empty(0, np.int64))
+    standing_start: Int = attrs.field(
         default=attrs.Factory(lambda self: np.zeros(len(self.arrival) + 1, np.int64), takes_self=True)
     )
 
     @property
-    def departure(self) -> Ints:
+    def departure(self) -> Int:
         """(T,) whole seconds since the start."""
         return self.arrival + lifetime_seconds(self.traces)
 
     @property
-    def stands(self) -> npt.NDArray[np.bool_]:
+    def stands(self) -> Bool:
         """(T,) whether a tenant is placed from the start."""
         return np.diff(self.standing_start) > 0
 
@@ -76,7 +74,7 @@ class TenantSequence:
         return [int(node) for node in self.standing[first:last]]
 
     @property
-    def weight(self) -> npt.NDArray[np.float64]:
+    def weight(self) -> Float:
         """(T,) contribution of each tenant to the density."""
         return promised(self.traces, self.density_metric) / self.total_capacity
 
@@ -142,7 +140,7 @@ def _planned(pool: PlanPool, total: float, metric: int) -> TenantSequence:
     )
 
 
-def _pairs(traces: TraceSet, arrival: Ints, share: float, rng: np.random.Generator) -> Ints:
+def _pairs(traces: TraceSet, arrival: Int, share: float, rng: np.random.Generator) -> Int:
     """Return the parent of each tenant, or -1. Pairs are random among simultaneous tenants with equal replicas."""
     parent = np.full(len(arrival), -1)
     waiting: dict[tuple[int, int], int] = {}

@@ -12,12 +12,10 @@ from enum import Enum
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
-from cluster.simulation.ledger import Floats, Metering
+from cluster.simulation.ledger import Metering
+from plb.array_types import Bool, Float
 from plb.model.move import Move
-
-Marks = npt.NDArray[np.bool_]
 
 SHARE_OF_ROUNDING = 1e-4
 """The engine rounds loads up to quanta, so repair runs within this share of the threshold below it."""
@@ -58,18 +56,13 @@ class NodeShortage:
     outcome: ViolationOutcome
 
 
-def needs_repair(metering: Metering, threshold: Floats) -> bool:
+def needs_repair(metering: Metering, threshold: Float) -> bool:
     """Return whether a node may be at its threshold, now or as predicted, without departing ends."""
     return bool((_nearly_reached(metering.standing, threshold) | _nearly_reached(metering.predicted, threshold)).any())
 
 
-def nodes_relieved(moves: Iterable[Move]) -> set[str]:
-    """Return the nodes whose capacity is the reason of a move or swap."""
-    return {move.reason.node for move in moves if move.reason.rule == "capacity" and move.reason.node is not None}
-
-
 def classify(
-    metering: Metering, threshold: Floats, moves: Sequence[Move], node_names: Sequence[str], metric_names: Sequence[str]
+    metering: Metering, threshold: Float, moves: Sequence[Move], node_names: Sequence[str], metric_names: Sequence[str]
 ) -> list[NodeShortage]:
     """Return the shortages of a metering with their outcomes, by node, then by metric.
 
@@ -84,7 +77,7 @@ def classify(
     """
     reached, short = _reached(metering.metered, threshold), _reached(metering.standing, threshold)
     _mark_named(short, _nearly_reached(metering.standing, threshold), moves, node_names, metric_names)
-    relieved = nodes_relieved(moves)
+    relieved = {move.reason.node for move in moves if move.reason.rule == "capacity"}
     found = []
     for node in np.flatnonzero((reached | short).any(axis=1)).tolist():
         outcome = _outcome(bool(short[node].any()), node_names[node] in relieved)
@@ -101,18 +94,18 @@ def _outcome(short: bool, relieved: bool) -> ViolationOutcome:
     return ViolationOutcome.VIOLATION if relieved else ViolationOutcome.UNRESOLVED
 
 
-def _reached(load: Floats, threshold: Floats) -> Marks:
+def _reached(load: Float, threshold: Float) -> Bool:
     """Return where a threshold is reached, (H, R); a threshold of 0 is not reached without load."""
     return np.asarray(load >= np.maximum(threshold, np.finfo(np.float64).tiny))
 
 
-def _nearly_reached(load: Floats, threshold: Floats) -> Marks:
+def _nearly_reached(load: Float, threshold: Float) -> Bool:
     """Return where the engine may find a shortage, (H, R)."""
     return _reached(load, threshold * (1.0 - SHARE_OF_ROUNDING))
 
 
 def _mark_named(
-    short: Marks, nearly: Marks, moves: Iterable[Move], node_names: Sequence[str], metric_names: Sequence[str]
+    short: Bool, nearly: Bool, moves: Iterable[Move], node_names: Sequence[str], metric_names: Sequence[str]
 ) -> None:
     """Mark shortages that only the engine found because it rounds up, with exact sums just below the threshold.
 

@@ -20,7 +20,7 @@ from cluster.plots.base import COLOURS
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.simulation.calendar import At, Kind
-from cluster.simulation.ledger import NOWHERE, Ledger
+from cluster.simulation.ledger import Ledger
 from cluster.simulation.simulation import Process, Simulation
 from cluster.simulation.tenants import TenantSequence
 from cluster.studies.arms import Arm
@@ -30,6 +30,7 @@ from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, Row
 from cluster.studies.simulated import prepared, whole
 from cluster.studies.study import Study, StudyResult
+from plb.array_types import NOWHERE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

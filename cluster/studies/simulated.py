@@ -24,10 +24,10 @@ NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
 
 def run_simulation(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Simulate a task of `cluster.studies.design.Design`; return totals and timings."""
-    from cluster.simulation.simulation import simulate
+    from cluster.simulation.simulation import Simulation
 
     scenario, source, tenants, repeat = prepared(arguments)
-    result = whole(simulate(scenario, source, tenants, scenario.run.policies[0], repeat))
+    result = whole(Simulation(scenario, source, tenants, scenario.run.policies[0], repeat).run())
     return {"totals": result.totals, "timings": result.timings}
 
 

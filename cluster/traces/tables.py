@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from workloads.describe import GROWS, HOURS, LIVES, Floats, MetricFigures, TraceDescription
+from plb.array_types import Float
+from workloads.describe import GROWS, HOURS, LIVES, MetricFigures, TraceDescription
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -101,7 +102,7 @@ def _swing(figures: MetricFigures) -> str:
     return f"{low}: {daily[low]:.2f}, {high}: {daily[high]:.2f} of the mean"
 
 
-def _median(values: Floats) -> str:
+def _median(values: Float) -> str:
     return _share(float(np.median(values))) if len(values) else "-"
 
 

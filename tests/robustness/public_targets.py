@@ -25,7 +25,7 @@ from tests.workloads.public_traces import (
 )
 from workloads.cells import read_cell
 from workloads.readers import READERS, Options, read_public
-from workloads.realisation_files import BITBRAINS_COLUMNS, read_samples
+from workloads.realisations import BITBRAINS_COLUMNS, read_samples
 
 OPTIONS = Options(min_hours=0.0)
 

@@ -27,8 +27,7 @@ from tests.workloads.trace_strategies import one_tenant
 from workloads.cells import read_cell
 from workloads.compression import compress
 from workloads.describe import describe
-from workloads.format import check_traces, read_traces, write_history, write_traces
-from workloads.history_format import read_history
+from workloads.format import check_traces, read_history, read_traces, write_history, write_traces
 from workloads.provisioning import (
     NodeSpec,
     build_instance,

@@ -16,8 +16,7 @@ from plb.errors import InvalidValueError
 from workloads.compression import compress
 from workloads.errors import TraceError
 from workloads.readers import READERS, ConversionReport, Options, read_public
-from workloads.readers.bitbrains import METRICS
-from workloads.readers.bitbrains_rows import FILE, REASONS
+from workloads.readers.bitbrains import FILE, METRICS, REASONS
 from workloads.readers.sampled import REPEATED
 from workloads.trace import TraceSet, split_tenants
 

@@ -293,9 +293,14 @@ def test_a_damaged_gzipped_table_is_reported(tmp_path: Path, place: int):
 def test_a_disk_error_is_not_reported_as_a_damaged_file(tmp_path: Path):
     """Errors of the file system during unpacking are raised unchanged."""
     (tmp_path / "table.parquet.xz").write_bytes(lzma.compress(b"content"))
-    with pytest.raises(FileNotFoundError, match="gone"):
-        streamable(tmp_path / "table.parquet.xz", tmp_path / "gone")
-    assert streamable(tmp_path / "table.parquet.xz", tmp_path).read_bytes() == b"content"
+    with (
+        pytest.raises(FileNotFoundError, match="gone"),
+        streamable(tmp_path / "table.parquet.xz", tmp_path / "gone"),
+    ):
+        pass
+    with streamable(tmp_path / "table.parquet.xz", tmp_path) as plain:
+        assert plain.read_bytes() == b"content"
+    assert not plain.exists()
 
 
 def test_a_directory_with_brackets_is_read(tmp_path: Path):

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from plb.errors import InvalidValueError, PlbError, UnknownNameError
 from workloads.errors import TraceError
 from workloads.format import write_traces
-from workloads.realisation_files import BITBRAINS_FILE, PLANETLAB_FILE, read_samples
-from workloads.realisations import UsageSamples
+from workloads.realisations import BITBRAINS_FILE, PLANETLAB_FILE, UsageSamples, read_samples
 from workloads.segments import bounds_of
 from workloads.trace import MetricInfo
 

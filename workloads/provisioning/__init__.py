@@ -13,11 +13,9 @@ from workloads.provisioning.building import (
     with_graph,
     without_self_limits,
 )
-from workloads.provisioning.contest import read_contest
-from workloads.provisioning.contest_writer import write_contest
+from workloads.provisioning.contest import read_contest, write_contest
 from workloads.provisioning.graphs import GraphKind, affinity_graph
-from workloads.provisioning.placement import read_contest_placement
-from workloads.provisioning.plans import read_plan, write_moves, write_plan
+from workloads.provisioning.plans import read_contest_placement, read_plan, write_moves, write_plan
 from workloads.provisioning.source import read_instance
 
 __all__ = [

@@ -2,9 +2,10 @@
 
 - ``app_id``, the application's name;
 - ``nb_instances``, its replicas;
-- ``core`` and ``memory``, the demand of a replica: a number, or a list of numbers, one for each time point, ``[0.5,
-0.7]``; - ``inter_degree``, the number of limits in ``inter_aff``; - ``inter_aff``, limits of other applications on its
-nodes: ``[(7, 2), (9, 0)]`` allows two replicas of 7 and none of 9.
+- ``core`` and ``memory``, the demand of a replica: a number, or a list of numbers, one for each time point,
+  ``[0.5, 0.7]``;
+- ``inter_degree``, the number of limits in ``inter_aff``;
+- ``inter_aff``, limits of other applications on its nodes: ``[(7, 2), (9, 0)]`` allows two replicas of 7 and none of 9.
   A limit of the application itself is the number of its replicas on a node, at least one.
 
 Files may be compressed (.gz, .xz, .bz2; .zst for reading only).
@@ -16,19 +17,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from plb.array_types import Int32
+from plb.array_types import Float, Int, Int32
 from plb.errors import InvalidValueError
 from plb.provisioning import Affinity, Instance
 from plb.provisioning.affinity import ANY_NUMBER
 from workloads.checks import ROWS_LISTED, Checker
-from workloads.provisioning.building import MOST_DEMAND, PAPER_NODES, Floats, NodeSpec, build_instance, user_demand
+from workloads.provisioning.building import MOST_DEMAND, PAPER_NODES, NodeSpec, build_instance, user_demand
 from workloads.provisioning.tables import nearest_of, need_file, positions, read_headed, whole_numbers, writer_of
 from workloads.writing import in_one_piece
 
-Ints = npt.NDArray[np.int64]
 COLUMNS = ("app_id", "nb_instances", "core", "memory", "inter_degree", "inter_aff")
 RESOURCES = ("core", "memory")
 MOST_LISTED = 10**9
@@ -82,7 +81,7 @@ def read_authors(path: str | Path, *, nodes: Sequence[NodeSpec] = PAPER_NODES) -
     )
 
 
-def _demand(check: Checker, frame: pl.DataFrame) -> Floats:
+def _demand(check: Checker, frame: pl.DataFrame) -> Float:
     """Return the demand of a replica, (L, R, T)."""
     values = [_numbers(frame[resource]) for resource in RESOURCES]
     lengths = pl.concat([numbers.list.len() for numbers in values])
@@ -107,7 +106,7 @@ def _numbers(text: pl.Series) -> pl.Series:
     return pl.select(pl.when(is_list | plain).then(lists)).to_series()
 
 
-def _check_limits(check: Checker, frame: pl.DataFrame) -> Ints:
+def _check_limits(check: Checker, frame: pl.DataFrame) -> Int:
     """Return the number of limits in each row; record rows whose list is not valid, or has another length."""
     text = frame["inter_aff"]
     good = text.str.contains(LIMITS)
@@ -119,7 +118,7 @@ def _check_limits(check: Checker, frame: pl.DataFrame) -> Ints:
     return listed
 
 
-def _limits(check: Checker, frame: pl.DataFrame, listed: Ints) -> Affinity:
+def _limits(check: Checker, frame: pl.DataFrame, listed: Int) -> Affinity:
     """Return the limits of all rows; note the applications in them that no row has."""
     text, names = frame["inter_aff"], frame["app_id"].to_list()
     target, most = np.empty(listed.sum(), np.int32), np.empty(listed.sum(), np.int32)

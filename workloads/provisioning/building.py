@@ -1,6 +1,6 @@
 """Instances of provisioning from numbers in user units, such as cores and GB, and back.
 
-`with_graph` and `larger` make the instances of [3] section 5.1, table 5.
+`with_graph` and `larger_instance` make the instances of [3] section 5.1, table 5.
 """
 
 from __future__ import annotations
@@ -12,19 +12,17 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Int32
+from plb.array_types import Float, Int32
 from plb.errors import ConflictError, InvalidValueError
 from plb.provisioning import Affinity, Instance, NodeType, whole_units
 from plb.validation import check_count, check_items, check_number
 from workloads.provisioning.graphs import GraphKind, affinity_graph
 
 MOST_DEMAND = 1e9
-"""Of a replica, and of what a node has, in user units."""
+"""The largest demand of a replica and the largest capacity of a node, in user units."""
 DECIMALS = 6
 """Decimals that are kept of demand, as many as the contest's files have; fewer where numbers are so large that they
 would not fit in 30 bits."""
-
-Floats = npt.NDArray[np.float64]
 
 
 @attrs.frozen
@@ -56,7 +54,7 @@ def build_instance(
     resources: Sequence[str],
     applications: Sequence[str],
     replicas: Int32,
-    demand: Floats,
+    demand: Float,
     affinity: Affinity,
     nodes: Sequence[NodeSpec],
 ) -> Instance:
@@ -110,7 +108,7 @@ def build_instance(
     )
 
 
-def _check_demand(demand: Floats, applications: Sequence[str], resources: Sequence[str]) -> None:
+def _check_demand(demand: Float, applications: Sequence[str], resources: Sequence[str]) -> None:
     refused = np.argwhere(~((demand >= 0) & (demand <= MOST_DEMAND)))
     if len(refused):
         application, resource, point = refused[0].tolist()
@@ -119,7 +117,7 @@ def _check_demand(demand: Floats, applications: Sequence[str], resources: Sequen
         raise InvalidValueError(item, field, value, f"a number from 0 to {MOST_DEMAND:g}")
 
 
-def _capacities(nodes: Sequence[NodeSpec], resources: Sequence[str]) -> Floats:
+def _capacities(nodes: Sequence[NodeSpec], resources: Sequence[str]) -> Float:
     """Return the capacities of all kinds of nodes, (K, R)."""
     if not check_items("instance", "nodes", nodes, NodeSpec):
         raise InvalidValueError("instance", "nodes", [], "at least one kind of nodes")
@@ -139,14 +137,14 @@ def _decimals(largest: float) -> int:
     return max(0, min(DECIMALS, math.floor(math.log10(MOST_DEMAND / max(largest, 1.0)))))
 
 
-def in_user_units(values: npt.ArrayLike, unit: float) -> Floats:
+def in_user_units(values: npt.ArrayLike, unit: float) -> Float:
     """Return whole units as numbers in user units, the floats nearest to their decimals."""
     parts = round(1.0 / unit)
     exact = parts >= 1 and 1.0 / parts == unit
     return np.asarray(values) / parts if exact else np.asarray(values) * unit
 
 
-def user_demand(instance: Instance) -> Floats:
+def user_demand(instance: Instance) -> Float:
     """Return the demand of an instance in user units, (L, R, T)."""
     rows = [in_user_units(instance.demand[:, number], unit) for number, unit in enumerate(instance.units)]
     return np.stack(rows, axis=1)

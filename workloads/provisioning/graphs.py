@@ -6,9 +6,8 @@ import math
 from enum import StrEnum
 
 import numpy as np
-import numpy.typing as npt
 
-from plb.array_types import Int32
+from plb.array_types import Int, Int32
 from plb.provisioning import Affinity
 from plb.validation import check_count, check_member, check_number
 
@@ -16,7 +15,6 @@ LIMIT_COUNTS = (13_144, 3_992, 6_556, 361, 25)
 """How often the limits 0, 1, 2, 3 and 4 occur between different applications in the contest's data (preliminary B,
 app_interference.csv); 24,078 in all, the number of restrictions that [3] section 5.1 gives."""
 
-Ints = npt.NDArray[np.int64]
 Arcs = tuple[Int32, Int32]
 """Sources and targets."""
 
@@ -65,7 +63,7 @@ def _arbitrary(applications: int, density: float, draws: np.random.Generator) ->
     return _ends(_some_of(pairs, int(density * pairs), draws), applications)
 
 
-def _some_of(population: int, required: int, draws: np.random.Generator) -> Ints:
+def _some_of(population: int, required: int, draws: np.random.Generator) -> Int:
     """Return different random numbers below `population`, ascending, with equal probability; at most half of them."""
     found = np.zeros(0, np.int64)
     while len(found) < required:
@@ -78,7 +76,7 @@ def _some_of(population: int, required: int, draws: np.random.Generator) -> Ints
     return np.delete(found, surplus)
 
 
-def _distinct(numbers: Ints) -> Ints:
+def _distinct(numbers: Int) -> Int:
     """Return the different numbers in ascending order; `np.unique` hashes, which takes twenty times as long here."""
     numbers.sort()
     new = np.ones(len(numbers), np.bool_)
@@ -86,7 +84,7 @@ def _distinct(numbers: Ints) -> Ints:
     return numbers[new]
 
 
-def _ends(pairs: Ints, applications: int) -> Arcs:
+def _ends(pairs: Int, applications: int) -> Arcs:
     """Return source and target of pairs of different applications, numbered by source and then by target."""
     others = max(applications - 1, 1)
     source = (pairs // others).astype(np.int32)

@@ -20,7 +20,7 @@ from workloads.readers.files import PACKED_TABLES, STREAMED, UNPACKED, TextTable
 MOST_COMPARED = 20_000
 """Largest number of names in which the nearest to another is searched."""
 MOST_REPLICAS = 10**6
-"""Limit of the replicas of an application in files."""
+"""Largest number of replicas of an application in a file."""
 WRITERS = {**UNPACKED, **PACKED_TABLES}
 """Functions that open a file for writing with compression, by its ending."""
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
-from plb.array_types import Int32
+from plb.array_types import Int, Int32
 from plb.model import Role
 from plb.provisioning import ProvisioningPlan
 from plb.risk.demand import DemandHistory
@@ -31,8 +30,6 @@ ONE_CLASS = "application"
 UNITS = {"core": "cores", "cpu": "cores", "memory": "GB", "disk": "GB"}
 """Unit of the resources in messages and results."""
 SHORTEST_HOURS = 1 / 60
-
-Ints = npt.NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
@@ -52,7 +49,7 @@ class PlannedTenants:
 
     traces: TraceSet
     node: Int32
-    start: Ints
+    start: Int
 
     def history(self) -> DemandHistory:
         """Return the demand of each application as that of a past tenant.
@@ -109,7 +106,7 @@ def tenants_of_plan(
     return PlannedTenants(traces, node, start)
 
 
-def _layers(plan: ProvisioningPlan) -> tuple[Ints, Int32, Ints]:
+def _layers(plan: ProvisioningPlan) -> tuple[Int, Int32, Int]:
     """Return the application of each tenant, ascending, the nodes of all tenants, and the bounds of each tenant."""
     by_kind = np.empty(plan.nodes, np.int32)
     by_kind[np.argsort(plan.kind, kind="stable")] = np.arange(plan.nodes)
@@ -124,7 +121,7 @@ def _layers(plan: ProvisioningPlan) -> tuple[Ints, Int32, Ints]:
     return application[first], node, np.append(first, len(row))
 
 
-def _time_points(steps: int, step: int, period: int, points: int) -> Ints:
+def _time_points(steps: int, step: int, period: int, points: int) -> Int:
     """Return the time point at the end of each step, (steps,); each includes its end, so that integers suffice."""
     ends = np.arange(1, steps + 1) * step
     return np.asarray((ends * points - 1) // period % points)

@@ -28,31 +28,14 @@ from workloads.readers.sampled import SampledReader
 from workloads.trace import MetricInfo
 
 USAGE = TextTable(
-    columns={
-        "container_id": pl.String,
-        "machine_id": pl.String,
-        "time_stamp": pl.Float64,
-        "cpu_util_percent": pl.Float64,
-        "mem_util_percent": pl.Float64,
-        "cpi": pl.Float64,
-        "mem_gps": pl.Float64,
-        "mpki": pl.Float64,
-        "net_in": pl.Float64,
-        "net_out": pl.Float64,
-        "disk_io_percent": pl.Float64,
-    }
+    columns=dict.fromkeys(("container_id", "machine_id"), pl.String)
+    | dict.fromkeys(("time_stamp", "cpu_util_percent", "mem_util_percent", "cpi", "mem_gps", "mpki"), pl.Float64)
+    | dict.fromkeys(("net_in", "net_out", "disk_io_percent"), pl.Float64)
 )
 REQUESTS = TextTable(
-    columns={
-        "container_id": pl.String,
-        "machine_id": pl.String,
-        "time_stamp": pl.Float64,
-        "app_du": pl.String,
-        "status": pl.String,
-        "cpu_request": pl.Float64,
-        "cpu_limit": pl.Float64,
-        "mem_size": pl.Float64,
-    }
+    columns=dict.fromkeys(("container_id", "machine_id"), pl.String)
+    | {"time_stamp": pl.Float64, "app_du": pl.String, "status": pl.String}
+    | dict.fromkeys(("cpu_request", "cpu_limit", "mem_size"), pl.Float64)
 )
 OUTSIDE = "at time 0, which is outside the trace"
 INVALID = "with -1 or 101 percent, which are invalid"

@@ -27,28 +27,13 @@ from workloads.readers.sampled import SampledReader
 from workloads.trace import MetricInfo
 
 READINGS = TextTable(
-    columns={
-        "timestamp": pl.Int64,
-        "vmid": pl.String,
-        "mincpu": pl.Float64,
-        "maxcpu": pl.Float64,
-        "avgcpu": pl.Float64,
-    }
+    columns={"timestamp": pl.Int64, "vmid": pl.String} | dict.fromkeys(("mincpu", "maxcpu", "avgcpu"), pl.Float64)
 )
 MACHINES = TextTable(
-    columns={
-        "vmid": pl.String,
-        "subscriptionid": pl.String,
-        "deploymentid": pl.String,
-        "vmcreated": pl.Int64,
-        "vmdeleted": pl.Int64,
-        "maxcpu": pl.Float64,
-        "avgcpu": pl.Float64,
-        "p95maxcpu": pl.Float64,
-        "vmcategory": pl.String,
-        "vmcorecount": pl.String,
-        "vmmemory": pl.String,
-    }
+    columns=dict.fromkeys(("vmid", "subscriptionid", "deploymentid"), pl.String)
+    | dict.fromkeys(("vmcreated", "vmdeleted"), pl.Int64)
+    | dict.fromkeys(("maxcpu", "avgcpu", "p95maxcpu"), pl.Float64)
+    | dict.fromkeys(("vmcategory", "vmcorecount", "vmmemory"), pl.String)
 )
 OPEN_BUCKETS = {">24": "30", ">64": "70"}
 """Sizes above the largest bucket of 2019, as in the published analysis of the trace."""

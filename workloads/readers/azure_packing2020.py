@@ -22,14 +22,14 @@ from typing import Any
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Bool, Float32, Int
 from plb.model import Role
 from workloads.checks import Checker
 from workloads.readers.base import Options, TracePart
 from workloads.readers.files import need_files
 from workloads.readers.naming import family_numbers
-from workloads.readers.report import Tally
+from workloads.readers.report import ConversionReport
 from workloads.readers.windows import lengths_of_pieces
 from workloads.segments import bounds_of
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
@@ -61,7 +61,7 @@ class PackingReader:
     origin: str = "the start of the trace; VMs that began before have negative times"
     request: str = "the request; there is no usage in this trace"
 
-    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
+    def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, some requests at a time (see `workloads.readers.base.Reader`)."""
         tally.refuse({NOT_OFFERED: 0, BACKWARDS: 0})
         path = need_files(source, ["*.sqlite", "*.sqlite3", "*.db"], self.files)[0]
@@ -69,7 +69,7 @@ class PackingReader:
             shares = _shares(path, database)
             rows = database.execute(f"SELECT {', '.join(REQUESTS)} FROM vm ORDER BY vmId")
             while batch := rows.fetchmany(REQUESTS_AT_A_TIME):
-                tally.rows_read += len(batch)
+                tally.read(len(batch))
                 for some in self._bounded(_usable(path, batch, shares, tally), options):
                     part = self._part(some, shares, options, tally)
                     if part is not None:
@@ -83,12 +83,12 @@ class PackingReader:
         for place in np.unique(ends).tolist():
             yield [rows[at] for at in np.flatnonzero(ends == place).tolist()]
 
-    def _steps(self, rows: Rows) -> npt.NDArray[np.int64]:
+    def _steps(self, rows: Rows) -> Int:
         days = np.array([(LAST_DAY if row[5] is None else row[5]) - row[4] for row in rows], np.float64)
         return np.maximum(np.ceil(days * DAY_SECONDS / self.step_seconds - 1e-6), 1).astype(np.int64)
 
     def _part(
-        self, rows: Rows, shares: dict[Any, npt.NDArray[np.float32]], options: Options, tally: Tally
+        self, rows: Rows, shares: dict[Any, Float32], options: Options, tally: ConversionReport
     ) -> TracePart | None:
         lifetime = self._steps(rows)
         days = options.window_days
@@ -101,10 +101,7 @@ class PackingReader:
         begin = step[pieces] + bounds_of(lengths)[:-1] - np.repeat(bounds_of(lifetime)[:-1], np.bincount(pieces))
         tally.owners += len(rows)
         tally.steps += int(lengths.sum())
-        tally.tenants += int(long_enough.sum())
-        tally.tenants_refused += int((~long_enough).sum())
-        tally.steps_refused += int(lengths[~long_enough].sum())
-        tally.steps_kept += int(lengths[long_enough].sum())
+        tally.cut(lengths, long_enough)
         if not long_enough.any():
             return None
         of_piece = [rows[at] for at in pieces[long_enough].tolist()]
@@ -112,14 +109,7 @@ class PackingReader:
         traces = self._trace_set(of_piece, begin[long_enough], lengths[long_enough], lives, shares)
         return TracePart(traces, begin[long_enough] * int(self.step_seconds))
 
-    def _trace_set(
-        self,
-        rows: Rows,
-        begin: npt.NDArray[np.int64],
-        lengths: npt.NDArray[np.int64],
-        censored: npt.NDArray[np.bool_],
-        shares: dict[Any, npt.NDArray[np.float32]],
-    ) -> TraceSet:
+    def _trace_set(self, rows: Rows, begin: Int, lengths: Int, censored: Bool, shares: dict[Any, Float32]) -> TraceSet:
         names = [f"type{row[2]}{'_low' if row[3] == LOW_PRIORITY else ''}" for row in rows]
         classes, codes = np.unique(names, return_inverse=True)
         asked = np.array([shares[row[2]] for row in rows], np.float32)
@@ -159,7 +149,7 @@ def _read_only(path: Path) -> Iterator[sqlite3.Connection]:
         check.refuse(f"damaged contents ({error})", "an SQLite database")
 
 
-def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, npt.NDArray[np.float32]]:
+def _shares(path: Path, database: sqlite3.Connection) -> dict[Any, Float32]:
     """Return what each VM type takes of the chosen machine, in the order of the metrics."""
     rows = database.execute(f"SELECT machineId, vmTypeId, {', '.join(RESOURCES.values())} FROM vmType").fetchall()
     check = Checker(path)
@@ -184,7 +174,7 @@ def _check_keys(check: Checker, names: Sequence[str], row: tuple[Any, ...], numb
             check.add("NULL" if value is None else repr(value), f"a whole number, {where}", number, name)
 
 
-def _usable(path: Path, rows: Rows, shares: dict[Any, npt.NDArray[np.float32]], tally: Tally) -> Rows:
+def _usable(path: Path, rows: Rows, shares: dict[Any, Float32], tally: ConversionReport) -> Rows:
     """Return the requests that can be used; raise `TraceError` for those without a VM, tenant, type or start."""
     check = Checker(path)
     for number, row in enumerate(rows, tally.rows_read - len(rows) + 1):

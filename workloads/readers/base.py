@@ -7,22 +7,21 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import attrs
-import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Int
 from plb.errors import InvalidValueError
 from plb.validation import check_count, check_number
 from workloads.checks import LARGEST
 from workloads.readers.chunks import first_reason
-from workloads.readers.report import Tally
+from workloads.readers.report import ConversionReport
 from workloads.trace import MetricInfo, TraceSet
 
 MEAN_OR_MAX = ("mean", "max")
 LONGEST_DAYS = 1e6
-"""Of a tenant: some 2,700 years."""
+"""The longest life of a tenant: some 2,700 years."""
 MOST_ROWS = 10**12
-"""In memory."""
+"""The largest number of rows in memory."""
 
 
 @attrs.frozen(kw_only=True)
@@ -32,9 +31,9 @@ class Options:
     Parameters
     ----------
     window_days
-        Longest life of a tenant; longer series are cut into windows. None: what the reader has as its default.
+        Longest life of a tenant; longer series are cut into windows. None: the reader's default.
     aggregate
-        How the values within one step become one.
+        How the values within one step are combined.
     max_gap_minutes
         Longest gap that is filled with the last value; a longer one cuts the series in two.
     min_hours
@@ -73,7 +72,7 @@ class TracePart:
     """
 
     traces: TraceSet
-    start_seconds: npt.NDArray[np.int64]
+    start_seconds: Int
 
 
 class Reader(Protocol):
@@ -81,15 +80,15 @@ class Reader(Protocol):
 
     @property
     def name(self) -> str:
-        """What the command line calls the format."""
+        """Name of the format on the command line."""
 
     @property
     def files(self) -> str:
-        """Which files it expects."""
+        """The files that it expects."""
 
     @property
     def metrics(self) -> tuple[MetricInfo, ...]:
-        """Names, units and trends of what it yields."""
+        """Names, units and trends of the metrics that it yields."""
 
     @property
     def step_seconds(self) -> float:
@@ -103,7 +102,7 @@ class Reader(Protocol):
     def request(self) -> str:
         """What MaxUsage is in this format."""
 
-    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
+    def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, some at a time, and count on the way.
 
         Parameters

@@ -13,8 +13,8 @@ format:
   ``vm_c4_m16``. The provisioned memory of 114 machines of Rnd changes all the time (ballooning).
 - **Refused rows**: those with a missing, NaN or infinite value, with no provisioned cores, CPU or memory (neither
   unit nor limit is known), or with a negative value.
-- Two usable rows of one machine and bin are an error in the Parquet file, which holds one row a bin; in the
-  published files, where they occur, the first counts.
+- **Errors**: a row without a machine or a time, and in the Parquet file, which holds one row a bin, two usable rows of
+  one machine and bin, because the correct one is unknown. In the published files such rows occur; the first counts.
 """
 
 from __future__ import annotations
@@ -24,24 +24,49 @@ from pathlib import Path
 
 import polars as pl
 
-from workloads.readers.base import Options
-from workloads.readers.bitbrains_rows import (
-    BIN_SECONDS,
-    FILE,
-    REASONS,
-    VALUES,
-    check_bins,
-    check_distinct,
-    measured,
-    published_frames,
-)
-from workloads.readers.chunks import OWNER, TIME, Frame
-from workloads.readers.files import parquet_chunks
+from workloads.checks import LARGEST, Checker
+from workloads.readers.base import MISSING, NEGATIVE, Options
+from workloads.readers.chunks import OWNER, TIME, Frame, first_reason
+from workloads.readers.files import ROWS_OF_MANY, TextTable, need_files, parquet_chunks
 from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader
 from workloads.trace import MetricInfo
 
 METRICS = (MetricInfo("cpu", "cores", trend=False), MetricInfo("memory", "GB"))
+FILE = "rnd_5min.parquet"
+BIN_SECONDS = 300
+ORIGIN = 1_372_629_600
+"""Bin 0, seconds since 1970: 2013-06-30T22:00Z, midnight at the data centre."""
+KEYS = ("vm", "bin")
+VALUES = ("cores", "cap_mhz", "cpu_mhz", "memcap_mb", "mem_mb")
+MOST_KEY = 2**31 - 1
+"""Machines and bins are kept as 32-bit whole numbers."""
+REASONS = (MISSING, "without provisioned CPU", "without provisioned memory", NEGATIVE)
+"""Reasons to refuse a row, in the order of the checks."""
+MILLISECONDS_FROM = 10**11
+"""Times above are milliseconds. The published header has milliseconds, while the published files have seconds."""
+
+PUBLISHED = TextTable(
+    columns=dict.fromkeys(
+        (
+            "Timestamp [ms]",
+            "CPU cores",
+            "CPU capacity provisioned [MHZ]",
+            "CPU usage [MHZ]",
+            "CPU usage [%]",
+            "Memory capacity provisioned [KB]",
+            "Memory usage [KB]",
+            "Disk read throughput [KB/s]",
+            "Disk write throughput [KB/s]",
+            "Network received throughput [KB/s]",
+            "Network transmitted throughput [KB/s]",
+        ),
+        pl.Float64,
+    ),
+    separator=";",
+    header=True,
+)
+"""A published file; a tab follows each semicolon."""
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
@@ -65,6 +90,124 @@ def _repeated(source: Path) -> None:
 def _table(source: Path) -> Path:
     """Return the Parquet file of a source, whether it is there or not."""
     return source if source.suffix == ".parquet" else source / FILE
+
+
+def check_bins(path: Path) -> pl.Schema:
+    """Return the columns of the Parquet file after a check of the places of its rows.
+
+    Raises
+    ------
+    TraceError
+        The file is missing, damaged or lacks a column, or a row has no machine or bin.
+    """
+    check = Checker(path)
+    if not path.is_file():
+        check.refuse("no such file", "the Bitbrains traces: this file, or directories of <machine>.csv as published")
+    empty = check.collect(_scan(path).head(0))
+    check.columns(empty, dict.fromkeys((*KEYS, *VALUES), "number"))
+    check.raise_problems()
+    check_keys(check, path)
+    return empty.schema
+
+
+def check_keys(check: Checker, path: Path) -> None:
+    """Raise `TraceError` for the rows of the Parquet file that belong to no machine or bin."""
+    counts = check.collect(_scan(path).select(_misplaced(name).sum().alias(name) for name in KEYS))
+    for name in KEYS:
+        if counts[name].item():
+            rows = check.collect(_scan(path).select(name, _misplaced(name).alias("misplaced")))
+            expected = f"a whole number from 0 to {MOST_KEY}"
+            check.bad_rows(rows["misplaced"].to_numpy(), name, rows[name], expected)
+    check.raise_problems()
+
+
+def check_distinct(path: Path) -> None:
+    """Raise `TraceError` with the usable rows that repeat the machine and bin of an earlier usable row."""
+    check = Checker(path)
+    key = pl.struct(pl.col(name).cast(pl.Int32) for name in KEYS)
+    usable = ~pl.any_horizontal(*_refusals(_scan(path).collect_schema(), *VALUES).values())
+    again = usable & ~pl.struct(*KEYS, usable.alias("usable")).is_first_distinct()
+    rows = check.collect(_scan(path).select(key.alias("key"), again.alias("again")))
+    check.bad_rows(rows["again"].to_numpy(), "bin", rows["key"], "a machine and bin that no usable row above has")
+    check.raise_problems()
+
+
+def measured(schema: pl.Schema, *columns: str, units_per_gb: int) -> list[pl.Expr]:
+    """Return metrics, what was provisioned, and why a row is refused.
+
+    Parameters
+    ----------
+    schema
+        Types of the columns.
+    columns
+        Names of: cores, provisioned MHz, used MHz, provisioned memory, used memory.
+    units_per_gb
+        Units of memory in a GB.
+    """
+    cores, cap, used, memory_cap, memory = columns
+    cpu = pl.col(cores).cast(pl.Float32) * pl.col(used) / pl.col(cap)
+    return [
+        cpu.cast(pl.Float64).alias("cpu"),
+        (pl.col(memory) / units_per_gb).cast(pl.Float64).alias("memory"),
+        pl.col(cores).cast(pl.Float32).alias("limit_cpu"),
+        (pl.col(memory_cap) / units_per_gb).cast(pl.Float32).alias("limit_memory"),
+        first_reason(_refusals(schema, *columns)),
+    ]
+
+
+def published_frames(source: Path, scratch: Path) -> Iterator[Frame]:
+    """Yield the rows of the published files, which are named by the number of their machine, one file at a time."""
+    schema = pl.Schema(PUBLISHED.columns)
+    time, cores, cap, used, _, memory_cap, memory, *_ = PUBLISHED.columns
+    seconds = pl.when(pl.col(time) > MILLISECONDS_FROM).then(pl.col(time) / 1000).otherwise(pl.col(time)) - ORIGIN
+    known = pl.col(time).is_finite() & (seconds >= 0)
+    values = measured(schema, cores, cap, used, memory_cap, memory, units_per_gb=1024**2)
+    for path in need_files(source, ["*.csv"], "one directory a month with a <machine>.csv each"):
+        machine = _machine(path)
+        columns = [
+            pl.lit(machine, pl.Int64).alias(OWNER),
+            pl.when(known).then(seconds.floor().cast(pl.Int64, strict=False)).alias(TIME),
+            *values,
+        ]
+        for rows in PUBLISHED.chunks(path, scratch, ROWS_OF_MANY, columns):
+            yield Frame(path=path, rows=rows)
+
+
+def _machine(path: Path) -> int:
+    stem = path.name.split(".")[0]
+    if not stem.isdecimal():
+        Checker(path).refuse(f"the name {path.name!r}", "the number of a machine before .csv")
+    return int(stem)
+
+
+def _scan(path: Path) -> pl.LazyFrame:
+    return pl.scan_parquet(path, glob=False)
+
+
+def _refusals(schema: pl.Schema, *columns: str) -> dict[str, pl.Expr]:
+    """Return the reasons to refuse a row; a row counts for the first that applies, and none is ever null."""
+    cores, cap, used, memory_cap, memory = columns
+    known = pl.all_horizontal(_known(name, schema[name]) for name in columns)
+    provisioned = (pl.col(cores) > 0) & (pl.col(cap) > 0)
+    reasons = (
+        ~known,
+        known & ~provisioned,
+        known & provisioned & (pl.col(memory_cap) <= 0),
+        known & provisioned & (pl.col(memory_cap) > 0) & (pl.min_horizontal(used, memory) < 0),
+    )
+    return {name: reason.fill_null(value=False) for name, reason in zip(REASONS, reasons, strict=True)}
+
+
+def _known(name: str, dtype: pl.DataType) -> pl.Expr:
+    """Return whether a value is there and finite as a 32-bit float, as every whole number is."""
+    column = pl.col(name)
+    return column.is_not_null() if dtype.is_integer() else column.is_between(-LARGEST, LARGEST).fill_null(value=False)
+
+
+def _misplaced(name: str) -> pl.Expr:
+    """Return whether this key of a row, "vm" or "bin", is anything but a whole number in range."""
+    key = pl.col(name)
+    return ~(key.is_between(0, MOST_KEY) & (key % 1 == 0)).fill_null(value=False)
 
 
 BITBRAINS = SampledReader(

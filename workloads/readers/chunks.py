@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from workloads.checks import Checker
-from workloads.readers.report import Tally
+from workloads.readers.report import ConversionReport
 from workloads.writing import in_one_piece
 
 ROW_GROUP = 16_384
@@ -74,7 +74,7 @@ class Chunks:
 
 
 def sort_into_chunks(
-    frames: Iterable[Frame], rows: int, tally: Tally, scratch: Path, places: tuple[str, str]
+    frames: Iterable[Frame], rows: int, tally: ConversionReport, scratch: Path, places: tuple[str, str]
 ) -> Chunks:
     """Count the rows of all frames, and write those that are kept into sorted files.
 
@@ -120,9 +120,9 @@ def sort_into_chunks(
     return Chunks(tuple(paths), last)
 
 
-def _count(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+def _count(rows: pl.DataFrame, tally: ConversionReport) -> pl.DataFrame:
     """Count rows that are read and refused; return the others."""
-    tally.rows_read += len(rows)
+    tally.read(len(rows))
     counts = rows[REFUSED].drop_nulls().value_counts().sort(REFUSED)
     tally.refuse(dict(counts.iter_rows()))
     return rows.filter(pl.col(REFUSED).is_null()).drop(REFUSED, ROW)

@@ -16,7 +16,7 @@ from workloads.format import TENANTS_FILE, TRACES_FILE, samples_frame, tenants_f
 from workloads.header import Header
 from workloads.readers.base import Options, Reader, TracePart
 from workloads.readers.files import check_readable
-from workloads.readers.report import ConversionReport, Tally
+from workloads.readers.report import ConversionReport
 from workloads.trace import TraceSet, concatenate
 from workloads.writing import in_one_piece, write_parquet
 
@@ -47,7 +47,7 @@ def convert(
 
     Returns
     -------
-    Report
+    ConversionReport
         The number of rows read, kept and refused, by reason.
 
     Raises
@@ -57,18 +57,20 @@ def convert(
         names file, row and column.
     """
     options, folder = options or Options(), Path(out)
-    tally = Tally(step_seconds=reader.step_seconds)
+    tally = ConversionReport(step_seconds=reader.step_seconds)
     with _made(folder), tempfile.TemporaryDirectory(prefix=".scratch-", dir=folder) as name:
         scratch, parts = Path(name, "rows"), Path(name, "parts")
         scratch.mkdir()
         parts.mkdir()
         for number, part in enumerate(_parts(reader, source, options, tally, scratch)):
             write_parquet(samples_frame(part.traces), parts / f"traces-{number:05}.parquet")
-            write_parquet(_tenants(part), parts / f"tenants-{number:05}.parquet")
-        report = tally.report()
-        described = {**_provenance(reader, source, options, report), **(provenance or {})}
+            start = pl.Series(part.start_seconds, dtype=pl.Int64)
+            write_parquet(
+                tenants_frame(part.traces).with_columns(start_s=start), parts / f"tenants-{number:05}.parquet"
+            )
+        described = {**_provenance(reader, source, options, tally), **(provenance or {})}
         _join(parts, folder, reader, described)
-    return report
+    return tally
 
 
 def read_public(
@@ -83,16 +85,16 @@ def read_public(
     tuple
         The traces, and the count of rows read, kept and refused, and why.
     """
-    tally = Tally(step_seconds=reader.step_seconds)
+    tally = ConversionReport(step_seconds=reader.step_seconds)
     with tempfile.TemporaryDirectory() as name:
         found = [part.traces for part in _parts(reader, source, options or Options(), tally, Path(name))]
     classes = tuple(sorted({name for traces in found for name in traces.classes}))
-    return concatenate([_with_classes(traces, classes) for traces in found]), tally.report()
+    return concatenate([_with_classes(traces, classes) for traces in found]), tally
 
 
 @contextmanager
 def _made(folder: Path) -> Iterator[None]:
-    """Make a directory, and remove what was made of its path, where it is empty, if what is done with it fails."""
+    """Make a directory; if the work in it fails, remove the directories that were made, as far as they are empty."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -104,7 +106,9 @@ def _made(folder: Path) -> Iterator[None]:
         raise
 
 
-def _parts(reader: Reader, source: str | Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
+def _parts(
+    reader: Reader, source: str | Path, options: Options, tally: ConversionReport, scratch: Path
+) -> Iterator[TracePart]:
     check_readable(Path(source))
     yield from reader.parts(Path(source), options, tally, scratch)
 
@@ -113,10 +117,6 @@ def _with_classes(traces: TraceSet, classes: tuple[str, ...]) -> TraceSet:
     place = np.searchsorted(np.array(classes), np.array(traces.classes)).astype(np.int16)
     fields = {f.name: getattr(traces, f.name) for f in attrs.fields(TraceSet) if f.init}
     return TraceSet(**fields | {"classes": classes, "class_code": place[traces.class_code]})
-
-
-def _tenants(part: TracePart) -> pl.DataFrame:
-    return tenants_frame(part.traces).with_columns(start_s=pl.Series(part.start_seconds, dtype=pl.Int64))
 
 
 def _provenance(reader: Reader, source: str | Path, options: Options, report: ConversionReport) -> dict[str, Any]:

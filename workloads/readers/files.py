@@ -16,6 +16,7 @@ import os
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
@@ -34,7 +35,7 @@ PACKED_TABLES: Mapping[str, Callable[[Path], Any]] = {".gz": gzip.open}
 ARCHIVES = (".tar.gz", ".tar.xz", ".tgz", ".zip", ".tar")
 PIECE_BYTES = 1 << 24
 ROWS_AT_ONCE = 4_000_000
-"""Largest number of bytes of a table that is read whole."""
+"""Rows at a time, of tables that are read whole."""
 ROWS_OF_MANY = 1_000_000
 """Rows at a time, of tables of which little is kept, or that are small."""
 BEYOND = "beyond the last column"
@@ -89,8 +90,9 @@ def need_files(source: Path, patterns: Sequence[str], expected: str) -> list[Pat
     return found
 
 
-def streamable(path: Path, scratch: Path, *, text: bool = True) -> Path:
-    """Return a file that Polars can scan as a stream: this one, or one in the scratch directory that it unpacks to.
+@contextmanager
+def streamable(path: Path, scratch: Path, *, text: bool = True) -> Iterator[Path]:
+    """Yield a file that Polars can scan as a stream: this one, or a temporary one in the scratch directory.
 
     Parameters
     ----------
@@ -99,7 +101,8 @@ def streamable(path: Path, scratch: Path, *, text: bool = True) -> Path:
     """
     opener = UNPACKED.get(path.suffix) or (None if text else PACKED_TABLES.get(path.suffix))
     if opener is None:
-        return path
+        yield path
+        return
     target = scratch / path.with_suffix("").name
     try:
         with opener(path) as packed, target.open("wb") as plain:
@@ -108,7 +111,8 @@ def streamable(path: Path, scratch: Path, *, text: bool = True) -> Path:
         if isinstance(error, OSError) and error.errno is not None:  # the system's, such as a full disk
             raise
         Checker(path).refuse(f"damaged contents ({error})", f"a whole {path.suffix} file")
-    return target
+    yield target
+    target.unlink()
 
 
 Batches = Iterator[pl.DataFrame]
@@ -154,16 +158,14 @@ class TextTable:
         TraceError
             The header is another, or a field cannot be read; it names the file, the line and the column.
         """
-        plain = streamable(path, scratch)
-        if self.header:
-            self._check_header(path, plain)
-        numbered = self._scan(plain, self.columns, int(self.header)).with_row_index(ROW, int(self.header) + 1)
-        numbered = numbered.select(*columns, BEYOND, ROW)
-        for chunk in chunks_of(numbered, rows, lambda error: self._explain(path, plain, error)):
-            self._check_width(path, chunk)
-            yield chunk.drop(BEYOND)
-        if plain != path:
-            plain.unlink()
+        with streamable(path, scratch) as plain:
+            if self.header:
+                self._check_header(path, plain)
+            numbered = self._scan(plain, self.columns, int(self.header)).with_row_index(ROW, int(self.header) + 1)
+            numbered = numbered.select(*columns, BEYOND, ROW)
+            for chunk in chunks_of(numbered, rows, lambda error: self._explain(path, plain, error)):
+                self._check_width(path, chunk)
+                yield chunk.drop(BEYOND)
 
     def whole(
         self, path: Path, scratch: Path, columns: Sequence[pl.Expr], *, may_be_empty: bool = False
@@ -265,12 +267,10 @@ def json_chunks(path: Path, scratch: Path, schema: pl.Schema, rows: int, columns
     TraceError
         A line is no JSON object, or a field is of another type.
     """
-    plain = streamable(path, scratch)
-    escaped = glob.escape(str(plain))  # brackets and stars in a name are patterns in Polars
-    query = pl.scan_ndjson(escaped, schema=schema, row_index_name=ROW, row_index_offset=1).select(*columns, ROW)
-    yield from chunks_of(query, rows, lambda error: _explain(path, plain, schema, error))
-    if plain != path:
-        plain.unlink()
+    with streamable(path, scratch) as plain:
+        escaped = glob.escape(str(plain))  # brackets and stars in a name are patterns in Polars
+        query = pl.scan_ndjson(escaped, schema=schema, row_index_name=ROW, row_index_offset=1).select(*columns, ROW)
+        yield from chunks_of(query, rows, lambda error: _explain(path, plain, schema, error))
 
 
 def _explain(path: Path, plain: Path, schema: pl.Schema, error: Exception) -> NoReturn:

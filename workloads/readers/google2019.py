@@ -71,32 +71,31 @@ MICROSECONDS = 1_000_000
 
 
 def _frames(source: Path, options: Options, scratch: Path) -> Iterator[Frame]:
+    most, rows = options.aggregate == "max", options.rows_in_memory
     for path in need_files(source, USAGE_FILES, "instance_usage files, .json.gz or .parquet"):
-        for rows in _chunks(path, scratch, options):
-            yield Frame(path=path, rows=rows)
+        for chunk in _chunks(path, scratch, USAGE, rows, _published(most=most), _flat(most=most)):
+            yield Frame(path=path, rows=chunk)
 
 
-def _chunks(path: Path, scratch: Path, options: Options) -> Batches:
+def _chunks(
+    path: Path, scratch: Path, fields: pl.Schema, rows: int, columns: list[pl.Expr], flat: list[pl.Expr] | None = None
+) -> Batches:
+    """Yield columns of a published table, as JSON lines or as Parquet, or of a `flat` Parquet file where that is given.
+
+    Published Parquet files are gzipped as a whole.
+    """
     if ".json" in path.name:
-        most = options.aggregate == "max"
-        return json_chunks(path, scratch, USAGE, options.rows_in_memory, _published(most=most))
-    return _table_chunks(path, scratch, options)
-
-
-def _table_chunks(path: Path, scratch: Path, options: Options) -> Batches:
-    """Yield the rows of a Parquet file, nested or flat; published ones are gzipped as a whole."""
-    most = options.aggregate == "max"
-    plain = streamable(path, scratch, text=False)
-    schema = schema_of(plain)
-    flat = "avg_cpu_usage" in schema
-    check = Checker(path)
-    for name in FLAT if flat else USAGE:
-        if name not in schema:
-            check.add(f"columns {', '.join(schema)}", "a column of that name", column=name)
-    check.raise_problems()
-    yield from parquet_chunks(plain, options.rows_in_memory, _flat(most=most) if flat else _published(most=most))
-    if plain != path:
-        plain.unlink()
+        yield from json_chunks(path, scratch, fields, rows, columns)
+        return
+    with streamable(path, scratch, text=False) as plain:
+        schema = schema_of(plain)
+        is_flat = flat is not None and "avg_cpu_usage" in schema
+        check = Checker(path)
+        for name in FLAT if is_flat else fields:
+            if name not in schema:
+                check.add(f"columns {', '.join(schema)}", "a column of that name", column=name)
+        check.raise_problems()
+        yield from parquet_chunks(plain, rows, flat if flat and is_flat else columns)
 
 
 def _place(time: str) -> list[pl.Expr]:
@@ -128,15 +127,9 @@ def _requests(source: Path, scratch: Path) -> pl.LazyFrame | None:
     largest = [
         rows.group_by(OWNER).agg(pl.col("limit_cpu").max().cast(pl.Float32))
         for path in files
-        for rows in _event_chunks(path, scratch, columns)
+        for rows in _chunks(path, scratch, EVENTS, ROWS_OF_MANY, columns)
     ]
     return pl.concat(largest).group_by(OWNER).agg(pl.col("limit_cpu").max()).lazy() if largest else None
-
-
-def _event_chunks(path: Path, scratch: Path, columns: list[pl.Expr]) -> Batches:
-    if ".json" in path.name:
-        return json_chunks(path, scratch, EVENTS, ROWS_OF_MANY, columns)
-    return parquet_chunks(streamable(path, scratch, text=False), ROWS_OF_MANY, columns)
 
 
 GOOGLE2019 = SampledReader(

@@ -8,26 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Int
 from workloads.readers.chunks import OWNER
 
 Classes = Callable[[pl.DataFrame], pl.DataFrame]
 """From steps (owner, step, metrics, limits) to ``owner`` and ``tenant_class``, one row an owner."""
 
 
-def family_numbers(families: list[Any]) -> npt.NDArray[np.int64]:
+def family_numbers(families: list[Any]) -> Int:
     """Return whole numbers for families: numbers unchanged, names by a hash that is the same on all machines."""
-    known = {
-        family: family if isinstance(family, int) else int.from_bytes(_digest(family), "big") >> 2
-        for family in set(families)
-    }
+    known = {family: family for family in set(families) if isinstance(family, int)}
+    for name in set(families) - set(known):
+        known[name] = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 2
     return np.array([known[family] for family in families], np.int64)
-
-
-def _digest(family: str) -> bytes:
-    return hashlib.blake2b(family.encode(), digest_size=8).digest()
 
 
 def sized_classes(prefix: str, sizes: dict[str, pl.Expr]) -> Classes:

@@ -1,4 +1,4 @@
-"""What became of the rows of a public trace: counted while it is converted, reported when it is done."""
+"""Counts of the rows, steps and tenants of a public trace while it is converted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Mapping
 
 import attrs
 
+from plb.array_types import Bool, Int
 
-@attrs.frozen(kw_only=True)
+
+@attrs.define(kw_only=True)
 class ConversionReport:
-    """The closing count of a conversion.
+    """The counts of a conversion; complete when it is done.
 
     Parameters
     ----------
@@ -42,21 +44,39 @@ class ConversionReport:
         Kept values above the request, by metric, if the source allows them; MaxUsage was raised to them.
     """
 
-    rows_read: int
-    rows_refused: Mapping[str, int]
-    rows_kept: int
-    owners: int
+    rows_read: int = 0
+    rows_refused: Counter[str] = attrs.field(factory=Counter)
+    rows_kept: int = 0
+    owners: int = 0
     step_seconds: float
-    steps: int
-    steps_filled: int
-    gaps_filled: int
-    gaps_cut: int
-    tenants: int
-    tenants_refused: int
-    steps_refused: int
-    steps_kept: int
-    clipped: Mapping[str, int]
-    over_request: Mapping[str, int]
+    steps: int = 0
+    steps_filled: int = 0
+    gaps_filled: int = 0
+    gaps_cut: int = 0
+    tenants: int = 0
+    tenants_refused: int = 0
+    steps_refused: int = 0
+    steps_kept: int = 0
+    clipped: Counter[str] = attrs.field(factory=Counter)
+    over_request: Counter[str] = attrs.field(factory=Counter)
+
+    def read(self, rows: int) -> None:
+        """Add rows of the source, which are kept until they are refused."""
+        self.rows_read += rows
+        self.rows_kept += rows
+
+    def refuse(self, reasons: Mapping[str, int]) -> None:
+        """Add refused rows by reason; a reason that is named with 0 rows is reported with 0."""
+        for reason, rows in reasons.items():
+            self.rows_refused[reason] += rows
+            self.rows_kept -= rows
+
+    def cut(self, lengths: Int, kept: Bool) -> None:
+        """Add tenants with the steps of each; those that are not `kept` are refused as too short."""
+        self.tenants += int(kept.sum())
+        self.tenants_refused += int((~kept).sum())
+        self.steps_refused += int(lengths[~kept].sum())
+        self.steps_kept += int(lengths[kept].sum())
 
     def __str__(self) -> str:
         lines = [
@@ -71,37 +91,6 @@ class ConversionReport:
         if self.over_request:
             lines.append(f"values above the request, which raised MaxUsage: {_listed(self.over_request)}")
         return "\n".join(lines)
-
-
-@attrs.define(kw_only=True)
-class Tally:
-    """The counts of a conversion under way; the fields are those of `ConversionReport`."""
-
-    step_seconds: float
-    rows_read: int = 0
-    rows_refused: Counter[str] = attrs.field(factory=Counter)
-    owners: int = 0
-    steps: int = 0
-    steps_filled: int = 0
-    gaps_filled: int = 0
-    gaps_cut: int = 0
-    tenants: int = 0
-    tenants_refused: int = 0
-    steps_refused: int = 0
-    steps_kept: int = 0
-    clipped: Counter[str] = attrs.field(factory=Counter)
-    over_request: Counter[str] = attrs.field(factory=Counter)
-
-    def refuse(self, reasons: Mapping[str, int]) -> None:
-        """Add refused rows; a reason that is named with 0 rows is reported with 0."""
-        for reason, rows in reasons.items():
-            self.rows_refused[reason] += rows
-
-    def report(self) -> ConversionReport:
-        """Return the closing count."""
-        values = attrs.asdict(self, recurse=False)
-        counters = {name: dict(value) for name, value in values.items() if isinstance(value, Counter)}
-        return ConversionReport(rows_kept=self.rows_read - self.rows_refused.total(), **values | counters)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -21,23 +21,21 @@ from typing import Any, NoReturn
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Bool, Float32, Int
 from plb.model import Role
 from workloads.checks import LARGEST, Checker
 from workloads.readers.base import Options, TracePart
 from workloads.readers.chunks import OWNER, TIME, Chunks, Frame, sort_into_chunks
 from workloads.readers.naming import family_numbers
-from workloads.readers.report import Tally
+from workloads.readers.report import ConversionReport
 from workloads.readers.windows import Windows, cut
 from workloads.segments import maximum
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 
 REPEATED = "with the owner and time of a row above"
 UNLISTED = "of an owner that the table of owners does not list"
-
-Values = npt.NDArray[np.float32]
 
 
 @attrs.frozen(kw_only=True)
@@ -95,7 +93,7 @@ class SampledReader:
     min_hours: float = 0.0
     step_seconds: float = STEP_SECONDS
 
-    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
+    def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants, a range of owners at a time (see `workloads.readers.base.Reader`)."""
         tally.refuse(dict.fromkeys(self.reasons, 0))
         owners = self.owners(source, scratch)
@@ -113,7 +111,7 @@ class SampledReader:
             found = f"only series below {self._min_hours(options):g} h ({tally.tenants_refused:,} in all)"
             Checker(source).refuse(found, "a longer one")
 
-    def _refuse_all(self, source: Path, tally: Tally) -> NoReturn:
+    def _refuse_all(self, source: Path, tally: ConversionReport) -> NoReturn:
         reasons = ", ".join(f"{count:,} {name}" for name, count in tally.rows_refused.items() if count)
         found = f"only refused rows ({reasons})" if tally.rows_read else "no rows"
         Checker(source).refuse(found, "at least one usable row")
@@ -125,7 +123,7 @@ class SampledReader:
         owners: pl.LazyFrame | None,
         chunks: Chunks,
         options: Options,
-        tally: Tally,
+        tally: ConversionReport,
     ) -> TracePart | None:
         rows = self._without_repeats(source, rows, tally)
         if owners is not None:
@@ -138,7 +136,7 @@ class SampledReader:
         windows = self._windows(steps, options, tally)
         return self._tenants(steps, windows, chunks.last_time, options, tally) if len(windows.rows) else None
 
-    def _without_repeats(self, source: Path, rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    def _without_repeats(self, source: Path, rows: pl.DataFrame, tally: ConversionReport) -> pl.DataFrame:
         same = [pl.col(name) == pl.col(name).shift() for name in (OWNER, TIME)]
         again = rows.select(pl.all_horizontal(same).fill_null(value=False)).to_series()
         count = int(again.sum())
@@ -147,7 +145,7 @@ class SampledReader:
         tally.refuse({REPEATED: count})
         return rows.filter(~again) if count else rows
 
-    def _with_owners(self, rows: pl.DataFrame, owners: pl.LazyFrame, tally: Tally) -> pl.DataFrame:
+    def _with_owners(self, rows: pl.DataFrame, owners: pl.LazyFrame, tally: ConversionReport) -> pl.DataFrame:
         """Join the table of owners, and convert the samples to the units of the metrics."""
         low, high = rows[OWNER][0], rows[OWNER][-1]
         table = owners.filter(pl.col(OWNER).is_between(pl.lit(low), pl.lit(high))).collect(engine="streaming")
@@ -171,7 +169,7 @@ class SampledReader:
     def _min_hours(self, options: Options) -> float:
         return self.min_hours if options.min_hours is None else options.min_hours
 
-    def _windows(self, steps: pl.DataFrame, options: Options, tally: Tally) -> Windows:
+    def _windows(self, steps: pl.DataFrame, options: Options, tally: ConversionReport) -> Windows:
         days = self.window_days if options.window_days is None else options.window_days
         windows = cut(
             steps[OWNER].rle_id().to_numpy().astype(np.int64),
@@ -183,15 +181,11 @@ class SampledReader:
         tally.steps_filled += len(windows.rows) - len(steps)
         tally.gaps_filled += windows.gaps_filled
         tally.gaps_cut += windows.gaps_cut
-        tally.tenants += int(long_enough.sum())
-        tally.tenants_refused += int((~long_enough).sum())
-        tally.steps_refused += int(windows.lengths[~long_enough].sum())
-        kept = windows.keep(long_enough)
-        tally.steps_kept += len(kept.rows)
-        return kept
+        tally.cut(windows.lengths, long_enough)
+        return windows.keep(long_enough)
 
     def _tenants(
-        self, steps: pl.DataFrame, windows: Windows, last_time: int, options: Options, tally: Tally
+        self, steps: pl.DataFrame, windows: Windows, last_time: int, options: Options, tally: ConversionReport
     ) -> TracePart:
         first, last = windows.rows[windows.bounds[:-1]], windows.rows[windows.bounds[1:] - 1]
         values, most = self._usage(steps, windows, tally)
@@ -217,7 +211,7 @@ class SampledReader:
         )
         return TracePart(traces, start * int(self.step_seconds))
 
-    def _usage(self, steps: pl.DataFrame, windows: Windows, tally: Tally) -> tuple[Values, Values]:
+    def _usage(self, steps: pl.DataFrame, windows: Windows, tally: ConversionReport) -> tuple[Float32, Float32]:
         """Return usage (N, R) and MaxUsage (T, R), and count the values above the request."""
         names = [metric.name for metric in self.metrics]
         values = np.ascontiguousarray(steps.select(names).to_numpy()[windows.rows])
@@ -234,9 +228,7 @@ class SampledReader:
             return values, np.where(np.isnan(most), used, most)
         return values, np.fmax(most, used)
 
-    def _ended(
-        self, steps: pl.DataFrame, last: npt.NDArray[np.int64], last_time: int, options: Options
-    ) -> npt.NDArray[np.bool_]:
+    def _ended(self, steps: pl.DataFrame, last: Int, last_time: int, options: Options) -> Bool:
         """Return which tenants, given by their last steps, end because their owner ends."""
         if self.always_censored:
             return np.zeros(len(last), np.bool_)

@@ -19,15 +19,15 @@ from pathlib import Path
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
+from plb.array_types import Float, Float32, Int
 from plb.model import Role
 from workloads.checks import LARGEST, Checker
 from workloads.readers.base import Options, TracePart
 from workloads.readers.files import TextTable, need_files
 from workloads.readers.naming import family_numbers
-from workloads.readers.report import Tally
+from workloads.readers.report import ConversionReport
 from workloads.segments import bounds_of, maximum
 from workloads.trace import MetricInfo, TraceSet
 from workloads.validation import MOST_REPLICAS
@@ -42,9 +42,6 @@ INSTANCES = TextTable(columns={"instance": pl.String, "app": pl.String, "machine
 CURVES = ("cpu", "memory")
 WITHOUT_INSTANCE = "applications without an instance"
 UNKNOWN_APP = "instances of an application that app_resources does not list"
-
-Ints = npt.NDArray[np.int64]
-Values = npt.NDArray[np.float32]
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +59,7 @@ class TianchiReader:
     origin: str = "the first point of the curves"
     request: str = "maximum of the curve; the contest has no other"
 
-    def parts(self, source: Path, options: Options, tally: Tally, scratch: Path) -> Iterator[TracePart]:
+    def parts(self, source: Path, options: Options, tally: ConversionReport, scratch: Path) -> Iterator[TracePart]:
         """Yield all tenants at once (see `workloads.readers.base.Reader`); of the options none applies."""
         path = one_file(source, APPS_FILE)
         apps = APPS.whole(path, scratch, [pl.col(name) for name in APPS.columns])
@@ -76,7 +73,7 @@ class TianchiReader:
         counts = apps.select("app").join(instances, on="app", how="left", maintain_order="left")["len"].fill_null(0)
         known = int(instances.join(apps.select("app"), on="app", how="semi")["len"].sum())
         listed = int(instances["len"].sum())
-        tally.rows_read += len(apps) + listed
+        tally.read(len(apps) + listed)
         tally.refuse({WITHOUT_INSTANCE: int((counts == 0).sum()), UNKNOWN_APP: listed - known})
         names = apps["app"].to_list()
         replicas, owner = _replicas(counts.to_numpy().astype(np.int64))
@@ -88,7 +85,7 @@ class TianchiReader:
         tally.steps_kept += len(owner) * POINTS
         yield TracePart(self._trace_set(names, curves, replicas, owner), np.zeros(len(owner), np.int64))
 
-    def _trace_set(self, names: list[str], curves: Values, replicas: Ints, owner: Ints) -> TraceSet:
+    def _trace_set(self, names: list[str], curves: Float32, replicas: Int, owner: Int) -> TraceSet:
         tenants = len(owner)
         number = np.arange(tenants) - np.searchsorted(owner, owner)
         bounds = bounds_of(np.full(tenants, POINTS))
@@ -139,7 +136,7 @@ def check_apps(path: Path, apps: pl.DataFrame) -> None:
     check.raise_problems()
 
 
-def curves_of(text: pl.Series) -> npt.NDArray[np.float64]:
+def curves_of(text: pl.Series) -> Float:
     """Return the curves of a column that was checked, shape (A, POINTS)."""
     return _lists(text).explode().to_numpy().reshape(len(text), POINTS)
 
@@ -157,7 +154,7 @@ def check_instances(path: Path, rows: pl.DataFrame) -> None:
     check.raise_problems()
 
 
-def _replicas(counts: Ints) -> tuple[Ints, Ints]:
+def _replicas(counts: Int) -> tuple[Int, Int]:
     """Return the replicas and the application of each tenant; the format limits the replicas."""
     tenants = -(-counts // MOST_REPLICAS)
     owner = np.repeat(np.arange(len(counts)), tenants)

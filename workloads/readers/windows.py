@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Bool, Int
 from workloads.segments import bounds_of, spread
-
-Ints = npt.NDArray[np.int64]
 
 
 @attrs.frozen(eq=False)
@@ -27,18 +25,18 @@ class Windows:
         Gaps that were filled, and those that cut a series.
     """
 
-    rows: Ints
-    bounds: Ints
-    first_step: Ints
+    rows: Int
+    bounds: Int
+    first_step: Int
     gaps_filled: int
     gaps_cut: int
 
     @property
-    def lengths(self) -> Ints:
+    def lengths(self) -> Int:
         """Steps of each piece."""
         return np.diff(self.bounds)
 
-    def keep(self, pieces: npt.NDArray[np.bool_]) -> Windows:
+    def keep(self, pieces: Bool) -> Windows:
         """Return these pieces only."""
         inside = spread(pieces, self.bounds)
         return attrs.evolve(
@@ -46,7 +44,7 @@ class Windows:
         )
 
 
-def cut(owner: Ints, step: Ints, longest_gap: int, longest: int | None) -> Windows:
+def cut(owner: Int, step: Int, longest_gap: int, longest: int | None) -> Windows:
     """Cut series into pieces.
 
     Parameters
@@ -77,7 +75,7 @@ def cut(owner: Ints, step: Ints, longest_gap: int, longest: int | None) -> Windo
     )
 
 
-def lengths_of_pieces(lengths: Ints, longest: int | None) -> tuple[Ints, Ints]:
+def lengths_of_pieces(lengths: Int, longest: int | None) -> tuple[Int, Int]:
     """Cut series into windows, all of full length but the last of each series.
 
     Parameters

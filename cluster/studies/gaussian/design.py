@@ -17,8 +17,7 @@ from cluster.studies.design import MOST_SAMPLES, digest
 from plb import PlbError
 from plb.risk.gaussian import GPA, OVERLOADS, PAPER_TESTS, Cantelli, Fit, FitTest, MeanTimes
 from plb.validation import check_count, check_number
-from workloads.realisation_files import read_samples
-from workloads.realisations import UNKNOWN, UsageSamples
+from workloads.realisations import UNKNOWN, UsageSamples, read_samples
 
 MEAN_TASK = 13.69 / 500
 """[2] table 1: 500 tasks use 13.69 machines on average. The default capacity is such that this holds."""
@@ -100,7 +99,7 @@ class GaussianDesign:
     Parameters
     ----------
     traces
-        File or directory; see `workloads.realisation_files.read_samples`.
+        File or directory; see `workloads.realisations.read_samples`.
     resources
         Names of the resources. A task has to fit in all.
     capacity

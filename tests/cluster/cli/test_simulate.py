@@ -11,13 +11,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import attrs
 import polars as pl
 import pytest
 
 from cluster.console.output import BAD_INPUT
 from cluster.plots.base import plot_violations
-from cluster.plots.saved import save_plots
 from cluster.results.reading import read_results
+from cluster.results.saved_plots import save_plots
 from cluster.runs.experiment import prepare
 from cluster.runs.processes import interrupts_blocked
 from cluster.scenario.scenario_file import override, read_scenario
@@ -323,7 +324,7 @@ def test_blocked_interrupts_stay_blocked():
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
-def test_plots_after_an_interrupt_show_only_started_runs(results: Path, tmp_path: Path):
+def test_plots_after_an_interrupt_show_only_started_runs(scenario: Path, tmp_path: Path):
     """A repeat that never ran is not drawn as a repeat without violations."""
     from matplotlib.figure import Figure
 
@@ -333,16 +334,14 @@ def test_plots_after_an_interrupt_show_only_started_runs(results: Path, tmp_path
     ax = Figure().subplots()
     plot_violations(ax, shortages, ["a"], {"a": {1: 1.0}}, 1.0)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a (1)"]
-    tables = read_results(results).table("shortages"), read_results(results).table("node_load")
-    written = save_plots(
-        tmp_path,
-        *tables,
-        policies=["original", "modified"],
-        lengths={"original": {0: 0.5, 1: 0.5}, "modified": {0: 0.25}},
-        threshold=0.95,
-        days=0.5,
-        title="interrupted",
-    )
+    assert plb("simulate", scenario, "--repeats", "2", "--out", tmp_path / "out", "--quiet").exit_code == 0
+    whole = read_results(tmp_path / "out")
+    kept = [run for run in whole.runs if (run.policy, run.repeat) != ("modified", 1)]
+    short = {"modified": {"simulated_seconds": 4320.0}}  # half of the run
+    cut = (attrs.evolve(run, totals={**run.totals, **short.get(run.policy, {})}) for run in kept)
+    found = attrs.evolve(whole, runs=tuple(cut))
+    assert (found.repeats("original"), found.repeats("modified"), found.shown_repeat) == ([0, 1], [0], 0)
+    written = save_plots(found)
     assert [path.name for path in written] == ["violations.png", "load.png", "load_map.png"]
 
 

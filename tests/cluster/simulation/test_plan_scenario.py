@@ -20,7 +20,7 @@ from cluster.results.reading import read_results
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario import BUILT_IN_POLICIES, Scenario
 from cluster.scenario.scenario_file import override, read_scenario, scenario_from
-from cluster.simulation.simulation import Simulation, simulate
+from cluster.simulation.simulation import Simulation
 from plb import ConflictError, PlbError
 from plb.provisioning import Affinity, ProvisioningPlan, provision
 from tests.cluster.small_provisioning import write_base, write_curves
@@ -52,7 +52,7 @@ def changed(scenario: Path, changes: dict[str, dict[str, Any]]) -> Scenario:
 def run_of(scenario: Scenario, policy: str = "original") -> Any:
     """Run a scenario once."""
     experiment = prepare(scenario)
-    return simulate(scenario, experiment.source, experiment.sequences[0], policy)
+    return Simulation(scenario, experiment.source, experiment.sequences[0], policy).run()
 
 
 def planned_load(plan: ProvisioningPlan, seconds: int, plan_hours: float = 24.0) -> np.ndarray[Any, Any]:

@@ -31,7 +31,7 @@ from cluster.studies.gaussian.study import GaussianStudy
 from cluster.studies.gaussian.totals import CRITICAL, anderson_darling, is_gaussian
 from plb import PlbError
 from plb.risk.gaussian import GPA, PAPER_TESTS, MeanTimes
-from workloads.realisation_files import read_samples
+from workloads.realisations import read_samples
 
 TASKS = 60
 
