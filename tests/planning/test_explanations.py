@@ -1,4 +1,4 @@
-"""Explanations: the rule, the domain and the numbers behind each verdict, as values and in words."""
+"""Explanations give the rule, the domain and the numbers behind each result, as values and as text."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from tests.engine.stories import add_instance, engine_on, engine_with, stand
 PRIMARY, SECONDARY, INSTANCE = Role.PRIMARY, Role.SECONDARY, Role.INSTANCE
 
 
-# a replica that found no place: one story a rule
+# a replica without a place: one example for each rule
 
 
-def test_node_state_says_what_the_nodes_are():
-    """Nodes that are down or deactivated are told apart."""
+def test_node_rule_names_the_states_of_the_nodes():
+    """Nodes that are down and deactivated nodes are separate."""
     engine = engine_on(
         Node("a", up=False),
         Node("b", deactivation_intent="restart", deactivation_status="safety_check_complete"),
@@ -44,7 +44,7 @@ def test_node_state_says_what_the_nodes_are():
 
 
 def test_exclusion_names_the_nodes_that_are_taken():
-    """Two instances on one node: the second finds it taken."""
+    """Two instances have one node; the node of the first is taken."""
     engine = engine_on("a")
     engine.update_service(Service("web", stateful=False, target_replicas=2))
     stand(engine, "web/0", Replica(INSTANCE, "a"))
@@ -67,7 +67,7 @@ def test_placement_distinguishes_blocked_nodes_from_infeasible_ones():
 
 
 def test_preferred_location_names_the_standbys():
-    """As a hard rule it leaves the node of the standby only, which is down."""
+    """As a hard rule it leaves only the node of the standby, which is down."""
     engine = engine_on(Node("a", up=False), "b", "c", preferred_location_constraint_priority=0)
     engine.update_service(Service("db", target_replicas=2))
     stand(engine, "db/0", Replica(PRIMARY, "b"), Replica(SECONDARY, "a", state="standby"))
@@ -78,7 +78,7 @@ def test_preferred_location_names_the_standbys():
 
 
 def test_fault_domain_names_the_full_domains():
-    """The rack of the primary may hold one of two replicas, and the other rack has no room."""
+    """The rack of the primary may have one of two replicas, and the other rack has no free capacity."""
     engine = engine_on(
         Node("a0", fault_domain="fd:/dc/a"),
         Node("a1", fault_domain="fd:/dc/a"),
@@ -93,8 +93,8 @@ def test_fault_domain_names_the_full_domains():
     )
 
 
-def test_soft_rule_that_was_given_up_rules_out_nothing_but_is_named():
-    """The upgrade domain was given up; what keeps the replica out is the room."""
+def test_relaxed_soft_rule_is_named_but_rules_out_no_node():
+    """The upgrade domain rule is relaxed; the capacity excludes the replica."""
     small = {"cpu": 3}
     engine = engine_on(
         Node("a", upgrade_domain="u0"),
@@ -112,8 +112,8 @@ def test_soft_rule_that_was_given_up_rules_out_nothing_but_is_named():
     )
 
 
-def test_soft_rule_that_is_kept_rules_out_nodes():
-    """Where soft rules are not relaxed, the upgrade domain is what keeps the replica out."""
+def test_enforced_soft_rule_rules_out_nodes():
+    """If soft rules are not relaxed, the upgrade domain excludes the replica."""
     engine = engine_on(
         Node("a", upgrade_domain="u0"),
         Node("b", upgrade_domain="u0"),
@@ -127,8 +127,8 @@ def test_soft_rule_that_is_kept_rules_out_nodes():
     assert "1 by upgrade domain (u0 holds 1 and may hold 1)" in str(refusal)
 
 
-def test_capacity_names_every_metric_that_is_short_and_the_roomiest_node():
-    """Of two nodes one lacks memory, both lack cpu; departing load is no free room."""
+def test_capacity_names_every_short_metric_and_the_emptiest_node():
+    """One of two nodes lacks memory, both lack cpu; leaving load is not free capacity."""
     engine = engine_on(
         Node("a", capacities={"cpu": 10, "memory": 100}),
         Node("b", capacities={"cpu": 8, "memory": 4}),
@@ -149,8 +149,8 @@ def test_capacity_names_every_metric_that_is_short_and_the_roomiest_node():
     assert [(one.metric, one.nodes) for one in refusal.diagnosis[0].shortages] == [("cpu", 2), ("memory", 1)]
 
 
-def test_affinity_says_where_the_parent_stands():
-    """A child's primary belongs beside the parent's, whose node is full."""
+def test_affinity_names_the_node_of_the_parent():
+    """The child's primary belongs on the node of the parent's primary, which is full."""
     engine = engine_on(Node("a", capacities={"cpu": 3}), "b")
     engine.update_service(Service("db"))
     engine.update_service(Service("kid", affinity_to="db", default_load={PRIMARY: {"cpu": 5}}))
@@ -162,8 +162,8 @@ def test_affinity_says_where_the_parent_stands():
     )
 
 
-def test_affinity_says_if_the_parent_cannot_be_followed():
-    """A parent with two partitions, or one that has no replica yet where that matters, holds its children back."""
+def test_affinity_names_a_parent_that_its_child_cannot_join():
+    """A parent with two partitions, or without the replica that its child needs, leaves the child without a place."""
     engine = engine_on("a", place_child_without_parent=False)
     engine.update_service(Service("db", default_load={PRIMARY: {"cpu": 5}}))
     engine.update_service(Service("kid", affinity_to="db"))
@@ -176,8 +176,8 @@ def test_affinity_says_if_the_parent_cannot_be_followed():
     ).explain("kid/0")
 
 
-def test_range_is_named_where_the_peaks_add_up_to_too_much():
-    """Sampled peaks that would outgrow 32 bits keep a replica out, whatever the room."""
+def test_range_is_named_if_the_sum_of_peaks_is_too_large():
+    """Sampled peaks beyond 32 bits exclude a replica, even with enough free capacity."""
     history = DemandHistory.from_columns(
         ("cpu",),
         tenant_class=["a"],
@@ -201,7 +201,7 @@ def test_range_is_named_where_the_peaks_add_up_to_too_much():
 
 
 def test_no_replica_is_evicted_for_an_incomplete_all_or_nothing_placement():
-    """One of two new replicas would fit if another moved; as the second fits nowhere, nothing moves."""
+    """One of two new replicas would fit after an eviction; the second fits nowhere, so nothing moves."""
     engine = engine_with({"n0": 10, "n1": 4, "n2": 4}, {"old": ("n0", 4)}, partially_place_services=False)
     add_instance(engine, 8, instances=2)
     plan = engine.place()
@@ -212,8 +212,8 @@ def test_no_replica_is_evicted_for_an_incomplete_all_or_nothing_placement():
     assert [str(move) for move in both.moves][1:] == ["add instance of single on n0"]
 
 
-def test_a_phase_that_is_skipped_does_not_say_why_another_ended():
-    """Balancing is where it was, and then a repair runs for the first time; neither finds a move."""
+def test_skipped_phase_does_not_set_the_end_reason():
+    """Balancing is at its fixed point, and a repair runs for the first time; neither finds a move."""
     engine = engine_with({"n0": 5, "n1": 0}, {"web/0": ("n0", 6)})
     assert engine.balance().end_reason == "the energy no longer changes"
     plan = engine.refresh(0.0)
@@ -222,7 +222,7 @@ def test_a_phase_that_is_skipped_does_not_say_why_another_ended():
     assert engine.refresh(1.0).end_reason == "nothing has changed since the last search of this kind"
 
 
-def test_a_phase_that_does_two_things_is_named_once():
+def test_phase_that_drops_and_adds_is_named_once():
     """Placement drops a surplus replica and adds a missing one."""
     engine = engine_on("a", "b", "c")
     engine.update_service(Service("web", stateful=False))
@@ -235,7 +235,7 @@ def test_a_phase_that_does_two_things_is_named_once():
 
 
 def test_all_or_nothing_placement_is_reported():
-    """Three of four replicas found a node; all four wait, and the fourth says why."""
+    """Three of four replicas found a node; all four wait, and the fourth gives the reason."""
     engine = engine_on("a", "b", "c", partially_place_services=False)
     engine.update_service(Service("web", stateful=False, target_replicas=4))
     stand(engine, "web/0")
@@ -249,11 +249,11 @@ def test_all_or_nothing_placement_is_reported():
     }
 
 
-# partitions that stay
+# partitions that do not move
 
 
-def test_phases_that_did_not_run_say_why():
-    """Each phase of a refresh names what kept it; refreshing again within the interval names that."""
+def test_phases_that_did_not_run_give_the_reason():
+    """Each phase of a refresh names its reason; a second refresh within the interval names the interval."""
     engine = engine_on("a", "b", min_placement_interval=60.0)
     engine.update_service(Service("web", stateful=False))
     stand(engine, "web/0", Replica(INSTANCE, "a"))
@@ -270,8 +270,8 @@ def test_phases_that_did_not_run_say_why():
     }
 
 
-def test_replicas_that_may_not_move_are_counted_by_why():
-    """Pinned, in build, on a deactivated node; a partition in transition holds all of its replicas."""
+def test_immovable_replicas_are_counted_by_reason():
+    """They are pinned, in build, or on a deactivated node; a partition in transition has only immovable replicas."""
     engine = engine_on("a", "b", "c", Node("d", deactivation_intent="pause"))
     engine.update_service(Service("web", stateful=False, target_replicas=4))
     replicas = [
@@ -292,8 +292,8 @@ def test_replicas_that_may_not_move_are_counted_by_why():
     )
 
 
-def test_partition_that_moved_too_often_is_held():
-    """After a move in the last ten minutes balancing leaves the partition alone, and says so."""
+def test_partition_that_moved_too_often_is_immovable():
+    """Balancing does not move the partition after a move in the last ten minutes, and gives this reason."""
     settings = {"MovementPerPartitionThrottleThreshold": 1, "MovementThrottledPartitionsPercentageThreshold": 1.0}
     engine = PlacementAndLoadBalancing(PlbConfig.from_service_fabric(settings, metrics=[Metric("cpu")]))
     for name in "ab":
@@ -309,8 +309,8 @@ def test_partition_that_moved_too_often_is_held():
     assert plan.outcomes[0].immovable == {move.partition: {Immovable.THROTTLED: 1}}
 
 
-def test_search_that_ran_says_what_refused_its_proposals():
-    """Both nodes are too small for anything to move: every proposal is refused by capacity."""
+def test_search_names_the_rules_that_refused_its_proposals():
+    """Both nodes are too small for any move: capacity refuses every proposal."""
     engine = engine_on(
         Node("a", capacities={"cpu": 20}), Node("b", capacities={"cpu": 4}), swap_primary_probability=0.0,
         exchange_probability=0.0,
@@ -325,8 +325,8 @@ def test_search_that_ran_says_what_refused_its_proposals():
     assert f"{refused['capacity']} by capacity" in plan.explain("web/0")
 
 
-def test_refresh_of_service_domains_says_what_each_did():
-    """One domain has nothing to do; the other places, and is passed over while that is under way."""
+def test_refresh_reports_the_action_of_each_service_domain():
+    """One domain has nothing to do; the other places, and is skipped while its moves run."""
     config = PlbConfig.from_service_fabric({}, metrics=[Metric("cpu"), Metric("disk")])
     engine = PlacementAndLoadBalancing(config)
     for name in "ab":
@@ -352,8 +352,8 @@ def test_refresh_of_service_domains_says_what_each_did():
     )
 
 
-def test_balancing_held_back_by_a_new_node_says_so():
-    """Within the delay after a node came, balancing names it."""
+def test_balancing_delayed_by_a_new_node_gives_the_reason():
+    """Balancing names the new node during the delay after it."""
     config = PlbConfig.from_service_fabric({}, metrics=[Metric("cpu")])
     engine = PlacementAndLoadBalancing(config)
     engine.update_service(Service("x", stateful=False))
@@ -365,8 +365,8 @@ def test_balancing_held_back_by_a_new_node_says_so():
     assert "balancing did not run, because a node was added or removed too recently" in plan.explain("x/0")
 
 
-def test_partition_that_the_plan_does_not_know_is_refused():
-    """A slip of the pen is no partition that stays."""
+def test_explain_refuses_an_unknown_partition():
+    """The error suggests the nearest name."""
     engine = engine_on("a")
     engine.update_service(Service("web", stateful=False))
     stand(engine, "web/0", Replica(INSTANCE, "a"))
