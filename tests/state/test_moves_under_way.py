@@ -37,10 +37,10 @@ def test_loads_are_conserved_from_replica_to_node_to_cluster(cluster):
         problem, table = configuration.problem, engine._state.rows
         placed = [i for i, r in placement_of(engine, cluster).items() if r.node is not None]
         standing = [i for i in placed if not table.leaving[i]]
-        departing = [i for i in placed if table.leaving[i]]
+        leaving_rows = [i for i in placed if table.leaving[i]]
         expected = table.load[standing].sum(axis=0).tolist()
         assert configuration.solution.node_load.sum(axis=0).tolist() == expected
-        assert problem.leaving_load.sum(axis=0).tolist() == table.load[departing].sum(axis=0).tolist()
+        assert problem.leaving_load.sum(axis=0).tolist() == table.load[leaving_rows].sum(axis=0).tolist()
         counted = (configuration.solution.node_load * problem.counted_for).sum(axis=0)
         assert counted.tolist() == configuration.solution.total.tolist()
 
