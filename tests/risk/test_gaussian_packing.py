@@ -95,8 +95,8 @@ def test_packing_by_gpa_equals_algorithm_1(tasks: Tasks, overload: float, fit: s
     """The examples use First Fit and Best Fit, with and without rebalancing."""
     found = pack(statistics_of(tasks), capacity=CAPACITY, test=GPA(overload), fit=fit, max_failures=failures)
     assert found.machine.tolist() == algorithm_1(tasks, overload, fit, failures)
-    with_one = [fit_bin(tasks, [], task, overload) < 0 for task in range(len(tasks))]
-    assert found.oversized.tolist() == with_one
+    alone = [fit_bin(tasks, [], task, overload) < 0 for task in range(len(tasks))]
+    assert found.oversized.tolist() == alone
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.sampled_from(["first", "best"]))
