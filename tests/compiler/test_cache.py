@@ -107,7 +107,7 @@ def test_unused_entries_are_removed_with_the_next_entry(tmp_path):
 
 
 def test_directory_that_cannot_be_created_is_reported_once(tmp_path, caplog):
-    """One sentence says what to do, and no error is raised."""
+    """One sentence names the remedy, and no error is raised."""
     (tmp_path / "file").touch()
     cache = KernelCache(tmp_path / "file" / "cache")
     with caplog.at_level(logging.INFO, "plb"), cache.alone("f", KEY):

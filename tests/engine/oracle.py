@@ -1,7 +1,7 @@
 """Oracles: results of the engine, computed by another method in plain Python and NumPy.
 
-They compute sums of a configuration row by row from the arrays, and check plans against what the user said, in user
-units and exact fractions.
+They compute sums of a configuration row by row from the arrays, and check plans against the user's input, in user units
+and exact fractions.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, An
 
 
 @attrs.frozen
-class Standing:
+class Slot:
     """A replica slot; `node` is None while it waits for a node."""
 
     partition: str
@@ -167,7 +167,7 @@ class Standing:
     pinned: bool
 
 
-Placement = dict[int, Standing]
+Placement = dict[int, Slot]
 """Replica slots by index."""
 
 
@@ -175,7 +175,7 @@ def placement_of(engine: PlacementAndLoadBalancing, cluster: Cluster) -> Placeme
     """Return the place of every replica of the cluster, as the engine reports it."""
     pinned = {(p.name, r.node) for p in cluster.partitions for r in p.replicas if r.pinned}
     return {
-        r.index: Standing(p.name, r.role, r.node, r.leaving, (p.name, r.node) in pinned)
+        r.index: Slot(p.name, r.role, r.node, r.leaving, (p.name, r.node) in pinned)
         for p in cluster.partitions
         for r in engine.replicas(p.name)
     }
@@ -278,7 +278,7 @@ def uneven_spreads(cluster: Cluster, kind: str, at: Placement) -> set[tuple[str,
 
 
 def assert_rules_are_kept(cluster: Cluster, config: PlbConfig, before: Placement, plan: Plan) -> Placement:
-    """Check a plan against every hard constraint, from what the user said alone; return the placement after it."""
+    """Check a plan against every hard constraint, from the user's input alone; return the placement after it."""
     after = after_plan(before, plan)
     by_name = {node.name: node for node in cluster.nodes}
     for index, replica in before.items():
@@ -319,7 +319,7 @@ def first_rule_failed(
 ) -> str | None:
     """Return the first rule that excludes `node` for slot `index`, which has no node in `after`.
 
-    The rules use only what the user said. `kinds` lists the kinds of domains to check, ``"fault"`` and ``"upgrade"``.
+    The rules use only the user's input. `kinds` lists the kinds of domains to check, ``"fault"`` and ``"upgrade"``.
     """
     replica = after[index]
     siblings = [r for r in after.values() if r.partition == replica.partition]

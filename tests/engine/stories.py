@@ -109,7 +109,7 @@ def places_of(engine: PlacementAndLoadBalancing) -> list[str | None]:
     return [engine.replicas(f"web/{index}")[0].node for index in range(5)]
 
 
-def stand(engine: PlacementAndLoadBalancing, name: str, *replicas: Replica, **fields: Any) -> None:
+def add_partition(engine: PlacementAndLoadBalancing, name: str, *replicas: Replica, **fields: Any) -> None:
     """Report a partition to the engine; the part of its name before the slash names its service."""
     engine.update_partition(Partition(name, service=name.partition("/")[0], replicas=replicas, **fields))
 

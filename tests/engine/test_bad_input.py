@@ -1,4 +1,4 @@
-"""Bad input raises an error that names item, field and range, and leaves the engine exactly as it was."""
+"""Invalid input raises an error that names item, field and range, and leaves the engine unchanged."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import pytest
 from plb import ConflictError, Energy, Move, MoveKind, Phase, Plan, Reason, Replica, Role, Service
 
 from .fingerprint import snapshot
-from .stories import engine_on, stand
+from .stories import add_partition, engine_on
 
 pytestmark = pytest.mark.kernels
 
@@ -26,7 +26,7 @@ def engine_of(*replicas, target=2):
     """Return an engine with one partition on four nodes."""
     engine = engine_on("n0", "n1", "n2", "n3")
     engine.update_service(Service("db", target_replicas=target))
-    stand(engine, "db/0", *replicas)
+    add_partition(engine, "db/0", *replicas)
     return engine
 
 
@@ -98,7 +98,7 @@ def test_stale_void_leaves_newer_marks():
     engine = engine_of(Replica(P, "n0", upgrade="swap_out"), Replica(S, "n1", pinned=True))
     plan = engine.place()
     assert [one.kind for one in plan.moves] == [MoveKind.VOID]
-    stand(engine, "db/0", Replica(P, "n0"), Replica(S, "n1", upgrade="primary_returns"))
+    add_partition(engine, "db/0", Replica(P, "n0"), Replica(S, "n1", upgrade="primary_returns"))
     with pytest.raises(ConflictError, match="no upgrade asks for that any more"):
         engine.apply(plan)
     assert [str(one) for one in engine.place().moves] == ["swap primary of db/0 from n0 to n1"]
@@ -126,7 +126,7 @@ def test_energy_after_a_promotion_is_the_energy_once_it_is_applied(settings):
     engine = engine_on("n0", "n1", "n2", **settings)
     loads = {P: {"cpu": 10.0}, S: {"cpu": 2.0}}
     engine.update_service(Service("db", target_replicas=2, default_load=loads))
-    stand(engine, "db/0", BACK, Replica(S, "n1"))
+    add_partition(engine, "db/0", BACK, Replica(S, "n1"))
     plan = engine.place()
     assert [one.kind for one in plan.moves] == [MoveKind.PROMOTE]
     engine.apply(plan)
@@ -137,7 +137,7 @@ def test_energy_after_counts_no_standby_whose_place_is_taken():
     """The new replica alone has the load."""
     engine = engine_on("n0", "n1", preferred_location_constraint_priority=0)
     engine.update_service(Service("db", target_replicas=2, default_load={P: {"cpu": 4.0}, S: {"cpu": 4.0}}))
-    stand(engine, "db/0", Replica(P, "n0"), Replica(S, "n1", state="standby"))
+    add_partition(engine, "db/0", Replica(P, "n0"), Replica(S, "n1", state="standby"))
     plan = engine.place()
     assert [str(one) for one in plan.moves] == ["add secondary of db/0 on n1"]
     engine.apply(plan)

@@ -149,8 +149,8 @@ class EngineMachine(RuleBasedStateMachine):
             replicas[place : place + 1] = (
                 [] if state is None else [attrs.evolve(known, state=state, leaving=leaving or known.leaving)]
             )
-        said = self.world.partitions[name]
-        self.world.put_partition(attrs.evolve(said, replicas=replicas, missing=missing, in_transition=still))
+        given = self.world.partitions[name]
+        self.world.put_partition(attrs.evolve(given, replicas=replicas, missing=missing, in_transition=still))
 
     @rule(domains=st.sets(st.sampled_from(["u0", "u1", "u2"])))
     def domains_are_upgraded(self, domains: set[str]) -> None:
@@ -163,7 +163,7 @@ class EngineMachine(RuleBasedStateMachine):
 
         With `lost` the primary is gone before its role returns.
         """
-        if name not in self.world.partitions or not self.world.said.service_of(name).stateful:
+        if name not in self.world.partitions or not self.world.given.service_of(name).stateful:
             return
         replicas = self._reported(name)
         if place < len(replicas):
@@ -194,9 +194,9 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(name=some_partition, node=some_node, load=loads_of_a_replica)
     def report_load(self, name: str, node: str, load: float) -> None:
         """Report the load of a replica."""
-        stand = name in self.world.partitions and node in {r.node for r in self.world.one.replicas(name)}
+        exists = name in self.world.partitions and node in {r.node for r in self.world.one.replicas(name)}
         loads = {self.metrics[0].name: load}
-        if stand:
+        if exists:
             self.world.call(lambda engine: engine.report_load(name, node, loads))
         else:
             self.world.refuse(lambda engine: engine.report_load(name, node, loads))
@@ -220,7 +220,7 @@ class EngineMachine(RuleBasedStateMachine):
     def _has_role(self, name: str, role: Role) -> bool:
         if name not in self.world.partitions:
             return False
-        return (role == Role.INSTANCE) != self.world.said.service_of(name).stateful
+        return (role == Role.INSTANCE) != self.world.given.service_of(name).stateful
 
     @rule(random=st.randoms(use_true_random=False), largest=st.integers(0, 15))
     def report_loads(self, random: Random, largest: int) -> None:
@@ -292,17 +292,17 @@ class EngineMachine(RuleBasedStateMachine):
             node = data.draw(st.sampled_from(sorted(ends)))
             self.world.call(lambda engine: engine.vacate(name, node))
 
-    # mistakes
+    # invalid calls
 
     @rule(number=st.integers(0, 12), name=some_partition)
-    def mistake(self, number: int, name: str) -> None:
+    def invalid_call(self, number: int, name: str) -> None:
         """Refuse an invalid call, and change nothing."""
         world, node = self.world, next(iter(self.world.nodes.values()))
         known = next(iter(world.partitions), None)
         stray = Move(MoveKind.MOVE, name, Role.SECONDARY, "nowhere", "n0", Reason(Phase.REPAIR, "energy"), 1.0)
         empty = attrs.evolve(world.one.place([]), moves=(stray,))
         world.two.place([])
-        mistakes: list[Any] = [
+        calls: list[Any] = [
             lambda engine: engine.update_node(attrs.evolve(node, up=not node.up), now=math.nan),
             lambda engine: engine.update_node(attrs.evolve(node, capacities={"unheard-of": 1.0})),
             lambda engine: engine.update_service(Service(SERVICES[0], placement_constraint="zone ==")),
@@ -317,7 +317,7 @@ class EngineMachine(RuleBasedStateMachine):
             lambda engine: engine.vacate(name, "unheard-of"),
             lambda engine: engine.report_move_cost(known or name, Role.PRIMARY, "unheard-of"),
         ]
-        world.refuse(mistakes[number])
+        world.refuse(calls[number])
 
     @invariant()
     def engines_agree(self) -> None:

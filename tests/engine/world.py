@@ -1,4 +1,4 @@
-"""A cluster that changes: two engines with the same reports, what the user said, and the checks after each step.
+"""A cluster that changes: two engines with the same reports, the user's input, and the checks after each step.
 
 Both engines must always report the same. One applies plans as a whole, the other move by move.
 """
@@ -25,7 +25,7 @@ from plb.risk import DemandHistory
 from plb.search.result import energy_of_solution
 from plb.state.arrays import MOVEMENT
 
-from .rules import Said, Seat, breaches, is_feasible, lets_go, limit_of, node_loads, receives
+from .rules import Seat, UserInput, breaches, is_feasible, lets_go, limit_of, node_loads, receives
 
 DOMAINS = ("fault_domain", "upgrade_domain")
 UPGRADE = ("upgrade", "upgraded")
@@ -71,9 +71,9 @@ class World:
         self.planned_at = -1
 
     @property
-    def said(self) -> Said:
-        """What the user has said so far."""
-        return Said(self.config, self.nodes, self.services, self.partitions)
+    def given(self) -> UserInput:
+        """The user's input so far."""
+        return UserInput(self.config, self.nodes, self.services, self.partitions)
 
     # reports
 
@@ -190,7 +190,7 @@ class World:
         }
 
     def _may_leave(self, partition: str, node: str) -> bool:
-        return lets_go(self.nodes[node]) and node not in self.said.service_of(partition).blocked_nodes
+        return lets_go(self.nodes[node]) and node not in self.given.service_of(partition).blocked_nodes
 
     def hard_rules(self, *, balancing: bool) -> list[str]:
         """Return the constraints that no plan may break: the hard ones, for balancing the soft ones as well."""
@@ -221,7 +221,7 @@ class World:
         if any(move.reason.rule in UPGRADE for move in plan.moves):
             relaxed = ("affinity", "capacity") if self.config.relax_capacity_constraint_for_upgrade else ("affinity",)
             rules = [rule for rule in rules if rule not in relaxed]
-        before, then = (breaches(self.said, known.values(), rules) for known in (seats, after))
+        before, then = (breaches(self.given, known.values(), rules) for known in (seats, after))
         worse = {key: (before.get(key, 0), much) for key, much in then.items() if much > before.get(key, 0)}
         resized = {move.partition for move in plan.moves if self._changes_number(move)}
         for key in [key for key in worse if key[0] in DOMAINS and key[1] in resized and key in before]:
@@ -246,7 +246,7 @@ class World:
 
     def _parent_of(self, partition: str) -> str | None:
         """Return the service that the service of a partition has affinity to."""
-        return self.said.service_of(partition).affinity_to
+        return self.given.service_of(partition).affinity_to
 
     def _problems(self) -> list[Any]:
         """Return the arrays of each service domain before a plan."""
@@ -339,7 +339,7 @@ class World:
         assert receives(node, new=False, everywhere=False), move
         assert self._may_hand_over(seat), move
         if self.config.placement_constraint_priority == 0:
-            assert is_feasible(self.said.service_of(seat.partition), node, primary=True), move
+            assert is_feasible(self.given.service_of(seat.partition), node, primary=True), move
 
     def _may_hand_over(self, seat: Seat) -> bool:
         """Return whether a replica may change its role for an upgrade on any node: it is ready and not pinned."""
@@ -349,7 +349,7 @@ class World:
 
     def _check_target(self, moved: Seat, target: str) -> None:
         """Check that the target accepts the replica and is feasible for it."""
-        service = self.said.service_of(moved.partition)
+        service = self.given.service_of(moved.partition)
         everywhere = service.on_every_node and not service.stateful
         assert receives(self.nodes[target], new=moved.node is None, everywhere=everywhere), (moved, target)
         if self.config.placement_constraint_priority == 0:
@@ -377,8 +377,8 @@ class World:
         """Return whether a move may change how many replicas of its partition count in the usable domains."""
         if move.kind is not MoveKind.MOVE:
             return move.kind is not MoveKind.SWAP
-        left = self.said.nodes[str(move.source)]
-        feasible = is_feasible(self.said.service_of(move.partition), left, primary=False)
+        left = self.given.nodes[str(move.source)]
+        feasible = is_feasible(self.given.service_of(move.partition), left, primary=False)
         return not (feasible and receives(left, new=True, everywhere=False))
 
     def _check_kept(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:
@@ -387,8 +387,8 @@ class World:
         dropped = [move for move in plan.moves if move.kind is MoveKind.DROP]
         for move in dropped:
             assert move.role != Role.PRIMARY, move
-            said = [r for r in self.partitions[move.partition].replicas if r.node == move.source]
-            assert all(not r.pinned or r.leaving or r.state is ReplicaState.DROPPED for r in said), move
+            given = [r for r in self.partitions[move.partition].replicas if r.node == move.source]
+            assert all(not r.pinned or r.leaving or r.state is ReplicaState.DROPPED for r in given), move
         waiting = [sum(seat.node is None for seat in known.values()) for known in (seats, after)]
         assert waiting[0] - waiting[1] == kinds[MoveKind.ADD]
         gone = set(seats) - set(after)

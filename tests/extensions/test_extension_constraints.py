@@ -16,7 +16,7 @@ from plb import (
 )
 from plb.testing import machine_of
 from tests.engine.extension_constraints import OnePrimaryANode
-from tests.engine.stories import engine_on, four_nodes, places_of, stand
+from tests.engine.stories import add_partition, engine_on, four_nodes, places_of
 
 pytestmark = pytest.mark.kernels
 
@@ -78,9 +78,9 @@ def texts_of(plan) -> list[str]:
 def test_role_is_handed_over_only_where_a_constraint_allows_it(constraints, taker):
     """The best secondary is on a node with another primary; the plan counts what the constraint refused."""
     engine = database_engine(*constraints)
-    stand(engine, "db/other", primary("n1"), missing=0)
+    add_partition(engine, "db/other", primary("n1"), missing=0)
     engine.report_load("db/other", "n1", {"cpu": 0})
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
     engine.report_load("db/0", "n1", {"cpu": 0})
     plan = engine.place()
     assert texts_of(plan) == [f"swap primary of db/0 from n0 to {taker}"]
@@ -90,8 +90,8 @@ def test_role_is_handed_over_only_where_a_constraint_allows_it(constraints, take
 def test_role_stays_if_a_constraint_allows_no_other_node():
     """The plan reports this, and does not relax a hard constraint as it relaxes soft rules."""
     engine = database_engine("one_primary_a_node", replicas=2)
-    stand(engine, "db/other", primary("n1"), missing=0)
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"))
+    add_partition(engine, "db/other", primary("n1"), missing=0)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"))
     assert [move.kind for move in engine.place().moves] == [MoveKind.VOID]
 
 
@@ -102,8 +102,8 @@ def test_aligned_primaries_swap_together_only_if_all_of_them_may(constraints, ta
     engine.update_service(Service("child", target_replicas=3, affinity_to="db", default_load=LOADS))
     places = ["n3" if taker == "n2" else "n1", "n2"]
     marked = primary("n0", upgrade="swap_out")
-    stand(engine, "db/0", marked, *map(secondary, places))
-    stand(engine, "child/0", primary("n0"), *map(secondary, places))
+    add_partition(engine, "db/0", marked, *map(secondary, places))
+    add_partition(engine, "child/0", primary("n0"), *map(secondary, places))
     for name in ("db/0", "child/0"):
         engine.report_load(name, places[0], {"cpu": 0})
     plan = engine.place()
@@ -115,8 +115,8 @@ def test_aligned_primaries_swap_together_only_if_all_of_them_may(constraints, ta
 def test_secondary_is_promoted_only_where_a_constraint_allows_it(constraints, kind):
     """It stays on its node, and only its role would break the constraint."""
     engine = database_engine(*constraints, replicas=2)
-    stand(engine, "db/other", primary("n0"), missing=0)
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
+    add_partition(engine, "db/other", primary("n0"), missing=0)
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
     assert [move.kind for move in engine.place().moves] == [kind]
 
 
@@ -126,8 +126,8 @@ def test_promotions_and_new_primaries_of_one_plan_keep_to_a_constraint_together(
     for name in ("n1", "n2", "n3"):
         engine.update_node(Node(name, up=False))
     for index in range(2):
-        stand(engine, f"db/{index}", secondary("n0", upgrade="primary_returns"), missing=0)
-    stand(engine, "db/new")
+        add_partition(engine, f"db/{index}", secondary("n0", upgrade="primary_returns"), missing=0)
+    add_partition(engine, "db/new")
     plan = engine.place()
     assert [(move.kind, move.partition) for move in plan.moves] == [(MoveKind.PROMOTE, "db/0"), (MoveKind.VOID, "db/1")]
     assert plan.unplaced[0].ruled_out == {"node": 3, "one_primary_a_node": 1}
@@ -139,15 +139,15 @@ def test_promotions_and_new_primaries_of_one_plan_keep_to_a_constraint_together(
 def test_surplus_is_dropped_only_from_nodes_that_a_constraint_allows(constraints, source):
     """The drop of the replica on n1 would leave the least energy."""
     engine = database_engine(*constraints, replicas=2)
-    stand(engine, "db/other", secondary("n1"), missing=0)
-    stand(engine, "db/0", primary("n0"), secondary("n1"), secondary("n2"))
+    add_partition(engine, "db/other", secondary("n1"), missing=0)
+    add_partition(engine, "db/0", primary("n0"), secondary("n1"), secondary("n2"))
     assert texts_of(engine.place()) == [f"drop secondary of db/0 from {source}"]
 
 
 def test_surplus_that_a_constraint_keeps_stays_and_is_counted_as_refused():
     """The primary is never dropped, and the secondary never leaves n1."""
     engine = database_engine("anchored", replicas=1)
-    stand(engine, "db/0", primary("n0"), secondary("n1"))
+    add_partition(engine, "db/0", primary("n0"), secondary("n1"))
     plan = engine.place()
     assert plan.moves == ()
     assert plan.proposals.refused_by_rule["anchored"] > 0
@@ -160,7 +160,7 @@ def test_violations_list_every_broken_constraint():
     engine.update_service(Service("web", stateful=False, blocked_nodes=["n2"]))
     engine.update_partition(Partition("web/0", service="web", replicas=[Replica(Role.INSTANCE, "n2")]))
     for index in range(2):
-        stand(engine, f"db/{index}", primary("n3"))
+        add_partition(engine, f"db/{index}", primary("n3"))
     misplaced, *refused = engine.violations()
     rows = [engine.replicas(f"db/{index}")[0].index for index in range(2)]
     assert misplaced.rule == "placement"
@@ -175,7 +175,7 @@ def test_violations_list_every_broken_constraint():
 def test_all_or_nothing_placement_reports_the_nodes_that_a_constraint_excluded():
     """Three of four replicas would find a node; only the constraint keeps the last one off n3."""
     engine = database_engine("off_last_node", replicas=4, partially_place_services=False)
-    stand(engine, "db/0")
+    add_partition(engine, "db/0")
     unplaced = engine.place().unplaced
     assert [(one.together.found, one.together.requested) for one in unplaced] == [(3, 4)] * 4
     assert unplaced[0].ruled_out == {"off_last_node": 1}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from tests.engine.stories import engine_on, stand
+from tests.engine.stories import add_partition, engine_on
 
 pytestmark = pytest.mark.kernels
 
@@ -18,8 +18,8 @@ def parent_and_child(*, parent: int, child: int) -> PlacementAndLoadBalancing:
     engine = engine_on("n0", "n1", "n2", "n3")
     engine.update_service(Service("parent", target_replicas=parent))
     engine.update_service(Service("child", target_replicas=child, affinity_to="parent"))
-    stand(engine, "parent/0", *THREE)
-    stand(engine, "child/0", *THREE)
+    add_partition(engine, "parent/0", *THREE)
+    add_partition(engine, "child/0", *THREE)
     return engine
 
 
@@ -40,7 +40,7 @@ def test_surplus_of_parent_or_child_is_dropped(parent: int, child: int, dropped:
 def test_parent_stays_on_the_nodes_of_its_child() -> None:
     """The child is to have as many replicas as the parent has now."""
     engine = parent_and_child(parent=2, child=2)
-    stand(engine, "child/0", *THREE, missing=0)
+    add_partition(engine, "child/0", *THREE, missing=0)
     assert not engine.place().moves
 
 
@@ -61,7 +61,7 @@ def test_late_drop_leaves_a_replica_missing() -> None:
     """The target of the service has risen to the present number since the plan was made."""
     engine = engine_on("n0", "n1", "n2", "n3")
     engine.update_service(Service("db", target_replicas=2))
-    stand(engine, "db/0", *THREE)
+    add_partition(engine, "db/0", *THREE)
     plan = engine.place()
     engine.update_service(Service("db", target_replicas=3))
     engine.apply(plan)

@@ -20,7 +20,7 @@ from plb import (
     UnknownNameError,
 )
 from plb.risk import DemandHistory
-from tests.engine.stories import add_instance, engine_on, engine_with, stand
+from tests.engine.stories import add_instance, add_partition, engine_on, engine_with
 
 PRIMARY, SECONDARY, INSTANCE = Role.PRIMARY, Role.SECONDARY, Role.INSTANCE
 
@@ -36,7 +36,7 @@ def test_node_rule_names_the_states_of_the_nodes():
         Node("c", deactivation_intent="remove_node"),
     )
     engine.update_service(Service("web", stateful=False))
-    stand(engine, "web/0")
+    add_partition(engine, "web/0")
     assert engine.place().explain("web/0") == (
         "Instance of web/0 fits on none of 3 nodes: ruled out 3 by node (1 down, "
         "1 deactivated (restart, safety_check_complete), 1 deactivated (remove_node, none))."
@@ -47,7 +47,7 @@ def test_exclusion_names_the_nodes_that_are_taken():
     """Two instances have one node; the node of the first is taken."""
     engine = engine_on("a")
     engine.update_service(Service("web", stateful=False, target_replicas=2))
-    stand(engine, "web/0", Replica(INSTANCE, "a"))
+    add_partition(engine, "web/0", Replica(INSTANCE, "a"))
     assert str(engine.place().unplaced[0]) == (
         "instance of web/0 fits on none of 1 nodes: ruled out 1 by exclusion (another replica of the partition is on a)"
     )
@@ -59,7 +59,7 @@ def test_placement_distinguishes_blocked_nodes_from_infeasible_ones():
     engine.update_service(
         Service("web", stateful=False, placement_constraint="zone == z1", blocked_nodes=frozenset({"b"}))
     )
-    stand(engine, "web/0")
+    add_partition(engine, "web/0")
     assert str(engine.place().unplaced[0]) == (
         "instance of web/0 fits on none of 3 nodes: ruled out 3 by placement "
         "(1 blocked for the service, 2 not satisfying 'zone == z1')"
@@ -70,7 +70,7 @@ def test_preferred_location_names_the_standbys():
     """As a hard rule it leaves only the node of the standby, which is down."""
     engine = engine_on(Node("a", up=False), "b", "c", preferred_location_constraint_priority=0)
     engine.update_service(Service("db", target_replicas=2))
-    stand(engine, "db/0", Replica(PRIMARY, "b"), Replica(SECONDARY, "a", state="standby"))
+    add_partition(engine, "db/0", Replica(PRIMARY, "b"), Replica(SECONDARY, "a", state="standby"))
     assert str(engine.place().unplaced[0]) == (
         "secondary of db/0 fits on none of 3 nodes: ruled out 1 by node (1 down), 1 by exclusion "
         "(another replica of the partition is on b), 1 by preferred location (its partition has standbys on a)"
@@ -85,7 +85,7 @@ def test_fault_domain_names_the_full_domains():
         Node("b0", fault_domain="fd:/dc/b", capacities={"cpu": 3}),
     )
     engine.update_service(Service("db", target_replicas=2, default_load={SECONDARY: {"cpu": 5}}))
-    stand(engine, "db/0", Replica(PRIMARY, "a0"))
+    add_partition(engine, "db/0", Replica(PRIMARY, "a0"))
     assert str(engine.place().unplaced[0]) == (
         "secondary of db/0 fits on none of 3 nodes: ruled out 1 by exclusion "
         "(another replica of the partition is on a0), 1 by fault domain (fd:/dc/a holds 1 and may hold 1), "
@@ -102,7 +102,7 @@ def test_relaxed_soft_rule_is_named_but_rules_out_no_node():
         Node("c", upgrade_domain="u1", capacities=small),
     )
     engine.update_service(Service("db", target_replicas=2, default_load={SECONDARY: {"cpu": 5}}))
-    stand(engine, "db/0", Replica(PRIMARY, "a"))
+    add_partition(engine, "db/0", Replica(PRIMARY, "a"))
     refusal = engine.place().unplaced[0]
     assert (refusal.ruled_out, refusal.given_up) == ({"exclusion": 1, "capacity": 2}, ("upgrade_domain",))
     assert str(refusal) == (
@@ -121,7 +121,7 @@ def test_enforced_soft_rule_rules_out_nodes():
         relax_constraint_for_placement=False,
     )
     engine.update_service(Service("db", target_replicas=2, default_load={SECONDARY: {"cpu": 5}}))
-    stand(engine, "db/0", Replica(PRIMARY, "a"))
+    add_partition(engine, "db/0", Replica(PRIMARY, "a"))
     refusal = engine.place().unplaced[0]
     assert (refusal.ruled_out, refusal.given_up) == ({"exclusion": 1, "upgrade_domain": 1, "capacity": 1}, ())
     assert "1 by upgrade domain (u0 holds 1 and may hold 1)" in str(refusal)
@@ -138,9 +138,9 @@ def test_capacity_names_every_short_metric_and_the_emptiest_node():
     engine.update_service(
         Service("web", stateful=False, default_load={INSTANCE: {"cpu": 9, "memory": 5}}, target_replicas=1)
     )
-    stand(engine, "web/0", Replica(INSTANCE, "a", pinned=True))
+    add_partition(engine, "web/0", Replica(INSTANCE, "a", pinned=True))
     engine.report_load("web/0", "a", {"cpu": 7, "memory": 1})
-    stand(engine, "web/1")
+    add_partition(engine, "web/1")
     refusal = engine.place().unplaced[0]
     assert str(refusal) == (
         "instance of web/1 fits on none of 2 nodes: ruled out 2 by capacity "
@@ -154,8 +154,8 @@ def test_affinity_names_the_node_of_the_parent():
     engine = engine_on(Node("a", capacities={"cpu": 3}), "b")
     engine.update_service(Service("db"))
     engine.update_service(Service("kid", affinity_to="db", default_load={PRIMARY: {"cpu": 5}}))
-    stand(engine, "db/0", Replica(PRIMARY, "a", pinned=True))
-    stand(engine, "kid/0")
+    add_partition(engine, "db/0", Replica(PRIMARY, "a", pinned=True))
+    add_partition(engine, "kid/0")
     assert str(engine.place().unplaced[0]) == (
         "primary of kid/0 fits on none of 2 nodes: ruled out 1 by capacity (5 cpu needed, at most 2.85 free, on a), "
         "1 by affinity (it belongs on a node of its parent db: a)"
@@ -167,10 +167,10 @@ def test_affinity_names_a_parent_that_its_child_cannot_join():
     engine = engine_on("a", place_child_without_parent=False)
     engine.update_service(Service("db", default_load={PRIMARY: {"cpu": 5}}))
     engine.update_service(Service("kid", affinity_to="db"))
-    stand(engine, "db/0")
-    stand(engine, "kid/0")
+    add_partition(engine, "db/0")
+    add_partition(engine, "kid/0")
     assert "1 by affinity (its parent db has no replica that it can join)" in engine.place("kid/0").explain("kid/0")
-    stand(engine, "db/1")
+    add_partition(engine, "db/1")
     assert "1 by affinity (its parent db has 2 partitions, and affinity requires exactly one)" in engine.place(
         "kid/0"
     ).explain("kid/0")
@@ -193,7 +193,7 @@ def test_range_is_named_if_the_sum_of_peaks_is_too_large():
     engine.update_node(Node("a"))
     engine.update_service(Service("db", tenant_class="a"))
     for index in range(3):
-        stand(engine, f"db/{index}", *([Replica(PRIMARY, "a")] if index < 2 else []))
+        add_partition(engine, f"db/{index}", *([Replica(PRIMARY, "a")] if index < 2 else []))
     assert engine.place().explain("db/2") == (
         "Primary of db/2 fits on none of 1 nodes: ruled out 1 by range "
         "(its peaks and those on the node exceed the range of quanta; give a coarser Metric(quantum=...))."
@@ -226,9 +226,9 @@ def test_phase_that_drops_and_adds_is_named_once():
     """Placement drops a surplus replica and adds a missing one."""
     engine = engine_on("a", "b", "c")
     engine.update_service(Service("web", stateful=False))
-    stand(engine, "web/0", Replica(INSTANCE, "a"), Replica(INSTANCE, "b"))
-    stand(engine, "web/1")
-    stand(engine, "web/2", Replica(INSTANCE, "a"))
+    add_partition(engine, "web/0", Replica(INSTANCE, "a"), Replica(INSTANCE, "b"))
+    add_partition(engine, "web/1")
+    add_partition(engine, "web/2", Replica(INSTANCE, "a"))
     plan = engine.place()
     assert plan.phases == (Phase.PLACEMENT,)
     assert "web/2 where it is: placement ran and ended (" in plan.explain("web/2")
@@ -238,7 +238,7 @@ def test_all_or_nothing_placement_is_reported():
     """Three of four replicas found a node; all four wait, and the fourth gives the reason."""
     engine = engine_on("a", "b", "c", partially_place_services=False)
     engine.update_service(Service("web", stateful=False, target_replicas=4))
-    stand(engine, "web/0")
+    add_partition(engine, "web/0")
     plan = engine.place()
     assert plan.moves == ()
     words = "its placement is all-or-nothing, and only 3 of 4 replicas found a node"
@@ -256,7 +256,7 @@ def test_phases_that_did_not_run_give_the_reason():
     """Each phase of a refresh names its reason; a second refresh within the interval names the interval."""
     engine = engine_on("a", "b", min_placement_interval=60.0)
     engine.update_service(Service("web", stateful=False))
-    stand(engine, "web/0", Replica(INSTANCE, "a"))
+    add_partition(engine, "web/0", Replica(INSTANCE, "a"))
     assert engine.refresh(0.0).explain("web/0") == (
         "The plan leaves web/0 where it is: placement did not run, because no replica is missing or surplus; "
         "repair did not run, because no constraint is broken that it may repair; "
@@ -280,8 +280,8 @@ def test_immovable_replicas_are_counted_by_reason():
         Replica(INSTANCE, "c"),
         Replica(INSTANCE, "d"),
     ]
-    stand(engine, "web/0", *replicas)
-    stand(engine, "web/1", Replica(INSTANCE, "a"), in_transition=True, missing=0)
+    add_partition(engine, "web/0", *replicas)
+    add_partition(engine, "web/1", Replica(INSTANCE, "a"), in_transition=True, missing=0)
     plan = engine.refresh(0.0)
     assert plan.outcomes[0].immovable == {
         "web/0": {Immovable.PINNED: 1, Immovable.NOT_READY: 1, Immovable.NODE_OUT_OF_SERVICE: 1},
@@ -300,11 +300,11 @@ def test_partition_that_moved_too_often_is_immovable():
         engine.update_node(Node(name))
     engine.update_service(Service("web", stateful=False))
     for index in range(2):
-        stand(engine, f"web/{index}", Replica(INSTANCE, "a"))
+        add_partition(engine, f"web/{index}", Replica(INSTANCE, "a"))
         engine.report_load(f"web/{index}", "a", {"cpu": 8})
     engine.refresh(0.0)
     (move,) = engine.refresh(200.0).moves
-    stand(engine, move.partition, Replica(INSTANCE, "a"))
+    add_partition(engine, move.partition, Replica(INSTANCE, "a"))
     plan = engine.refresh(300.0)
     assert plan.outcomes[0].immovable == {move.partition: {Immovable.THROTTLED: 1}}
 
@@ -317,7 +317,7 @@ def test_search_names_the_rules_that_refused_its_proposals():
     )  # fmt: skip
     engine.update_service(Service("web", stateful=False))
     for index in range(2):
-        stand(engine, f"web/{index}", Replica(INSTANCE, "a"))
+        add_partition(engine, f"web/{index}", Replica(INSTANCE, "a"))
         engine.report_load(f"web/{index}", "a", {"cpu": 8})
     plan = engine.balance()
     refused = plan.proposals.refused_by_rule
@@ -333,8 +333,8 @@ def test_refresh_reports_the_action_of_each_service_domain():
         engine.update_node(Node(name))
     engine.update_service(Service("x", stateful=False, metrics={"cpu": 1}))
     engine.update_service(Service("y", stateful=False, metrics={"disk": 1}))
-    stand(engine, "x/0", Replica(INSTANCE, "a"))
-    stand(engine, "y/0")
+    add_partition(engine, "x/0", Replica(INSTANCE, "a"))
+    add_partition(engine, "y/0")
     plan = engine.refresh(0.0)
     assert [(one.domain, one.action) for one in plan.outcomes] == [
         ("x", "NoActionNeeded"),
@@ -358,7 +358,7 @@ def test_balancing_delayed_by_a_new_node_gives_the_reason():
     engine = PlacementAndLoadBalancing(config)
     engine.update_service(Service("x", stateful=False))
     engine.update_node(Node("a"), now=0.0)
-    stand(engine, "x/0", Replica(INSTANCE, "a"))
+    add_partition(engine, "x/0", Replica(INSTANCE, "a"))
     assert engine.refresh(0.0).outcomes[0].idle[Phase.BALANCING] is Idle.NOT_DUE
     plan = engine.refresh(10.0)
     assert plan.outcomes[0].idle[Phase.BALANCING] is Idle.NODE_EVENT
@@ -369,6 +369,6 @@ def test_explain_refuses_an_unknown_partition():
     """The error suggests the nearest name."""
     engine = engine_on("a")
     engine.update_service(Service("web", stateful=False))
-    stand(engine, "web/0", Replica(INSTANCE, "a"))
+    add_partition(engine, "web/0", Replica(INSTANCE, "a"))
     with pytest.raises(UnknownNameError, match="plan: unknown partition 'web/1'; did you mean 'web/0'"):
         engine.refresh(0.0).explain("web/1")

@@ -29,7 +29,7 @@ VERBS = {
 @examples(120)
 @given(cluster=all_clusters())
 def test_plan_breaks_no_hard_constraint_that_held(verb, cluster):
-    """A plain check of what the user said finds each kind of plan within every hard constraint."""
+    """A plain check of the user's input finds each kind of plan within every hard constraint."""
     engine = cluster.engine()
     before = placement_of(engine, cluster)
     plan = VERBS[verb](engine)
@@ -274,13 +274,13 @@ def test_repair_of_a_soft_rule_leaves_no_hard_rule_broken():
     engine.update_service(Service("pair", target_replicas=2))
     engine.update_service(Service("single"))
 
-    def stand(name: str, service: str, *replicas: Replica) -> None:
+    def add_partition(name: str, service: str, *replicas: Replica) -> None:
         engine.update_partition(Partition(name, service=service, replicas=replicas))
 
-    stand("a", "pair", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n2", pinned=True))
-    stand("b", "pair", Replica(Role.PRIMARY, "n1", pinned=True), Replica(Role.SECONDARY, "n0"))
-    stand("full0", "single", Replica(Role.PRIMARY, "n0", pinned=True))
-    stand("full1", "single", Replica(Role.PRIMARY, "n1", pinned=True))
+    add_partition("a", "pair", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n2", pinned=True))
+    add_partition("b", "pair", Replica(Role.PRIMARY, "n1", pinned=True), Replica(Role.SECONDARY, "n0"))
+    add_partition("full0", "single", Replica(Role.PRIMARY, "n0", pinned=True))
+    add_partition("full1", "single", Replica(Role.PRIMARY, "n1", pinned=True))
     for name, node, load in (("a", "n0", 60), ("full0", "n0", 60), ("full1", "n1", 90)):
         engine.report_load(name, node, {"m": load})
     plan = engine.repair()

@@ -19,7 +19,7 @@ from plb import (
 )
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, UpgradeMark
 from plb.model.move import Phase
-from tests.engine.stories import engine_on, stand
+from tests.engine.stories import add_partition, engine_on
 
 pytestmark = pytest.mark.kernels
 
@@ -57,8 +57,8 @@ def texts(plan: Plan) -> list[str]:
 def test_marked_primary_swaps_with_the_secondary_of_least_energy() -> None:
     """Of two secondaries the one on the emptier node becomes the primary; the plan gives the reason."""
     engine = engine_of("n0", "n1", "n2", "n3")
-    stand(engine, "db/other", primary("n1"), secondary("n3"), missing=0)
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
+    add_partition(engine, "db/other", primary("n1"), secondary("n3"), missing=0)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
     plan = engine.place()
     assert texts(plan) == ["swap primary of db/0 from n0 to n2"]
     assert plan.explain("db/0") == "Swap primary of db/0 from n0 to n2: node n0 is about to be upgraded."
@@ -70,8 +70,8 @@ def test_marked_primary_swaps_with_the_secondary_of_least_energy() -> None:
 def test_role_returns_to_the_marked_secondary() -> None:
     """It returns even if another node is better for the primary."""
     engine = engine_of("n0", "n1", "n2")
-    stand(engine, "db/other", primary("n0"), missing=0)
-    stand(engine, "db/0", primary("n2"), secondary("n0", upgrade="primary_returns"), secondary("n1"))
+    add_partition(engine, "db/other", primary("n0"), missing=0)
+    add_partition(engine, "db/0", primary("n2"), secondary("n0", upgrade="primary_returns"), secondary("n1"))
     plan = engine.place()
     assert plan.explain("db/0") == (
         "Swap primary of db/0 from n2 to n0: node n0 has been upgraded, and the primary was on it before."
@@ -83,7 +83,7 @@ def test_role_returns_to_the_marked_secondary() -> None:
 def test_role_that_cannot_return_stays_and_loses_its_mark() -> None:
     """The plan names the node that the role should return to."""
     engine = engine_of("n0", limited("n1", 5), replicas=2, relax_capacity_constraint_for_upgrade=False)
-    stand(engine, "db/0", primary("n0"), secondary("n1", upgrade="primary_returns"))
+    add_partition(engine, "db/0", primary("n0"), secondary("n1", upgrade="primary_returns"))
     plan = engine.place()
     assert [(m.kind, m.source, m.reason.node) for m in plan.moves] == [(MoveKind.VOID, "n0", "n1")]
     engine.apply(plan)
@@ -95,7 +95,7 @@ def test_pinned_unready_or_out_of_service_secondary_does_not_take_the_role() -> 
     paused = Node("n4", deactivation_intent=DeactivationIntent.PAUSE)
     engine = engine_of("n0", "n1", "n2", Node("n3", up=False), paused, replicas=5)
     others = [secondary("n1", pinned=True), secondary("n2", state="in_build"), secondary("n3"), secondary("n4")]
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), *others)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), *others)
     plan = engine.place()
     assert [(m.kind, m.source, m.target) for m in plan.moves] == [(MoveKind.VOID, "n0", None)]
     assert plan.explain("db/0") == (
@@ -114,7 +114,7 @@ def test_primary_on_a_restarting_node_hands_over_its_role() -> None:
         deactivation_status=DeactivationStatus.SAFETY_CHECK_IN_PROGRESS,
     )
     engine = engine_of(restarting, "n1", replicas=2)
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"))
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"))
     assert texts(engine.place()) == ["swap primary of db/0 from n0 to n1"]
 
 
@@ -124,10 +124,10 @@ def test_capacity_is_relaxed_only_by_the_settings(*, relaxes: bool) -> None:
     settings = {"relax_capacity_constraint_for_upgrade": relaxes, "capacity_limit": "capacity"}
     replicas = [primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2")]
     roomy = engine_of(limited("n0", 10), limited("n1", 5), limited("n2", 10), **settings)
-    stand(roomy, "db/0", *replicas)
+    add_partition(roomy, "db/0", *replicas)
     assert texts(roomy.place()) == ["swap primary of db/0 from n0 to n2"]
     tight = engine_of(limited("n0", 10), limited("n1", 5), limited("n2", 5), **settings)
-    stand(tight, "db/0", *replicas)
+    add_partition(tight, "db/0", *replicas)
     kinds = [move.kind for move in tight.place().moves]
     assert kinds == [MoveKind.SWAP if relaxes else MoveKind.VOID]
 
@@ -136,14 +136,14 @@ def test_placement_constraint_of_the_primary_is_kept() -> None:
     """The role moves only to a node that the primary may be on."""
     engine = engine_on("n0", "n1", Node("n2", properties={"ssd": "true"}))
     engine.update_service(Service("db", target_replicas=3, placement_constraint="ssd ^P true"))
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
     assert texts(engine.place()) == ["swap primary of db/0 from n0 to n2"]
 
 
 def test_budget_of_moves_delays_the_swap() -> None:
     """The role waits for the next plan, and no move reports that it cannot be handed over."""
     engine = engine_of("n0", "n1", max_moves=0)
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), missing=0)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), missing=0)
     plan = engine.place()
     assert not plan.moves
     assert plan.bound_by == ("moves",)
@@ -152,8 +152,8 @@ def test_budget_of_moves_delays_the_swap() -> None:
 def parent_and_child(engine: PlacementAndLoadBalancing) -> None:
     """Add a parent and an aligned child on the same nodes; the parent's primary is marked for a swap."""
     engine.update_service(Service("child", target_replicas=3, affinity_to="db", aligned=True, default_load=LOADS))
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
-    stand(engine, "child/0", primary("n0"), secondary("n1", pinned=True), secondary("n2"))
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
+    add_partition(engine, "child/0", primary("n0"), secondary("n1", pinned=True), secondary("n2"))
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -173,7 +173,7 @@ def test_aligned_primaries_swap_together_if_that_is_checked(*, together: bool) -
 def test_secondary_is_promoted_if_there_is_no_primary() -> None:
     """It becomes the primary on the marked node; a secondary is missing after that."""
     engine = engine_of("n0", "n1", "n2", "n3")
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
     plan = engine.place()
     assert texts(plan) == ["promote secondary of db/0 on n0"]
     assert (plan.moves[0].source, plan.moves[0].reason.phase) == (None, Phase.PLACEMENT)
@@ -186,7 +186,7 @@ def test_secondary_is_promoted_if_there_is_no_primary() -> None:
 def test_promotion_of_a_complete_partition_adds_no_replica() -> None:
     """No slot waits for the primary before, and none is left after."""
     engine = engine_of("n0", "n1", replicas=2)
-    stand(engine, "db/0", secondary("n0"), secondary("n1", upgrade="primary_returns"))
+    add_partition(engine, "db/0", secondary("n0"), secondary("n1", upgrade="primary_returns"))
     engine.apply(engine.place())
     assert {(r.role, r.node) for r in engine.replicas("db/0")} == {(P, "n1"), (S2, "n0")}
 
@@ -201,7 +201,7 @@ def test_promotion_of_a_complete_partition_adds_no_replica() -> None:
 def test_surplus_is_dropped_after_the_role_has_changed(replicas: tuple[Replica, ...], kind: MoveKind) -> None:
     """One plan cannot do both: the primary would move there, or the promoted replica would be dropped."""
     engine = engine_of("n0", "n1", "n2")
-    stand(engine, "db/0", *replicas, missing=-1)
+    add_partition(engine, "db/0", *replicas, missing=-1)
     plan = engine.place()
     assert [move.kind for move in plan.moves] == [kind]
     engine.apply(plan)
@@ -216,7 +216,7 @@ def test_promotion_does_not_count_a_standby_as_a_replica(state: str) -> None:
     """A standby does not count towards the target of the partition."""
     engine = engine_of("n0", "n1", "n2", "n3")
     kept = secondary("n3", state=state, upgrade="replica_returns")
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"), kept)
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"), kept)
     engine.apply(engine.place())
     assert [(move.kind, move.role) for move in engine.place().moves] == [(MoveKind.ADD, S2)]
 
@@ -226,9 +226,9 @@ def test_promotions_and_new_replicas_of_one_plan_share_the_capacity_of_a_node() 
     settings = {"relax_capacity_constraint_for_upgrade": False, "capacity_limit": "capacity"}
     engine = engine_of(limited("n0", 12), limited("n1", 4), **settings)
     for index in range(2):
-        stand(engine, f"db/{index}", secondary("n0", upgrade="primary_returns"), missing=0)
+        add_partition(engine, f"db/{index}", secondary("n0", upgrade="primary_returns"), missing=0)
     engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 5.0}}))
-    stand(engine, "web/0")
+    add_partition(engine, "web/0")
     plan = engine.refresh(0.0)
     assert [(move.kind, move.partition) for move in plan.moves] == [(MoveKind.PROMOTE, "db/0"), (MoveKind.VOID, "db/1")]
     assert Phase.BALANCING not in plan.phases
@@ -240,16 +240,16 @@ def test_promoted_replica_has_the_reported_load_of_the_primary() -> None:
     """The previous primary had a load beyond the capacity of the node."""
     settings = {"relax_capacity_constraint_for_upgrade": False, "capacity_limit": "capacity"}
     engine = engine_of(limited("n0", 12), "n1", **settings)
-    stand(engine, "db/0", primary("n1"), secondary("n0"), missing=0)
+    add_partition(engine, "db/0", primary("n1"), secondary("n0"), missing=0)
     engine.report_load("db/0", "n1", {"cpu": 50.0})
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
     assert [move.kind for move in engine.place().moves] == [MoveKind.VOID]
 
 
 def test_new_primary_is_placed_if_no_secondary_can_be_promoted() -> None:
     """The plan reports that the role cannot change; the next one places a new primary."""
     engine = engine_of(limited("n0", 5), "n1", replicas=2, relax_capacity_constraint_for_upgrade=False)
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"))
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"))
     plan = engine.place()
     assert plan.explain("db/0") == (
         "Leave secondary of db/0 on n0, because its role cannot change: "
@@ -262,9 +262,9 @@ def test_new_primary_is_placed_if_no_secondary_can_be_promoted() -> None:
 def test_pin_of_a_promoted_replica_does_not_hold_for_a_new_secondary() -> None:
     """The pin stays with the replica that is now the primary."""
     engine = engine_of("n0", "n1", "n2", w_imbalance=1e6)
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
     plan = engine.place()
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns", pinned=True), secondary("n1"))
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns", pinned=True), secondary("n1"))
     engine.apply(plan)
     engine.apply(engine.place())
     assert "2 in a partition that is being upgraded, 1 pinned." in engine.balance().explain("db/0")
@@ -274,7 +274,7 @@ def test_role_returns_to_one_of_two_marked_replicas() -> None:
     """The role does not move on to the other marked replica."""
     engine = engine_of("n0", "n1", "n2")
     back = [secondary(node, upgrade="primary_returns") for node in ("n1", "n2")]
-    stand(engine, "db/0", primary("n0"), *back)
+    add_partition(engine, "db/0", primary("n0"), *back)
     engine.apply(engine.place())
     assert not engine.place().moves
 
@@ -283,7 +283,7 @@ def test_restored_standby_has_its_load_again() -> None:
     """A place without a replica has no load."""
     engine = engine_of("n0", "n1")
     for state, load in (("standby", 2.0), ("dropped", 0.0), ("standby", 2.0)):
-        stand(engine, "db/0", primary("n0"), secondary("n1", state=state, upgrade="replica_returns"), missing=0)
+        add_partition(engine, "db/0", primary("n0"), secondary("n1", state=state, upgrade="replica_returns"), missing=0)
         assert engine.node_loads()["n1"] == {"cpu": load}, state
 
 
@@ -291,7 +291,7 @@ def test_service_on_every_node_returns_to_a_kept_place() -> None:
     """The node lacks a replica."""
     engine = engine_of("n0", "n1")
     engine.update_service(Service("every", on_every_node=True))
-    stand(engine, "every/0", primary("n0"), secondary("n1", state="dropped", upgrade="replica_returns"))
+    add_partition(engine, "every/0", primary("n0"), secondary("n1", state="dropped", upgrade="replica_returns"))
     assert texts(engine.place()) == ["add secondary of every/0 on n1"]
 
 
@@ -300,7 +300,7 @@ def test_promotion_keeps_to_capacity(*, relaxes: bool) -> None:
     """The node needs capacity for the load of the primary."""
     settings = {"relax_capacity_constraint_for_upgrade": relaxes, "capacity_limit": "capacity"}
     engine = engine_of(limited("n0", 5), limited("n1", 20), **settings)
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
     assert [m.kind for m in engine.place().moves] == [MoveKind.PROMOTE if relaxes else MoveKind.VOID]
 
 
@@ -308,7 +308,9 @@ def test_promotion_keeps_to_capacity(*, relaxes: bool) -> None:
 def test_missing_replica_returns_to_its_kept_place(state: str) -> None:
     """The kept place of a lost replica has no load, that of a standby the load of a secondary."""
     engine = engine_of("n0", "n1", "n2", "n3", preferred_location_constraint_priority=2)
-    stand(engine, "db/0", primary("n0"), secondary("n1"), secondary("n3", state=state, upgrade="replica_returns"))
+    add_partition(
+        engine, "db/0", primary("n0"), secondary("n1"), secondary("n3", state=state, upgrade="replica_returns")
+    )
     assert engine.node_loads()["n3"] == {"cpu": 2.0 if state == "standby" else 0.0}
     plan = engine.place()
     assert texts(plan) == ["add secondary of db/0 on n3"]
@@ -320,7 +322,7 @@ def test_only_the_upgrade_moves_a_marked_partition() -> None:
     """Its replicas are immovable; the plan gives the reason."""
     engine = engine_of("n0", "n1", "n2", w_imbalance=1e6)
     for index in range(3):
-        stand(engine, f"db/{index}", primary("n0"), secondary("n1", upgrade="replica_returns"), missing=0)
+        add_partition(engine, f"db/{index}", primary("n0"), secondary("n1", upgrade="replica_returns"), missing=0)
     plan = engine.balance()
     assert not plan.moves
     assert "2 replicas of it may not move: 2 in a partition that is being upgraded." in plan.explain("db/0")
@@ -331,10 +333,10 @@ def test_upgraded_domains_are_preferred(*, prefers: bool, expected: set[str]) ->
     """New replicas go to nodes of upgraded domains, although another node would have a lower energy."""
     nodes = [Node(f"n{i}", upgrade_domain=f"u{i}") for i in range(3)]
     engine = engine_of(*nodes, replicas=1, preferred_location_constraint_priority=2, prefer_upgraded_uds=prefers)
-    stand(engine, "db/0", primary("n1"))
-    stand(engine, "db/1", primary("n2"))
+    add_partition(engine, "db/0", primary("n1"))
+    add_partition(engine, "db/1", primary("n2"))
     engine.update_upgraded_domains({"u1", "u2"})
-    stand(engine, "db/new")
+    add_partition(engine, "db/new")
     (move,) = engine.place().moves
     assert move.target in expected
     engine.update_upgraded_domains(())
@@ -346,7 +348,7 @@ def test_explanation_of_an_unplaced_replica_names_the_upgraded_domains() -> None
     nodes = [limited("n0", 100, upgrade_domain="u0"), limited("n1", 1, upgrade_domain="u1")]
     engine = engine_of(*nodes, replicas=1, preferred_location_constraint_priority=0)
     engine.update_upgraded_domains(["u1"])
-    stand(engine, "db/0")
+    add_partition(engine, "db/0")
     plan = engine.place()
     assert not plan.moves
     assert "upgraded so far are u1" in plan.explain("db/0")
@@ -363,7 +365,7 @@ def test_upgraded_domains_are_a_collection() -> None:
 def test_refresh_with_one_action_hands_over_roles_as_placement() -> None:
     """An upgrade is work of the placement stage."""
     engine = engine_of("n0", "n1", one_action_per_refresh=True)
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), missing=0)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), missing=0)
     plan = engine.refresh(0.0)
     assert (texts(plan), dict(plan.actions)) == (["swap primary of db/0 from n0 to n1"], {"db": "NewReplicaPlacement"})
 
@@ -382,12 +384,12 @@ def test_stale_promotion_or_void_is_refused(kind: MoveKind) -> None:
     """A plan may be older than the present state of the cluster."""
     engine = engine_of("n0", "n1", "n2")
     if kind is MoveKind.PROMOTE:
-        stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
+        add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
     else:
-        stand(engine, "db/0", primary("n0", upgrade="swap_out"), missing=0)
+        add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), missing=0)
     plan = engine.place()
     assert [move.kind for move in plan.moves] == [kind]
-    stand(engine, "db/0", primary("n1"), secondary("n0"), missing=0)
+    add_partition(engine, "db/0", primary("n1"), secondary("n0"), missing=0)
     before = engine.replicas("db/0")
     with pytest.raises(ConflictError, match="make a new plan"):
         engine.apply(plan)
@@ -411,5 +413,5 @@ def test_single_replica_services_may_avoid_restarting_nodes(*, avoids: bool, pla
     engine = engine_on(restarting, is_singleton_replica_move_allowed_during_upgrade=avoids)
     for name, replicas in (("single", 1), ("double", 2)):
         engine.update_service(Service(name, target_replicas=replicas))
-        stand(engine, f"{name}/0")
+        add_partition(engine, f"{name}/0")
     assert sum(move.kind is MoveKind.ADD for move in engine.place().moves) == placed

@@ -15,7 +15,7 @@ from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, R
 from plb.compiler import Stream
 from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
 from plb.testing import Cluster, busy_clusters, configuration_of
-from tests.engine.stories import stand
+from tests.engine.stories import add_partition
 from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
@@ -102,7 +102,9 @@ def uneven_engine(**settings: object) -> PlacementAndLoadBalancing:
     for kind, load in (("cpu", {"cpu": 30.0}), ("memory", {"memory": 30.0})):
         engine.update_service(Service(kind, stateful=False, default_load={Role.INSTANCE: load}))
         for index in range(6):
-            stand(engine, f"{kind}/{index}", Replica(Role.INSTANCE, f"n{min(index, 3) if kind == 'cpu' else 0}"))
+            add_partition(
+                engine, f"{kind}/{index}", Replica(Role.INSTANCE, f"n{min(index, 3) if kind == 'cpu' else 0}")
+            )
     return engine
 
 

@@ -27,7 +27,7 @@ from plb.model.rules import Rule
 from plb.search.budget import Budget
 from plb.testing import all_clusters, clusters
 from tests.engine.oracle import placement_of
-from tests.engine.stories import engine_with, stand
+from tests.engine.stories import add_partition, engine_with
 from tests.engine.strategies import examples
 
 END_REASONS = {
@@ -155,7 +155,7 @@ def test_repair_that_no_budget_binds_names_none():
     assert full.repair().bound_by == ()
     pair = engine_with({"n0": 10, "n1": 100}, {}, max_moves=0)
     pair.update_service(Service("db", target_replicas=2))
-    stand(pair, "db/0", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1"))
+    add_partition(pair, "db/0", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1"))
     pair.report_load("db/0", "n0", {"cpu": 20})
     assert pair.repair().bound_by == ("moves",)
 

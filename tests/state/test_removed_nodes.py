@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plb import ConflictError, InvalidValueError, Node, Replica, Role, UnknownNameError
 from plb.testing import all_clusters
 from tests.engine.fingerprint import snapshot
-from tests.engine.stories import engine_on, four_nodes, stand
+from tests.engine.stories import add_partition, engine_on, four_nodes
 from tests.engine.strategies import examples
 
 
@@ -42,7 +42,7 @@ def test_node_with_a_replica_cannot_be_removed(replica):
     """The message names the partition, and the engine does not change."""
     engine = engine_on("n0", "n1")
     engine.update_service(attrs.evolve(four_nodes()._state.services[0]))
-    stand(engine, "web/0", replica)
+    add_partition(engine, "web/0", replica)
     before = snapshot(engine)
     with pytest.raises(ConflictError, match=re.escape("node n1: holds replicas of web/0; move or remove them first")):
         engine.remove_node("n1")
