@@ -194,16 +194,16 @@ def with_checksum(data):
 
 
 DAMAGES = {
-    "cut off": lambda content: content[:-1],
-    "another byte": lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
+    "truncated": lambda content: content[:-1],
+    "changed byte": lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
     "empty": lambda _: b"",
     "garbage": lambda content: os.urandom(len(content)),
-    "of another format": lambda content: content.replace(b"plb kernel", b"plb colonel"),
+    "another format": lambda content: content.replace(b"plb kernel", b"plb colonel"),
 }
 FOREIGN = {
-    "whole, of another object": lambda _: with_checksum(pickle.dumps({"object_file": b""})),
-    "whole, and no pickle": lambda _: with_checksum(b"no pickle"),
-    "whole, of a class that is gone": lambda _: with_checksum(b"cnowhere\nGone\n)R."),
+    "valid, of another object": lambda _: with_checksum(pickle.dumps({"object_file": b""})),
+    "valid, but no pickle": lambda _: with_checksum(b"no pickle"),
+    "valid, of a missing class": lambda _: with_checksum(b"cnowhere\nGone\n)R."),
 }
 
 

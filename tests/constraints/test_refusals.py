@@ -88,7 +88,7 @@ def test_breaches_equal_those_of_the_definitions(configuration, enforced):
     levels = problem.domain_rule.tolist()
     rows = range(len(places))
     assert breaches.crowded.tolist() == [
-        [right.holds(rule) and right.misplaced(level, row) for row in rows] for level, rule in enumerate(levels)
+        [right.holds(rule) and right.is_crowded(level, row) for row in rows] for level, rule in enumerate(levels)
     ]
     for row in rows:
         at = places[row]

@@ -152,7 +152,7 @@ class ByHand:
         """Return the nodes of the rows that count in domains."""
         return [self.places[row] for row in rows if self.places[row] != NOWHERE and not self.problem.unspread[row]]
 
-    def misplaced(self, level: int, row: int) -> bool:
+    def is_crowded(self, level: int, row: int) -> bool:
         """Return whether the domain of a row has too many replicas, or one more than a domain with too few."""
         problem, at = self.problem, self.places[row]
         most = int(problem.most_in_domain[problem.service[row], level])

@@ -92,9 +92,9 @@ def breaches(given: UserInput, seats: Iterable[Seat], rules: Iterable[str]) -> B
         if rule == "capacity":
             found |= _overloads(given, standing)
         elif rule == "placement":
-            found |= _misfits(given, standing)
+            found |= _misplaced(given, standing)
         elif rule == "affinity":
-            found |= _partings(given, known)
+            found |= _apart_from_parents(given, known)
         else:
             found |= _crowds(given, standing, rule)
     return {key: much for key, much in found.items() if much > 0}
@@ -129,7 +129,7 @@ def _overloads(given: UserInput, standing: Sequence[Seat]) -> Breaches:
     return found
 
 
-def _misfits(given: UserInput, standing: Sequence[Seat]) -> Breaches:
+def _misplaced(given: UserInput, standing: Sequence[Seat]) -> Breaches:
     found: Counter[tuple[Hashable, ...]] = Counter()
     for seat in standing:
         service = given.service_of(seat.partition)
@@ -212,7 +212,7 @@ def _quorum(given: UserInput, service: Service, kind: str) -> tuple[int, int] | 
     return -1, 0
 
 
-def _partings(given: UserInput, seats: Sequence[Seat]) -> Breaches:
+def _apart_from_parents(given: UserInput, seats: Sequence[Seat]) -> Breaches:
     """Return the number of child replicas apart from their parent, by partition."""
     found: Breaches = {}
     led = {seat.partition for seat in seats if seat.role == Role.PRIMARY}

@@ -69,7 +69,7 @@ def test_light_check_keeps_the_present_spread(seed):
 
 
 def test_repair_runs_again_when_the_child_can_move_to_its_parent():
-    """A second partition of the parent, without replicas, kept the child in its place; it is gone."""
+    """A second partition of the parent, without replicas, keeps the child in its place until it is removed."""
     engine = engine_of(2)
     engine.update_service(Service("parent", stateful=False))
     engine.update_service(Service("child", stateful=False, affinity_to="parent"))

@@ -123,12 +123,12 @@ def test_capacity_is_relaxed_only_by_the_settings(*, relaxes: bool) -> None:
     """A node with enough free capacity comes first; without one, a node is overfilled or the role stays."""
     settings = {"relax_capacity_constraint_for_upgrade": relaxes, "capacity_limit": "capacity"}
     replicas = [primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2")]
-    roomy = engine_of(limited("n0", 10), limited("n1", 5), limited("n2", 10), **settings)
-    add_partition(roomy, "db/0", *replicas)
-    assert texts(roomy.place()) == ["swap primary of db/0 from n0 to n2"]
-    tight = engine_of(limited("n0", 10), limited("n1", 5), limited("n2", 5), **settings)
-    add_partition(tight, "db/0", *replicas)
-    kinds = [move.kind for move in tight.place().moves]
+    large = engine_of(limited("n0", 10), limited("n1", 5), limited("n2", 10), **settings)
+    add_partition(large, "db/0", *replicas)
+    assert texts(large.place()) == ["swap primary of db/0 from n0 to n2"]
+    small = engine_of(limited("n0", 10), limited("n1", 5), limited("n2", 5), **settings)
+    add_partition(small, "db/0", *replicas)
+    kinds = [move.kind for move in small.place().moves]
     assert kinds == [MoveKind.SWAP if relaxes else MoveKind.VOID]
 
 
