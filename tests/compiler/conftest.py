@@ -14,6 +14,6 @@ __all__ = ["disk", "processes"]
 
 @pytest.fixture(scope="session")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Return what starts processes in which Numba is loaded and plb is not."""
+    """Return a server of processes in which Numba is loaded and plb is not."""
     with Server(tmp_path_factory.mktemp("processes")) as server:
         yield server

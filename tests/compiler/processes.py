@@ -1,4 +1,4 @@
-"""Processes of their own at the price of a fork, each with its cache directory and its version of some modules."""
+"""Separate processes by fork, each with its cache directory and its version of some modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 DRIVER = """
 import logging, sys
 
-class Told(logging.Handler):
+class Recorder(logging.Handler):
     def __init__(self):
         super().__init__()
         self.names, self.warnings = [], []
@@ -28,8 +28,8 @@ class Told(logging.Handler):
         elif record.levelno >= logging.WARNING:
             self.warnings.append(record.getMessage())
 
-def told(module, function, *arguments):
-    handler = Told()
+def recorded(module, function, *arguments):
+    handler = Recorder()
     logger = logging.getLogger("plb")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -41,7 +41,7 @@ def told(module, function, *arguments):
 
 @attrs.frozen
 class Ran:
-    """What a process did."""
+    """The result of a process."""
 
     result: Any
     compiled: list[str]
@@ -51,19 +51,19 @@ class Ran:
 
 
 class FailedError(Exception):
-    """A process ended otherwise than by itself."""
+    """A process ended with an error."""
 
 
 @attrs.define
 class Started:
-    """A process that runs."""
+    """A running process."""
 
     server: Server
     number: int
     out: Path
 
     def wait(self) -> Ran:
-        """Return what the process did once it is over."""
+        """Wait for the process to end, and return its result."""
         status = self.server.ask(wait=self.number)
         if status:
             raise FailedError(f"{status}: {(self.out / 'stderr').read_text()}")
@@ -71,12 +71,12 @@ class Started:
 
 
 class Server:
-    """Starts processes in which Numba is loaded, and plb is not.
+    """Starts processes in which Numba is loaded and plb is not.
 
     Parameters
     ----------
     folder
-        For what they print.
+        Directory of their output.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -122,21 +122,21 @@ class Server:
         Parameters
         ----------
         call
-            A function of a module, ``module:function``, whose result is what JSON can hold.
+            A function of a module, ``module:function``, with a result that JSON can store.
         cache
-            The directory of the compiled kernels; None for the one below the user's home.
+            The directory of the compiled kernels; None for the one in the user's home.
         path
-            Where modules are found.
+            Directories of modules.
         plb
-            Where plb is found.
+            Directory of plb.
         environment
-            Variables; None for none.
+            Environment variables; None removes one.
         """
         out = self.folder / str(self.started)
         out.mkdir()
         self.started += 1
         number = self.ask(
-            call="driver:told",
+            call="driver:recorded",
             arguments=[*call.split(":"), *arguments],
             path=[*map(str, path), str(plb), str(self.folder)],
             environment={"PLB_CACHE_DIR": None if cache is None else str(cache), **environment},
@@ -145,7 +145,7 @@ class Server:
         return Started(self, number, out)
 
     def run(self, call: str, *arguments: Any, **settings: Any) -> Ran:
-        """Run a process to its end: see `start`."""
+        """Run a process to its end; see `start`."""
         return self.start(call, *arguments, **settings).wait()
 
 

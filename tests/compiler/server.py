@@ -1,6 +1,6 @@
-"""The process of `tests.compiler.processes` in which Numba is loaded: it forks one process for each request.
+"""The process of `tests.compiler.processes` with Numba loaded: it forks one process for each request.
 
-Requests and answers are lines of JSON. plb is not loaded here, so that each process may load a copy of its own.
+Requests and answers are lines of JSON. plb is not loaded here, so that each process may load its own copy.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import attrs  # noqa: F401  # loaded ahead, as it takes time
+import attrs  # noqa: F401  # loaded ahead, since this takes time
 import numba
 import numpy as np
 
 
 def load_compiler() -> None:
-    """Compile something, for which Numba loads most of itself."""
+    """Compile a function, for which Numba loads most of its modules."""
     numba.njit(nogil=True)(lambda numbers: numbers[0] + 1)(np.zeros(1, np.int64))
 
 
 def run(request: dict[str, Any]) -> None:
-    """Call a function with this process in the state that the request describes, and write down what it returns."""
+    """Call a function in the environment of the request, and write its result to a file."""
     out = Path(request["out"])
     for stream, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(out / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
@@ -32,7 +32,7 @@ def run(request: dict[str, Any]) -> None:
         os.environ.pop(name, None)
         if value is not None:
             os.environ[name] = value
-    numba.config.reload_config()  # as when Numba is loaded in this environment
+    numba.config.reload_config()  # as if Numba were loaded in this environment
     sys.path[:0] = request["path"]
     module, _, function = request["call"].partition(":")
     result = getattr(import_module(module), function)(*request["arguments"])
@@ -40,7 +40,7 @@ def run(request: dict[str, Any]) -> None:
 
 
 def start(request: dict[str, Any]) -> int:
-    """Fork a process, and return its number."""
+    """Fork a process, and return its id."""
     child = os.fork()
     if child:
         return child
@@ -56,8 +56,8 @@ def start(request: dict[str, Any]) -> int:
 
 
 def main() -> None:
-    """Serve until standard input ends."""
-    sys.dont_write_bytecode = True  # modules that are rewritten within a second would be taken for the same
+    """Serve requests until standard input ends."""
+    sys.dont_write_bytecode = True  # bytecode of a module rewritten within a second would be taken as current
     load_compiler()
     for line in sys.stdin:
         request = json.loads(line)

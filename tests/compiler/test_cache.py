@@ -1,4 +1,4 @@
-"""The cache of machine code holds whole entries or none, whatever happens to its directory."""
+"""The cache of machine code has complete entries or none, whatever happens to its directory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NAME, KEY, DATA = "some.kernel", "0123456789abcdef" * 4, b"machine code"
 keys = st.text("0123456789abcdef", min_size=64, max_size=64)
 
 
-def aged(path: Path, days: float) -> Path:
-    """Let a file be as if nobody had touched it for so many days."""
+def with_age(path: Path, days: float) -> Path:
+    """Give a file the age of the given number of days."""
     at = time.time() - days * 86_400.0
     os.utime(path, (at, at))
     return path
@@ -32,8 +32,8 @@ def names_in(directory: Path) -> set[str]:
 
 @examples(30)
 @given(st.dictionaries(st.tuples(st.text(max_size=200), keys), st.binary(max_size=50), max_size=5))
-def test_what_is_stored_is_loaded(tmp_path_factory, entries):
-    """By another process, whatever the names of kernels are, and each under its own name and key."""
+def test_stored_entries_are_loaded(tmp_path_factory, entries):
+    """Another process loads each entry by its name and key, for any names of kernels."""
     directory = tmp_path_factory.mktemp("cache")
     for (name, key), data in entries.items():
         KernelCache(directory).store(name, key, data)
@@ -45,8 +45,8 @@ def test_what_is_stored_is_loaded(tmp_path_factory, entries):
 
 @st.composite
 def damages(draw):
-    """Draw what a disk may make of an entry."""
-    whole = FORMAT + b"c" * 32 + DATA  # as long as the entry is
+    """Draw a possible damage of an entry."""
+    whole = FORMAT + b"c" * 32 + DATA  # the length of the entry
     at = draw(st.integers(0, len(whole) - 1))
     flip = draw(st.integers(1, 255))
     return draw(
@@ -64,8 +64,8 @@ def damages(draw):
 
 @examples(200)
 @given(damage=damages())
-def test_a_damaged_entry_is_none(tmp_path_factory, damage):
-    """Cut off, with another byte anywhere, longer, or of other content; it is replaced when it has been made again."""
+def test_damaged_entry_is_ignored(tmp_path_factory, damage):
+    """The entry is truncated, has a changed byte, is longer or has other content; a new entry replaces it."""
     cache = KernelCache(tmp_path_factory.mktemp("cache", numbered=True))
     cache.store(NAME, KEY, DATA)
     (path,) = cache.directory.iterdir()
@@ -75,7 +75,7 @@ def test_a_damaged_entry_is_none(tmp_path_factory, damage):
     assert cache.load(NAME, KEY) == DATA
 
 
-def test_a_directory_in_the_place_of_an_entry_is_none(tmp_path):
+def test_directory_in_the_place_of_an_entry_is_ignored(tmp_path):
     """It stays, and new code is not kept."""
     cache = KernelCache(tmp_path)
     cache.store(NAME, KEY, DATA)
@@ -88,16 +88,16 @@ def test_a_directory_in_the_place_of_an_entry_is_none(tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_what_nobody_has_read_for_long_is_removed_with_the_next_entry(tmp_path):
-    """Entries, and what killed processes have left; never files of others."""
+def test_unused_entries_are_removed_with_the_next_entry(tmp_path):
+    """The cache removes entries and files of killed processes, but never other files."""
     before = KernelCache(tmp_path)
     for key in ("a" * 64, "b" * 64, "c" * 64):
         before.store(NAME, key, DATA)
     for key, day in (("a" * 32, UNUSED_DAYS + 1), ("b" * 32, UNUSED_DAYS - 1), ("c" * 32, UNUSED_DAYS + 1)):
-        aged(next(tmp_path.glob(f"*{key}*")), day)
+        with_age(next(tmp_path.glob(f"*{key}*")), day)
     for name, day in (("old.part", UNUSED_DAYS + 1), ("new.part", 0.0), ("lock", 400.0), ("notes.txt", 400.0)):
         (tmp_path / name).touch()
-        aged(tmp_path / name, day)
+        with_age(tmp_path / name, day)
     cache = KernelCache(tmp_path)
     assert cache.load(NAME, "c" * 64) == DATA, "an entry is young again once it has been read"
     assert len(names_in(tmp_path)) == 7, "reading removes nothing"
@@ -106,8 +106,8 @@ def test_what_nobody_has_read_for_long_is_removed_with_the_next_entry(tmp_path):
     assert names_in(tmp_path) == entries | {"new.part", "lock", "notes.txt"}
 
 
-def test_a_directory_that_cannot_be_made_is_said_once(tmp_path, caplog):
-    """In one sentence, which says what to do; nothing is raised."""
+def test_directory_that_cannot_be_created_is_reported_once(tmp_path, caplog):
+    """One sentence names the remedy, and no error is raised."""
     (tmp_path / "file").touch()
     cache = KernelCache(tmp_path / "file" / "cache")
     with caplog.at_level(logging.INFO, "plb"), cache.alone("f", KEY):
@@ -120,8 +120,8 @@ def test_a_directory_that_cannot_be_made_is_said_once(tmp_path, caplog):
     assert "Set PLB_CACHE_DIR to a directory with room." in record.getMessage()
 
 
-def test_without_a_directory_nothing_is_kept(caplog):
-    """Nor said: whoever has no home knows."""
+def test_cache_without_a_directory_keeps_nothing(caplog):
+    """The cache gives no warning without a home."""
     cache = KernelCache(None)
     with caplog.at_level(logging.INFO, "plb"), cache.alone("f", KEY):
         cache.store(NAME, KEY, DATA)
@@ -129,9 +129,9 @@ def test_without_a_directory_nothing_is_kept(caplog):
     assert caplog.records == []
 
 
-def test_a_write_that_fails_leaves_no_part(tmp_path, monkeypatch):
-    """Whatever ends it, Ctrl-C included."""
-    for raised in (OSError("no room"), KeyboardInterrupt()):
+def test_failed_write_leaves_no_file(tmp_path, monkeypatch):
+    """It leaves none after any error, including Ctrl-C."""
+    for raised in (OSError("no space"), KeyboardInterrupt()):
 
         def failing(_path, _target, raised=raised):
             raise raised
@@ -146,8 +146,8 @@ def test_a_write_that_fails_leaves_no_part(tmp_path, monkeypatch):
         assert names_in(tmp_path / "cache") == set()
 
 
-def test_where_files_cannot_be_locked_nobody_waits(tmp_path, monkeypatch):
-    """As on Windows, and on some file systems of networks."""
+def test_without_locks_no_process_waits(tmp_path, monkeypatch):
+    """Windows and some network file systems have no locks."""
     monkeypatch.setattr("plb.compiler.cache.fcntl", None)
     cache = KernelCache(tmp_path)
     with cache.alone("f", KEY):
@@ -164,10 +164,10 @@ def test_where_files_cannot_be_locked_nobody_waits(tmp_path, monkeypatch):
         ({"PLB_CACHE_DIR": "~/kernels", "HOME": "/home/me"}, "/home/me/kernels"),
         ({"PLB_CACHE_DIR": "kernels"}, str(Path.cwd() / "kernels")),
     ],
-    ids=["chosen", "the user's caches", "the user's home", "below the home", "below where the process began"],
+    ids=["chosen", "the user's caches", "the user's home", "below the home", "below the working directory"],
 )
-def test_machine_code_is_kept_where_the_user_says(monkeypatch, environment, directory):
-    """In this order."""
+def test_cache_directory_follows_the_environment(monkeypatch, environment, directory):
+    """The order is that of the examples."""
     for name in ("PLB_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
@@ -175,8 +175,8 @@ def test_machine_code_is_kept_where_the_user_says(monkeypatch, environment, dire
     assert cache_directory() == Path(directory)
 
 
-def test_without_a_home_there_is_no_directory(monkeypatch):
-    """As in a container whose user is not known; kernels are compiled by each process then."""
+def test_cache_without_a_home_has_no_directory(monkeypatch):
+    """Processes of an unknown user, for example in a container, compile kernels each time."""
 
     def without_home(_):
         raise RuntimeError("Could not determine home directory.")

@@ -1,4 +1,4 @@
-"""What one process has compiled the next one runs, unless something that the machine code is made of has changed."""
+"""A process runs what earlier processes have compiled, unless an input of the machine code has changed."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def run_on_sums():
 '''
 
 
-class Tried:
-    """A module whose versions are run one after the other, each in a process of its own, with one cache."""
+class VersionRunner:
+    """Runs versions of a module in separate processes with one cache."""
 
     def __init__(self, processes, folder):
         self.processes = processes
@@ -64,30 +64,30 @@ class Tried:
 
     def run(self, source, function="run") -> Ran:
         """Run a function of a version of the module."""
-        write(self.folder / "modules", story=source)
-        return self.processes.run(f"story:{function}", cache=self.folder / "cache", path=[self.folder / "modules"])
+        write(self.folder / "modules", example=source)
+        return self.processes.run(f"example:{function}", cache=self.folder / "cache", path=[self.folder / "modules"])
 
 
 @pytest.fixture
-def tried(processes, tmp_path):
-    """Return what runs versions of a module."""
-    return Tried(processes, tmp_path)
+def runner(processes, tmp_path):
+    """Return a runner of versions of a module."""
+    return VersionRunner(processes, tmp_path)
 
 
-def test_only_what_has_changed_is_compiled_again(tried):
-    """Whatever else is edited in a file, and whatever is compiled already."""
-    assert tried.run(CHAIN) == Ran([202, 0], ["story.caller", "story.other"], [])
+def test_only_changed_kernels_are_compiled_again(runner):
+    """Other edits of a file and compiled kernels do not matter."""
+    assert runner.run(CHAIN) == Ran([202, 0], ["example.caller", "example.other"], [])
     edited = (
         CHAIN.replace("Kernels that call each other.", "Some kernels.")
         .replace('    """Add what is fixed."""\n', "\n\n    # a comment\n")
         .replace("def other(x: int) -> int:", "def other(x):")
         .replace("LIMIT = 100", "UNUSED = 1\nLIMIT = 100\ndef more(): return 7\n")
     )
-    assert tried.run(edited) == Ran([202, 0], [], [])
-    assert tried.run(CHAIN.replace("LIMIT = 100", "LIMIT = 200")) == Ran([402, 0], ["story.caller"], [])
-    assert tried.run(CHAIN.replace("x + LIMIT", "x - LIMIT")) == Ran([-198, 0], ["story.caller"], [])
-    assert tried.run(CHAIN, "run_on_floats") == Ran([201.0, -0.5], ["story.caller", "story.other"], [])
-    assert tried.run(CHAIN) == Ran([202, 0], [], []), "the first entries are still there"
+    assert runner.run(edited) == Ran([202, 0], [], [])
+    assert runner.run(CHAIN.replace("LIMIT = 100", "LIMIT = 200")) == Ran([402, 0], ["example.caller"], [])
+    assert runner.run(CHAIN.replace("x + LIMIT", "x - LIMIT")) == Ran([-198, 0], ["example.caller"], [])
+    assert runner.run(CHAIN, "run_on_floats") == Ran([201.0, -0.5], ["example.caller", "example.other"], [])
+    assert runner.run(CHAIN) == Ran([202, 0], [], []), "the first entries are still there"
 
 
 SHARED = """
@@ -114,27 +114,27 @@ def run():
 """
 
 
-def test_a_change_in_a_shared_kernel_compiles_none_of_its_callers_again(tried):
-    """They run its new code, at any depth; where the type of its result changes, they are compiled again."""
-    everything = ["story.alone", "story.f", "story.g", "story.h"]
-    assert tried.run(SHARED.format("1")) == Ran([10020, 1], everything, [])
-    assert tried.run(SHARED.format("1")) == Ran([10020, 1], [], [])
-    assert tried.run(SHARED.format("2")) == Ran([10030, 1], ["story.g"], [])
-    assert tried.run(SHARED.format("2.5")) == Ran([10035.0, 1], ["story.f", "story.g", "story.h"], [])
-    assert tried.run(SHARED.format("2.5").replace("+ 1000", "+ 2000.5")) == Ran([20040.0, 1], ["story.h"], [])
-    assert tried.run(SHARED.format("1")).result == [10020, 1], "entries of before, whose callers are those of now"
+def test_change_of_a_shared_kernel_compiles_no_caller_again(runner):
+    """The callers run its new code, at any depth; if the type of its result changes, they are compiled again."""
+    everything = ["example.alone", "example.f", "example.g", "example.h"]
+    assert runner.run(SHARED.format("1")) == Ran([10020, 1], everything, [])
+    assert runner.run(SHARED.format("1")) == Ran([10020, 1], [], [])
+    assert runner.run(SHARED.format("2")) == Ran([10030, 1], ["example.g"], [])
+    assert runner.run(SHARED.format("2.5")) == Ran([10035.0, 1], ["example.f", "example.g", "example.h"], [])
+    assert runner.run(SHARED.format("2.5").replace("+ 1000", "+ 2000.5")) == Ran([20040.0, 1], ["example.h"], [])
+    assert runner.run(SHARED.format("1")).result == [10020, 1], "the first entries fit the present callers"
 
 
-def test_a_shared_kernel_that_is_lost_is_made_again_for_its_callers(tried):
-    """Only itself: who has it from another machine, or has it removed, waits for no more."""
-    tried.run(SHARED.format("1"))
-    for entry in (tried.folder / "cache").glob("story.[gh]-*"):
+def test_lost_shared_kernel_is_compiled_again(runner):
+    """Only this kernel is compiled, after an entry is removed or on another machine."""
+    runner.run(SHARED.format("1"))
+    for entry in (runner.folder / "cache").glob("example.[gh]-*"):
         entry.unlink()
-    assert tried.run(SHARED.format("1")) == Ran([10020, 1], ["story.g", "story.h"], [])
+    assert runner.run(SHARED.format("1")) == Ran([10020, 1], ["example.g", "example.h"], [])
 
 
 def test_shared_kernels_are_refused_within_a_function():
-    """Others find them by their names."""
+    """Other processes find shared kernels by their names."""
 
     def g(x):
         return x
@@ -143,16 +143,16 @@ def test_shared_kernels_are_refused_within_a_function():
         kernel(shared=True)(g)
 
 
-def test_a_kernel_that_becomes_shared_is_compiled_as_one(tried):
-    """Its callers look for it by the symbol of a shared kernel, which that of before does not have."""
+def test_kernel_that_becomes_shared_is_compiled_again(runner):
+    """Its callers need the symbol of a shared kernel, which the old entry does not have."""
     by_itself = SHARED.replace("(shared=True)", "").replace("[f(1)", "[g(1), f(1)")
-    assert tried.run(by_itself.format("1")).result == [2, 10020, 1]
-    assert tried.run(SHARED.format("1")).result == [10020, 1]
-    assert tried.run(SHARED.format("2")) == Ran([10030, 1], ["story.g"], [])
+    assert runner.run(by_itself.format("1")).result == [2, 10020, 1]
+    assert runner.run(SHARED.format("1")).result == [10020, 1]
+    assert runner.run(SHARED.format("2")) == Ran([10030, 1], ["example.g"], [])
 
 
-def test_a_redefined_shared_kernel_runs_its_new_code(tried):
-    """As in a notebook, where a cell is run again, or by `importlib.reload`."""
+def test_redefined_shared_kernel_runs_its_new_code(runner):
+    """A notebook runs a cell again, or a host calls `importlib.reload`."""
     source = """
         import importlib, sys
         from plb.compiler import kernel
@@ -166,14 +166,14 @@ def test_a_redefined_shared_kernel_runs_its_new_code(tried):
         def run():
             first = f(1)
             sys.number = 2
-            again = importlib.reload(sys.modules["story"])
+            again = importlib.reload(sys.modules["example"])
             return [first, again.f(1), again.g(1)]
     """
-    assert tried.run(source).result == [20, 30, 3]
+    assert runner.run(source).result == [20, 30, 3]
 
 
-def test_what_is_compiled_after_a_frozen_value_has_changed_is_not_kept(tried):
-    """It is neither what the first value gives throughout, nor what the second one gives."""
+def test_code_with_a_changed_frozen_value_is_not_kept(runner):
+    """The code mixes the first value and the second."""
     source = (
         CHAIN
         + """
@@ -184,26 +184,26 @@ def run_with_another_limit():
     return caller(0.5)
 """
     )
-    tried.run(source, "run_with_another_limit")
-    assert tried.run(source) == Ran([202, 0], ["story.other"], [])
-    assert tried.run(source, "run_on_floats") == Ran([201.0, -0.5], ["story.caller", "story.other"], [])
+    runner.run(source, "run_with_another_limit")
+    assert runner.run(source) == Ran([202, 0], ["example.other"], [])
+    assert runner.run(source, "run_on_floats") == Ran([201.0, -0.5], ["example.caller", "example.other"], [])
 
 
 SWAPPED = ("    total: np.ndarray\n    number: np.ndarray\n", "    number: np.ndarray\n    total: np.ndarray\n")
 
 
 @pytest.mark.parametrize("decorated", ["class Sums", "@by_pointer\nclass Sums"])
-def test_members_of_a_tuple_that_change_places_are_found(tried, decorated):
-    """Machine code reads a member by its place; another tuple of the same name and types is another type."""
+def test_swapped_members_of_a_tuple_are_found(runner, decorated):
+    """Machine code reads a member by its position; another tuple of the same name and types is another type."""
     source = CHAIN.replace("class Sums", decorated)
-    assert tried.run(source, "run_on_sums").result == 1
-    again = tried.run(source.replace(*SWAPPED), "run_on_sums")
+    assert runner.run(source, "run_on_sums").result == 1
+    again = runner.run(source.replace(*SWAPPED), "run_on_sums")
     assert again.result == 1
-    assert "story.first" in again.compiled
+    assert "example.first" in again.compiled
 
 
-def test_members_of_a_shared_result_that_change_places_are_found(tried):
-    """The same of what a shared kernel returns: its callers read by place, too."""
+def test_swapped_members_of_a_shared_result_are_found(runner):
+    """Callers read the members of a shared kernel's result by position as well."""
     source = (
         CHAIN
         + """
@@ -219,17 +219,17 @@ def run_made():
     return total_of_made(1)
 """
     )
-    assert tried.run(source, "run_made").result == 1
-    assert tried.run(source.replace(*SWAPPED), "run_made").result == 1
+    assert runner.run(source, "run_made").result == 1
+    assert runner.run(source.replace(*SWAPPED), "run_made").result == 1
 
 
 @pytest.mark.parametrize("decorated", ["", "@by_pointer"])
-def test_tuples_of_two_classes_of_one_name_are_distinguished(tried, decorated):
-    """In one process: each has its own places."""
+def test_tuples_of_two_classes_of_one_name_are_distinguished(runner, decorated):
+    """In one process, each class has its own positions."""
     shape = "class Sums(NamedTuple):\n    {0}: int\n    {1}: int\n"
     one, other = shape.format("total", "number"), shape.format("number", "total")
     head = f"from typing import NamedTuple\nfrom plb.compiler import by_pointer\n{decorated}\n"
-    modules = tried.folder / "modules"
+    modules = runner.folder / "modules"
     write(modules, one=head + one, other=head + other)
     source = """
         import one, other
@@ -250,12 +250,12 @@ def test_tuples_of_two_classes_of_one_name_are_distinguished(tried, decorated):
             sums = [module.Sums(total=1, number=2) for module in (one, other)]
             return [*map(total, sums), both(*sums)]
     """
-    assert tried.run(source).result == [1, 1, 1111]
+    assert runner.run(source).result == [1, 1, 1111]
 
 
 @pytest.mark.parametrize("decorated", ["class Sums", "@by_pointer\n    class Sums"])
-def test_tuples_of_a_class_within_a_function_are_compiled(tried, decorated):
-    """Their code can be kept or not; the call gives its result."""
+def test_tuples_of_a_class_within_a_function_are_compiled(runner, decorated):
+    """The call gives its result, whether or not the code is kept."""
     source = f"""
 from typing import NamedTuple
 from plb.compiler import by_pointer, kernel
@@ -267,11 +267,11 @@ def run():
         return sums.total
     return f(Sums(3))
 """
-    assert [tried.run(source).result for _ in range(2)] == [3, 3]
+    assert [runner.run(source).result for _ in range(2)] == [3, 3]
 
 
 @pytest.mark.parametrize("names", ['{"__name__": "typed_in", "kernel": kernel}', '{"kernel": kernel}'])
-def test_kernels_that_are_typed_in_run_in_every_process(tried, names):
+def test_kernels_defined_by_exec_run_in_every_process(runner, names):
     """Their module cannot be imported."""
     source = f"""
 from plb.compiler import kernel
@@ -280,12 +280,12 @@ def run():
     exec("@kernel\\ndef f(x):\\n    return x + 1\\n", names)
     return names["f"](3)
 """
-    assert [tried.run(source).result for _ in range(2)] == [4, 4]
+    assert [runner.run(source).result for _ in range(2)] == [4, 4]
 
 
 @pytest.mark.parametrize("given", ["g", "h"])
-def test_a_kernel_that_is_handed_over_is_the_one_that_is_called(tried, given):
-    """Whichever was handed over by an earlier process."""
+def test_kernel_given_as_an_argument_is_called(runner, given):
+    """The kernel of an earlier process does not matter."""
     source = """
 from plb.compiler import kernel
 @kernel
@@ -300,11 +300,11 @@ def f(one, x):
 def run():
     return f({0}, 5)
 """
-    assert [tried.run(source.format(name)).result for name in (given, "g", "h")] == [5 + 1 + (given == "h"), 6, 7]
+    assert [runner.run(source.format(name)).result for name in (given, "g", "h")] == [5 + 1 + (given == "h"), 6, 7]
 
 
-def test_code_that_numba_takes_from_elsewhere_counts(tried):
-    """Intrinsics, and what stands in for a function within kernels."""
+def test_intrinsics_and_overloads_count(runner):
+    """The code includes intrinsics and overloads of functions."""
     source = """
         from llvmlite import ir
         from numba import types
@@ -315,9 +315,9 @@ def test_code_that_numba_takes_from_elsewhere_counts(tried):
             def generate(context, builder, signature, arguments):
                 return ir.Constant(ir.IntType(64), {0})
             return types.int64(x), generate
-        def stood_in(x):
+        def replaced(x):
             raise NotImplementedError
-        @overload(stood_in)
+        @overload(replaced)
         def typed(x):
             def implementation(x):
                 return x + {1}
@@ -327,18 +327,18 @@ def test_code_that_numba_takes_from_elsewhere_counts(tried):
             return number(x)
         @kernel
         def g(x):
-            return stood_in(x)
+            return replaced(x)
         def run():
             return [f(1), g(1)]
     """
-    assert tried.run(source.format(7, 70)) == Ran([7, 71], ["story.f", "story.g"], [])
-    assert tried.run(source.format(7, 70)) == Ran([7, 71], [], [])
-    assert tried.run(source.format(8, 70)) == Ran([8, 71], ["story.f"], [])
-    assert tried.run(source.format(8, 80)) == Ran([8, 81], ["story.g"], [])
+    assert runner.run(source.format(7, 70)) == Ran([7, 71], ["example.f", "example.g"], [])
+    assert runner.run(source.format(7, 70)) == Ran([7, 71], [], [])
+    assert runner.run(source.format(8, 70)) == Ran([8, 71], ["example.f"], [])
+    assert runner.run(source.format(8, 80)) == Ran([8, 81], ["example.g"], [])
 
 
 EDITS = {
-    "the kernel that a name leads to": (
+    "the kernel of a name": (
         """
 LESS, MORE = kernel(lambda x: x - 1), kernel(lambda x: x + 1)
 one, two, third = LESS, MORE, LESS
@@ -445,7 +445,7 @@ def run():
         ("Sums", "Totals"),
         (4, 4),
     ),
-    "a kernel that is handed over": (
+    "a kernel given as an argument": (
         """
 @kernel
 def g(x):
@@ -471,7 +471,7 @@ def run():
         ('"C"', '"F"'),
         (16, 8),
     ),
-    "what stands in for a function of Python": (
+    "an overload of a Python function": (
         """
 @overload(abs)
 def absolute(x):
@@ -486,7 +486,7 @@ def run():
         ("+ 1000", "+ 2000"),
         (1001, 2001),
     ),
-    "what stands in for an operator": (
+    "an overload of an operator": (
         """
 @overload(operator.sub)
 def difference(x, y):
@@ -501,7 +501,7 @@ def run():
         ("+ 1000", "+ 2000"),
         (1001, 2001),
     ),
-    "a method that Numba has been taught": (
+    "an overloaded method": (
         """
 @overload_method(types.Array, "first_plus")
 def first_plus(array):
@@ -516,7 +516,7 @@ def run():
         (1001, 2001),
     ),
 }
-"""What can be changed in a module: its source, what is replaced by what, and what both versions give."""
+"""Changes of a module: its source, the edit, and the results of both versions."""
 HEAD = """
 import operator
 from typing import NamedTuple
@@ -528,20 +528,20 @@ from plb.compiler import kernel
 
 
 @pytest.mark.parametrize(("source", "edit", "results"), EDITS.values(), ids=EDITS)
-def test_an_edited_module_runs_its_new_code(tried, source, edit, results):
-    """Nothing is compiled again where nothing has changed, and something where it has."""
+def test_edited_module_runs_its_new_code(runner, source, edit, results):
+    """An unchanged module compiles nothing again; a changed one does."""
     old, new = edit
     assert old in source
-    assert tried.run(HEAD + source).result == results[0]
-    assert tried.run(HEAD + source) == Ran(results[0], [], [])
-    again = tried.run(HEAD + source.replace(old, new))
+    assert runner.run(HEAD + source).result == results[0]
+    assert runner.run(HEAD + source) == Ran(results[0], [], [])
+    again = runner.run(HEAD + source.replace(old, new))
     assert again.result == results[1]
     assert again.compiled
-    assert tried.run(HEAD + source).result == results[0]
+    assert runner.run(HEAD + source).result == results[0]
 
 
-def test_kernels_of_one_code_stand_side_by_side(tried):
-    """Two functions that do the same, in one caller; and callers that differ by which of two they call where."""
+def test_kernels_of_the_same_code_are_separate(runner):
+    """One caller has two functions of the same code, and callers differ in the order of their calls."""
     source = (
         HEAD
         + """
@@ -554,11 +554,11 @@ def run():
     return [combined(*three)(1) for three in ((one, again, one), (none, one, none), (none, one, one))]
 """
     )
-    assert tried.run(source).result == [222, 121, 122]
+    assert runner.run(source).result == [222, 121, 122]
 
 
-def test_a_shared_kernel_has_a_symbol_for_each_type_of_result(tried):
-    """One by its address may give a float where callers get a whole number."""
+def test_shared_kernel_has_a_symbol_for_each_type_of_result(runner):
+    """A call by address may get a float where callers get an integer."""
     source = (
         HEAD
         + """
@@ -580,24 +580,24 @@ def run():
     return [g(3), f(3), by_address(g.address(float, 3), 3), h(3)]
 """
     )
-    assert tried.run(source).result == [6, 7, 6.0, 106]
+    assert runner.run(source).result == [6, 7, 6.0, 106]
 
 
-def test_a_class_that_moves_is_another_one(tried):
-    """Machine code holds the class itself, found by its module."""
-    modules = tried.folder / "modules"
+def test_class_in_another_module_is_another_class(runner):
+    """Machine code contains the class, found by its module."""
+    modules = runner.folder / "modules"
     sums = "from typing import NamedTuple\nclass Sums(NamedTuple):\n    total: int\n"
     source = "from {0} import Sums\nfrom plb.compiler import kernel\n@kernel\ndef f(x):\n    return Sums(x)\n"
     source += "def run():\n    return [f(3).total, Sums.__module__]\n"
     write(modules, here=sums)
-    assert tried.run(source.format("here")).result == [3, "here"]
+    assert runner.run(source.format("here")).result == [3, "here"]
     write(modules, here="", there=sums)
-    assert tried.run(source.format("there")).result == [3, "there"]
+    assert runner.run(source.format("there")).result == [3, "there"]
 
 
 @pytest.mark.parametrize("first", ["tuple", "address"])
-def test_keys_do_not_depend_on_what_a_process_did_first(tried, first):
-    """A process that first takes a tuple by pointer, or an address, finds what others have compiled."""
+def test_keys_do_not_depend_on_earlier_calls(runner, first):
+    """A process that first passes a tuple by pointer, or an address, finds the entries of others."""
     source = (
         HEAD
         + """
@@ -619,12 +619,12 @@ def run_address():
     return [f.address(float, 1), f(1)][1]
 """
     )
-    tried.run(source)
-    again = tried.run(source, f"run_{first}")
+    runner.run(source)
+    again = runner.run(source, f"run_{first}")
     assert again.result == 2
-    assert again.compiled.count("story.f") == (first == "address"), "the one for the address, but not the other"
-    assert tried.run(source, f"run_{first}") == Ran(2, [], [])
-    assert tried.run(source) == Ran(2, [], [])
+    assert again.compiled.count("example.f") == (first == "address"), "only the kernel for the address is compiled"
+    assert runner.run(source, f"run_{first}") == Ran(2, [], [])
+    assert runner.run(source) == Ran(2, [], [])
 
 
 SCRIPT = """
@@ -641,8 +641,8 @@ print([made(number)(1) for number in (2, 3)])
 """
 
 
-def test_scripts_run_what_they_say_whatever_the_cache_holds(tmp_path):
-    """One that is run again, that freezes another number, and that is edited; what lies beside it does not matter."""
+def test_scripts_run_their_present_code(tmp_path):
+    """The script runs again, with another number, and after an edit; other files next to it do not matter."""
     (tmp_path / "not_a_file.py").mkdir()
     script, cache = tmp_path / "script.py", tmp_path / "cache"
     environment = {
@@ -658,8 +658,8 @@ def test_scripts_run_what_they_say_whatever_the_cache_holds(tmp_path):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         return done.stdout.strip(), sorted(path.name for path in cache.glob("*.kernel"))
 
-    said, kept = run(SCRIPT, 10)
-    assert said == "[12, 13]"
+    printed, kept = run(SCRIPT, 10)
+    assert printed == "[12, 13]"
     assert len(kept) == 2
-    assert run(SCRIPT, 10) == (said, kept), "the second run finds what the first has kept"
+    assert run(SCRIPT, 10) == (printed, kept), "the second run finds the entries of the first"
     assert run(SCRIPT.replace("x * number", "x - number"), 20)[0] == "[19, 18]"

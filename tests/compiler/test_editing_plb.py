@@ -1,4 +1,4 @@
-"""Which kernels of plb are compiled again after an edit of its sources, tried with a copy of them."""
+"""The kernels of plb that are compiled again after an edit of its sources, tested with a copy of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IMBALANCE = "plb/energy/imbalance.py"
 
 
 def with_other_docstrings(source: str) -> str:
-    """Return a source with another text in every docstring, one more line at its top, and a comment at its end."""
+    """Return a source with other text in every docstring, one more line at its top, and a comment at its end."""
     lines = source.splitlines(keepends=True)
     places = []
     for one in ast.walk(ast.parse(source)):
@@ -50,61 +50,61 @@ def with_other_docstrings(source: str) -> str:
 
 
 class Copy:
-    """A copy of plb's sources, with its own cache, that is warm for some calls."""
+    """A copy of plb's sources with its own cache, which has the kernels of one example."""
 
-    def __init__(self, processes: Server, folder: Path, story: str) -> None:
+    def __init__(self, processes: Server, folder: Path, example: str) -> None:
         self.processes = processes
         self.folder = folder
-        write(folder, story=story)
+        write(folder, example=example)
         self.restore()
         self.first = self.run()
 
     def restore(self) -> None:
-        """Bring the sources back as they are."""
+        """Restore the sources."""
         shutil.rmtree(self.folder / "plb", ignore_errors=True)
         shutil.copytree(ROOT / "plb", self.folder / "plb", ignore=shutil.ignore_patterns("__pycache__"))
 
     def edit(self, path: str, old: str, new: str) -> None:
-        """Replace a text of a file."""
+        """Replace a text in a file."""
         file = self.folder / path
         source = file.read_text(encoding="utf-8")
         assert source.count(old) == 1
         file.write_text(source.replace(old, new), encoding="utf-8")
 
     def edit_all_docstrings(self, pattern: str) -> int:
-        """Edit every docstring of some files, and return how many files these are."""
+        """Edit every docstring of some files, and return the number of files."""
         files = sorted(self.folder.glob(pattern))
         for file in files:
             file.write_text(with_other_docstrings(file.read_text(encoding="utf-8")), encoding="utf-8")
         return len(files)
 
     def run(self) -> Ran:
-        """Run the story in a new process."""
-        return self.processes.run("story:run", cache=self.folder / "cache", path=[self.folder], plb=self.folder)
+        """Run the example in a new process."""
+        return self.processes.run("example:run", cache=self.folder / "cache", path=[self.folder], plb=self.folder)
 
 
 @pytest.fixture(scope="module")
 def few(processes: Server, tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    """Return a copy with a story of two kernels."""
+    """Return a copy with an example of two kernels."""
     return Copy(processes, tmp_path_factory.mktemp("few"), FEW)
 
 
 @pytest.fixture(scope="module")
 def plan(processes: Server, tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    """Return a copy whose story is the first plan of a small engine."""
+    """Return a copy whose example is the first plan of a small engine."""
     return Copy(processes, tmp_path_factory.mktemp("plan"), PLAN)
 
 
 def test_edited_docstrings_of_all_of_plb_compile_nothing_again(few: Copy):
-    """Of modules with kernels, of others, and of the compiler itself."""
+    """The docstrings are those of modules with kernels, of others, and of the compiler."""
     few.restore()
     assert few.first.compiled == ["plb.energy.imbalance.imbalance", "plb.energy.score.energy_of"]
     assert few.edit_all_docstrings("plb/**/*.py") > 200
     assert few.run() == Ran(few.first.result, [], [])
 
 
-def test_an_edited_term_compiles_again_what_it_is_part_of(few: Copy):
-    """And gives another number."""
+def test_edited_term_compiles_its_callers_again(few: Copy):
+    """Its result changes."""
     few.restore()
     few.edit(IMBALANCE, "mean_square_ratio - 1.0", "mean_square_ratio - 0.5")
     edited = few.run()
@@ -113,8 +113,8 @@ def test_an_edited_term_compiles_again_what_it_is_part_of(few: Copy):
     assert edited.result[1] == few.first.result[1]
 
 
-def test_an_edited_compiler_compiles_everything_again(few: Copy):
-    """Where it does something else; what only finds or describes kernels does not."""
+def test_edited_compiler_compiles_everything_again(few: Copy):
+    """Edits of code that only finds or describes kernels compile nothing."""
     few.restore()
     few.edit("plb/compiler/notice.py", "SECONDS_A_KERNEL = 0.1", "SECONDS_A_KERNEL = 0.2")
     few.edit("plb/compiler/cache.py", "UNUSED_DAYS = 90.0", "UNUSED_DAYS = 91.0")
@@ -125,7 +125,7 @@ def test_an_edited_compiler_compiles_everything_again(few: Copy):
 
 @pytest.mark.slow
 def test_edited_docstrings_compile_nothing_of_a_plan_again(plan: Copy):
-    """The same of a whole plan, whose kernels take by far longer than two: see the fast test of this statement."""
+    """The kernels of a whole plan take far longer to compile than two; the fast test above checks the same."""
     plan.restore()
     assert len(plan.first.compiled) > 10
     plan.edit_all_docstrings("plb/**/*.py")
@@ -133,8 +133,8 @@ def test_edited_docstrings_compile_nothing_of_a_plan_again(plan: Copy):
 
 
 @pytest.mark.slow
-def test_an_edited_term_leaves_most_of_a_plan_compiled(plan: Copy):
-    """What forms the energy of a proposal is compiled again; what places and refuses replicas is not."""
+def test_edited_term_leaves_most_of_a_plan_compiled(plan: Copy):
+    """Kernels of the energy are compiled again; kernels that place and refuse replicas are not."""
     plan.restore()
     plan.edit(IMBALANCE, "mean_square_ratio - 1.0", "mean_square_ratio - 0.5")
     edited = set(plan.run().compiled)

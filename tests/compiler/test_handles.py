@@ -1,4 +1,4 @@
-"""What kernels read through the pointer that stands for a named tuple of arrays."""
+"""Reads of kernels through the pointer to a named tuple of arrays."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Members(NamedTuple):
 
 
 @kernel
-def weighed_sum(members: Members, factor: int) -> int:
-    """Add up everything, each member in a way that betrays wrong shapes and strides."""
+def weighted_sum(members: Members, factor: int) -> int:
+    """Sum all members with weights that reveal wrong shapes and strides."""
     total = members.number * factor + members.switch
     for position in range(members.flat.shape[0]):
         total += (position + 1) * members.flat[position]
@@ -42,15 +42,15 @@ def weighed_sum(members: Members, factor: int) -> int:
 
 @kernel
 def raised_sum(members: Members, amount: int) -> int:
-    """Change an array by way of the pointer, then hand the pointer on."""
+    """Change an array through the pointer, then pass the pointer on."""
     members.flat[0] += amount
-    return weighed_sum(members, 2)
+    return weighted_sum(members, 2)
 
 
 @examples(25)
 @given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 2**31), st.integers(-9, 9), st.booleans(), st.booleans())
-def test_kernels_read_what_the_tuple_holds(rows, columns, seed, number, switch, transposed):
-    """Also of arrays that are views, and after an array has changed."""
+def test_kernels_read_the_members_of_the_tuple(rows, columns, seed, number, switch, transposed):
+    """They also read views, and arrays after a change."""
     rng = np.random.default_rng(seed)
     table = rng.integers(-99, 99, (rows, columns))
     members = Members(
@@ -61,17 +61,17 @@ def test_kernels_read_what_the_tuple_holds(rows, columns, seed, number, switch, 
         number,
         switch,
     )
-    assert weighed_sum(members, 3) == weighed_sum.py_func(members, 3)
-    expected = weighed_sum.py_func(members._replace(flat=members.flat + np.eye(1, rows, dtype=np.int64)[0] * 4), 2)
+    assert weighted_sum(members, 3) == weighted_sum.py_func(members, 3)
+    expected = weighted_sum.py_func(members._replace(flat=members.flat + np.eye(1, rows, dtype=np.int64)[0] * 4), 2)
     assert raised_sum(members, 4) == expected
-    assert weighed_sum(members, 2) == expected
+    assert weighted_sum(members, 2) == expected
 
 
-def test_a_replaced_member_is_seen():
-    """A tuple made from another has a pointer of its own."""
+def test_replaced_member_is_read():
+    """A tuple made from another has its own pointer."""
     members = Members(
         np.ones(2, np.int64), np.zeros((1, 1), np.int64), np.zeros((2, 3, 1), np.int64), np.ones(1, bool), 1, False
     )
-    before = weighed_sum(members, 10)
-    assert weighed_sum(members._replace(number=3), 10) == before + 20
-    assert weighed_sum(members, 10) == before
+    before = weighted_sum(members, 10)
+    assert weighted_sum(members._replace(number=3), 10) == before + 20
+    assert weighted_sum(members, 10) == before

@@ -1,4 +1,4 @@
-"""A kernel is known by what its machine code is made of, and by nothing else."""
+"""The identity of a kernel depends on the inputs of its machine code, and on nothing else."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.engine.strategies import examples
 
 
 @pytest.fixture(autouse=True)
-def _names_of_their_own(monkeypatch):
-    """Let shared kernels of one test have the names of those of another, as in processes of their own."""
+def _separate_names(monkeypatch):
+    """Let shared kernels of different tests have the same names, as in separate processes."""
     monkeypatch.setattr(identity, "_SHARED", {})
 
 
 def function_in(source, **around):
-    """Return the function f of a source text, typed in, with these names around it."""
+    """Return the function f of a source text, defined by exec, with these names in its module."""
     names = {"__name__": "typed_in", "kernel": kernel, "np": np, "enum": enum, "NamedTuple": NamedTuple, **around}
     exec(compile(dedent(source), "<stdin>", "exec"), names)
     return getattr(names["f"], "py_func", names["f"])
@@ -43,7 +43,7 @@ def identity_in(source, **around):
 
 
 def adding(number, inner=None):
-    """Return a function that uses what is around it."""
+    """Return a function that uses values of its closure."""
 
     def f(x):
         return x + number if inner is None else inner(x)
@@ -75,10 +75,10 @@ READ = {
     "kernel of a module": "around.g(x)",
     "kernel in a tuple": "KERNELS[0](x)",
 }
-"""How a number around a function is read."""
+"""Expressions that read a number from outside a function."""
 
 
-def held(number, expression):
+def reading(number, expression):
     """Return a function that reads a number by an expression."""
     names = type("Names", (), {"LIMIT": number})
     g = kernel(adding(number))
@@ -105,15 +105,15 @@ def enumerated(number):
 
 FROZEN = (
     {name: partial(lambda text, number: function_in(text.format(number)), text) for name, text in WRITTEN.items()}
-    | {f"{name}, held": partial(lambda text, number: held(number, text), text) for name, text in READ.items()}
+    | {f"{name}, read": partial(lambda text, number: reading(number, text), text) for name, text in READ.items()}
     | {
         "member of an enumeration": enumerated,
         "closure": adding,
         "closure of a kernel": lambda number: adding(0, kernel(adding(number))),
-        "and of another": lambda number: adding(0, kernel(adding(0, kernel(adding(number))))),
+        "closure of a kernel of a kernel": lambda number: adding(0, kernel(adding(0, kernel(adding(number))))),
     }
 )
-"""Functions that freeze a number, made from the number."""
+"""Functions that freeze a number, created from the number."""
 
 
 def module_with(**names):
@@ -125,13 +125,13 @@ def module_with(**names):
 
 @pytest.mark.parametrize("make", FROZEN.values(), ids=FROZEN)
 def test_functions_with_different_machine_code_are_distinguished(make):
-    """By all that Numba freezes; a function that was only made again is the same."""
+    """They differ in what Numba freezes; a function that is defined again is the same."""
     assert identity_of(make(1)) == identity_of(make(1))
     assert identity_of(make(1)) != identity_of(make(2))
 
 
 def same_machine_word(one, other):
-    """Tell whether two numbers are the same to a compiler: of one type, and bit by bit."""
+    """Return whether two numbers are equal to a compiler: in type and in every bit."""
     return type(one) is type(other) and struct.pack("d", one) == struct.pack("d", other)
 
 
@@ -144,7 +144,7 @@ whole = st.integers(-3, 3)
 @examples(15)
 @given(data=st.data())
 def test_numbers_count_by_type_and_bits(name, data):
-    """Also where they compare equal, like 1, 1.0 and True, and where they do not equal themselves."""
+    """They count even if they compare equal, like 1, 1.0 and True, or do not equal themselves."""
     drawn = whole if name == "member of an enumeration" else finite if name in WRITTEN else numbers
     one, other = data.draw(drawn), data.draw(drawn)
     make = FROZEN[name]
@@ -172,18 +172,18 @@ def test_numbers_count_by_type_and_bits(name, data):
     ids=repr,
 )
 def test_values_around_a_function_count_by_type_shape_and_content(one, other):
-    """As they are frozen into it."""
+    """The values are frozen into the function."""
     source = "def f(x):\n    return VALUE\n"
     assert identity_in(source, VALUE=one) != identity_in(source, VALUE=other)
 
 
 def test_arrays_of_the_same_numbers_are_the_same():
-    """Whoever holds them."""
+    """The identity of the array does not matter."""
     one, same = (identity_in("def f(x):\n    return T[x]\n", T=np.array([1, 2])) for _ in range(2))
     assert one == same
 
 
-OWN_CODE = [
+BODIES = [
     "return x + y",
     "return y + x",
     "return x - y",
@@ -202,10 +202,10 @@ OWN_CODE = [
 ]
 
 
-def test_the_code_of_a_kernel_counts():
-    """Each of these does something else."""
-    identities = [identity_in(f"def f(x, y):\n    {body}\n") for body in OWN_CODE]
-    assert len(set(identities)) == len(OWN_CODE)
+def test_code_of_a_kernel_counts():
+    """Each of the sources has another result."""
+    identities = [identity_in(f"def f(x, y):\n    {body}\n") for body in BODIES]
+    assert len(set(identities)) == len(BODIES)
     assert identity_in("def f(y, x):\n    return x + y\n") not in identities, "the order of arguments"
 
 
@@ -216,7 +216,7 @@ annotations = st.sampled_from(["", "int", "float", "'np.ndarray'", "list[int]", 
 
 @st.composite
 def surfaces(draw):
-    """Draw a source of kernels whose docstrings, comments, annotations, places and company are arbitrary."""
+    """Draw a source of kernels with any docstrings, comments, annotations, order and other code."""
 
     def body(text):
         docstring = draw(docstrings)
@@ -256,15 +256,15 @@ def surfaces(draw):
 
 @examples(100)
 @given(one=surfaces(), other=surfaces())
-def test_what_only_people_read_does_not_count(one, other):
-    """Docstrings, comments, annotations, blank lines, and what else the file holds."""
+def test_text_for_people_does_not_count(one, other):
+    """Docstrings, comments, annotations, blank lines and other code of the file do not count."""
     assert identity_in(one) == identity_in(other)
     assert identity_in(one) != identity_in(other.replace("300.0", "301.0")), "the kernel at the bottom"
     assert identity_in(one) != identity_in(other.replace("LIMIT = 7", "LIMIT = 8"))
 
 
-def test_a_docstring_is_no_constant():
-    """It shifts the constants behind it, which stay what they are; a text that is returned is one."""
+def test_docstring_is_no_constant():
+    """It shifts the constants after it, which stay the same; a text that is returned is a constant."""
     source = "def f(x):\n    {0}\n    return x + 1000 if x > 2000 else 'A.'\n"
     assert identity_in(source.format("")) == identity_in(source.format("'What it does.'"))
     assert identity_in(source.format("'A.'")) == identity_in(source.format("'B.'"))
@@ -272,7 +272,7 @@ def test_a_docstring_is_no_constant():
 
 
 def test_flags_that_a_profiler_changes_do_not_count():
-    """Nor those of docstrings and of imports from the future; further arguments do."""
+    """Flags of docstrings and of future imports do not count either; further arguments do."""
     f = function_in("def f(x):\n    return x + 1\n")
     before = identity_of(f)
     other = type(f)(f.__code__.replace(co_flags=f.__code__.co_flags ^ 0x5000001), f.__globals__, "f")
@@ -283,7 +283,7 @@ def test_flags_that_a_profiler_changes_do_not_count():
 
 @st.composite
 def calculations(draw):
-    """Draw the source of a kernel that calls two others, of few forms, so that two draws are often the same."""
+    """Draw the source of a kernel that calls two others, in few forms, so that two draws are often equal."""
     few = st.integers(1, 2)
     operators = st.sampled_from("+-*")
 
@@ -302,7 +302,7 @@ def calculations(draw):
 @examples(200)
 @given(one=calculations(), other=calculations())
 def test_functions_with_different_results_are_distinguished(one, other):
-    """Python calculates what both give; where that differs, neither may run the machine code of the other."""
+    """Python computes both results; if they differ, neither may run the machine code of the other."""
     first, second = (function_in(source) for source in (one, other))
     with_python = [[function(x) for x in (0, 1, 5, 11)] for function in (plain(one), plain(other))]
     if with_python[0] != with_python[1]:
@@ -311,12 +311,12 @@ def test_functions_with_different_results_are_distinguished(one, other):
 
 
 def plain(source):
-    """Return the function f of a source text in which nothing is compiled."""
+    """Return the function f of a source text without compilation."""
     return function_in(source, kernel=lambda function: function)
 
 
-def test_what_is_compiled_with_a_kernel_is_what_it_calls():
-    """At any depth, each once, in the order of the calls; nothing else of the file."""
+def test_called_kernels_are_compiled_with_a_kernel():
+    """They come at any depth, each once, in the order of the calls; other code of the file does not."""
     source = """
         @kernel
         def bottom(x): return x
@@ -334,8 +334,8 @@ def test_what_is_compiled_with_a_kernel_is_what_it_calls():
     assert [one.__name__ for one in compiled_with(function_in(source))] == ["f", "left", "right", "bottom"]
 
 
-def test_kernels_of_plb_are_known_by_the_same_rule():
-    """They have an identity, and what they call is part of it."""
+def test_kernels_of_plb_have_identities():
+    """They have an identity that includes the kernels that they call."""
     assert len(identity_of(present_energy.py_func)) == 64
     first, *called = compiled_with(present_energy.py_func)
     assert first is present_energy.py_func
@@ -343,8 +343,8 @@ def test_kernels_of_plb_are_known_by_the_same_rule():
 
 
 @pytest.mark.parametrize("name", ["builtins", "test", "code.kernels"])
-def test_functions_in_modules_that_are_named_like_those_of_python_count(name):
-    """A file of one's own may have such a name."""
+def test_functions_in_modules_with_names_of_python_count(name):
+    """A user's file may have such a name."""
     source = "@kernel\ndef g(x):\n    return x + {0}\n@kernel\ndef f(x):\n    return g(x)\n"
     one, other = (identity_in(source.format(number), __name__=name) for number in (1, 2))
     assert one != other
@@ -361,7 +361,7 @@ def f(x):
 
 
 def test_callers_do_not_depend_on_the_code_of_shared_kernels():
-    """Only on their names, and on whether they are shared."""
+    """They depend on their names, and on whether they are shared."""
 
     def shared_in(source):
         identity._SHARED.clear()
@@ -374,14 +374,14 @@ def test_callers_do_not_depend_on_the_code_of_shared_kernels():
 
 
 def test_callers_depend_on_a_second_shared_kernel_of_a_name():
-    """Its code is theirs, since the first one has the symbol."""
+    """Its code is part of the callers, since the first one has the symbol."""
     identity_in(SHARED.format("(shared=True)", 0))
     one, other = (identity_in(SHARED.format("(shared=True)", number)) for number in (1, 2))
     assert one != other
 
 
-def test_the_name_of_a_function_counts():
-    """Symbols of two functions in one module may not be the same."""
+def test_name_of_a_function_counts():
+    """Symbols of two functions in one module must differ."""
     source = "def made():\n    def {0}(x): return x\n    return {0}\nf = made()\n"
     assert identity_in(source.format("one")) != identity_in(source.format("two"))
     assert identity_in("def f(x): return x\n", __name__="here") != identity_in("def f(x): return x\n", __name__="there")
@@ -404,7 +404,7 @@ print([identity_of(one.py_func) for one in (f, imbalance, chain.anneal)])
 
 
 def identities(seed):
-    """Return the identities of some kernels in a process whose sets have another order."""
+    """Return the identities of some kernels in a process with another order of sets."""
     environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", IDENTITIES], env=environment, capture_output=True, text=True, check=True
@@ -412,8 +412,8 @@ def identities(seed):
     return done.stdout
 
 
-def test_the_identity_is_the_same_in_every_process():
-    """Whatever the order of its sets, and wherever its objects lie."""
+def test_identity_is_the_same_in_every_process():
+    """The order of sets and the addresses of objects do not matter."""
     assert identities(1) == identities(2)
 
 
@@ -425,7 +425,7 @@ class Sides(NamedTuple):
 
 
 class OtherSides(NamedTuple):
-    """The same with the names the other way round."""
+    """The same tuple with the names in reverse order."""
 
     right: int
     left: int
@@ -435,7 +435,7 @@ OtherSides.__qualname__ = OtherSides.__name__ = "Sides"
 
 
 def test_names_of_the_members_of_a_frozen_tuple_count():
-    """A function reads them by name."""
+    """A function reads the members by name."""
     source = "def f(x):\n    return x + SIDES.left\n"
     assert identity_in(source, SIDES=Sides(1, 2)) != identity_in(source, SIDES=OtherSides(1, 2))
 
@@ -448,14 +448,14 @@ class Quiet(enum.IntEnum):
 
 
 def test_members_of_enumerations_count_by_their_numbers():
-    """However they are shown."""
+    """Their representation does not matter."""
     source = "def f(x):\n    return x + Colour.RED\n"
     one, other = (Quiet("Colour", {"RED": number}) for number in (1, 2))
     assert identity_in(source, Colour=one) != identity_in(source, Colour=other)
 
 
-def test_functions_of_numba_count_with_what_they_are_compiled_for():
-    """A function that kernels call may be one of Numba's own, with options and types that it was given."""
+def test_functions_of_numba_count_with_their_options_and_types():
+    """A function that kernels call may be a function of Numba with its own options and types."""
     import numba
 
     def half(x):
@@ -466,7 +466,7 @@ def test_functions_of_numba_count_with_what_they_are_compiled_for():
     assert len({identity_in(source, g=one) for one in made}) == len(made)
 
 
-def test_names_of_attributes_are_no_names_of_the_module():
-    """A kernel that reads a member `left` does not call the function `left` beside it."""
+def test_attributes_are_no_names_of_the_module():
+    """A kernel that reads a member `left` does not call the function `left` in its module."""
     source = "@kernel\ndef left(x):\n    return x + {0}\n@kernel\ndef f(x):\n    return x.left\n"
     assert identity_in(source.format(1)) == identity_in(source.format(2))

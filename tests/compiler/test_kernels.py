@@ -1,4 +1,4 @@
-"""What a kernel is to Python: called, pickled, copied, handed over by its address, or run without a compiler."""
+"""Kernels in Python: calls, pickles, copies, calls by address, and runs without a compiler."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def without_result(numbers):
 
 @kernel
 def drawn(rng, least):
-    """Draw, and compare."""
+    """Draw a number and compare it."""
     return uniform(rng) >= least
 
 
 @kernel
 def unknown_member(x):
-    """Read what a number does not have."""
+    """Read a missing attribute of a number."""
     return x.nothing
 
 
@@ -62,12 +62,12 @@ def change(address, numbers):
 
 @kernel
 def truth_of(address, rng, least):
-    """Call a kernel that returns a truth value."""
+    """Call a kernel that returns a Boolean."""
     return truth_by_address(address, rng, least)
 
 
 def test_kernels_are_called_by_their_address():
-    """With numbers, arrays and streams, for each kind of result."""
+    """The arguments are numbers, arrays and streams, for each type of result."""
     assert number_of(doubled.address(float, 1.5), 1.5) == 4.0
     numbers = np.zeros(1, np.int64)
     change(without_result.address(None, numbers), numbers)
@@ -79,13 +79,13 @@ def test_kernels_are_called_by_their_address():
     assert stream.random() == np.random.Generator(np.random.PCG64(3)).random(3)[2]
 
 
-def test_the_result_is_of_the_kind_that_was_asked_for():
-    """A whole number that is handed over as a float is one."""
+def test_result_has_the_requested_type():
+    """An integer that is returned as a float is a float."""
     assert number_of(failing.address(float, 3), 3) == 4.0
 
 
-def test_errors_come_through_calls_by_address():
-    """They are raised where the caller was called."""
+def test_errors_propagate_through_calls_by_address():
+    """They are raised in the caller."""
     address = failing.address(float, 3)
     with pytest.raises(ValueError, match="too large"):
         number_of(address, 9)
@@ -94,16 +94,16 @@ def test_errors_come_through_calls_by_address():
 @pytest.mark.parametrize(
     ("broken", "arguments"), [(unknown_member, (1,)), (doubled, ("text",)), (doubled, ()), (drawn, (1, 2))]
 )
-def test_a_kernel_that_does_not_compile_is_named(broken, arguments):
-    """When its address is asked for, in one line."""
+def test_kernel_that_does_not_compile_is_named(broken, arguments):
+    """The address raises an error of one line."""
     with pytest.raises(KernelError) as raised:
         broken.address(float, *arguments)
     assert f"{broken.__module__}.{broken.__qualname__}" in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_kernels_are_pickled_and_copied_as_functions_are():
-    """By name: what comes back is the kernel itself."""
+def test_kernels_are_pickled_and_copied_as_functions():
+    """They are pickled by name: the result is the kernel itself."""
     assert pickle.loads(pickle.dumps(doubled)) is doubled
     assert copy.deepcopy(doubled) is doubled
     assert copy.copy(doubled) is doubled
@@ -113,14 +113,14 @@ def test_kernels_are_pickled_and_copied_as_functions_are():
 
 
 def test_kernels_look_like_their_functions():
-    """In documentation and in messages."""
+    """Their name, docstring and module are those of the function."""
     assert (doubled.__name__, doubled.__doc__, doubled.__module__) == ("doubled", "Return twice a number.", __name__)
     assert repr(doubled) == "<kernel doubled>"
     assert doubled.py_func(4) == 8.0
 
 
 def test_arguments_by_name_and_defaults_are_those_of_the_function():
-    """As Python has them."""
+    """They work as in Python."""
 
     @kernel
     def shifted(x, by=3):
@@ -154,9 +154,9 @@ def run():
 """
 
 
-def test_where_numba_compiles_nothing_kernels_are_plain_python(processes, tmp_path):
-    """Nothing is compiled, kept or said."""
-    modules = write(tmp_path / "modules", story=PLAIN)
-    ran = processes.run("story:run", cache=tmp_path / "cache", path=[modules], NUMBA_DISABLE_JIT="1")
+def test_kernels_without_compilation_are_plain_python(processes, tmp_path):
+    """Nothing is compiled, kept or logged."""
+    modules = write(tmp_path / "modules", example=PLAIN)
+    ran = processes.run("example:run", cache=tmp_path / "cache", path=[modules], NUMBA_DISABLE_JIT="1")
     assert ran == Ran([[1, "a list, which no kernel can return"], 6.0], [], [])
     assert not (tmp_path / "cache").exists()

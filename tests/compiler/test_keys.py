@@ -1,4 +1,4 @@
-"""Keys of entries: versions, processor, settings and the compiler's own modules count beside the kernel."""
+"""Keys of entries depend on versions, processor, settings and the compiler's modules as well as on the kernel."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def halved(x):
     return x / 2
 
 
-def test_the_key_counts_function_types_of_arguments_and_type_of_result():
-    """One entry for each."""
+def test_key_depends_on_function_argument_types_and_result_type():
+    """Each combination has its own entry."""
     one = key_of(halved.py_func, ("int64",), "None")
     assert one == key_of(halved.py_func, ("int64",), "None")
     others = [
@@ -43,7 +43,7 @@ class OtherProcessor:
 
     @staticmethod
     def codegen():
-        """Return what names it."""
+        """Return the class that has the name."""
         return OtherProcessor
 
     @staticmethod
@@ -53,7 +53,7 @@ class OtherProcessor:
 
 
 class OtherTarget:
-    """As Numba's, for another processor."""
+    """A target like Numba's, for another processor."""
 
     target_context = OtherProcessor
 
@@ -74,8 +74,8 @@ class OtherTarget:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_surrounds_a_kernel_counts(monkeypatch, place, name, value):
-    """Versions, processor, checks of bounds, and how the compiler is set."""
+def test_environment_of_a_kernel_counts(monkeypatch, place, name, value):
+    """They are versions, processor, bounds checks and options of the compiler."""
     before = keys._surroundings.__wrapped__()
     assert keys._surroundings.__wrapped__() == before
     monkeypatch.setattr(place, name, value)
@@ -83,7 +83,7 @@ def test_what_surrounds_a_kernel_counts(monkeypatch, place, name, value):
 
 
 def test_names_of_the_modules_that_make_code():
-    """They are all modules of the compiler that know LLVM or Numba's types, but for the names that they import."""
+    """They are all modules of the compiler that use LLVM or Numba's types, except for those that only list names."""
     folder = ROOT / "plb" / "compiler"
     knowing = [
         path for path in folder.glob("*.py") if "import numba" in (text := path.read_text()) or "llvmlite" in text
@@ -120,7 +120,7 @@ class Kind:
 
 @pytest.fixture
 def code_of(tmp_path, monkeypatch):
-    """Return what gives the code of a module of this source."""
+    """Return a function that gives the code of a module of this source."""
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.syspath_prepend(tmp_path)
 
@@ -148,8 +148,8 @@ def code_of(tmp_path, monkeypatch):
         ("import attrs\n", "import attrs\n\n\n# two lines further down\n"),
     ],
 )
-def test_what_only_people_read_in_the_compiler_does_not_count(code_of, old, new):
-    """So an edited docstring there compiles nothing again."""
+def test_text_for_people_in_the_compiler_does_not_count(code_of, old, new):
+    """An edited docstring of the compiler compiles nothing again."""
     assert old in SOURCE
     assert code_of(SOURCE) == code_of(SOURCE.replace(old, new))
 
@@ -166,7 +166,7 @@ def test_what_only_people_read_in_the_compiler_does_not_count(code_of, old, new)
         ("third(self.size)", "third(self.size) + 1"),
     ],
 )
-def test_what_functions_and_constants_of_the_compiler_say_counts(code_of, old, new):
-    """Since other machine code may come of it."""
+def test_functions_and_constants_of_the_compiler_count(code_of, old, new):
+    """They may change the machine code."""
     assert old in SOURCE
     assert code_of(SOURCE) != code_of(SOURCE.replace(old, new))

@@ -1,4 +1,4 @@
-"""Who waits for a compilation is told, and no measured time contains it."""
+"""A notice announces each compilation, and no measured time includes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plb.compiler.notice import CompilationNotice
 from tests.compiler.processes import write
 from tests.engine.strategies import examples
 
-STORY = """
+EXAMPLE = """
 import logging, time
 from plb.compiler import kernel, working_time
 from plb.compiler.clock import COMPILATION
@@ -64,13 +64,13 @@ def run_slowly(name):
 
 
 @pytest.fixture
-def story(tmp_path):
-    """Return where the story is."""
-    return write(tmp_path / "modules", story=STORY)
+def example(tmp_path):
+    """Return the folder of the example."""
+    return write(tmp_path / "modules", example=EXAMPLE)
 
 
-def test_the_first_compilation_of_a_process_is_a_warning_and_later_ones_are_information(caplog):
-    """It names the kernel, about how long it takes, and how to compile ahead."""
+def test_first_compilation_of_a_process_is_a_warning_and_later_ones_are_information(caplog):
+    """The warning names the kernel, its approximate time, and how to compile ahead."""
     notice = CompilationNotice()
     with caplog.at_level(logging.INFO, "plb"):
         notice.announce("plb.search.chain.anneal", 102)
@@ -88,16 +88,16 @@ def test_the_first_compilation_of_a_process_is_a_warning_and_later_ones_are_info
     ]
 
 
-def test_where_no_handler_is_configured_the_warning_reaches_standard_error(processes, story, tmp_path):
-    """Once, however many kernels are compiled; and nothing where nothing is compiled."""
-    said = []
+def test_without_a_handler_the_warning_reaches_standard_error(processes, example, tmp_path):
+    """It appears once for any number of kernels, and not at all without a compilation."""
+    printed = []
     for _ in range(2):
-        started = processes.start("story:run_unconfigured", cache=tmp_path / "cache", path=[story])
+        started = processes.start("example:run_unconfigured", cache=tmp_path / "cache", path=[example])
         started.wait()
-        said.append((started.out / "stderr").read_text())
-    (line,) = said[0].splitlines()
-    assert line.startswith("Compiling story.f and other kernels, up to about 1 s")
-    assert said[1] == ""
+        printed.append((started.out / "stderr").read_text())
+    (line,) = printed[0].splitlines()
+    assert line.startswith("Compiling example.f and other kernels, up to about 1 s")
+    assert printed[1] == ""
 
 
 class Wall:
@@ -107,13 +107,13 @@ class Wall:
         self.now = 100.0
 
     def __call__(self) -> float:
-        """Return what the test has set."""
+        """Return the time that the test has set."""
         return self.now
 
 
 @pytest.fixture
 def wall(monkeypatch):
-    """Return the clock on the wall, which stands until it is set."""
+    """Return the wall clock, which is constant until it is set."""
     clock = Wall()
     monkeypatch.setattr(time, "perf_counter", clock)
     return clock
@@ -126,12 +126,12 @@ blocks = st.recursive(
 
 @examples(100)
 @given(nested_blocks=st.lists(blocks, max_size=5))
-def test_seconds_within_a_block_count_once_however_deep_it_is(nested_blocks):
-    """Also where a block ends with an error: the oracle adds up the seconds that pass in any block."""
+def test_seconds_in_nested_blocks_count_once(nested_blocks):
+    """A block may end with an error; the oracle sums the seconds that pass in any block."""
     wall, clock = Wall(), CompilationClock()
     expected = 0.0
 
-    def live(one, within):
+    def run_block(one, within):
         nonlocal expected
         if isinstance(one, float):
             wall.now += one
@@ -141,7 +141,7 @@ def test_seconds_within_a_block_count_once_however_deep_it_is(nested_blocks):
         try:
             with clock.running():
                 for part in inner:
-                    live(part, True)
+                    run_block(part, True)
                 if fails:
                     raise ZeroDivisionError
         except ZeroDivisionError:
@@ -150,12 +150,12 @@ def test_seconds_within_a_block_count_once_however_deep_it_is(nested_blocks):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(time, "perf_counter", wall)
         for one in nested_blocks:
-            live(one, False)
+            run_block(one, False)
     assert clock.seconds == expected
 
 
-def test_working_time_goes_on_but_for_compilation(wall):
-    """Differences are durations of the work."""
+def test_working_time_excludes_compilation(wall):
+    """Differences are durations of work."""
     before = working_time()
     wall.now += 2.0
     assert working_time() - before == pytest.approx(2.0)
@@ -166,8 +166,8 @@ def test_working_time_goes_on_but_for_compilation(wall):
     assert working_time() - before == pytest.approx(3.0)
 
 
-def test_working_time_stands_still_within_a_compilation(wall):
-    """Another thread that reads it meanwhile never sees it go back."""
+def test_working_time_is_constant_during_a_compilation(wall):
+    """Another thread that reads it never sees it go back."""
     readings = [working_time()]
     with COMPILATION.running():
         wall.now += 30.0
@@ -180,12 +180,12 @@ def test_working_time_stands_still_within_a_compilation(wall):
 
 
 @pytest.mark.parametrize("slow", ["_make", "_load"])
-def test_compiling_and_loading_take_none_of_the_working_time(processes, story, tmp_path, slow):
-    """Nor does a compilation that fails; what comes after one is measured again."""
-    given = {"cache": tmp_path / "cache", "path": [story]}
+def test_working_time_excludes_compiling_and_loading(processes, example, tmp_path, slow):
+    """A failed compilation takes none either; work after one is measured again."""
+    given = {"cache": tmp_path / "cache", "path": [example]}
     if slow == "_load":
-        processes.run("story:run_slowly", "_make", **given)
-    first, second, failed, after, seconds = processes.run("story:run_slowly", slow, **given).result
+        processes.run("example:run_slowly", "_make", **given)
+    first, second, failed, after, seconds = processes.run("example:run_slowly", slow, **given).result
     for wall_seconds, work in (first, failed):
         assert wall_seconds > 0.5
         assert work < wall_seconds - 0.45

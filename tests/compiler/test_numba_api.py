@@ -1,4 +1,4 @@
-"""What is used of Numba beyond its documented interfaces is listed in one place, is there, and is used nowhere else."""
+"""Undocumented names of Numba are listed in one place, exist, and are used nowhere else."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from plb.errors import UnsupportedNumbaError
 from tests.sources import ROOT, trees
 
 COMPILER = ROOT / "plb" / "compiler"
-OWN = {"_fields", "_field_defaults", "_is_announced", "_numba_type_"}
-"""Names with an underscore in front that are no private members of Numba: of named tuples, of ours, of its protocol."""
+NOT_OF_NUMBA = {"_fields", "_field_defaults", "_is_announced", "_numba_type_"}
+"""Names with a leading underscore that are not private to Numba: of named tuples, of plb, of Numba's protocol."""
 LISTED = {member for members in MEMBERS.values() for member in members}
 
 
@@ -27,12 +27,12 @@ def inside() -> dict[Path, ast.Module]:
 
 
 def outside() -> dict[Path, ast.Module]:
-    """Return those of all others."""
+    """Return the trees of all other files."""
     return {path: tree for path, tree in trees().items() if path.parent != COMPILER}
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
-    """Yield all that a module imports, wherever it does so; of a package also the names."""
+    """Yield the imports of a module at any place; for a package also the names."""
     for one in ast.walk(tree):
         if isinstance(one, ast.Import):
             yield from (alias.name for alias in one.names)
@@ -41,23 +41,23 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 def is_of_numba(name: str) -> bool:
-    """Tell whether a name is of Numba or of llvmlite."""
+    """Return whether a name belongs to Numba or llvmlite."""
     return name.partition(".")[0] in ("numba", "llvmlite")
 
 
 def is_private(name: str) -> bool:
-    """Tell whether a name of Numba belongs to what Numba does not document."""
+    """Return whether a name of Numba is undocumented."""
     _, *parts = name.split(".")
     return name.startswith("numba.") and (parts[0] == "core" or any(part.startswith("_") for part in parts))
 
 
 def is_private_member(name: str) -> bool:
-    """Tell whether a member's name says that it is not for others."""
+    """Return whether a member has a private name."""
     return name.startswith("_") and not name.startswith("__")
 
 
 def used_of_others(tree: ast.AST) -> set[str]:
-    """Return the private members of objects other than its own that a module uses."""
+    """Return the private members of other objects that a module uses."""
     attributes = (one for one in ast.walk(tree) if isinstance(one, ast.Attribute))
     of_others = {one.attr for one in attributes if getattr(one.value, "id", "") not in ("self", "cls")}
     by_name = {
@@ -71,7 +71,7 @@ def used_of_others(tree: ast.AST) -> set[str]:
 
 
 def used_of_bases(tree: ast.AST) -> set[str]:
-    """Return the private members of Numba's classes that subclasses use on themselves or define anew."""
+    """Return the private members of Numba's classes that subclasses use on themselves or override."""
     kinds = (numba_api.JITCodeLibrary, numba_api.CPUDispatcher, numba_api.Compiler, numba_api.AttributeTemplate)
     parts = [part for one in ast.walk(tree) if isinstance(one, ast.ClassDef) and one.bases for part in ast.walk(one)]
     used = {one.attr for one in parts if isinstance(one, ast.Attribute) and getattr(one.value, "id", "") == "self"}
@@ -86,40 +86,40 @@ def used_of_bases(tree: ast.AST) -> set[str]:
 
 def used_members() -> set[str]:
     """Return the private members of Numba's objects that the compiler uses."""
-    return set().union(*(used_of_others(tree) | used_of_bases(tree) for tree in inside().values())) - OWN
+    return set().union(*(used_of_others(tree) | used_of_bases(tree) for tree in inside().values())) - NOT_OF_NUMBA
 
 
 def test_no_module_outside_the_compiler_imports_numba():
-    """Nor llvmlite, at any place."""
+    """No module imports llvmlite either, at any place."""
     assert len(outside()) > 200
     assert {str(path): name for path, tree in outside().items() for name in imported(tree) if is_of_numba(name)} == {}
 
 
 def test_within_the_compiler_private_modules_are_named_once():
-    """In the list of `plb.compiler.numba_api`, by which the others get them."""
+    """The list of `plb.compiler.numba_api` has them, and gives them to the others."""
     assert sum(is_of_numba(name) for tree in inside().values() for name in imported(tree)) > 5
     found = {str(path): name for path, tree in inside().items() for name in imported(tree) if is_private(name)}
     assert found == {}
 
 
-def test_what_the_others_get_of_the_list_is_all_of_it():
-    """No name is listed that nothing uses."""
-    handed = {
+def test_every_listed_name_is_used():
+    """Every listed name is used."""
+    given = {
         name.rpartition(".")[2] for path, tree in inside().items() for name in imported(tree) if "numba_api" in name
     }
-    assert handed == {name.rpartition(".")[2] for name in NAMES}
+    assert given == {name.rpartition(".")[2] for name in NAMES}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_listed_names_are_there_and_say_what_for(name):
-    """They are what `plb.compiler.numba_api` hands to the others."""
+def test_listed_names_exist_and_have_a_purpose(name):
+    """They are the names that `plb.compiler.numba_api` gives to the others."""
     assert is_private(name)
     assert NAMES[name]
     assert look_up(name) is getattr(numba_api, name.rpartition(".")[2])
 
 
-def test_listed_members_are_there_and_say_what_for():
-    """Of classes and objects that Numba does not document."""
+def test_listed_members_exist_and_have_a_purpose():
+    """They belong to undocumented classes and objects of Numba."""
     for name, members in MEMBERS.items():
         assert is_private(name)
         check_members(name, members)
@@ -127,33 +127,35 @@ def test_listed_members_are_there_and_say_what_for():
 
 
 def test_every_private_member_that_is_used_is_listed():
-    """Of objects of Numba, and of its classes by ours."""
+    """They are members of Numba's objects, and of its classes in subclasses of plb."""
     assert len(used_members()) > 5
     assert used_members() - LISTED == set()
 
 
 def test_every_private_member_that_is_listed_is_used():
-    """No longer than it is."""
+    """The list has no unused member."""
     assert set(filter(is_private_member, LISTED)) - used_members() == set()
 
 
-def said(error: UnsupportedNumbaError) -> str:
+def message_of(error: UnsupportedNumbaError) -> str:
     """Return the sentence of an error."""
     assert "\n" not in str(error)
     return str(error)
 
 
 @pytest.mark.parametrize("name", ["numba.core.registry.no_such", "numba.no_such.thing", "numba._no_such.thing"])
-def test_a_missing_name_ends_in_one_sentence(name):
-    """It says what is installed, what is missing, and what to install."""
+def test_missing_name_gives_one_sentence(name):
+    """The error names the installed version, the missing name and the versions to install."""
     with pytest.raises(UnsupportedNumbaError) as raised:
         look_up(name)
-    assert said(raised.value) == f"Numba {version('numba')} is not supported (it has no {name}); install {SUPPORTED}"
+    assert (
+        message_of(raised.value) == f"Numba {version('numba')} is not supported (it has no {name}); install {SUPPORTED}"
+    )
     assert isinstance(raised.value, ImportError)
 
 
-def test_a_missing_member_ends_in_one_sentence():
-    """It is found before anything is compiled."""
+def test_missing_member_gives_one_sentence():
+    """It is found before any compilation."""
     with pytest.raises(UnsupportedNumbaError, match=r"\(it has no [a-z.]*Compiler\._no_such\); install"):
         check_members("numba.core.compiler.Compiler", {"_no_such": "nothing"})
 
@@ -187,17 +189,17 @@ def run():
         ("numba.core.codegen.JITCodeLibrary", "_raise_if_finalized"),
     ],
 )
-def test_kernels_are_refused_where_numba_lacks_something(processes, tmp_path, holder, missing):
-    """The first call says so, for modules and for members."""
+def test_kernels_are_refused_if_numba_lacks_a_name(processes, tmp_path, holder, missing):
+    """The first call raises the error, for modules and for members."""
     module = ".".join(part for part in holder.split(".") if part.islower())
-    (tmp_path / "story.py").write_text(WITHOUT.format(module, holder, missing))
-    ran = processes.run("story:run", cache=tmp_path / "cache", path=[tmp_path])
+    (tmp_path / "example.py").write_text(WITHOUT.format(module, holder, missing))
+    ran = processes.run("example:run", cache=tmp_path / "cache", path=[tmp_path])
     assert ran.result.startswith(f"Numba {version('numba')} is not supported (it has no {holder}.{missing}); install ")
     assert ran.compiled == []
 
 
 def test_supported_versions_of_numba_are_bounded():
-    """Private names may change with any release; the package asks for the versions that it accepts."""
+    """Private names may change with any release; the package requires the versions that it accepts."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (requested,) = [line for line in project["dependencies"] if line.startswith("numba")]
     assert requested == SUPPORTED

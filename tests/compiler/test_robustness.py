@@ -1,4 +1,4 @@
-"""A process gets right results whatever it finds in the cache, whatever the disk refuses, and whoever else compiles."""
+"""A process gets right results with any content of the cache, any disk errors, and any other processes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from plb.compiler.cache import FORMAT, UNUSED_DAYS, KernelCache
 from plb.compiler.numba_api import cpu_target
 from plb.compiler.registries import renew_readers
 from tests.compiler.processes import FailedError, Ran, write
-from tests.compiler.test_cache import aged
+from tests.compiler.test_cache import with_age
 
-STORY = """
+EXAMPLE = """
 import pathlib, threading, time
 import numpy as np
 from plb.compiler import kernel
@@ -102,19 +102,19 @@ def run_in_threads():
         thread.join()
     return sorted(results)
 """
-EVERYTHING = ["story.f", "story.g", "story.shared"]
+EVERYTHING = ["example.f", "example.g", "example.shared"]
 
 
-class Tried:
-    """The story above, run in processes that share a cache directory."""
+class Runner:
+    """Runs the example above in processes that share a cache directory."""
 
     def __init__(self, processes, modules):
         self.processes = processes
         self.modules = modules
 
     def start(self, function, *arguments, cache, **environment):
-        """Start a process that calls a function of the story."""
-        return self.processes.start(f"story:{function}", *arguments, cache=cache, path=[self.modules], **environment)
+        """Start a process that calls a function of the example."""
+        return self.processes.start(f"example:{function}", *arguments, cache=cache, path=[self.modules], **environment)
 
     def run(self, function="run", *arguments, cache, **environment):
         """Run such a process to its end."""
@@ -122,13 +122,13 @@ class Tried:
 
 
 @pytest.fixture
-def tried(processes, tmp_path):
-    """Return what runs the story."""
-    return Tried(processes, write(tmp_path / "modules", story=STORY))
+def runner(processes, tmp_path):
+    """Return a runner of the example."""
+    return Runner(processes, write(tmp_path / "modules", example=EXAMPLE))
 
 
 def wait_for(path):
-    """Wait until there is a file."""
+    """Wait for a file."""
     until = time.monotonic() + 60
     while not path.exists():
         assert time.monotonic() < until
@@ -136,74 +136,74 @@ def wait_for(path):
 
 
 def fill(disk):
-    """Leave no room on a disk."""
+    """Fill a disk completely."""
     with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as file:
         while True:
             file.write(b"x" * 4096)
 
 
 def entries_in(cache):
-    """Return the names of the kernels that a directory holds."""
+    """Return the names of the kernels in a directory."""
     return sorted(path.name.partition("-")[0] for path in cache.glob("*.kernel"))
 
 
-def test_a_directory_that_may_only_be_read_is_read(tried, disk):
-    """What it holds is run; the rest is compiled and not kept, which is said once."""
+def test_read_only_directory_is_read(runner, disk):
+    """Its entries are run; the other kernels are compiled and not kept, with one warning."""
     cache = disk("size=4m")
-    tried.run("run_f", cache=cache)
+    runner.run("run_f", cache=cache)
     disk("ro,size=4m")
     for _ in range(2):
-        ran = tried.run(cache=cache)
-        assert (ran.result, ran.compiled) == ([4, 3], ["story.g"])
+        ran = runner.run(cache=cache)
+        assert (ran.result, ran.compiled) == ([4, 3], ["example.g"])
         (warning,) = ran.warnings
         assert f"cannot be kept in {cache} (Read-only file system)" in warning
 
 
-def test_a_full_disk_keeps_nothing_and_hinders_nothing(tried, disk):
-    """It is said once, no part of an entry is left, and once there is room entries are kept."""
+def test_full_disk_keeps_nothing_and_does_no_harm(runner, disk):
+    """There is one warning and no part of an entry; entries are kept after space is freed."""
     cache = disk("size=256k")
     fill(cache)
-    ran = tried.run(cache=cache)
+    ran = runner.run(cache=cache)
     assert (ran.result, ran.compiled) == ([4, 3], EVERYTHING)
     (warning,) = ran.warnings
     assert f"cannot be kept in {cache} (No space left on device)" in warning
     assert {path.name for path in cache.iterdir()} <= {"ballast", "lock"}
     (cache / "ballast").unlink()
-    assert tried.run(cache=cache) == Ran([4, 3], EVERYTHING, [])
+    assert runner.run(cache=cache) == Ran([4, 3], EVERYTHING, [])
     assert entries_in(cache) == EVERYTHING
 
 
 @pytest.mark.parametrize("place", ["/dev/full/cache", "/dev/null", "/proc/none"])
-def test_a_directory_that_cannot_be_made_hinders_nothing(tried, place):
-    """Everything is compiled, and one sentence says that it is not kept."""
-    ran = tried.run("run_f", cache=place)
-    assert (ran.result, ran.compiled) == (4, ["story.f", "story.shared"])
+def test_directory_that_cannot_be_created_does_no_harm(runner, place):
+    """Everything is compiled, and one warning says that it is not kept."""
+    ran = runner.run("run_f", cache=place)
+    assert (ran.result, ran.compiled) == (4, ["example.f", "example.shared"])
     assert len(ran.warnings) == 1
     assert place in ran.warnings[0]
 
 
-def test_a_home_that_is_none_hinders_nothing(tried):
-    """As that of a user of the system."""
-    ran = tried.run("run_f", cache=None, HOME="/dev/null", XDG_CACHE_HOME=None)
-    assert (ran.result, ran.compiled, len(ran.warnings)) == (4, ["story.f", "story.shared"], 1)
+def test_missing_home_does_no_harm(runner):
+    """System users have such a home."""
+    ran = runner.run("run_f", cache=None, HOME="/dev/null", XDG_CACHE_HOME=None)
+    assert (ran.result, ran.compiled, len(ran.warnings)) == (4, ["example.f", "example.shared"], 1)
 
 
 def with_checksum(data):
-    """Return an entry of these bytes that is whole."""
+    """Return an entry of these bytes with a valid checksum."""
     return FORMAT + hashlib.sha256(data).digest() + data
 
 
 DAMAGES = {
-    "cut off": lambda content: content[:-1],
-    "another byte": lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
+    "truncated": lambda content: content[:-1],
+    "changed byte": lambda content: content[:-100] + bytes([content[-100] ^ 1]) + content[-99:],
     "empty": lambda _: b"",
     "garbage": lambda content: os.urandom(len(content)),
-    "of another format": lambda content: content.replace(b"plb kernel", b"plb colonel"),
+    "another format": lambda content: content.replace(b"plb kernel", b"plb colonel"),
 }
 FOREIGN = {
-    "whole, of another object": lambda _: with_checksum(pickle.dumps({"object_file": b""})),
-    "whole, and no pickle": lambda _: with_checksum(b"no pickle"),
-    "whole, of a class that is gone": lambda _: with_checksum(b"cnowhere\nGone\n)R."),
+    "valid, of another object": lambda _: with_checksum(pickle.dumps({"object_file": b""})),
+    "valid, but no pickle": lambda _: with_checksum(b"no pickle"),
+    "valid, of a missing class": lambda _: with_checksum(b"cnowhere\nGone\n)R."),
 }
 
 
@@ -212,76 +212,76 @@ FOREIGN = {
     [*DAMAGES.values(), *FOREIGN.values()],
     ids=[*DAMAGES, *FOREIGN],
 )
-def test_damaged_entries_are_made_again(tried, tmp_path, damage):
-    """With the right result, and so that the next process finds them whole."""
-    tried.run("run_f", cache=tmp_path / "cache")
+def test_damaged_entries_are_compiled_again(runner, tmp_path, damage):
+    """The result is right, and the next process finds whole entries."""
+    runner.run("run_f", cache=tmp_path / "cache")
     whole = {path: path.read_bytes() for path in (tmp_path / "cache").glob("*.kernel")}
     assert len(whole) == 2
     for path, content in whole.items():
         path.write_bytes(damage(content))
-    assert tried.run("run_f", cache=tmp_path / "cache") == Ran(4, ["story.f", "story.shared"], [])
-    assert tried.run("run_f", cache=tmp_path / "cache") == Ran(4, [], [])
+    assert runner.run("run_f", cache=tmp_path / "cache") == Ran(4, ["example.f", "example.shared"], [])
+    assert runner.run("run_f", cache=tmp_path / "cache") == Ran(4, [], [])
 
 
-def test_entries_of_another_version_are_left_alone(tried, tmp_path):
-    """Two environments may share a directory: each finds its own."""
+def test_entries_of_another_version_are_kept(runner, tmp_path):
+    """Two environments may share a directory: each finds its own entries."""
     cache = tmp_path / "cache"
-    both = ["story.f", "story.shared"]
-    assert tried.run("run_f", cache=cache) == Ran(4, both, [])
-    assert tried.run("run_as_another_version", cache=cache) == Ran(4, both, [])
-    assert tried.run("run_f", cache=cache) == Ran(4, [], [])
-    assert tried.run("run_as_another_version", cache=cache) == Ran(4, [], [])
+    both = ["example.f", "example.shared"]
+    assert runner.run("run_f", cache=cache) == Ran(4, both, [])
+    assert runner.run("run_as_another_version", cache=cache) == Ran(4, both, [])
+    assert runner.run("run_f", cache=cache) == Ran(4, [], [])
+    assert runner.run("run_as_another_version", cache=cache) == Ran(4, [], [])
 
 
-def test_processes_that_need_a_kernel_at_once_compile_it_once(tried, tmp_path):
-    """The second waits for the first, and runs its code."""
+def test_processes_that_need_a_kernel_at_once_compile_it_once(runner, tmp_path):
+    """The second process waits for the first, and runs its code."""
     cache = tmp_path / "cache"
-    first = tried.start("run_slowly", str(tmp_path), 0.5, cache=cache)
+    first = runner.start("run_slowly", str(tmp_path), 0.5, cache=cache)
     wait_for(tmp_path / "compiling")
-    assert tried.run(cache=cache) == Ran([4, 3], ["story.f", "story.shared"], [])
-    assert first.wait() == Ran(3, ["story.g"], [])
+    assert runner.run(cache=cache) == Ran([4, 3], ["example.f", "example.shared"], [])
+    assert first.wait() == Ran(3, ["example.g"], [])
 
 
-def test_processes_that_need_different_kernels_do_not_wait_for_each_other(tried, tmp_path):
+def test_processes_that_need_different_kernels_do_not_wait_for_each_other(runner, tmp_path):
     """Each kernel has its own lock."""
     cache = tmp_path / "cache"
-    first = tried.start("run_slowly", str(tmp_path), 60.0, cache=cache)
+    first = runner.start("run_slowly", str(tmp_path), 60.0, cache=cache)
     wait_for(tmp_path / "compiling")
     try:
-        assert tried.run("run_f", cache=cache) == Ran(4, ["story.f", "story.shared"], [])
+        assert runner.run("run_f", cache=cache) == Ran(4, ["example.f", "example.shared"], [])
     finally:
         os.kill(first.number, signal.SIGKILL)
         with pytest.raises(FailedError, match="-9"):
             first.wait()
 
 
-def test_many_processes_at_once_compile_each_kernel_once(tried, tmp_path):
-    """In whatever order they come."""
-    started = [tried.start("run", cache=tmp_path / "cache") for _ in range(4)]
+def test_many_processes_at_once_compile_each_kernel_once(runner, tmp_path):
+    """Their order does not matter."""
+    started = [runner.start("run", cache=tmp_path / "cache") for _ in range(4)]
     ran = [one.wait() for one in started]
     assert [one.result for one in ran] == [[4, 3]] * 4
     assert sorted(name for one in ran for name in one.compiled) == EVERYTHING
 
 
 @pytest.mark.parametrize("cache", ["cache", "/dev/null"], ids=["kept", "not kept"])
-def test_threads_that_need_kernels_at_once_compile_each_once(tried, tmp_path, cache):
-    """Where they can be kept, and where they cannot."""
-    ran = tried.run("run_in_threads", cache=tmp_path / cache)
+def test_threads_that_need_kernels_at_once_compile_each_once(runner, tmp_path, cache):
+    """The kernels are kept in a cache, or cannot be kept."""
+    ran = runner.run("run_in_threads", cache=tmp_path / cache)
     assert ran.result == [3] * 4 + [4] * 4
     assert ran.compiled == EVERYTHING
 
 
-def test_an_interrupt_ends_a_compilation_and_the_next_call_compiles_again(tried, tmp_path):
-    """At whatever moment it comes."""
-    ran = tried.run("run_interrupted", cache=tmp_path / "cache")
+def test_call_after_an_interrupt_compiles_again(runner, tmp_path):
+    """The interrupt may come at any moment."""
+    ran = runner.run("run_interrupted", cache=tmp_path / "cache")
     result, interrupts = ran.result
     assert result == [4, 3]
     assert interrupts > 3
-    assert tried.run(cache=tmp_path / "cache") == Ran([4, 3], [], [])
+    assert runner.run(cache=tmp_path / "cache") == Ran([4, 3], [], [])
 
 
-def test_a_reader_of_a_registry_that_an_interrupt_ended_is_renewed():
-    """It goes on where the registry ends, since what was registered before is known."""
+def test_interrupted_reader_of_a_registry_is_renewed():
+    """It continues at the end of the registry, since earlier registrations are known."""
     cpu_target.typing_context.refresh()  # makes the readers
     loader = next(iter(cpu_target.typing_context._registries.values()))
     with pytest.raises(KeyboardInterrupt):
@@ -292,36 +292,36 @@ def test_a_reader_of_a_registry_that_an_interrupt_ended_is_renewed():
     assert list(next(loader._registrations["functions"])) == []
 
 
-def test_a_process_that_is_killed_while_it_compiles_hinders_nobody(tried, tmp_path):
-    """Its lock is free, and it has left nothing."""
+def test_process_killed_during_a_compilation_does_no_harm(runner, tmp_path):
+    """Its lock is free, and it has left no files."""
     cache = tmp_path / "cache"
-    killed = tried.start("run_slowly", str(tmp_path), 60.0, cache=cache)
+    killed = runner.start("run_slowly", str(tmp_path), 60.0, cache=cache)
     wait_for(tmp_path / "compiling")
     os.kill(killed.number, signal.SIGKILL)
-    assert tried.run(cache=cache) == Ran([4, 3], EVERYTHING, [])
+    assert runner.run(cache=cache) == Ran([4, 3], EVERYTHING, [])
     with pytest.raises(FailedError, match="-9"):
         killed.wait()
     assert {path.suffix for path in cache.iterdir()} == {".kernel", ""}
 
 
-def test_what_a_killed_process_has_written_by_half_is_removed_later(tried, tmp_path):
-    """No reader takes it for an entry, and one who writes when it is old removes it."""
+def test_incomplete_file_of_a_killed_process_is_removed_later(runner, tmp_path):
+    """No process reads it as an entry, and a later writer removes it when it is old."""
     cache = tmp_path / "cache"
-    killed = tried.start("run_and_stop_before_renaming", str(tmp_path), cache=cache)
+    killed = runner.start("run_and_stop_before_renaming", str(tmp_path), cache=cache)
     wait_for(tmp_path / "written")
     os.kill(killed.number, signal.SIGKILL)
     with pytest.raises(FailedError, match="-9"):
         killed.wait()
     (left,) = cache.glob("*.part")
-    assert tried.run("run_slowly", str(tmp_path), 0.0, cache=cache) == Ran(3, ["story.g"], [])
-    assert left.exists(), "it might be that of a process that writes"
-    aged(left, UNUSED_DAYS + 1)
-    tried.run("run_f", cache=cache)
+    assert runner.run("run_slowly", str(tmp_path), 0.0, cache=cache) == Ran(3, ["example.g"], [])
+    assert left.exists(), "it might belong to a process that still writes"
+    with_age(left, UNUSED_DAYS + 1)
+    runner.run("run_f", cache=cache)
     assert not left.exists()
 
 
-def test_locks_are_those_of_keys(tmp_path, monkeypatch):
-    """Of one key there is one; the file that holds them is opened once, since closing it would release all."""
+def test_each_key_has_a_lock(tmp_path, monkeypatch):
+    """Each key has one lock; the file of the locks is opened once, since closing it would release all of them."""
     opened = []
     monkeypatch.setattr(os, "open", lambda *arguments, original=os.open: opened.append(1) or original(*arguments))
     cache = KernelCache(Path(tmp_path))

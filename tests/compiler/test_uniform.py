@@ -1,4 +1,4 @@
-"""Random numbers within kernels are those of NumPy's generator, one for one."""
+"""Random numbers of kernels equal those of NumPy's generator, one by one."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ seeds = st.integers(0, 2**64 - 1)
 
 @kernel
 def draw_all(rng: Stream, drawn: Float) -> None:
-    """Fill an array with numbers."""
+    """Fill an array with random numbers."""
     for index in range(drawn.shape[0]):
         drawn[index] = uniform(rng)
 
 
 @kernel
 def peek_and_advance(rng: Stream, values: Float) -> None:
-    """Write down the next number and the third."""
+    """Store the next number and the third."""
     values[0] = _next(rng)
     values[1] = _third(rng)
 
 
 @examples(50)
 @given(seed=seeds, before=st.integers(0, 5))
-def test_kernel_and_generator_take_turns_on_one_stream(seed, before):
-    """Numbers drawn by a kernel are missing from what the generator gives afterwards."""
+def test_kernel_and_generator_share_one_stream(seed, before):
+    """The generator continues after the numbers that a kernel has drawn."""
     stream, alone = Stream(seed), np.random.Generator(np.random.PCG64(seed))
     stream.random(before)
     drawn = np.empty(20)
@@ -48,8 +48,8 @@ def test_kernel_and_generator_take_turns_on_one_stream(seed, before):
     assert np.array_equal(stream.random(5), expected[before + 20 :])
 
 
-def test_where_the_state_lies_elsewhere_the_stream_is_the_same():
-    """Then NumPy's own function draws."""
+def test_stream_is_the_same_with_another_layout_of_the_state():
+    """NumPy's own function draws in this case."""
     import numba
 
     @numba.njit
@@ -63,8 +63,8 @@ def test_where_the_state_lies_elsewhere_the_stream_is_the_same():
 @pytest.mark.parametrize("peek", [peek_and_advance, peek_and_advance.py_func], ids=["compiled", "plain"])
 @examples(30)
 @given(seed=seeds)
-def test_peeked_numbers_are_the_next_ones_and_stay(peek, seed):
-    """Whoever looks ahead changes nothing."""
+def test_peeked_numbers_are_the_next_ones(peek, seed):
+    """Peeking does not change the stream."""
     stream = Stream(seed)
     state = copy.deepcopy(stream.bit_generator.state)
     values = np.empty(2)
@@ -73,15 +73,15 @@ def test_peeked_numbers_are_the_next_ones_and_stay(peek, seed):
     assert values.tolist() == stream.random(3)[[0, 2]].tolist()
 
 
-def test_numpy_keeps_its_state_where_kernels_read_it():
-    """Otherwise they would draw by NumPy's own function, at half the speed."""
+def test_layout_of_the_state_in_numpy_is_known():
+    """Otherwise kernels would draw by NumPy's own function, at half the speed."""
     assert pcg64._is_laid_out_as_known()
 
 
 @examples(20)
 @given(seed=seeds, steps=st.integers(1, 10))
-def test_jump_is_as_many_steps(seed, steps):
-    """The state after a jump is that of NumPy after so many numbers."""
+def test_jump_equals_the_same_number_of_steps(seed, steps):
+    """The state after a jump equals that of NumPy after the same number of draws."""
     generator = np.random.PCG64(seed)
     begun = generator.state["state"]
     factor, summand = pcg64.jump(steps)
@@ -89,8 +89,8 @@ def test_jump_is_as_many_steps(seed, steps):
     assert (factor * begun["state"] + summand * begun["inc"]) % 2**128 == generator.state["state"]["state"]
 
 
-def test_rows_fetched_ahead_change_no_proposal():
-    """In a cluster so large that rows are fetched, proposals are those that plain Python draws."""
+def test_prefetched_rows_change_no_proposal():
+    """In a cluster that is large enough to prefetch rows, proposals equal those of plain Python."""
     configuration = configuration_of(bench_cluster(400, seed=0))
     problem, solution = configuration.problem, configuration.solution
     assert len(solution.node) > ROWS_IN_CACHE

@@ -1,4 +1,4 @@
-"""Settings of room on nodes: transient overcommit, node buffer, replicas in build."""
+"""Settings of capacity: transient overcommit, node buffer, replicas in build."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LIMITED = {"maximum_in_build_replicas_per_node": {"small": 1}}
 
 @examples(60)
 @given(all_clusters(), st.data())
-def test_books_of_departures_and_arrivals_are_exact(cluster, data):
-    """After any walk they equal those counted from scratch; on the way back home they are empty again."""
+def test_sums_of_departures_and_arrivals_are_exact(cluster, data):
+    """After any walk they equal those from scratch; after the way back they are empty again."""
     configuration = configuration_of(cluster.engine(prevent_transient_overcommit=True, **LIMITED))
     start, done = configuration.solution.copy(), []
     for proposal in data.draw(walks(configuration)):
@@ -35,8 +35,8 @@ def test_books_of_departures_and_arrivals_are_exact(cluster, data):
     assert configuration.solution.arrivals.tolist() == start.arrivals.tolist()
 
 
-def test_capacity_that_others_free_in_the_same_plan_does_not_count():
-    """A new instance of 6 fits once one of 4 has moved from n0 to n1; with the setting nobody makes room."""
+def test_capacity_freed_in_the_same_plan_does_not_count():
+    """A new instance of 6 fits once one of 4 has moved from n0 to n1; with the setting no replica is evicted."""
     nodes, replicas = {"n0": 8, "n1": 5}, {"a": ("n0", 4)}
     for prevents, kinds in ((False, [MoveKind.MOVE, MoveKind.ADD]), (True, [])):
         engine = engine_with(nodes, replicas, prevent_transient_overcommit=prevents)
@@ -47,7 +47,7 @@ def test_capacity_that_others_free_in_the_same_plan_does_not_count():
 @examples(80)
 @given(busy_clusters())
 def test_no_order_of_moves_overfills_a_node(cluster):
-    """What stands on a node and all that comes fit together; a swap of roles counts by what it adds."""
+    """Present and arriving replicas of a node fit together; a swap of roles counts by the load that it adds."""
     engine = cluster.engine(prevent_transient_overcommit=True)
     plan = engine.balance(budget=240)
     problem = configuration_of(engine).problem
@@ -68,15 +68,15 @@ def test_no_order_of_moves_overfills_a_node(cluster):
         assert ((gain == 0) | (before[node] + gain <= problem.limit[node])).all()
 
 
-def test_constraint_check_may_use_capacity_that_others_free():
-    """An overloaded node is mended although the way there is tight."""
+def test_constraint_check_may_use_capacity_freed_in_the_same_plan():
+    """Repair moves replicas off an overloaded node although capacity is short on the way."""
     engine = engine_with({"n0": 10, "n1": 10}, {"a": ("n0", 6), "b": ("n0", 6)}, prevent_transient_overcommit=True)
     assert [m.kind for m in engine.repair().moves] == [MoveKind.MOVE]
 
 
 @pytest.mark.parametrize(("counts", "moves"), [(True, 0), (False, 1)])
 def test_disappearing_load_counts_in_annealing_unless_set_otherwise(counts, moves):
-    """The load that leaves n1 keeps the second instance away; without counting it there is room."""
+    """The load that leaves n1 excludes the second instance; if it does not count, there is enough free capacity."""
     engine = engine_with(
         {"n0": 10, "n1": 10},
         {"a": ("n0", 4), "b": ("n0", 4)},
@@ -92,7 +92,7 @@ def test_disappearing_load_counts_in_annealing_unless_set_otherwise(counts, move
 
 @pytest.mark.parametrize(("buffer", "fits"), [(0.0, True), (0.2, True), (0.3, False)])
 def test_moves_leave_the_buffer_free_and_new_replicas_use_it(buffer, fits):
-    """Capacity 10: a move may fill a node to 8 with a buffer of 0.2, to 7 with one of 0.3; a new replica to 10."""
+    """Of a capacity of 10, moves fill a node to 8 with a buffer of 0.2, to 7 with one of 0.3; a new replica to 10."""
     metric = Metric("cpu", quantum=1.0, violation_threshold=1.0, node_buffer_percentage=buffer)
     engine = engine_with({"n0": 20, "n1": 10}, {"a": ("n0", 8), "b": ("n0", 8)}, metric=metric)
     assert bool(engine.balance().moves) is fits
@@ -104,7 +104,7 @@ def test_moves_leave_the_buffer_free_and_new_replicas_use_it(buffer, fits):
 @examples(60)
 @given(busy_clusters(), st.sampled_from([0.1, 0.35, 0.9, 1.0]))
 def test_balancing_fills_no_node_into_its_buffer(cluster, buffer):
-    """A node that gained load is within (1 - b) of its capacity, or not above what it carried before."""
+    """A node that gains load stays within (1 - b) of its capacity, or does not exceed its earlier load."""
     cluster = attrs.evolve(
         cluster, metrics=tuple(attrs.evolve(m, node_buffer_percentage=buffer) for m in cluster.metrics)
     )
@@ -141,8 +141,8 @@ def typed(nodes: int = 2) -> list[Node]:
         ),
     ],
 )
-def test_placement_builds_as_many_replicas_as_its_limit_says(settings, built):
-    """Two nodes, six new instances; the smaller limit holds, a soft one is given up, one of 0 is none."""
+def test_placement_builds_replicas_up_to_its_limit(settings, built):
+    """Two nodes get six new instances; the smaller limit holds, a soft one is relaxed, and 0 means no limit."""
     engine = engine_with(typed(), {}, **settings)
     for index in range(6):
         add_instance(engine, 1, name=f"p{index}")
@@ -152,7 +152,7 @@ def test_placement_builds_as_many_replicas_as_its_limit_says(settings, built):
 
 
 def test_replicas_in_build_count():
-    """A node that builds one takes no other, until that one is ready."""
+    """A node with a replica in build gets no other until that one is ready."""
     engine = engine_with(typed(1), {}, throttle_placement_phase=True, **LIMITED)
     for state, moves in ((ReplicaState.IN_BUILD, 0), (ReplicaState.READY, 1)):
         engine.update_partition(Partition("old", service="web", replicas=[Replica(Role.INSTANCE, "n0", state=state)]))
@@ -165,7 +165,7 @@ def test_replicas_in_build_count():
     [("constraint_check", "repair"), ("balancing", "balance")],
 )
 def test_other_phases_observe_their_limits(phase, verb):
-    """Four instances would have to move to the second node; one may be built there at a time."""
+    """Four instances would have to move to the second node, which may build one at a time."""
     replicas = {f"p{index}": ("n0", 25) for index in range(8)}
     other = {"throttle_balancing_phase": False}
     limits = {f"throttle_{phase}_phase": True, f"maximum_in_build_replicas_per_node_{phase}_throttle": {"small": 1}}
@@ -189,6 +189,6 @@ def test_no_phase_builds_more_than_the_limit(cluster, most):
         assert all(built.count(node) <= most for node in built)
 
 
-def test_throttling_is_looked_at_before_domains_and_capacity():
-    """The order of docs/service-fabric.md, Constraint priorities."""
+def test_throttling_is_checked_before_domains_and_capacity():
+    """The order is that of docs/service-fabric.md, Constraint priorities."""
     assert Rule.PREFERRED_LOCATION < Rule.THROTTLING < Rule.FAULT_DOMAIN < Rule.CAPACITY

@@ -1,4 +1,4 @@
-"""Every rule refuses what its definition refuses: kernels against plain Python, over clusters under many rules."""
+"""Every rule refuses exactly what its definition refuses: kernels compared with plain Python, under many rules."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.kernels
 
 @examples(150)
 @given(visited_configurations(), enforced_rules)
-def test_first_rule_that_refuses_a_replica_on_a_node_is_that_of_the_definitions(configuration, enforced):
-    """Also where a search has moved others before, and whichever rules are enforced."""
+def test_first_rule_that_refuses_a_move_equals_the_definition(configuration, enforced):
+    """Earlier moves of a search and the choice of enforced rules do not matter."""
     right = by_hand(configuration, enforced)
     for row in configuration.rows.tolist():
         found = configuration.refusals(row, enforced).tolist()
@@ -36,8 +36,8 @@ def test_first_rule_that_refuses_a_replica_on_a_node_is_that_of_the_definitions(
 
 @examples(150)
 @given(visited_configurations(), enforced_rules)
-def test_first_rule_that_refuses_an_exchange_is_that_of_the_definitions(configuration, enforced):
-    """Of two replicas that change nodes, and of siblings that swap roles."""
+def test_first_rule_that_refuses_an_exchange_equals_the_definition(configuration, enforced):
+    """The two replicas change nodes, or are siblings that swap roles."""
     right = by_hand(configuration, enforced)
     for proposal in exchanges(configuration):
         refused = configuration.refusal(proposal, enforced)
@@ -46,8 +46,8 @@ def test_first_rule_that_refuses_an_exchange_is_that_of_the_definitions(configur
 
 @examples(40)
 @given(visited_configurations())
-def test_a_replica_that_stands_nowhere_changes_places_with_nobody(configuration):
-    """Whichever of the two it is."""
+def test_replica_without_a_node_cannot_be_exchanged(configuration):
+    """Either of the two may be the one without a node."""
     waiting = [row for row in configuration.rows.tolist() if configuration.node_of(row) == NOWHERE]
     for row in waiting:
         for other in configuration.rows.tolist():
@@ -58,10 +58,10 @@ def test_a_replica_that_stands_nowhere_changes_places_with_nobody(configuration)
 
 @examples(100)
 @given(visited_configurations(), st.integers(0, 1), st.integers(0, 2))
-def test_budgets_that_are_overdrawn_refuse_only_what_overdraws_them_further(
+def test_overdrawn_budgets_refuse_only_proposals_that_overdraw_them_further(
     configuration, most_of_node, most_of_service
 ):
-    """Of a node or a service: what moves back, or moves something else, may."""
+    """Moves back, and moves of other nodes and services, are allowed."""
     problem = configuration.problem._replace(
         bounded=True,
         max_moves=2**31,
@@ -80,28 +80,28 @@ def test_budgets_that_are_overdrawn_refuse_only_what_overdraws_them_further(
 
 @examples(150)
 @given(visited_configurations(), enforced_rules)
-def test_replicas_stand_wrongly_where_the_definitions_say_so(configuration, enforced):
-    """In domains with too many of their partition, where their service does not want them, or apart from a parent."""
+def test_breaches_equal_those_of_the_definitions(configuration, enforced):
+    """They are in crowded domains, on nodes that their service does not allow, or apart from a parent."""
     problem, places = configuration.problem, configuration.solution.node.tolist()
     right = by_hand(configuration, enforced)
     breaches = find_breaches(problem, configuration.solution, enforced)
     levels = problem.domain_rule.tolist()
     rows = range(len(places))
     assert breaches.crowded.tolist() == [
-        [right.holds(rule) and right.misplaced(level, row) for row in rows] for level, rule in enumerate(levels)
+        [right.holds(rule) and right.is_crowded(level, row) for row in rows] for level, rule in enumerate(levels)
     ]
     for row in rows:
         at = places[row]
-        stands = at != NOWHERE and problem.movable[row]
-        misfit = right.holds(Rule.PLACEMENT) and not problem.feasibility_classes[problem.feasibility_class[row], at]
-        strays = misfit or (right.holds(Rule.AFFINITY) and right.apart(places, row, at))
-        assert breaches.astray[row] == (stands and strays)
+        movable = at != NOWHERE and problem.movable[row]
+        infeasible = right.holds(Rule.PLACEMENT) and not problem.feasibility_classes[problem.feasibility_class[row], at]
+        broken = infeasible or (right.holds(Rule.AFFINITY) and right.apart(places, row, at))
+        assert breaches.astray[row] == (movable and broken)
 
 
 @examples(100)
 @given(visited_configurations())
-def test_books_of_what_leaves_and_what_is_built_are_those_of_the_definitions(configuration):
-    """A swap of roles builds nothing; what the taker of a place needs of the room that was left is not free."""
+def test_departures_and_arrivals_equal_the_definitions(configuration):
+    """A swap of roles builds nothing; freed capacity that the replacing replica needs is not free."""
     problem, solution = configuration.problem, configuration.solution
     places = solution.node.tolist()
     if problem.keeps_departed:
@@ -112,8 +112,8 @@ def test_books_of_what_leaves_and_what_is_built_are_those_of_the_definitions(con
 
 @examples(100)
 @given(visited_configurations())
-def test_pairs_that_the_loss_of_a_replica_would_part_are_those_of_the_definition(configuration):
-    """A parent and a child that has to be beside it, whichever of the two is lost."""
+def test_pairs_that_a_lost_replica_would_break_equal_the_definition(configuration):
+    """A pair is a parent and a child that has to be on its node; either of the two may be lost."""
     right = by_hand(configuration, ALL_RULES)
     for row in configuration.rows.tolist():
         if configuration.node_of(row) != NOWHERE:
@@ -121,7 +121,7 @@ def test_pairs_that_the_loss_of_a_replica_would_part_are_those_of_the_definition
 
 
 def test_domains_share_the_replicas_of_their_parent():
-    """One of two racks in hall a has a replica, hall b two: the newcomer goes to the other rack of hall a."""
+    """One of two racks in hall a has a replica, hall b two: the new replica goes to the other rack of hall a."""
     racks = ["fd:/a/1", "fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2"]
     engine = engine_on(*(Node(f"n{index}", fault_domain=rack) for index, rack in enumerate(racks)))
     engine.update_service(Service("web", stateful=False, target_replicas=4))
@@ -134,7 +134,7 @@ def test_domains_share_the_replicas_of_their_parent():
 
 
 def _two_replicas(roles: tuple[Role, Role]) -> Configuration:
-    """Return a configuration with the first of two replicas on the last of three nodes, and the second beside it."""
+    """Return two replicas on three nodes, the first on the last node and the second on the middle one."""
     engine = engine_on(
         *(Node(f"n{index}", properties={"NodeType": "small"}) for index in range(3)),
         throttle_placement_phase=True,
@@ -152,8 +152,8 @@ def _two_replicas(roles: tuple[Role, Role]) -> Configuration:
     [((Role.PRIMARY, Role.SECONDARY), None), ((Role.SECONDARY, Role.SECONDARY), Rule.EXCLUSION)],
     ids=["a primary and a secondary", "two secondaries"],
 )
-def test_only_replicas_of_different_roles_come_to_stand_on_each_others_nodes(roles, refused):
-    """The one has given way and the other has followed; the last step makes it a swap of roles, or a circle."""
+def test_only_replicas_of_different_roles_may_change_places(roles, refused):
+    """The first gives way and the second takes its node; the last step makes a swap of roles, or a cycle."""
     configuration = _two_replicas(roles)
     first, second = (int(np.flatnonzero(configuration.solution.node == node)[0]) for node in (2, 1))
     configuration.apply(Proposal(first, 0))
@@ -161,8 +161,8 @@ def test_only_replicas_of_different_roles_come_to_stand_on_each_others_nodes(rol
     assert configuration.refusal(Proposal(first, 1)) is refused
 
 
-def test_a_replica_that_follows_a_sibling_which_moved_on_is_built():
-    """So is the sibling; only two that take each other's place are there already."""
+def test_replica_that_takes_the_node_of_a_moved_sibling_is_built():
+    """The sibling is built as well; only two replicas that change places are there already."""
     configuration = _two_replicas((Role.PRIMARY, Role.SECONDARY))
     first, second = (int(np.flatnonzero(configuration.solution.node == node)[0]) for node in (2, 1))
     configuration.apply(Proposal(second, 0))
@@ -176,8 +176,8 @@ def test_a_replica_that_follows_a_sibling_which_moved_on_is_built():
 @pytest.mark.parametrize("partner", [NOWHERE, 1])
 @examples(20)
 @given(peak=st.integers(1, 5))
-def test_sums_of_peaks_may_reach_the_end_of_their_range_and_no_more(capacity, partner, peak):
-    """A replica comes, alone or in exchange, where all largest peaks and its own fit into 32 bits; else it may not."""
+def test_sums_of_peaks_may_reach_the_end_of_their_range(capacity, partner, peak):
+    """A replica comes, alone or in exchange, if all largest peaks and its own fit into 32 bits; otherwise not."""
     configuration = _two_instances()
     configuration.problem.peak_ceiling[0] = peak
     configuration.solution.ceiling[1] = LARGEST_SUM - capacity
@@ -187,13 +187,13 @@ def test_sums_of_peaks_may_reach_the_end_of_their_range_and_no_more(capacity, pa
         assert configuration.refusal(Proposal(partner, 0, 0), 0) is expected
 
 
-def test_largest_sum_is_the_one_below_the_threshold_that_none_reaches():
-    """It is a number of 32 bits, and no violation where nothing limits the node."""
+def test_largest_sum_is_one_below_the_unreachable_threshold():
+    """It is a number of 32 bits, and no violation if the node has no limit."""
     assert LARGEST_SUM + 1 == LARGEST_THRESHOLD == np.iinfo(np.int32).max
 
 
-def test_rules_are_numbered_in_the_order_of_looking_and_have_a_bit_each():
-    """Constraints come before budgets; joining a parent is a bit beside them."""
+def test_rules_are_numbered_in_the_order_of_checking_and_have_a_bit_each():
+    """Constraints come before budgets; joining a parent has a further bit."""
     assert list(Rule) == list(range(RULES)) == sorted(Rule)
     assert set(BUDGETS) == {Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES}
     assert min(BUDGETS) > max(set(Rule) - set(BUDGETS))
@@ -203,7 +203,7 @@ def test_rules_are_numbered_in_the_order_of_looking_and_have_a_bit_each():
 
 
 def _two_instances() -> Configuration:
-    """Return a configuration of two nodes with an instance each, on arrays that may be changed."""
+    """Return a configuration of two nodes with one instance each, on arrays that may change."""
     configuration = configuration_of(engine_with({"n0": None, "n1": None}, {"a": ("n0", 1), "b": ("n1", 1)}))
     problem = configuration.problem._replace(peak_ceiling=np.zeros_like(configuration.problem.peak_ceiling))
     return Configuration(problem, configuration.solution.copy())

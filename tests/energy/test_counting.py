@@ -1,4 +1,4 @@
-"""How loads are counted in the imbalance: by percentage of capacity, and with loads too large to be squared."""
+"""Counting of loads in the imbalance: by percentage of capacity, and with loads too large to square."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_percentages_are_balanced_not_loads(metric, expected):
 
 @pytest.mark.parametrize("capacity", [None, 0])
 def test_percentages_need_a_capacity_on_every_node(capacity):
-    """Where a node has none, or one of 0, loads are balanced."""
+    """If a node has no capacity, or one of 0, loads are balanced."""
     engine = engine_with({"n0": 200, "n1": 20, "n2": capacity}, {"a": ("n0", 100), "b": ("n1", 10)}, metric=SHARED)
     assert configuration_of(engine).solution.total.tolist() == [110]
 
@@ -40,7 +40,7 @@ def test_percentages_need_a_capacity_on_every_node(capacity):
 @examples(80)
 @given(all_clusters(), st.data())
 def test_sums_by_percentage_are_exact(cluster, data):
-    """Σy and Σy² of y = floor(x·2^20/c), after any walk, in the whole cluster and in each local domain."""
+    """Σy and Σy² of y = floor(x·2^20/c) are exact after any walk, in the whole cluster and in each local domain."""
     metrics = tuple(attrs.evolve(m, balancing_by_percentage=True) for m in cluster.metrics)
     small = {metric.name: 8.0 for metric in metrics}
     nodes = tuple(
@@ -64,7 +64,7 @@ def _parts(load, capacity) -> int:
     return int(Fraction(int(load) * 2**20, int(capacity)))
 
 
-def test_percentage_too_large_to_be_squared_is_refused():
+def test_percentage_too_large_to_square_is_refused():
     """2^30 of a capacity of 1 is 2^50 parts."""
     engine = engine_with({"n0": 1, "n1": 1}, {"a": ("n0", 2**30)}, metric=SHARED)
     with pytest.raises(InvalidValueError, match="metric cpu: load of a node over the least capacity = 1073741824"):
@@ -74,8 +74,8 @@ def test_percentage_too_large_to_be_squared_is_refused():
 LARGE = 2**31 - 1
 
 
-def test_largest_loads_are_exact_where_they_must_fit():
-    """2^31 - 1 beside 1 fits into 2^31 and no more: nothing is rounded where capacity is checked."""
+def test_capacity_check_of_the_largest_loads_is_exact():
+    """2^31 - 1 and 1 fit into 2^31, and no more: the capacity check rounds nothing."""
     nodes = {f"n{index}": 2**31 for index in range(9)}
     for capacity, fits in ((1, True), (2, False)):
         engine = engine_with({"n0": 2**31}, {"a": ("n0", LARGE)})
@@ -86,8 +86,8 @@ def test_largest_loads_are_exact_where_they_must_fit():
 
 
 @pytest.mark.parametrize("nodes", [2, 9, 1000])
-def test_imbalance_of_large_loads_is_that_of_small_ones(nodes):
-    """All load on one of n nodes: a deviation of sqrt(n - 1), however large the load."""
+def test_imbalance_does_not_depend_on_the_size_of_the_load(nodes):
+    """All load on one of n nodes gives a deviation of sqrt(n - 1) for any load."""
     engine = engine_with(dict.fromkeys((f"n{index}" for index in range(nodes)), None), {"a": ("n0", LARGE)})
     assert configuration_of(engine).solution.terms[0] == pytest.approx((nodes - 1) ** 0.5, rel=1e-12)
 
@@ -95,8 +95,8 @@ def test_imbalance_of_large_loads_is_that_of_small_ones(nodes):
 @pytest.mark.kernels
 @examples(60)
 @given(all_clusters(), st.data())
-def test_sums_of_large_loads_are_exact_too(cluster, data):
-    """Loads beyond 64-bit squares are cut by some binary digits: increments equal the sums from scratch."""
+def test_sums_of_large_loads_are_exact(cluster, data):
+    """Loads beyond 64-bit squares lose some binary digits: the kept sums equal those from scratch."""
     loads = {key: {name: 2**29 * value for name, value in load.items()} for key, load in cluster.loads.items()}
     metrics = tuple(attrs.evolve(metric, quantum=1.0) for metric in cluster.metrics)
     nodes = tuple(attrs.evolve(node, capacities={}) for node in cluster.nodes)
@@ -108,7 +108,9 @@ def test_sums_of_large_loads_are_exact_too(cluster, data):
     for proposal in data.draw(walks(configuration)):
         configuration.apply(proposal)
         compare_with_scratch(configuration.problem, configuration.solution, "walk")
-    cut = configuration.solution.node_load >> configuration.problem.coarseness
-    squares = [sum(int(x) ** 2 for x in cut[configuration.problem.counted_for[:, r], r]) for r in range(cut.shape[1])]
+    rounded = configuration.solution.node_load >> configuration.problem.coarseness
+    squares = [
+        sum(int(x) ** 2 for x in rounded[configuration.problem.counted_for[:, r], r]) for r in range(rounded.shape[1])
+    ]
     assert configuration.solution.squares.tolist() == squares
     assert len(nodes) * max(squares, default=0) < 2**66

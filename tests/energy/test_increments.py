@@ -1,4 +1,4 @@
-"""Sums kept by increments equal sums from scratch, whatever was done and undone."""
+"""Sums kept by delta evaluation equal sums from scratch after any moves and their undoing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.engine.strategies import examples
 
 
 def same_solutions(one: Solution, other: Solution) -> bool:
-    """Tell whether two solutions agree bit for bit; the order of the list of displaced rows means nothing."""
+    """Return whether two solutions agree bit for bit; the order of the list of displaced rows does not matter."""
     names = set(Solution._fields) - {*SCRATCH}
     return all(what_counts(one, name).tobytes() == what_counts(other, name).tobytes() for name in names)
 
@@ -28,7 +28,7 @@ def same_solutions(one: Solution, other: Solution) -> bool:
 @examples(120)
 @given(all_clusters(), st.data())
 def test_sums_after_any_walk_equal_sums_from_scratch(cluster, data):
-    """Moves, swaps, exchanges and rows taken off: every accumulator equals a count row by row, and the self-check."""
+    """After moves, swaps, exchanges and removals of rows, every accumulator equals its value from scratch."""
     configuration = configuration_of(cluster.engine())
     assert_sums_are_right(configuration)
     for proposal in data.draw(walks(configuration)):
@@ -41,13 +41,13 @@ def test_sums_after_any_walk_equal_sums_from_scratch(cluster, data):
 @examples(120)
 @given(all_clusters(), st.data())
 def test_undoing_a_walk_restores_every_array(cluster, data):
-    """Undoing the proposals backwards brings back each intermediate solution bit for bit."""
+    """Undoing the proposals in reverse order restores each intermediate solution bit for bit."""
     configuration = configuration_of(cluster.engine())
-    passed = []
+    undo_steps = []
     for proposal in data.draw(walks(configuration)):
         before = configuration.solution.copy()
-        passed.append((configuration.apply(proposal), before))
-    for undo, before in reversed(passed):
+        undo_steps.append((configuration.apply(proposal), before))
+    for undo, before in reversed(undo_steps):
         configuration.apply(undo)
         assert same_solutions(configuration.solution, before)
 
@@ -55,7 +55,7 @@ def test_undoing_a_walk_restores_every_array(cluster, data):
 @examples(60)
 @given(all_clusters(), st.data())
 def test_order_of_moves_does_not_matter(cluster, data):
-    """Two orders of the same moves of different rows lead to the same sums, and to the same energy, bit for bit."""
+    """Two orders of the same moves of different rows lead to the same sums and the same energy, bit for bit."""
     engine = cluster.engine()
     configuration = configuration_of(engine)
     last = {p.row: p for p in data.draw(walks(configuration, steps=20)) if p.partner == -1}
@@ -73,7 +73,7 @@ def test_order_of_moves_does_not_matter(cluster, data):
 @examples(120)
 @given(all_clusters(), st.data())
 def test_delta_of_each_term_is_the_difference_of_totals(cluster, data):
-    """Exactly so for what is counted (movement, expected failovers, overload), to 1e-9 for what is formed in floats."""
+    """It is exact for counted terms (movement, expected failovers, overload), and within 1e-9 for floats."""
     configuration = configuration_of(cluster.engine())
     for proposal in data.draw(walks(configuration, usable_only=True)):
         before = {term.name: term.total(configuration) for term in TERMS}
@@ -109,7 +109,7 @@ def test_energy_is_that_of_the_formula(cluster, data):
 @examples(20)
 @given(cluster=all_clusters())
 def test_self_checks_find_nothing_in_a_search(level, cluster):
-    """With checks on, every phase runs to its end without a complaint and plans as it does without them."""
+    """With checks on, every phase runs to its end without an error and makes the same plan as without them."""
     engine, unchecked = cluster.engine(checks=level), cluster.engine()
     for verb in ("place", "repair", "balance"):
         assert getattr(engine, verb)(budget=60) == getattr(unchecked, verb)(budget=60)
@@ -120,10 +120,10 @@ ACCUMULATORS = sorted(set(Solution._fields) - {*SCRATCH, "node", "displaced", "d
 
 @pytest.mark.parametrize("name", ACCUMULATORS)
 def test_corrupted_accumulator_is_named(name, small_cluster):
-    """A self-check tells which accumulator is wrong, at which index, and what it should be."""
-    gathered = attrs.evolve(small_cluster, metrics=(Metric("cpu"), Metric("memory", defragmentation=True)))
+    """A self-check names the wrong accumulator, its index and the right value."""
+    packed = attrs.evolve(small_cluster, metrics=(Metric("cpu"), Metric("memory", defragmentation=True)))
     configuration = configuration_of(
-        gathered.engine(
+        packed.engine(
             local_domain_weight=0.25,
             evaluation="timeline",
             prevent_transient_overcommit=True,
@@ -137,7 +137,7 @@ def test_corrupted_accumulator_is_named(name, small_cluster):
 
 
 def test_corrupted_list_of_displaced_rows_is_named(small_cluster):
-    """The same holds for the list of displaced rows and its index."""
+    """The self-check compares the list of displaced rows and its index."""
     configuration = configuration_of(small_cluster.engine())
     configuration.apply(Proposal(0, 2))
     configuration.solution.displaced[0] = 1
@@ -152,7 +152,7 @@ def test_corrupted_list_of_displaced_rows_is_named(small_cluster):
 @examples(40)
 @given(all_clusters(), st.data())
 def test_copy_of_a_solution_shares_nothing(cluster, data):
-    """What happens to a copy leaves the original as it was."""
+    """Changes of a copy leave the original unchanged."""
     configuration = configuration_of(cluster.engine())
     twin = Configuration(configuration.problem, configuration.solution.copy())
     for proposal in data.draw(walks(configuration)):
@@ -162,7 +162,7 @@ def test_copy_of_a_solution_shares_nothing(cluster, data):
 
 
 def test_built_in_terms_keep_no_sums(small_cluster):
-    """The verbs apply and undo of the built-in terms leave the configuration alone: it keeps their sums."""
+    """The methods apply and undo of the built-in terms do not change the configuration, which keeps their sums."""
     configuration = configuration_of(small_cluster.engine())
     before = configuration.solution.copy()
     for term in TERMS:

@@ -1,4 +1,4 @@
-"""The sums of peaks that an engine keeps between plans are those of its present state, and cost what has changed."""
+"""An engine updates its sums of peaks between plans for changed nodes only; they equal those from scratch."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.engine.strategies import examples
 
 
 def are_equal(one: PeakSums, other: PeakSums) -> bool:
-    """Tell whether all sums are the same."""
+    """Return whether all sums are equal."""
     names = ("aggregate", "ceiling", "violating", "overload")
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 def sums_by_hand(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """Return the aggregates, and the repetitions in violation of each node, row by row and node by node."""
+    """Return the aggregates, and the repetitions in violation of each node, computed row by row and node by node."""
     nodes, metrics = problem.limit.shape
     aggregate = np.zeros((nodes, metrics, problem.peak.shape[2]), np.int64)
     for row, node in enumerate(problem.origin.tolist()):
@@ -44,8 +44,8 @@ def sums_by_hand(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.kernels
 @examples(100)
 @given(all_clusters())
-def test_sums_from_scratch_are_sums_over_the_standing_replicas(cluster):
-    """Every replica counts on its node in every repetition; departing ends do not."""
+def test_sums_from_scratch_are_sums_over_placed_replicas(cluster):
+    """Every replica counts on its node in every repetition; leaving replicas do not."""
     problem = configuration_of(cluster.engine()).problem
     sums = peak_sums(problem, problem.origin)
     aggregate, violating = sums_by_hand(problem)
@@ -57,7 +57,7 @@ def test_sums_from_scratch_are_sums_over_the_standing_replicas(cluster):
 @examples(100)
 @given(clusters(with_history=True), st.data())
 def test_kept_sums_equal_those_from_scratch(cluster, data):
-    """Whatever rows moved, began to leave or got other peaks, what nodes count or bear, and whether overload weighs."""
+    """They are equal after any changes of rows, peaks, counted nodes, thresholds and the weight of overload."""
     problem = configuration_of(cluster.engine(w_failovers=0.1)).problem
     problem = problem._replace(peak=problem.peak.copy(), peak_ceiling=problem.peak_ceiling.copy())
     rows, nodes = len(problem.origin), len(problem.limit)
@@ -90,29 +90,29 @@ def test_kept_sums_equal_those_from_scratch(cluster, data):
 
 @pytest.fixture
 def problem(small_cluster: Cluster) -> Problem:
-    """Three nodes and four replicas, with peaks that a test may change."""
+    """Return three nodes and four replicas, with peaks that a test may change."""
     problem = configuration_of(small_cluster.engine()).problem
     return problem._replace(peak=problem.peak.copy())
 
 
 @pytest.mark.kernels
 def test_only_changed_nodes_are_summed_again(problem):
-    """A peak that changes unannounced shows on its node when, and only when, something announced changes there."""
+    """A change of a peak without a report appears only after a reported change on the same node."""
     kept = KeptPeakSums()
     nothing = np.zeros(len(problem.origin), np.bool_)
     before = kept.update(problem, nothing)
     row = int(np.flatnonzero(problem.origin != NOWHERE)[0])
     problem.peak[row] += 1
     assert are_equal(kept.update(problem, nothing), before)
-    announced = nothing.copy()
-    announced[row] = True
-    after = kept.update(problem, announced)
+    reported = nothing.copy()
+    reported[row] = True
+    after = kept.update(problem, reported)
     assert (after.aggregate[problem.origin[row]] == before.aggregate[problem.origin[row]] + 1).all()
 
 
 @pytest.mark.kernels
-def test_what_a_search_does_to_its_sums_is_not_kept(problem):
-    """The sums handed out are a copy."""
+def test_changes_of_a_search_to_its_sums_are_not_kept(problem):
+    """The sums that a search receives are a copy."""
     kept = KeptPeakSums()
     nothing = np.zeros(len(problem.origin), np.bool_)
     kept.update(problem, nothing).aggregate[:] = 99
@@ -121,7 +121,7 @@ def test_what_a_search_does_to_its_sums_is_not_kept(problem):
 
 @pytest.mark.kernels
 def test_other_peaks_or_nodes_are_summed_from_scratch(problem):
-    """Peaks in another array, as after a change of settings, and nodes that came or went."""
+    """Other peaks are in another array, as after a change of settings; other nodes were added or removed."""
     kept = KeptPeakSums()
     nothing = np.zeros(len(problem.origin), np.bool_)
     kept.update(problem, nothing)
@@ -136,8 +136,8 @@ def test_other_peaks_or_nodes_are_summed_from_scratch(problem):
 
 
 @pytest.mark.parametrize("change", ["report", "time"])
-def test_peaks_that_are_anchored_again_are_summed_again(change):
-    """A replica keeps its traces, but is expected to reach more after a report, and less once it has grown."""
+def test_nodes_with_newly_anchored_peaks_are_summed_again(change):
+    """A replica keeps its traces; its expected peaks rise after a report, and fall after it has grown."""
     history = DemandHistory.from_columns(
         ["cpu"],
         tenant_class=["gold"] * 2,
@@ -166,8 +166,8 @@ def test_peaks_that_are_anchored_again_are_summed_again(change):
 
 @examples(60)
 @given(all_clusters(), st.lists(st.sampled_from(["wait", "move", "report", "refresh"]), min_size=1, max_size=8))
-def test_plans_from_kept_sums_are_those_of_an_engine_that_keeps_nothing(cluster, events):
-    """Two engines live the same life; what one has kept is thrown away before every plan."""
+def test_plans_from_kept_sums_equal_those_without_them(cluster, events):
+    """Two engines have the same events; one loses its kept sums before every plan."""
     engines = [cluster.engine(w_failovers=0.1) for _ in range(2)]
     now = 0.0
     for event in events:
@@ -178,7 +178,7 @@ def test_plans_from_kept_sums_are_those_of_an_engine_that_keeps_nothing(cluster,
 
 
 def _after(engine: PlacementAndLoadBalancing, cluster: Cluster, event: str, now: float) -> object:
-    """Let something happen to an engine, and return the moves and energies of a plan."""
+    """Apply an event to an engine, and return the moves and energies of a plan."""
     if event == "report":
         for (partition, node), load in cluster.loads.items():
             if any(replica.node == node for replica in engine.replicas(partition)):

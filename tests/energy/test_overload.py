@@ -1,4 +1,4 @@
-"""Expected overload: what nodes are expected to be short of, which V does not see where a node is lost already."""
+"""Expected overload: the expected shortage of nodes, which V does not show for a node already in violation."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from plb.testing import clusters, configuration_of, walks
 from tests.engine.strategies import examples
 
 SIZES = {"giant": 100, "large": 60, "small": 1}
-"""What a replica of each class comes to need."""
+"""Future demand of a replica of each class."""
 NUMBERS = count()
 
 
 def two_nodes(**settings) -> PlacementAndLoadBalancing:
-    """Two nodes of 100 with a threshold of 95, and tenants who come to need what `SIZES` says."""
+    """Return two nodes of 100 with a threshold of 95, and tenants whose demand grows to `SIZES`."""
     history = DemandHistory.from_columns(
         ("cpu",),
         tenant_class=list(SIZES),
@@ -44,19 +44,19 @@ def two_nodes(**settings) -> PlacementAndLoadBalancing:
     return engine
 
 
-def stand(engine: PlacementAndLoadBalancing, service: str, node: str, *, pinned: bool = False) -> None:
-    """Let a tenant stand on a node."""
+def add_tenant(engine: PlacementAndLoadBalancing, service: str, node: str, *, pinned: bool = False) -> None:
+    """Add a tenant with a replica on a node."""
     replica = Replica(Role.INSTANCE, node, pinned=pinned)
     engine.update_partition(Partition(f"{service}/{next(NUMBERS)}", service=service, replicas=[replica], created=0.0))
 
 
-def test_a_node_that_is_lost_anyway_takes_no_more():
-    """V is 1 for it with and without the newcomer; on the other node, V rises. Overload tells them apart."""
+def test_node_in_violation_gets_no_further_replica():
+    """V is 1 for the first node with and without the new replica; on the other node V rises, but overload is lower."""
     chosen = {}
     for weight in (0.0, 100.0):
         engine = two_nodes(w_failovers=0.1, w_overload=weight)
-        stand(engine, "giant", "n0", pinned=True)
-        stand(engine, "large", "n1", pinned=True)
+        add_tenant(engine, "giant", "n0", pinned=True)
+        add_tenant(engine, "large", "n1", pinned=True)
         engine.update_partition(Partition("new", service="large", created=0.0))
         (move,) = engine.place(now=0.0).moves
         chosen[weight] = move.target
@@ -64,16 +64,16 @@ def test_a_node_that_is_lost_anyway_takes_no_more():
 
 
 def two_large_on_one(**settings) -> PlacementAndLoadBalancing:
-    """Two tenants on one node of 100, who need 5 now and will each need 60 more."""
+    """Return two tenants on one node of 100; each needs 5 now and will need 60 more."""
     engine = two_nodes(w_failovers=0.1, **settings)
     for _ in range(2):
-        stand(engine, "large", "n0")
+        add_tenant(engine, "large", "n0")
     engine.report_loads([0, 1], [[5.0], [5.0]])
     return engine
 
 
 def test_balancing_moves_replicas_ahead_of_a_shortage():
-    """Evenness has no weight here: one of the two moves to the other node for what is expected."""
+    """Evenness has no weight here: one of the two moves to the other node because of the expected overload."""
     plan = two_large_on_one().balance(now=0.0)
     assert [(move.source, move.target) for move in plan.moves] == [("n0", "n1")]
     assert plan.moves[0].reason.term == "expected_overload"
@@ -81,24 +81,24 @@ def test_balancing_moves_replicas_ahead_of_a_shortage():
     assert plan.energy_after.expected_overload == 0.0
 
 
-def test_a_move_has_to_be_worth_it():
-    """At a weight of 1 a quarter of a node's overload is worth less than a move."""
+def test_move_needs_a_gain_above_its_cost():
+    """At a weight of 1, a quarter of a node's overload costs less than a move."""
     assert two_large_on_one(w_overload=1.0).balance(now=0.0).moves == ()
 
 
-def test_overload_alone_does_not_begin_a_balancing():
-    """What calls for it is an uneven metric, and its thresholds: nobody has reported any load here."""
+def test_overload_alone_does_not_start_balancing():
+    """An uneven metric and its thresholds start balancing: no load is reported here."""
     engine = two_nodes(w_failovers=0.1)
     for _ in range(2):
-        stand(engine, "large", "n0")
+        add_tenant(engine, "large", "n0")
     plan = engine.balance(now=0.0)
     assert plan.moves == ()
     assert plan.energy_before.expected_overload > 0.2
     assert plan.outcomes[0].idle[Phase.BALANCING] is Idle.BALANCED
 
 
-def test_overload_that_weighs_nothing_is_not_kept():
-    """Switched on, it is what it would have been from the start; switched off, it is gone."""
+def test_overload_without_weight_is_not_kept():
+    """Switched on, it equals that of an engine that always had it; switched off, it is 0."""
     engine, always = two_large_on_one(w_overload=0.0), two_large_on_one()
     right = always.balance(now=0.0, budget=0).energy_before
     assert engine.balance(now=0.0, budget=0).energy_before.expected_overload == 0.0
@@ -110,19 +110,19 @@ def test_overload_that_weighs_nothing_is_not_kept():
 
 @pytest.mark.kernels
 def test_overload_counts_up_to_a_thousand_thresholds():
-    """A node without capacity has a threshold of a single step; its overload stays within bounds."""
+    """A node without capacity has a threshold of one quantum; its overload stays bounded."""
     engine = two_nodes(w_failovers=0.1)
     engine.update_node(Node("n0", capacities={"cpu": 0}))
     for _ in range(40):
-        stand(engine, "giant", "n0")
+        add_tenant(engine, "giant", "n0")
     assert engine.balance(now=0.0, budget=0).energy_before.expected_overload == MOST / UNITS
 
 
 @pytest.mark.kernels
 @examples(80)
 @given(clusters(with_history=True), st.data())
-def test_overload_is_what_peaks_exceed_thresholds_by(cluster, data):
-    """The term equals its formula in fractions, to the unit in which it is kept for each node and metric."""
+def test_overload_is_the_excess_of_peaks_over_thresholds(cluster, data):
+    """The term equals its formula in fractions, to the unit in which each node and metric keep it."""
     configuration = configuration_of(cluster.engine(w_overload=100.0))
     for proposal in data.draw(walks(configuration)):
         configuration.apply(proposal)

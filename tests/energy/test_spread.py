@@ -1,4 +1,4 @@
-"""Local load-balancing domains and defragmented metrics: the score by its formula, and increments that equal it."""
+"""Local load-balancing domains and defragmented metrics: the score equals its formula after any walk."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def deviation(loads: np.ndarray) -> float:
 
 
 def loads_of(configuration: Configuration, service: int | None = None) -> np.ndarray:
-    """Return the node loads of one service or of all, counted row by row, (N, R)."""
+    """Return the node loads of one service or of all, computed row by row, (N, R)."""
     problem, node = configuration.problem, configuration.solution.node
     load = np.zeros(problem.limit.shape)
     for row, at in enumerate(node.tolist()):
@@ -31,7 +31,7 @@ def loads_of(configuration: Configuration, service: int | None = None) -> np.nda
 
 
 def score(cluster: Cluster, configuration: Configuration, service: int | None, factors: tuple[float, ...]) -> float:
-    """Return the score of a load-balancing domain from the formula: weighted mean over the metrics."""
+    """Return the score of a load-balancing domain by the formula: the weighted mean over the metrics."""
     load, values = loads_of(configuration, service), []
     for index, metric in enumerate(cluster.metrics):
         counted = configuration.problem.counted_for[:, index]
@@ -50,8 +50,8 @@ def score(cluster: Cluster, configuration: Configuration, service: int | None, f
 
 
 @st.composite
-def gathered_clusters(draw: st.DrawFn) -> tuple[Cluster, float]:
-    """Draw a cluster without placement constraints, some metrics to be defragmented, and a weight of local domains."""
+def packed_clusters(draw: st.DrawFn) -> tuple[Cluster, float]:
+    """Draw a cluster without placement constraints, defragmented metrics, and a weight of local domains."""
     cluster = draw(all_clusters())
     metrics = tuple(attrs.evolve(metric, defragmentation=draw(st.booleans())) for metric in cluster.metrics)
     services = tuple(attrs.evolve(service, placement_constraint="") for service in cluster.services)
@@ -60,8 +60,8 @@ def gathered_clusters(draw: st.DrawFn) -> tuple[Cluster, float]:
 
 @pytest.mark.kernels
 @examples(80)
-@given(gathered_clusters(), st.data())
-def test_score_is_that_of_the_formula_after_any_walk(drawn, data):
+@given(packed_clusters(), st.data())
+def test_score_equals_the_formula_after_any_walk(drawn, data):
     """A = L·mean(local) + (1 − L)·global; a service with two partitions or more is a local domain."""
     cluster, share = drawn
     engine = cluster.engine(local_domain_weight=share)
@@ -87,9 +87,9 @@ def test_score_is_that_of_the_formula_after_any_walk(drawn, data):
 
 
 @examples(40)
-@given(gathered_clusters())
-def test_searches_with_local_domains_keep_their_sums(drawn):
-    """With checks at every step, no phase finds a sum that differs from one formed anew."""
+@given(packed_clusters())
+def test_searches_with_local_domains_keep_right_sums(drawn):
+    """With checks at every step, every sum equals that from scratch in each phase."""
     cluster, share = drawn
     engine = cluster.engine(local_domain_weight=share, checks="step", combination="service_fabric")
     for verb in ("place", "repair", "balance"):

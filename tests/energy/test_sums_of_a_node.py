@@ -1,4 +1,4 @@
-"""What a node comes to when a replica joins, leaves or takes another's place: kernels against sums in plain NumPy."""
+"""Sums of a node after a replica joins, leaves or replaces another: kernels compared with plain NumPy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.kernels
 
 
 class OnNode(NamedTuple):
-    """Peaks of the replicas on a node, of one of them, and of one that may join; peaks are (R, K) steps."""
+    """Peaks of the replicas on a node, of one of them, and of one that may join; peaks are (R, K) quanta."""
 
     staying: np.ndarray
     outgoing: np.ndarray
@@ -38,23 +38,23 @@ class OnNode(NamedTuple):
 
     @property
     def aggregate(self) -> np.ndarray:
-        """What the node carries before anybody joins or leaves."""
+        """The sums of the node before any change."""
         return self.staying + self.outgoing
 
     @property
     def ceiling(self) -> np.ndarray:
-        """A bound on that for each metric, not always the least one."""
+        """An upper bound of these sums for each metric, not always the least one."""
         return (self.staying.max(axis=1) + self.outgoing.max(axis=1) + self.slack).astype(np.int64)
 
     @property
     def incoming_ceiling(self) -> np.ndarray:
-        """The largest peak of the one that may join."""
+        """The largest peak of the replica that may join."""
         return self.incoming.max(axis=1).astype(np.int64)
 
 
 @st.composite
 def nodes_with_peaks(draw: st.DrawFn) -> OnNode:
-    """Draw small peaks, so that sums are often just at, above or below a threshold; the scratch holds anything."""
+    """Draw small peaks, so that sums are often at, above or below a threshold; the scratch has any values."""
     random = Random(draw(st.integers(0, 2**32 - 1)))
     metrics, repetitions = random.randint(1, 3), random.randint(1, 5)
 
@@ -67,14 +67,14 @@ def nodes_with_peaks(draw: st.DrawFn) -> OnNode:
 
 
 def violations(threshold: np.ndarray, sums: np.ndarray) -> int:
-    """Return in how many repetitions some metric reaches its threshold."""
+    """Return the number of repetitions in which a metric reaches its threshold."""
     return int((sums >= threshold[:, None]).any(axis=0).sum())
 
 
 @examples(200)
 @given(nodes_with_peaks())
-def test_violations_after_a_change_are_those_of_the_new_sums(node):
-    """Whoever joins, leaves or takes another's place, and whatever the scratch held before."""
+def test_violations_after_a_change_equal_those_of_the_new_sums(node):
+    """The replica joins, leaves or replaces another, and the scratch has any values before."""
     aggregate, ceiling, threshold = node.aggregate, node.ceiling, node.threshold
     joining = (node.incoming, node.incoming_ceiling)
     found = violations_joined(aggregate, ceiling, threshold, *joining, node.scratch.copy())
@@ -89,7 +89,7 @@ def test_violations_after_a_change_are_those_of_the_new_sums(node):
 @examples(100)
 @given(nodes_with_peaks())
 def test_violations_are_counted_and_marked_by_repetition(node):
-    """A repetition counts once, however many metrics reach their threshold in it."""
+    """A repetition counts once, even if several metrics reach their threshold in it."""
     reached = (node.aggregate >= node.threshold[:, None]).any(axis=0)
     assert count_violations(node.aggregate, node.threshold) == reached.sum()
     mark_violations(node.aggregate, node.threshold, node.scratch)
@@ -98,8 +98,8 @@ def test_violations_are_counted_and_marked_by_repetition(node):
 
 @examples(150)
 @given(nodes_with_peaks())
-def test_overload_after_a_change_is_that_of_the_new_sums(node):
-    """The sum over metrics of what is above the threshold, in its shares; exactly at the threshold that is nothing."""
+def test_overload_after_a_change_equals_that_of_the_new_sums(node):
+    """It is the sum over metrics of the excess in shares of the threshold; exactly at the threshold it is 0."""
     nothing = np.zeros_like(node.incoming)
     none = np.zeros_like(node.incoming_ceiling)
 
@@ -113,7 +113,7 @@ def test_overload_after_a_change_is_that_of_the_new_sums(node):
 
 
 def test_overload_is_counted_in_shares_of_the_threshold_up_to_a_thousand():
-    """Half as much again as the threshold is half a unit; a metric counts at most 1024 times its threshold."""
+    """1.5 times the threshold gives half a unit; a metric counts at most 1024 times its threshold."""
     aggregate, nothing, none = np.array([[6, 4]], np.int32), np.zeros((1, 2), np.int32), np.zeros(1, np.int64)
     assert UNITS == 2**20
     found = overload_of(aggregate, np.array([6]), np.array([4], np.int32), nothing, none)
@@ -125,8 +125,8 @@ def test_overload_is_counted_in_shares_of_the_threshold_up_to_a_thousand():
 
 @examples(100)
 @given(nodes_with_peaks(), st.integers(0, 1))
-def test_peaks_are_added_to_and_taken_from_one_node_alone(node, at):
-    """Sums of the other node stay; what is taken off again leaves the sums as they were."""
+def test_peaks_are_added_to_and_taken_from_one_node_only(node, at):
+    """Sums of the other node stay; subtraction restores the sums."""
     aggregate = np.stack([node.staying, node.staying])
     ceiling = np.stack([node.ceiling, node.ceiling])
     change_aggregate(aggregate, ceiling, at, node.incoming, node.incoming_ceiling, 1)
@@ -150,8 +150,8 @@ loads_of_nodes = st.integers(1, 3).flatmap(
 
 @examples(100)
 @given(loads_of_nodes, st.integers(0, 1), st.sampled_from([1, -1]))
-def test_sums_of_loads_and_their_squares_follow_a_change(drawn, at, sign):
-    """Over the nodes that count for the metric; the load of the node itself changes either way."""
+def test_sums_of_loads_and_squares_are_right_after_a_change(drawn, at, sign):
+    """They cover the nodes that count for the metric; the load of the node changes in any case."""
     before, counted, load = np.array(drawn[0]), np.array(drawn[1]), np.array(drawn[2])
     total, squares = (before * counted).sum(axis=0), (before**2 * counted).sum(axis=0)
     after = before.copy()

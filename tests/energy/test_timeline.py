@@ -32,7 +32,7 @@ replays = st.sampled_from(["anchored", "as_recorded"])
 
 @st.composite
 def growing_clusters(draw: st.DrawFn, replay: str = "anchored") -> Cluster:
-    """Small clusters in which tenants come and go: young replicas whose peaks together are about what a node has."""
+    """Draw small clusters with arrivals and departures: young replicas whose peaks sum to about a node's capacity."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     metrics = tuple(Metric(name, trend=bool(random.integers(0, 4))) for name in ("cpu", "disk")[: draw(count)])
     names = [metric.name for metric in metrics]
@@ -59,7 +59,7 @@ def growing_clusters(draw: st.DrawFn, replay: str = "anchored") -> Cluster:
 
 
 def growing_columns(random: np.random.Generator, trend: list[bool]) -> dict[str, Any]:
-    """Return the columns of a history of tenants of every class and role that grow for long and may leave before."""
+    """Return the columns of a history of every class and role; tenants grow for long and may leave before."""
     traces, metrics = 36, len(trend)
     level = random.integers(1, 9, (traces, metrics))
     return {
@@ -75,8 +75,8 @@ def growing_columns(random: np.random.Generator, trend: list[bool]) -> dict[str,
 
 @examples(150)
 @given(cluster=replays.flatmap(growing_clusters), data=st.data())
-def test_counts_after_any_walk_are_those_of_plain_python(cluster, data):
-    """Also of replicas that are only tried on a node; undoing the walk brings every sum back."""
+def test_counts_after_any_walk_equal_those_of_plain_python(cluster, data):
+    """They are equal for replicas that are tried on a node as well; undoing the walk restores every sum."""
     configuration = configuration_of(cluster.engine())
     undo = []
     for proposal in data.draw(walks(configuration)):
@@ -95,7 +95,7 @@ def test_counts_after_any_walk_are_those_of_plain_python(cluster, data):
 
 
 def counted_by_hand(configuration: Configuration) -> list[int]:
-    """Return in how many repetitions each node is in violation, from curves evaluated at every departure."""
+    """Return the number of repetitions in violation of each node, from curves evaluated at every departure."""
     problem, counts = configuration.problem, []
     for node in range(configuration.nodes):
         rows = configuration.rows_on(node).tolist()
@@ -105,7 +105,7 @@ def counted_by_hand(configuration: Configuration) -> list[int]:
 
 
 def is_violating(configuration: Configuration, node: int, rows: list[int], k: int) -> bool:
-    """Tell whether some metric reaches its threshold when one of the rows departs."""
+    """Return whether some metric reaches its threshold when one of the rows departs."""
     problem = configuration.problem
     ends = {row: max(0.0, float(problem.lifetime[problem.trace[row, k]]) - problem.age[row]) for row in rows}
     for metric, threshold in enumerate(problem.threshold[node].tolist()):
@@ -117,7 +117,7 @@ def is_violating(configuration: Configuration, node: int, rows: list[int], k: in
 
 
 def demand_by_hand(configuration: Configuration, row: int, metric: int, k: int, time: float) -> int:
-    """Return the quanta that a row demands after some seconds."""
+    """Return the demand of a row in quanta after some seconds."""
     problem = configuration.problem
     level, initial, growth, _ = problem.curves[problem.trace[row, k], metric].astype(float)
     age, largest = problem.age[row], problem.largest_demand[row, metric]
@@ -152,7 +152,7 @@ def test_replicas_that_follow_their_traces_have_the_probability_of_the_risk_mode
 @examples(80)
 @given(data=st.data(), replay=replays)
 def test_timeline_is_never_above_peak(data, replay):
-    """Peaks need not come at the same time."""
+    """Peaks of different tenants may come at different times."""
     cluster = data.draw(growing_clusters(replay))
     exact = configuration_of(cluster.engine())
     upper = configuration_of(attrs.evolve(cluster, config=cluster.config | {"evaluation": "peak"}).engine())
@@ -160,14 +160,14 @@ def test_timeline_is_never_above_peak(data, replay):
 
 
 @pytest.mark.parametrize(("evaluation", "expected"), [("peak", 1.0), ("timeline", 0.0)])
-def test_tenant_who_leaves_before_the_others_grow_is_no_risk(evaluation, expected):
-    """Two tenants that need 60 of 100 each, one at once and for an hour, the other only after ten hours."""
+def test_tenant_that_leaves_before_others_grow_is_no_risk(evaluation, expected):
+    """Two tenants need 60 of 100 each: one at once and for an hour, the other only after ten hours."""
     configuration = configuration_of(early_and_late(evaluation))
     assert configuration.violation_probabilities.tolist() == [expected]
 
 
 def early_and_late(evaluation: str, **settings: Any) -> PlacementAndLoadBalancing:
-    """Return an engine with two tenants on one node whose past tenants needed much at different times."""
+    """Return an engine with two tenants on one node whose past tenants needed their peak at different times."""
     hour = 3600.0
     history = DemandHistory.from_columns(
         ["memory"],
@@ -190,12 +190,12 @@ def early_and_late(evaluation: str, **settings: Any) -> PlacementAndLoadBalancin
 
 @examples(60)
 @given(cluster=replays.flatmap(growing_clusters))
-def test_plans_lead_to_the_energy_that_they_promise(cluster):
-    """Every increment of a search is checked against sums from scratch, and the plan's energy against the cluster's."""
+def test_plans_reach_the_energy_that_they_report(cluster):
+    """Every delta evaluation of a search is checked against sums from scratch, and the energy of the plan as well."""
     engine = attrs.evolve(cluster, config=cluster.config | {"checks": "step"}).engine()
     plan = engine.refresh(0.0, budget=100)
     engine.apply(plan)
-    if all(move.kind is MoveKind.MOVE for move in plan.moves):  # roles and newcomers bring other draws
+    if all(move.kind is MoveKind.MOVE for move in plan.moves):  # other roles and new replicas have other samples
         after = configuration_of(engine)
         found = after.solution.counts[VIOLATIONS] / after.problem.peak.shape[2]
         assert plan.energy_after.expected_failovers == found
@@ -204,7 +204,7 @@ def test_plans_lead_to_the_energy_that_they_promise(cluster):
 @examples(60)
 @given(cluster=replays.flatmap(growing_clusters), data=st.data())
 def test_term_of_expected_failovers_counts_departures(cluster, data):
-    """Its total and its changes are those of the engine; a proposal onto a replica's own node ends, too."""
+    """Its total and its changes equal those of the engine; a proposal onto the replica's present node works as well."""
     configuration, term = configuration_of(cluster.engine()), ExpectedFailovers()
     for proposal in data.draw(walks(configuration, steps=4)):
         before, change = term.total(configuration), term.delta(configuration, proposal)
@@ -216,8 +216,8 @@ def test_term_of_expected_failovers_counts_departures(cluster, data):
             term.delta(configuration, Proposal(row, configuration.node_of(row)))
 
 
-def test_time_alone_wakes_balancing():
-    """A tenant that outlives all past ones may leave at any time, so what was no risk may become one."""
+def test_time_alone_starts_balancing():
+    """A tenant older than all past ones may leave at any time, so a placement without risk may become risky."""
     hour = 3600.0
     engine = early_and_late("timeline", w_failovers=5.0, w_overload=0.0, w_imbalance=0.0, replay="as_recorded")
     engine.update_node(Node("n1", capacities={"memory": 100}))

@@ -1,4 +1,4 @@
-"""Constraints of users for the tests, registered."""
+"""Constraints of users, registered for the tests."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from plb.registry import register_constraint
 
 
 class OffLastNode:
-    """Nothing may stand on the node that is named n3."""
+    """No replica may be on the node named n3."""
 
     name = "off_last_node"
 
     def refuses(self, configuration, proposal):
-        """Refuse to go there."""
+        """Refuse a proposal that brings a replica to n3."""
         return any(self._is_last(configuration, one.target) for one in configuration.relocations(proposal))
 
     def broken(self, configuration):
-        """Return what stands there."""
+        """Return the replicas on n3."""
         return [row for row in configuration.rows if self._is_last(configuration, configuration.node_of(row))]
 
     def _is_last(self, configuration, node):
@@ -25,12 +25,12 @@ class OffLastNode:
 
 
 class OnePrimaryANode:
-    """No two primaries stand together."""
+    """A node has at most one primary."""
 
     name = "one_primary_a_node"
 
     def refuses(self, configuration, proposal):
-        """Refuse to bring a primary to a node that has another one, unless that leaves."""
+        """Refuse to bring a primary to a node with another primary, unless that one leaves."""
         relocations = configuration.relocations(proposal)
         leaving = {one.row for one in relocations}
         return any(
@@ -40,7 +40,7 @@ class OnePrimaryANode:
         )
 
     def broken(self, configuration):
-        """Return the primaries that stand with others."""
+        """Return the primaries that share a node."""
         groups = [self._primaries_on(configuration, node) for node in range(configuration.nodes)]
         return [row for group in groups if len(group) > 1 for row in group]
 
@@ -50,12 +50,12 @@ class OnePrimaryANode:
 
 
 class Anchored:
-    """A partition that has a replica on the node named n1 keeps it."""
+    """A partition with a replica on the node named n1 keeps one there."""
 
     name = "anchored"
 
     def refuses(self, configuration, proposal):
-        """Refuse to take it away from there, unless another one comes or it is the only one."""
+        """Refuse to take the replica off n1, unless another replica comes or it is the only one."""
         relocations = configuration.relocations(proposal)
         comes = {
             configuration.partition_of(one.row) for one in relocations if self._is_there(configuration, one.target)
@@ -68,7 +68,7 @@ class Anchored:
         )
 
     def broken(self, configuration):
-        """Return the replicas of partitions that have none there."""
+        """Return the replicas of partitions that have none on n1."""
         return [
             row
             for row in configuration.rows

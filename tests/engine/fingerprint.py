@@ -1,4 +1,4 @@
-"""All that an engine knows, as a value that compares: to see that a call changed nothing."""
+"""The whole state of an engine as a comparable value, for tests that a call changes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plb import PlacementAndLoadBalancing
 
 
 def snapshot(engine: PlacementAndLoadBalancing) -> dict[str, Any]:
-    """Return a deep copy of all that the engine knows, arrays as bytes."""
+    """Return a deep copy of the state of the engine, arrays as bytes."""
 
     def frozen(value: Any) -> Any:
         if isinstance(value, np.ndarray):

@@ -1,7 +1,7 @@
-"""Oracles: what the engine computes, computed another way, in plain Python and NumPy.
+"""Oracles: results of the engine, computed by another method in plain Python and NumPy.
 
-Sums of a configuration are counted row by row from the arrays; what a plan may do is judged from what the user said,
-in user units and exact fractions.
+They compute sums of a configuration row by row from the arrays, and check plans against the user's input, in user units
+and exact fractions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from plb.testing import CONSTRAINTS, Cluster
 
 
 def sums_from_scratch(problem: Problem, node: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Return every accumulator of the placement `node`, counted row by row."""
+    """Return every accumulator of the placement `node`, computed row by row."""
     nodes, metrics = problem.limit.shape
     repetitions = problem.peak.shape[2]
     load = [[0] * metrics for _ in range(nodes)]
@@ -81,7 +81,7 @@ def sums_from_scratch(problem: Problem, node: np.ndarray[Any, Any]) -> dict[str,
 
 
 def overload_by_hand(sums: Iterable[int], threshold: int) -> int:
-    """Return what sums of peaks exceed a threshold by, in its shares of 2^-20; not more than 1024 thresholds each."""
+    """Return the excess of sums of peaks over a threshold, in 2^-20 of it; at most 1024 thresholds for each sum."""
     excess = [max(0, value - threshold) for value in sums]
     return int(min(sum(excess) * (2**20 / threshold), len(excess) * 2.0**30))
 
@@ -89,7 +89,7 @@ def overload_by_hand(sums: Iterable[int], threshold: int) -> int:
 def movement(
     problem: Problem, node: np.ndarray[Any, Any], displaced: Iterable[int], cost: Any, swap_cost: int, add_cost: int
 ) -> int:
-    """Return m in tenths: displaced rows, primaries and secondaries that changed places as one swap, new rows."""
+    """Return m in tenths: displaced rows and new rows; a primary and a secondary that change places are one swap."""
     left = set(displaced)
     tenths = add_cost * int(np.sum((problem.origin == NOWHERE) & (node != NOWHERE)))
     for primary in sorted(left):
@@ -103,7 +103,7 @@ def movement(
 
 
 def ring(problem: Problem, row: int) -> list[int]:
-    """Return the other rows of the partition of `row`."""
+    """Return the other rows of the partition of `row`, in the order of their ring."""
     others, at = [], int(problem.sibling[row])
     while at != row:
         others.append(at)
@@ -112,7 +112,7 @@ def ring(problem: Problem, row: int) -> list[int]:
 
 
 def assert_sums_are_right(configuration: Configuration) -> None:
-    """Compare every accumulator with the count from scratch; exact."""
+    """Assert that every accumulator equals its value from scratch exactly."""
     solution = configuration.solution
     right = sums_from_scratch(configuration.problem, solution.node)
     for name in ("node_load", "total", "squares", "aggregate", "ceiling", "violating", "overload"):
@@ -130,15 +130,15 @@ def assert_sums_are_right(configuration: Configuration) -> None:
 
 
 def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, Any], replicas: int) -> dict[str, float]:
-    """Return the energy and its terms, from the formulas of docs/energy.md over sums from scratch."""
+    """Return the energy and its terms, computed from sums from scratch by the formulas of docs/energy.md."""
     sums = sums_from_scratch(problem, node)
     load = np.asarray(sums["node_load"], np.float64)
     weights = [metric.weight for metric in config.metrics]
     columns = [load[problem.counted_for[:, r], r] for r in range(len(weights))]
-    spreads = [column.std() / column.mean() if column.size and column.sum() else 0.0 for column in columns]
-    imbalance = sum(w * d for w, d in zip(weights, spreads, strict=True)) / sum(weights) if sum(weights) else 0.0
+    deviations = [column.std() / column.mean() if column.size and column.sum() else 0.0 for column in columns]
+    imbalance = sum(w * d for w, d in zip(weights, deviations, strict=True)) / sum(weights) if sum(weights) else 0.0
     share = np.asarray(sums["node_load"], np.float64) * problem.inverse_capacity
-    fragmentation = float(sum(share[immovable].mean() for immovable in problem.held_out))
+    fragmentation = float(sum(share[held_out].mean() for held_out in problem.held_out))
     repetitions = problem.peak.shape[2]
     failovers = sum(sums["violating"]) / repetitions if repetitions else 0.0
     overload = sum(sums["overload"]) / (2**20 * repetitions) if repetitions else 0.0
@@ -147,18 +147,18 @@ def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, An
     if config.combination.value == "additive":
         total = first + config.w_imbalance * imbalance + config.w_fragmentation * fragmentation
     else:
-        spread = imbalance + config.w_fragmentation * fragmentation + 0.001
-        total = spread * (replicas + config.move_cost_offset + (first if spread >= 0 else -first))
+        unevenness = imbalance + config.w_fragmentation * fragmentation + 0.001
+        total = unevenness * (replicas + config.move_cost_offset + (first if unevenness >= 0 else -first))
     risk = {"expected_failovers": failovers, "expected_overload": overload}
     return {"total": total, "movement": m, "imbalance": imbalance, "fragmentation": fragmentation, **risk}
 
 
-# what a plan may do
+# checks of a plan
 
 
 @attrs.frozen
-class Standing:
-    """A replica slot somewhere; `node` is None while it waits."""
+class Slot:
+    """A replica slot; `node` is None while it waits for a node."""
 
     partition: str
     role: Role
@@ -167,22 +167,22 @@ class Standing:
     pinned: bool
 
 
-Placement = dict[int, Standing]
+Placement = dict[int, Slot]
 """Replica slots by index."""
 
 
 def placement_of(engine: PlacementAndLoadBalancing, cluster: Cluster) -> Placement:
-    """Return where the engine says that every replica of the cluster stands."""
+    """Return the place of every replica of the cluster, as the engine reports it."""
     pinned = {(p.name, r.node) for p in cluster.partitions for r in p.replicas if r.pinned}
     return {
-        r.index: Standing(p.name, r.role, r.node, r.leaving, (p.name, r.node) in pinned)
+        r.index: Slot(p.name, r.role, r.node, r.leaving, (p.name, r.node) in pinned)
         for p in cluster.partitions
         for r in engine.replicas(p.name)
     }
 
 
 def after_plan(before: Placement, plan: Plan) -> Placement:
-    """Return where every replica stands after the moves, carried out one after the other as a host would."""
+    """Return the place of every replica after the moves run one after the other."""
     after = dict(before)
     for move in plan.moves:
 
@@ -204,7 +204,7 @@ def after_plan(before: Placement, plan: Plan) -> Placement:
 
 
 def node_loads(cluster: Cluster, start: Placement, at: Placement, *, leaving: bool) -> dict[str, dict[str, Fraction]]:
-    """Return the load of every node by metric when the slots of `start` stand as in `at`."""
+    """Return the load of every node by metric when the slots of `start` are placed as in `at`."""
     load = {node.name: {metric.name: Fraction(0) for metric in cluster.metrics} for node in cluster.nodes}
     for index, replica in at.items():
         if replica.node is None or (replica.leaving and not leaving):
@@ -216,7 +216,7 @@ def node_loads(cluster: Cluster, start: Placement, at: Placement, *, leaving: bo
 
 
 def fits(cluster: Cluster, config: PlbConfig, node: Node, metric: str, load: Fraction) -> bool:
-    """Tell whether a load is within the limit of a node: below f·c, or up to c as Service Fabric has it."""
+    """Return whether a load is within the limit of a node: below f·c, or at most c as in Service Fabric."""
     if metric not in node.capacities or load == 0:
         return True
     capacity = Fraction(node.capacities[metric])
@@ -227,7 +227,7 @@ def fits(cluster: Cluster, config: PlbConfig, node: Node, metric: str, load: Fra
 
 
 def assert_capacity_is_kept(cluster: Cluster, config: PlbConfig, before: Placement, after: Placement) -> None:
-    """No node is filled beyond its limit, or further beyond it than before; load on its way out counts."""
+    """Assert that no node exceeds its limit, or exceeds it by more than before; load of leaving replicas counts."""
     loads = [node_loads(cluster, before, at, leaving=True) for at in (before, after)]
     for node in cluster.nodes:
         for metric in (m.name for m in cluster.metrics):
@@ -236,7 +236,7 @@ def assert_capacity_is_kept(cluster: Cluster, config: PlbConfig, before: Placeme
 
 
 def domain_groups(cluster: Cluster, kind: str) -> list[dict[str, tuple[Any, Any]]]:
-    """Return, for each level of a domain tree, the parent and the domain of every node; no levels if it is trivial."""
+    """Return parent and domain of every node, for each level of a domain tree; no levels if the tree is trivial."""
     if kind == "upgrade":
         names = {n.name: n.upgrade_domain or f"{n.name}_ud" for n in cluster.nodes}
         return [{n: (None, d) for n, d in names.items()}] if len(set(names.values())) < len(names) else []
@@ -251,13 +251,13 @@ def domain_groups(cluster: Cluster, kind: str) -> list[dict[str, tuple[Any, Any]
 
 
 def usable_nodes(cluster: Cluster, partition: str) -> set[str]:
-    """Return the nodes that are up and that the placement constraint of a partition allows."""
+    """Return the nodes that are up and allowed by the placement constraint of a partition."""
     holds = CONSTRAINTS[cluster.service_of(partition).placement_constraint]
     return {node.name for node in cluster.nodes if node.up and holds(node.properties)}
 
 
 def uneven_spreads(cluster: Cluster, kind: str, at: Placement) -> set[tuple[str, int, Any]]:
-    """Return the partitions, levels and parents whose usable domains do not hold between floor and ceil replicas."""
+    """Return the partitions, levels and parents with a usable domain outside floor and ceil of its share."""
     uneven = set()
     for level, groups in enumerate(domain_groups(cluster, kind)):
         for partition in {p.name for p in cluster.partitions}:
@@ -278,12 +278,12 @@ def uneven_spreads(cluster: Cluster, kind: str, at: Placement) -> set[tuple[str,
 
 
 def assert_rules_are_kept(cluster: Cluster, config: PlbConfig, before: Placement, plan: Plan) -> Placement:
-    """Check the plan against every hard constraint, from what the user said alone; return the placement after it."""
+    """Check a plan against every hard constraint, from the user's input alone; return the placement after it."""
     after = after_plan(before, plan)
     by_name = {node.name: node for node in cluster.nodes}
     for index, replica in before.items():
         if replica.leaving or replica.pinned:
-            assert after[index] == replica, "pinned replicas and departing ends stay"
+            assert after[index] == replica, "pinned and leaving replicas stay"
     for move in plan.moves:
         if move.kind is MoveKind.DROP:
             assert (
@@ -317,9 +317,9 @@ def first_rule_failed(
     index: int,
     node: Node,
 ) -> str | None:
-    """Return the first rule that keeps slot `index`, which has no node in `after`, off `node`.
+    """Return the first rule that excludes `node` for slot `index`, which has no node in `after`.
 
-    It is judged from what the user said; `kinds` are the kinds of domains that are asked, ``"fault"``, ``"upgrade"``.
+    The rules use only the user's input. `kinds` lists the kinds of domains to check, ``"fault"`` and ``"upgrade"``.
     """
     replica = after[index]
     siblings = [r for r in after.values() if r.partition == replica.partition]
@@ -339,7 +339,7 @@ def first_rule_failed(
 
 
 def hard_kinds(config: PlbConfig) -> list[str]:
-    """Return the domain constraints that are hard: placement gives up the soft ones before it gives up a replica."""
+    """Return the domain constraints that are hard: placement relaxes the soft ones before it leaves a replica out."""
     on = {
         "fault": config.fault_domain_constraint_priority == 0,
         "upgrade": config.upgrade_domain_constraint_priority == 0,
@@ -348,7 +348,7 @@ def hard_kinds(config: PlbConfig) -> list[str]:
 
 
 def spreads_worse(cluster: Cluster, kind: str, after: Placement, there: Placement, partition: str, node: str) -> bool:
-    """Tell whether a new replica on `node` makes a spread uneven, or leaves an uneven one with a fuller domain."""
+    """Return whether a new replica on `node` makes a spread uneven, or leaves it uneven with a fuller domain."""
     levels = domain_groups(cluster, kind)
     broken = uneven_spreads(cluster, kind, there) - uneven_spreads(cluster, kind, after)
     mine = {(partition, level, groups[node][0]) for level, groups in enumerate(levels)}

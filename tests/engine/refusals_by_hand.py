@@ -1,6 +1,6 @@
-"""The rules over places in plain Python: sets of rows and counts from scratch, written from their definitions.
+"""The rules for proposals in plain Python: sets of rows and counts from scratch, written from their definitions.
 
-A rule for a proposal looks at where all rows stand, not at sums that a search keeps.
+A rule reads the nodes of all rows, not the sums that a search keeps.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Places = Sequence[int]
 
 @attrs.frozen
 class ByHand:
-    """A problem, where its rows stand, and what is enforced."""
+    """A problem, the node of each row, and the enforced rules."""
 
     problem: Problem
     places: Places
     enforced: int
 
     def holds(self, rule: int) -> bool:
-        """Tell whether a rule is enforced."""
+        """Return whether a rule is enforced."""
         return bool(self.enforced & 2**rule)
 
     def refusal(self, proposal: Proposal) -> int:
@@ -74,7 +74,7 @@ class ByHand:
         return Rule.AFFINITY if self.holds(Rule.AFFINITY) and self._leaves_parent(row, target) else NO_REFUSAL
 
     def _excluded(self, row: int, target: int) -> bool:
-        """Tell whether a replica or an origin is there; with chains, whether the moves from there lead to its own."""
+        """Return whether a sibling or its origin is there, or, with chains, whether moves lead from there back home."""
         places, origin = self.places, self.problem.origin
         home = origin[row]
         others = [other for other in ring(self.problem, row) if not self.problem.standby[other]]
@@ -121,7 +121,7 @@ class ByHand:
         return self._leaves_too_few(level, row, others, target) or self._too_many(level, row, others, target)
 
     def _leaves_too_few(self, level: int, row: int, others: list[int], target: int) -> bool:
-        """Tell whether the domain that the replica leaves would come below its rounded-down share."""
+        """Return whether the domain that the replica leaves falls below its rounded-down share."""
         here = self.places[row]
         usable = self._usable_domains(level, row)
         if here == NOWHERE or here not in usable:
@@ -132,28 +132,28 @@ class ByHand:
         return sum(domain[at] == domain[here] for at in beside) < left // usable[here]
 
     def _too_many(self, level: int, row: int, others: list[int], target: int) -> bool:
-        """Tell whether a domain with replicas would come above its share, or have it before the others have."""
+        """Return whether a domain with replicas exceeds its share, or reaches it before the others do."""
         usable = self._usable_domains(level, row)
         domain, parent = self.problem.domain[:, level], self.problem.parent[:, level]
-        immovable = Counter(int(domain[at]) for at in others if at in usable and parent[at] == parent[target])
-        inside = immovable[int(domain[target])]
+        per_domain = Counter(int(domain[at]) for at in others if at in usable and parent[at] == parent[target])
+        inside = per_domain[int(domain[target])]
         if inside == 0:
             return False
-        share = (immovable.total() + 1) / usable[target]
-        another_below = len(immovable) < usable[target] or min(immovable.values()) < math.floor(share)
+        share = (per_domain.total() + 1) / usable[target]
+        another_below = len(per_domain) < usable[target] or min(per_domain.values()) < math.floor(share)
         return inside >= math.ceil(share) or (inside >= math.floor(share) > 0 and another_below)
 
     def _usable_domains(self, level: int, row: int) -> dict[int, int]:
-        """Return for each node in a usable domain how many usable domains there are under the same parent."""
+        """Return, for each node in a usable domain, the number of usable domains under the same parent."""
         counts = self.problem.siblings[self.problem.feasibility_class[row], :, level]
         return {node: int(count) for node, count in enumerate(counts) if count > 0}
 
     def _spread(self, rows: Iterable[int]) -> list[int]:
-        """Return the nodes of those rows that count in domains."""
+        """Return the nodes of the rows that count in domains."""
         return [self.places[row] for row in rows if self.places[row] != NOWHERE and not self.problem.unspread[row]]
 
-    def misplaced(self, level: int, row: int) -> bool:
-        """Tell whether the domain of a row holds too many of its partition, or one more than a domain with too few."""
+    def is_crowded(self, level: int, row: int) -> bool:
+        """Return whether the domain of a row has too many replicas, or one more than a domain with too few."""
         problem, at = self.problem, self.places[row]
         most = int(problem.most_in_domain[problem.service[row], level])
         usable = self._usable_domains(level, row)
@@ -163,17 +163,17 @@ class ByHand:
         places = self._spread([row, *ring(problem, row)])
         if most != EVEN:
             return sum(domain[place] == domain[at] for place in places) > most
-        immovable = Counter(int(domain[place]) for place in places if place in usable and parent[place] == parent[at])
-        inside, share = immovable[int(domain[at])], immovable.total() / usable[at]
+        per_domain = Counter(int(domain[place]) for place in places if place in usable and parent[place] == parent[at])
+        inside, share = per_domain[int(domain[at])], per_domain.total() / usable[at]
         if inside > math.ceil(share):
             return True
-        another_below = len(immovable) < usable[at] or min(immovable.values()) < math.floor(share)
+        another_below = len(per_domain) < usable[at] or min(per_domain.values()) < math.floor(share)
         return inside > math.floor(share) > 0 and another_below
 
     # affinity
 
     def apart(self, places: Places, row: int, target: int) -> bool:
-        """Tell whether a row on a node is apart from its parent, where the others stand on their places."""
+        """Return whether a row on a node is apart from its parent, with the other rows at `places`."""
         problem = self.problem
         if problem.affinity[row] in (FREE, STRANDED):
             return bool(problem.affinity[row] == STRANDED)
@@ -204,7 +204,7 @@ class ByHand:
         return any(self.problem.role[one] == Role.PRIMARY for one in self._partition(row))
 
     def pair_would_break(self, row: int) -> bool:
-        """Tell whether a replica of the parent, or of a child that has to stay with it, stands beside a row."""
+        """Return whether a replica of the parent, or of a child that has to stay with it, is on the node of a row."""
         problem, at = self.problem, self.places[row]
         siblings = set(self._partition(row))
         parents = [int(problem.parent_row[row])] if problem.parent_row[row] != NOWHERE else []
@@ -213,16 +213,16 @@ class ByHand:
         near = {one for parent in parents for one in self._partition(parent)} | set(children)
         return any(self.places[one] == at and not problem.unspread[one] for one in near)
 
-    # room
+    # capacity
 
     def _overfills(self, row: int, outgoing: int, target: int) -> bool:
         problem = self.problem
         growth = problem.load[row] - (problem.load[outgoing] if outgoing != NOWHERE else 0)
         standing = np.array(sums_from_scratch(problem, np.array(self.places))["node_load"])[target]
-        immovable = standing + problem.leaving_load[target]
+        load = standing + problem.leaving_load[target]
 
         def too_full(more: np.ndarray, limit: np.ndarray) -> bool:
-            return bool(((more > 0) & (immovable + more > limit)).any())
+            return bool(((more > 0) & (load + more > limit)).any())
 
         if too_full(growth, problem.limit[target]):
             return True
@@ -232,7 +232,7 @@ class ByHand:
         if not problem.tight or not problem.counts_departed or home == target:
             return False
         if outgoing != NOWHERE and problem.origin[outgoing] == target and outgoing not in ring(problem, row):
-            growth = problem.load[row]  # its room is only free once it is gone
+            growth = problem.load[row]  # its capacity is free only after it has left
         return too_full(growth, problem.limit[target] - departed(problem, self.places)[target])
 
     def _exceeds_range(self, row: int, target: int) -> bool:
@@ -260,14 +260,14 @@ class ByHand:
 
     def _of_swap(self, row: int, partner: int) -> int:
         problem, here, there = self.problem, self.places[row], self.places[partner]
-        feasibility_classes = (
+        both_feasible = (
             problem.feasibility_classes[problem.feasibility_class[row], there]
             and problem.feasibility_classes[problem.feasibility_class[partner], here]
         )
         checks = {
             Rule.NODE: not problem.receives[0, [here, there]].all(),
             Rule.EXCLUSION: self._swap_needs_order(row, partner),
-            Rule.PLACEMENT: not feasibility_classes,
+            Rule.PLACEMENT: not both_feasible,
             Rule.AFFINITY: self._leaves_parent(row, there) or self._leaves_parent(partner, here),
         }
         for rule, breaks in checks.items():
@@ -276,7 +276,7 @@ class ByHand:
         return NO_REFUSAL
 
     def _swap_needs_order(self, row: int, partner: int) -> bool:
-        """Tell whether, after the swap, somebody would stand where a sibling stood, other than by one swap of two."""
+        """Return whether a replica would move to the origin of a sibling, other than by one swap of two."""
         origin = self.problem.origin
         now = {row: self.places[row], partner: self.places[partner]}
         homes = [origin[row], origin[partner]]
@@ -290,7 +290,7 @@ class ByHand:
     # budgets
 
     def _of_budgets(self, proposal: Proposal) -> int:
-        """Return the budget that more moves than now overdraw, when both are counted from scratch."""
+        """Return the budget that the proposal overdraws further, with both sides counted from scratch."""
         problem = self.problem
         after = list(self.places)
         if proposal.partner != NOWHERE:
@@ -309,12 +309,12 @@ class ByHand:
 
 
 def by_hand(configuration: Configuration, enforced: int) -> ByHand:
-    """Return a configuration as the rules in plain Python see it."""
+    """Return the rules in plain Python for a configuration."""
     return ByHand(configuration.problem, configuration.solution.node.tolist(), enforced)
 
 
 def departed(problem: Problem, places: Places) -> np.ndarray:
-    """Return the load that leaves each node in this plan, (N, R): what a sibling that takes the place needs is not."""
+    """Return the load that leaves each node in this plan, (N, R), less what a sibling in its place needs."""
     gone = np.zeros(problem.limit.shape, np.int64)
     for row, at in enumerate(places):
         home = int(problem.origin[row])
@@ -327,7 +327,7 @@ def departed(problem: Problem, places: Places) -> np.ndarray:
 
 
 def arrivals(problem: Problem, places: Places) -> list[int]:
-    """Return how many replicas each node builds by this plan, (N,); those that change places with a sibling are not."""
+    """Return the number of replicas that each node builds in this plan, (N,), without changes of place of siblings."""
     built = [0] * len(problem.limit)
     for row, at in enumerate(places):
         home = int(problem.origin[row])

@@ -1,4 +1,4 @@
-"""Clusters under many rules at once: nested domains, quorums, parents and children, standbys, builds, budgets."""
+"""Clusters under many rules: nested domains, quorums, parents and children, standbys, builds, budgets."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from plb.testing import Cluster, configuration_of
 
 METRICS = ("cpu", "memory")
 FAULT_DOMAINS = ("fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2", "fd:/c/1")
-FIRST_OF_THEM = (4, 4, 5, 2)
-"""How many of the domains a cluster has: two parents with two each are enough for levels that disagree."""
+DOMAIN_COUNTS = (4, 4, 5, 2)
+"""Number of domains of a cluster: two parents with two each are enough for levels that disagree."""
 PLACEMENT_CONSTRAINTS = ("", "", "", "", "", "ssd == true", "zone ^P z0", "FDPolicy ~ Ignore", "FDPolicy ~ Nonpacking")
 
 enforced_rules = st.one_of(
@@ -30,13 +30,13 @@ enforced_rules = st.one_of(
 
 @st.composite
 def ruled_clusters(draw: st.DrawFn) -> Cluster:
-    """Draw a cluster of three services, the second and third perhaps children of the first, that is rather full."""
+    """Draw a rather full cluster of three services, the second and third possibly children of the first."""
     random = Random(draw(st.integers(0, 2**32 - 1)))
     metrics = tuple(
         Metric(name, quantum=1.0, node_buffer_percentage=random.choice([0.0, 0.0, 0.2]))
         for name in METRICS[: random.randint(1, 2)]
     )
-    domains = FAULT_DOMAINS[: random.choice(FIRST_OF_THEM)]
+    domains = FAULT_DOMAINS[: random.choice(DOMAIN_COUNTS)]
     nodes = tuple(_node(random, f"n{index}", metrics, domains) for index in range(random.randint(3, 8)))
     services = tuple(_service(random, index, metrics) for index in range(3))
     partitions = [_partition(random, "p0", services[0], nodes)]
@@ -61,7 +61,7 @@ def ruled_clusters(draw: st.DrawFn) -> Cluster:
 
 @st.composite
 def visited_configurations(draw: st.DrawFn) -> Configuration:
-    """Draw a configuration that a search may reach: after proposals that no rule which always holds refuses."""
+    """Draw a configuration that a search may reach: after proposals that the unconditional rules allow."""
     engine = draw(ruled_clusters()).engine()
     engine.update_upgraded_domains(draw(st.sampled_from([[], ["u0"], ["u1", "u2"]])))
     configuration = configuration_of(engine)
@@ -74,7 +74,7 @@ def visited_configurations(draw: st.DrawFn) -> Configuration:
 
 
 def exchanges(configuration: Configuration) -> list[Proposal]:
-    """Return every exchange of two replicas that stand on nodes of their own, and every swap of roles."""
+    """Return every exchange of two replicas on different nodes, and every swap of roles."""
     problem, rows = configuration.problem, configuration.rows.tolist()
     places = {row: configuration.node_of(row) for row in rows}
     return [
@@ -86,7 +86,7 @@ def exchanges(configuration: Configuration) -> list[Proposal]:
 
 
 def _some_proposal(random: Random, configuration: Configuration) -> Proposal | None:
-    """Return a move or an exchange of replicas that may move, or one that takes a replica off; None: there is none."""
+    """Return a move or an exchange of movable replicas, or a move off a node; None if there is none."""
     rows = [row for row in configuration.rows.tolist() if configuration.problem.movable[row]]
     if not rows:
         return None

@@ -1,7 +1,7 @@
-"""The rules of docs/service-fabric.md in plain Python: how badly each is broken, from what the user said.
+"""The rules of docs/service-fabric.md in plain Python: the size of each breach, from the user's input.
 
-A rule that holds gives nothing; a broken one gives a number above 0 under a key that names it and where. A plan may
-leave no number of a hard rule larger than it was.
+A rule that holds gives nothing. A breach gives a number above 0 under a key of its rule and place. A plan may leave
+no number of a hard rule larger than before.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Breaches = dict[tuple[Hashable, ...], Fraction]
 
 @attrs.frozen
 class Seat:
-    """A replica slot; `node` is None while it waits, `load` is in steps of 1.
+    """A replica slot; `node` is None while it waits, `load` is in whole units.
 
-    `fixed` says that no plan may move it, `marked` that only an upgrade may change its role.
+    No plan may move a `fixed` slot; only an upgrade may change the role of a `marked` one.
     """
 
     index: int
@@ -40,13 +40,13 @@ class Seat:
 
     @property
     def counts(self) -> bool:
-        """Whether it stands as one of the replicas that its partition should have."""
+        """Whether the replica counts towards the target of its partition."""
         return self.node is not None and not self.leaving and not self.standby
 
 
 @attrs.frozen
-class Said:
-    """What the user has said of a cluster, by name, and the settings."""
+class UserInput:
+    """The user's descriptions of a cluster, by name, and the settings."""
 
     config: PlbConfig
     nodes: Mapping[str, Node]
@@ -59,7 +59,7 @@ class Said:
 
 
 def receives(node: Node, *, new: bool, everywhere: bool) -> bool:
-    """Tell whether a node takes a new replica, or one that stands; `everywhere`: of a stateless one on every node."""
+    """Return whether a node takes a new or an existing replica; `everywhere`: of a stateless service on every node."""
     if not node.up or node.deactivation_intent is DeactivationIntent.NONE:
         return node.up
     if node.deactivation_intent not in (DeactivationIntent.PAUSE, DeactivationIntent.RESTART) or not new:
@@ -69,39 +69,39 @@ def receives(node: Node, *, new: bool, everywhere: bool) -> bool:
 
 
 def lets_go(node: Node) -> bool:
-    """Tell whether replicas may move off a node: it is active, or its safety check before a restart or removal runs."""
+    """Return whether replicas may leave a node: it is active, or in its safety check before restart or removal."""
     if receives(node, new=False, everywhere=False):
         return True
     goes = node.deactivation_intent not in (DeactivationIntent.NONE, DeactivationIntent.PAUSE)
     return node.up and goes and node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
 
 
-def feasibility_classes(service: Service, node: Node, *, primary: bool) -> bool:
-    """Tell whether a service may stand on a node, going by block list and placement constraint."""
+def is_feasible(service: Service, node: Node, *, primary: bool) -> bool:
+    """Return whether block list and placement constraint allow a service on a node."""
     holds = TESTS[service.placement_constraint]
     meets = holds(node.properties["zone"], node.properties["ssd"] == "true", primary)
     return node.name not in service.blocked_nodes and bool(meets)
 
 
-def breaches(said: Said, seats: Iterable[Seat], rules: Iterable[str]) -> Breaches:
-    """Return how badly each of the named rules is broken, and where."""
+def breaches(given: UserInput, seats: Iterable[Seat], rules: Iterable[str]) -> Breaches:
+    """Return the size and place of each breach of the named rules."""
     known = list(seats)
     standing = [seat for seat in known if seat.node is not None]
     found: Breaches = {}
     for rule in rules:
         if rule == "capacity":
-            found |= _overloads(said, standing)
+            found |= _overloads(given, standing)
         elif rule == "placement":
-            found |= _misfits(said, standing)
+            found |= _misplaced(given, standing)
         elif rule == "affinity":
-            found |= _partings(said, known)
+            found |= _apart_from_parents(given, known)
         else:
-            found |= _crowds(said, standing, rule)
+            found |= _crowds(given, standing, rule)
     return {key: much for key, much in found.items() if much > 0}
 
 
 def limit_of(config: PlbConfig, node: Node, metric: str) -> Fraction | None:
-    """Return the largest load in whole units to which a node is filled, None: any."""
+    """Return the largest allowed load of a node in whole units; None if it has no limit."""
     if metric not in node.capacities:
         return None
     capacity = Fraction(node.capacities[metric])
@@ -112,7 +112,7 @@ def limit_of(config: PlbConfig, node: Node, metric: str) -> Fraction | None:
 
 
 def node_loads(seats: Iterable[Seat]) -> Counter[tuple[str, str]]:
-    """Return load by node and metric; replicas on their way out count."""
+    """Return load by node and metric; leaving replicas count."""
     load: Counter[tuple[str, str]] = Counter()
     for seat in seats:
         for metric, value in seat.load.items() if seat.node is not None else ():
@@ -120,30 +120,29 @@ def node_loads(seats: Iterable[Seat]) -> Counter[tuple[str, str]]:
     return load
 
 
-def _overloads(said: Said, standing: Sequence[Seat]) -> Breaches:
+def _overloads(given: UserInput, standing: Sequence[Seat]) -> Breaches:
     found: Breaches = {}
     for (node, metric), load in node_loads(standing).items():
-        limit = limit_of(said.config, said.nodes[node], metric)
+        limit = limit_of(given.config, given.nodes[node], metric)
         if limit is not None:
             found["capacity", node, metric] = load - limit
     return found
 
 
-def _misfits(said: Said, standing: Sequence[Seat]) -> Breaches:
+def _misplaced(given: UserInput, standing: Sequence[Seat]) -> Breaches:
     found: Counter[tuple[Hashable, ...]] = Counter()
     for seat in standing:
-        service = said.service_of(seat.partition)
-        if seat.counts and not feasibility_classes(
-            service, said.nodes[str(seat.node)], primary=seat.role == Role.PRIMARY
-        ):
+        service = given.service_of(seat.partition)
+        if seat.counts and not is_feasible(service, given.nodes[str(seat.node)], primary=seat.role == Role.PRIMARY):
             found["placement", seat.partition] += 1
     return {key: Fraction(count) for key, count in found.items()}
 
 
-def _levels(said: Said, kind: str) -> list[dict[str, tuple[Hashable, Hashable]]]:
-    """Return parent and domain of every node, level by level; no level where each node has a top domain of its own."""
+def _levels(given: UserInput, kind: str) -> list[dict[str, tuple[Hashable, Hashable]]]:
+    """Return parent and domain of every node, level by level; no level where each node is its own top domain."""
     paths = {
-        n.name: n.fault_domain_path if kind == "fault_domain" else (n.upgrade_domain_name,) for n in said.nodes.values()
+        n.name: n.fault_domain_path if kind == "fault_domain" else (n.upgrade_domain_name,)
+        for n in given.nodes.values()
     }
     if len({path[0] for path in paths.values()}) == len(paths):
         return []
@@ -154,27 +153,27 @@ def _levels(said: Said, kind: str) -> list[dict[str, tuple[Hashable, Hashable]]]
     ]
 
 
-def _crowds(said: Said, standing: Sequence[Seat], kind: str) -> Breaches:
+def _crowds(given: UserInput, standing: Sequence[Seat], kind: str) -> Breaches:
     found: Breaches = {}
-    for name, partition in said.partitions.items():
-        service = said.services[partition.service]
+    for name, partition in given.partitions.items():
+        service = given.services[partition.service]
         policy = service.placement_constraint.partition("FDPolicy ~ ")[2] if kind == "fault_domain" else ""
         if service.on_every_node or policy == "Ignore":
             continue
-        levels = _levels(said, kind)
+        levels = _levels(given, kind)
         places = [str(seat.node) for seat in standing if seat.partition == name and seat.counts]
-        most = _quorum(said, service, kind)
+        most = _quorum(given, service, kind)
         if policy == "Nonpacking":
             most = (0, 1)
         for depth, level in enumerate(levels):
-            usable = _usable_domains(said, service, level)
-            immovable = Counter(level[node] for node in places if level[node] in usable)
+            usable = _usable_domains(given, service, level)
+            per_domain = Counter(level[node] for node in places if level[node] in usable)
             if most is not None:
                 if depth == most[0]:
-                    found[kind, name] = Fraction(sum(max(0, count - most[1]) for count in immovable.values()))
+                    found[kind, name] = Fraction(sum(max(0, count - most[1]) for count in per_domain.values()))
                 continue
             for parent in {above for above, _ in usable}:
-                counts = [immovable[group] for group in usable if group[0] == parent]
+                counts = [per_domain[group] for group in usable if group[0] == parent]
                 mean = Fraction(sum(counts), len(counts))
                 uneven = sum(max(0, c - math.ceil(mean)) + max(0, math.floor(mean) - c) for c in counts)
                 found[kind, name, depth, parent] = Fraction(uneven)
@@ -182,47 +181,47 @@ def _crowds(said: Said, standing: Sequence[Seat], kind: str) -> Breaches:
 
 
 def _usable_domains(
-    said: Said, service: Service, level: Mapping[str, tuple[Hashable, Hashable]]
+    given: UserInput, service: Service, level: Mapping[str, tuple[Hashable, Hashable]]
 ) -> set[tuple[Hashable, Hashable]]:
-    """Return the domains with a node that takes new replicas of the service."""
+    """Return the domains with a node that accepts new replicas of the service."""
     return {
         level[node.name]
-        for node in said.nodes.values()
-        if receives(node, new=True, everywhere=False) and feasibility_classes(service, node, primary=False)
+        for node in given.nodes.values()
+        if receives(node, new=True, everywhere=False) and is_feasible(service, node, primary=False)
     }
 
 
-def _quorum(said: Said, service: Service, kind: str) -> tuple[int, int] | None:
-    """Return the level at which domains keep a quorum and the most replicas in one, None: they spread evenly."""
-    config, target = said.config, service.target_replicas
+def _quorum(given: UserInput, service: Service, kind: str) -> tuple[int, int] | None:
+    """Return the level of the quorum and the most replicas in one domain; None if replicas spread evenly."""
+    config, target = given.config, service.target_replicas
     counts = []
     for other in ("fault_domain", "upgrade_domain"):
-        levels = _levels(said, other) if getattr(config, f"{other}_constraint_priority") >= 0 else []
-        counts.append(len(_usable_domains(said, service, levels[-1])) if levels else 0)
-    active = [n for n in said.nodes.values() if receives(n, new=False, everywhere=False)]
-    nodes = sum(feasibility_classes(service, node, primary=False) for node in active)
+        levels = _levels(given, other) if getattr(config, f"{other}_constraint_priority") >= 0 else []
+        counts.append(len(_usable_domains(given, service, levels[-1])) if levels else 0)
+    active = [n for n in given.nodes.values() if receives(n, new=False, everywhere=False)]
+    nodes = sum(is_feasible(service, node, primary=False) for node in active)
     even = all(count and target and target % count == 0 for count in counts)
     auto = config.quorum_based_logic_auto_switch and even and nodes <= math.prod(counts)
     if not (auto or getattr(config, f"quorum_based_replica_distribution_per_{kind}s")):
         return None
-    for depth, level in enumerate(_levels(said, kind)):
-        domains = len(_usable_domains(said, service, level))
+    for depth, level in enumerate(_levels(given, kind)):
+        domains = len(_usable_domains(given, service, level))
         if domains >= 2:
             most = max(target - (target // 2 + 1), 1)
             return depth, most + (domains * most < target)
     return -1, 0
 
 
-def _partings(said: Said, seats: Sequence[Seat]) -> Breaches:
-    """Return the replicas of children that are apart from their parent, by partition."""
+def _apart_from_parents(given: UserInput, seats: Sequence[Seat]) -> Breaches:
+    """Return the number of child replicas apart from their parent, by partition."""
     found: Breaches = {}
     led = {seat.partition for seat in seats if seat.role == Role.PRIMARY}
-    for name, partition in said.partitions.items():
-        service = said.services[partition.service]
-        parents = [p.name for p in said.partitions.values() if p.service == service.affinity_to]
-        if service.affinity_to not in said.services or len(parents) != 1:
+    for name, partition in given.partitions.items():
+        service = given.services[partition.service]
+        parents = [p.name for p in given.partitions.values() if p.service == service.affinity_to]
+        if service.affinity_to not in given.services or len(parents) != 1:
             continue
-        parent = said.services[str(service.affinity_to)]
+        parent = given.services[str(service.affinity_to)]
         both = service.aligned and {name, parents[0]} <= led
         roles = {str(s.node): s.role for s in seats if s.partition == parents[0] and s.counts}
         standing = [seat for seat in seats if seat.partition == name and seat.counts]
@@ -233,7 +232,7 @@ def _partings(said: Said, seats: Sequence[Seat]) -> Breaches:
             or (both and (roles[str(seat.node)] == Role.PRIMARY) != (seat.role == Role.PRIMARY))
         ]
         larger = service.target_replicas > parent.target_replicas > 0
-        loose = larger and said.config.allow_higher_child_target_replica_count_for_affinity
+        loose = larger and given.config.allow_higher_child_target_replica_count_for_affinity
         if not (loose and set(roles) <= {seat.node for seat in standing}):
             found["affinity", name] = Fraction(len(apart))
     return found

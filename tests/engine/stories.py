@@ -1,4 +1,4 @@
-"""Small clusters in one line, for tests that tell a story."""
+"""Small clusters in one line, for tests with explicit examples."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def engine_with(
     nodes
         Capacity of each node, None: unlimited; or the nodes themselves.
     replicas
-        For each partition of one instance: its node and its load.
+        Node and load of each partition of one instance.
     original
-        Settings under Service Fabric's names; then its defaults hold for the others.
+        Settings under Service Fabric's names; the others then have its defaults.
     """
     config = PlbConfig.from_service_fabric(original, metrics=[metric], **settings) if original is not None else None
     defaults = {"capacity_limit": "capacity", "w_imbalance": 1000.0, "max_percentage_to_move": 1.0}
@@ -48,7 +48,7 @@ def engine_with(
 
 
 def engine_on(*nodes: Node | str, metrics: str = "cpu", **settings: Any) -> PlacementAndLoadBalancing:
-    """Return an engine that knows these nodes; a name alone is a node without limits."""
+    """Return an engine with these nodes; a plain name is a node without limits."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics.split()], **settings))
     for node in nodes:
         engine.update_node(Node(node) if isinstance(node, str) else node)
@@ -92,7 +92,7 @@ def three_nodes() -> Cluster:
 def four_nodes(
     places: Sequence[str | None] = ("n0", "n1", "n2", "n3", None), **settings: Any
 ) -> PlacementAndLoadBalancing:
-    """Return four nodes with room for six loads of 3 each, and partitions of one replica at these places."""
+    """Return four nodes of capacity 20, and partitions of one replica with load 3 at these places."""
     defaults = {"max_percentage_to_move": 1.0, "chains": 2}
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **{**defaults, **settings}), seed=3)
     for index in range(4):
@@ -105,17 +105,17 @@ def four_nodes(
 
 
 def places_of(engine: PlacementAndLoadBalancing) -> list[str | None]:
-    """Return where the replicas of `four_nodes` stand."""
+    """Return the nodes of the replicas of `four_nodes`."""
     return [engine.replicas(f"web/{index}")[0].node for index in range(5)]
 
 
-def stand(engine: PlacementAndLoadBalancing, name: str, *replicas: Replica, **fields: Any) -> None:
-    """Tell the engine of a partition; its service is what stands before the slash."""
+def add_partition(engine: PlacementAndLoadBalancing, name: str, *replicas: Replica, **fields: Any) -> None:
+    """Report a partition to the engine; the part of its name before the slash names its service."""
     engine.update_partition(Partition(name, service=name.partition("/")[0], replicas=replicas, **fields))
 
 
 def add_instance(engine: PlacementAndLoadBalancing, load: float, *, name: str = "new", instances: int = 1) -> None:
-    """Tell the engine of a partition that is still to be placed, of a service with the same metrics."""
+    """Report a partition without replicas, of a new service with the same metric."""
     metric = engine.config.metric_names[0]
     engine.update_service(
         Service(

@@ -1,17 +1,17 @@
-"""What the property tests of the engine share beside `plb.testing`."""
+"""Settings that the property tests share, in addition to `plb.testing`."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 
 USUAL_EXAMPLES = 100
-"""Examples of a property in the profile that holds unless another one is asked for."""
+"""Number of examples of a property in the default profile."""
 
 
 def examples(count: int) -> settings:
     """Return settings of a property: no deadline, since the first example compiles kernels.
 
-    A profile that asks for fewer examples than usual gets as small a share of the count.
+    A profile with fewer examples than usual scales the count down by the same factor.
     """
     share = min(1.0, settings.default.max_examples / USUAL_EXAMPLES)
     return settings(deadline=None, max_examples=max(1, round(count * share)))

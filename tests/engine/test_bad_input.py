@@ -1,4 +1,4 @@
-"""Bad input is refused with a message that names item, field and range, and leaves the engine exactly as it was."""
+"""Invalid input raises an error that names item, field and range, and leaves the engine unchanged."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ Call = Callable[[PlacementAndLoadBalancing], object]
 
 
 def db(*replicas: Replica, service: str = "db", name: str = "db/0") -> Partition:
-    """Return the partition under test with other replicas."""
+    """Return the partition under test with the given replicas."""
     return Partition(name, service=service, replicas=replicas)
 
 
 def swap(source: str, target: str, kind: MoveKind = MoveKind.SWAP, role: Role = PRIMARY, name: str = "db/0") -> Move:
-    """Return a move of a plan that somebody else made."""
+    """Return a move of a plan that the engine did not make."""
     return Move(kind, name, role, source, target, Reason(Phase.BALANCING, "energy"), 1.0)
 
 
@@ -59,7 +59,7 @@ def apply(engine: PlacementAndLoadBalancing, *moves: Move, leaving: bool = False
 
 
 def empty_plan() -> Plan:
-    """Return an empty plan without asking the engine for one."""
+    """Return an empty plan without a call of the engine."""
     nothing = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
     return Plan((), nothing, nothing)
 
@@ -108,13 +108,13 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "load[cpu] = inf is not allowed",
     ),
     (
-        "a load in words",
+        "a load that is text",
         lambda e: e.report_load("db/0", "n0", {"cpu": "much"}),
         InvalidValueError,
         "load[cpu] = 'much' is not allowed",
     ),
     (
-        "a load beyond every float",
+        "a load too large for a float",
         lambda e: e.report_load("db/0", "n0", {"cpu": 10**400}),
         InvalidValueError,
         "partition db/0 on node n0: load[cpu] = 1000",
@@ -126,7 +126,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "load[cpu] = 1099511627776.0 is not allowed; expected at most 65536 at a quantum of 3.05176e-05",
     ),
     (
-        "a node of unknown metric",
+        "a new node with an unknown metric",
         lambda e: e.update_node(Node("n3", capacities={"cpu": 1, "disc": 1})),
         UnknownNameError,
         "node n3: capacities: unknown metric 'disc'",
@@ -138,7 +138,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "node n0: capacities: unknown metric 'gpu'",
     ),
     (
-        "a capacity that is too large for the step",
+        "a capacity that is too large for the quantum",
         lambda e: e.update_node(Node("n0", capacities={"cpu": 2.0**40})),
         InvalidValueError,
         "node n0: capacities[cpu] = 1099511627776.0 is not allowed; expected at most",
@@ -157,7 +157,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "== != >= <= < > ^ !^ && || ! at character 5",
     ),
     (
-        "a service that changes its kind",
+        "a service that changes to stateless",
         lambda e: e.update_service(Service("db", stateful=False, placement_constraint="zone == z1")),
         ConflictError,
         "service db: stateful cannot change",
@@ -218,7 +218,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "report_loads: loads.shape = (1, 2) is not allowed; expected shape (2, 2)",
     ),
     (
-        "a bulk report on one index without an array",
+        "a bulk report on an index that is no array",
         lambda e: e.report_loads(0, [[1.0, 2.0]]),
         InvalidValueError,
         "report_loads: replica_index.shape = () is not allowed",
@@ -242,7 +242,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "report_loads: replica_index = -1 is not allowed",
     ),
     (
-        "a bulk report far outside",
+        "a bulk report on a row out of range",
         lambda e: e.report_loads([10**9], [[1.0, 2.0]]),
         InvalidValueError,
         "report_loads: replica_index = 1000000000 is not allowed",
@@ -254,25 +254,25 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "report_loads: replica_index = 1 is not allowed; expected each index at most once",
     ),
     (
-        "a bulk report on half a row",
+        "a bulk report on a fractional row",
         lambda e: e.report_loads([0.5], [[1.0, 2.0]]),
         InvalidValueError,
         "report_loads: replica_index = [0.5] is not allowed; expected whole numbers",
     ),
     (
-        "a bulk report with a gap",
+        "a bulk report with a missing number",
         lambda e: e.report_loads([0, 1], [[1.0, 2.0], [3.0, NAN]]),
         InvalidValueError,
         "partition db/0: load[memory] = nan is not allowed; expected a finite number >= 0",
     ),
     (
-        "a bulk report below zero",
+        "a bulk report of a negative load",
         lambda e: e.report_loads([0, 1], [[1.0, 2.0], [-3.0, 2.0]]),
         InvalidValueError,
         "partition db/0: load[cpu] = -3.0 is not allowed",
     ),
     (
-        "a bulk report in words",
+        "a bulk report that is text",
         lambda e: e.report_loads([0], [["a", "b"]]),
         InvalidValueError,
         "report_loads: loads = [['a', 'b']] is not allowed; expected numbers, one row a replica",
@@ -303,7 +303,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "budget: proposals = -5 is not allowed; expected a whole number >= 0",
     ),
     (
-        "a departing end that is none",
+        "a vacated node without a leaving replica",
         lambda e: e.vacate("db/0", "n0"),
         ConflictError,
         "partition db/0: no replica is leaving node n0",
@@ -343,7 +343,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
         "add instance of web/new on n2: there is no such replica any more",
     ),
     (
-        "a plan that moves onto a departing end",
+        "a plan that moves onto a leaving replica",
         lambda e: apply(e, swap("n0", "n2", MoveKind.MOVE), swap("n1", "n0", MoveKind.MOVE, SECONDARY), leaving=True),
         ConflictError,
         "move secondary of db/0 from n1 to n0: a replica of the partition is on n0",
@@ -359,7 +359,7 @@ CALLS: list[tuple[str, Call, type[PlbError], str]] = [
 
 @pytest.fixture
 def engine(small_cluster) -> PlacementAndLoadBalancing:
-    """Return an engine in the midst of its work, with a second service and a replica to place."""
+    """Return an engine after a refresh, with a second service and a replica to place."""
     made = small_cluster.engine()
     made.update_service(Service("other"))
     made.update_partition(Partition("web/new", service="web"))
@@ -369,7 +369,7 @@ def engine(small_cluster) -> PlacementAndLoadBalancing:
 
 @pytest.mark.parametrize(("call", "error", "message"), [row[1:] for row in CALLS], ids=[row[0] for row in CALLS])
 def test_bad_call_is_refused_and_changes_nothing(call, error, message, engine):
-    """The message says what is wrong and where; every array and map is what it was; the next plan too."""
+    """The error names what is wrong and where; every array, every map and the next plan stay the same."""
     before = snapshot(engine)
     with pytest.raises(error, match=re.escape(message)):
         call(engine)
@@ -377,7 +377,7 @@ def test_bad_call_is_refused_and_changes_nothing(call, error, message, engine):
 
 
 def test_refresh_without_nodes_is_refused_and_changes_nothing():
-    """No phase counts as having run, no time as seen."""
+    """The call records no phase and no time."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
     before = snapshot(engine)
     with pytest.raises(InvalidValueError, match="engine: nodes = 0 is not allowed; expected at least one node"):
@@ -386,7 +386,7 @@ def test_refresh_without_nodes_is_refused_and_changes_nothing():
 
 
 def test_default_loads_that_do_not_fit_together_are_refused_and_change_nothing():
-    """Each fits a step of its own; with replicas that carry them, the metric gets one step for all."""
+    """Each load fits a quantum alone; the replicas give the metric one quantum for both."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
     engine.update_node(Node("n0"))
     engine.update_service(Service("db", target_replicas=2))
@@ -399,21 +399,21 @@ def test_default_loads_that_do_not_fit_together_are_refused_and_change_nothing()
 
 
 @pytest.mark.parametrize(
-    ("metric", "cure"),
+    ("metric", "remedy"),
     [
         (Metric("disk"), "give disk in a larger unit"),
         (Metric("disk", quantum=0.5), r"give Metric\('disk', quantum=...\)"),
     ],
 )
-def test_value_of_too_many_steps_is_refused_with_a_cure(metric, cure):
-    """A step may be at most 1: beyond that only another unit helps."""
+def test_value_of_too_many_quanta_is_refused_with_a_remedy(metric, remedy):
+    """A quantum may be at most 1; beyond that only another unit helps."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[metric]))
-    with pytest.raises(InvalidValueError, match=cure):
+    with pytest.raises(InvalidValueError, match=remedy):
         engine.update_node(Node("n0", capacities={"disk": 4e9}))
 
 
 def test_history_without_a_metric_of_the_engine_is_refused(small_cluster):
-    """A history must know every metric that the engine weighs."""
+    """A history has every metric with a weight in the engine."""
     from plb.risk import DemandHistory
 
     history = DemandHistory.from_columns(
@@ -422,7 +422,7 @@ def test_history_without_a_metric_of_the_engine_is_refused(small_cluster):
     with pytest.raises(UnknownNameError, match="demand history: unknown metric 'memory'"):
         PlacementAndLoadBalancing(PlbConfig(metrics=small_cluster.metrics), history=history)
     gaussian = PlbConfig(metrics=small_cluster.metrics, estimator="gaussian")
-    engine = PlacementAndLoadBalancing(gaussian, history=history)  # nobody asks it
+    engine = PlacementAndLoadBalancing(gaussian, history=history)  # this estimator does not read it
     before = snapshot(engine)
     with pytest.raises(UnknownNameError, match="demand history: unknown metric 'memory'"):
         engine.configure(attrs.evolve(gaussian, estimator="monte-carlo"))
@@ -432,11 +432,11 @@ def test_history_without_a_metric_of_the_engine_is_refused(small_cluster):
 @examples(60)
 @given(clusters(), st.sampled_from(range(len(CALLS))))
 def test_plan_after_a_refused_call_is_the_plan_without_it(cluster, row):
-    """Whatever the cluster: a call that raises might as well not have been made."""
-    bothered, left_alone = cluster.engine(), cluster.engine()
-    before = snapshot(bothered)
+    """A call that raises does not change the next plan, in any cluster."""
+    interrupted, undisturbed = cluster.engine(), cluster.engine()
+    before = snapshot(interrupted)
     try:
-        CALLS[row][1](bothered)
+        CALLS[row][1](interrupted)
     except PlbError:
-        assert snapshot(bothered) == before
-        assert bothered.refresh(0.0, budget=120) == left_alone.refresh(0.0, budget=120)
+        assert snapshot(interrupted) == before
+        assert interrupted.refresh(0.0, budget=120) == undisturbed.refresh(0.0, budget=120)

@@ -1,4 +1,4 @@
-"""What a host changes between plans counts in the next one."""
+"""Changes that a host makes between plans count in the next plan."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def engine_of(nodes: int, *metrics: str, **settings) -> PlacementAndLoadBalancin
 
 
 def nodes_of(engine: PlacementAndLoadBalancing, partition: str) -> list[str | None]:
-    """Return where the replicas of a partition stand."""
+    """Return the nodes of the replicas of a partition."""
     return [replica.node for replica in engine.replicas(partition)]
 
 
 def test_repairs_with_a_budget_of_moves_continue_until_all_is_repaired():
-    """One move a plan: every domain gets its turn."""
+    """With one move for each plan, every service domain gets its turn."""
     engine = engine_of(3, "a", "b", max_moves=1)
     for service in "ab":
         engine.update_service(Service(service, stateful=False, metrics={service: 1}, blocked_nodes={"n1"}))
@@ -42,7 +42,7 @@ def test_repairs_with_a_budget_of_moves_continue_until_all_is_repaired():
 
 @pytest.mark.parametrize("budget", ["max_moves", "max_moves_per_node"])
 def test_balancing_under_a_budget_reaches_every_domain(budget):
-    """What the first domain left over is the next one's, plan after plan."""
+    """The next service domain gets the budget that the first one leaves, plan after plan."""
     engine = engine_of(2, "a", "b", w_imbalance=1000.0, w_failovers=0.0, **{budget: 1})
     for service in "ab":
         engine.update_service(Service(service, stateful=False, metrics={service: 1}))
@@ -55,8 +55,8 @@ def test_balancing_under_a_budget_reaches_every_domain(budget):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_light_check_keeps_the_spread_that_there_is(seed):
-    """While the spread over domains is not mended, it is not broken either."""
+def test_light_check_keeps_the_present_spread(seed):
+    """While repairs of the spread over domains wait, no move breaks it."""
     settings = {"ConstraintFixPartialDelayAfterNewNode": 120, "MinConstraintCheckInterval": 0}
     engine = PlacementAndLoadBalancing(PlbConfig.from_service_fabric(settings, metrics=[Metric("cpu")]), seed=seed)
     engine.update_service(Service("s", target_replicas=2, placement_constraint="ok == yes"))
@@ -68,8 +68,8 @@ def test_light_check_keeps_the_spread_that_there_is(seed):
     assert [(move.source, move.target) for move in plan.moves] == [("n2", "n3")]
 
 
-def test_repair_runs_again_when_a_parent_can_be_followed():
-    """A second partition of the parent, without replicas, kept the child where it was; it is gone."""
+def test_repair_runs_again_when_the_child_can_move_to_its_parent():
+    """A second partition of the parent, without replicas, keeps the child in its place until it is removed."""
     engine = engine_of(2)
     engine.update_service(Service("parent", stateful=False))
     engine.update_service(Service("child", stateful=False, affinity_to="parent"))
@@ -82,8 +82,8 @@ def test_repair_runs_again_when_a_parent_can_be_followed():
     assert nodes_of(engine, "c") == ["n0"]
 
 
-def test_a_higher_target_makes_replicas_wait_for_a_place():
-    """Without any word of the partition."""
+def test_higher_target_adds_replicas_to_place():
+    """The host does not have to report the partition again."""
     engine = engine_of(3)
     engine.update_service(Service("s"))
     engine.update_partition(Partition("p", service="s", replicas=[Replica(PRIMARY, "n0")]))
@@ -93,7 +93,7 @@ def test_a_higher_target_makes_replicas_wait_for_a_place():
 
 
 def test_default_loads_count_until_a_report():
-    """A changed default counts at once, and metrics that the service has again carry theirs again."""
+    """A changed default counts at once; a metric that the service gets back has its last load again."""
     engine = engine_of(1, "cpu", "memory")
     service = Service("s", default_load={PRIMARY: {"cpu": 5, "memory": 20}})
     engine.update_service(service)
@@ -107,7 +107,7 @@ def test_default_loads_count_until_a_report():
     assert engine.node_loads() == {"n0": {"cpu": 1, "memory": 30}}
 
 
-def test_a_description_repeated_after_its_drop_says_nothing_new():
+def test_description_repeated_after_a_drop_changes_nothing():
     """The dropped replica does not come back."""
     engine = engine_of(3)
     engine.update_service(Service("s", stateful=False, target_replicas=0))
@@ -123,7 +123,7 @@ def test_a_description_repeated_after_its_drop_says_nothing_new():
 
 @pytest.mark.parametrize("leaving", [False, True])
 def test_a_missing_replica_that_was_placed_is_no_longer_missing(leaving):
-    """The number that the host gave goes down with each replica that is added, not only when it gives another."""
+    """The reported number decreases with each replica that is added, not only with a new report."""
     engine = engine_of(5)
     service = Service("s", stateful=False, target_replicas=0)
     engine.update_service(service)
@@ -145,16 +145,16 @@ def test_a_stateful_service_on_every_node_has_a_primary():
     assert sorted(replica.role.name for replica in engine.replicas("p")) == ["PRIMARY", "SECONDARY", "SECONDARY"]
 
 
-def test_switches_of_the_phases_hold_for_every_refresh():
-    """Neither balancing nor repair runs where it is switched off."""
+def test_disabled_phases_run_in_no_refresh():
+    """No phase runs while its setting is off."""
     engine = engine_of(2, load_balancing_enabled=False, constraint_check_enabled=False)
     engine.update_service(Service("s", stateful=False, blocked_nodes={"n0"}))
     engine.update_partition(Partition("p", service="s", replicas=[Replica(INSTANCE, "n0")]))
     assert engine.refresh(0.0).phases == ()
 
 
-def test_the_step_of_a_metric_cannot_change():
-    """Loads are counted in it; the settings stay as they were."""
+def test_quantum_of_a_metric_cannot_change():
+    """Loads are counted in quanta; the settings stay the same."""
     engine = engine_of(1)
     with pytest.raises(ConflictError, match="quantum of metric cpu is None; it cannot change"):
         engine.configure(PlbConfig(metrics=[Metric("cpu", quantum=0.5)], w_failovers=0.0))
@@ -162,7 +162,7 @@ def test_the_step_of_a_metric_cannot_change():
 
 
 def test_expected_failovers_can_be_switched_on(small_cluster):
-    """They are then what they would have been from the start."""
+    """They equal those of an engine that had them from the start."""
     engine, always = small_cluster.engine(w_failovers=0.0, w_overload=0.0), small_cluster.engine(w_failovers=0.5)
     assert engine.balance().energy_before.expected_failovers == 0
     engine.configure(attrs.evolve(always.config, repetitions=4))

@@ -1,4 +1,4 @@
-"""An engine that is copied, or pickled and read back, is another engine that goes on in the same way."""
+"""A copied engine, and one that is pickled and read back, is a separate engine that makes the same plans."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAYS = {"copied": copy.deepcopy, "pickled": lambda engine: pickle.loads(pickle.d
 @examples(30)
 @given(all_clusters(), st.sampled_from(sorted(WAYS)), st.integers(0, 2))
 def test_twin_makes_the_same_plans(cluster, way, plans):
-    """However much the engine has planned before, and whatever either does from then on."""
+    """The plans are equal after any number of earlier plans, and stay equal."""
     engine = cluster.engine()
     for now in range(plans):
         engine.apply(engine.refresh(float(now), budget=60))
@@ -35,7 +35,7 @@ def test_twin_makes_the_same_plans(cluster, way, plans):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_twin_shares_nothing_that_changes(way, small_cluster):
-    """What one is told, the other does not know."""
+    """A report to one engine does not change the other."""
     engine = small_cluster.engine()
     engine.refresh(0.0, budget=40)
     twin = WAYS[way](engine)
@@ -47,7 +47,7 @@ def test_twin_shares_nothing_that_changes(way, small_cluster):
 
 
 def test_descriptions_stay_read_only(small_cluster):
-    """Those of a copy, too."""
+    """The descriptions of a copy are read-only as well."""
     node = copy.deepcopy(small_cluster.nodes[0])
     assert node == small_cluster.nodes[0]
     with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""Faults that random events (`test_state_machine`) brought to light, one small example each."""
+"""Errors that random events (`test_state_machine`) revealed, one small example each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from plb.testing import configuration_of
 
 
 def cluster(nodes: int = 3, metrics: tuple[str, ...] = ("cpu",), **settings: object) -> PlacementAndLoadBalancing:
-    """Return an engine of some nodes of capacity 20 that fills them to the brim."""
+    """Return an engine with some nodes of capacity 20, which may be filled completely."""
     made = PlbConfig(metrics=[Metric(name, quantum=1.0) for name in metrics], capacity_limit="capacity", **settings)
     engine = PlacementAndLoadBalancing(made, seed=1)
     for index in range(nodes):
@@ -56,7 +56,7 @@ def test_partition_in_transition_stays(flag):
 
 
 def test_replica_takes_the_place_of_a_standby():
-    """The engine accepts its own plan, and the standby is gone then."""
+    """The engine accepts its own plan, which removes the standby."""
     engine = cluster(nodes=2)
     engine.update_service(Service("db", target_replicas=2))
     ends = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1", state=ReplicaState.STANDBY)]
@@ -65,8 +65,8 @@ def test_replica_takes_the_place_of_a_standby():
     assert [(r.role, r.node) for r in engine.replicas("d")] == [(Role.PRIMARY, "n0"), (Role.SECONDARY, "n1")]
 
 
-def test_partition_named_twice_is_cut_once():
-    """Two of four replicas are too many, however often the partition is named."""
+def test_partition_named_twice_is_reduced_once():
+    """Two of four replicas are too many, even if the partition is named twice."""
     engine = cluster(nodes=4)
     engine.update_service(Service("web", stateful=False, target_replicas=2))
     ends = [Replica(Role.INSTANCE, f"n{index}") for index in range(4)]
@@ -75,7 +75,7 @@ def test_partition_named_twice_is_cut_once():
 
 
 def test_budget_of_moves_is_that_of_the_plan():
-    """Service domains that are searched apart share it."""
+    """Service domains that are searched separately share the budget."""
     for budget in ({"max_moves": 1}, {"max_moves_per_node": 1}):
         engine = cluster(metrics=("cpu", "memory"), w_imbalance=1000.0, **budget)
         for metric in ("cpu", "memory"):
@@ -84,8 +84,8 @@ def test_budget_of_moves_is_that_of_the_plan():
         assert len(engine.balance().moves) == 1
 
 
-def test_metric_that_a_service_does_not_have_weighs_nothing():
-    """What its replicas report of it is ignored, as is the default; else two domains could fill one node."""
+def test_metric_that_a_service_does_not_have_does_not_count():
+    """The engine ignores its default and its reports; otherwise two service domains could fill one node."""
     engine = cluster(metrics=("cpu", "memory"))
     load = {"cpu": 5, "memory": 7}
     engine.update_service(Service("web", stateful=False, metrics={"cpu": 1.0}, default_load={Role.INSTANCE: load}))
@@ -98,8 +98,8 @@ def test_metric_that_a_service_does_not_have_weighs_nothing():
     assert configuration_of(engine).solution.node_load[0].tolist() == [4, 0]
 
 
-def test_removed_service_weighs_nothing():
-    """The energy is that of an engine that never heard of it."""
+def test_removed_service_does_not_count():
+    """The energy is that of an engine that never knew the service."""
     informed, plain = (cluster(metrics=("cpu", "memory")) for _ in range(2))
     informed.update_service(Service("gone", stateful=False, metrics={"cpu": 9.0, "memory": 1.0}))
     for engine in (informed, plain):
@@ -109,8 +109,8 @@ def test_removed_service_weighs_nothing():
     assert informed.balance().energy_before == plain.balance().energy_before
 
 
-def test_departing_end_that_is_dropped_leaves_the_sums_right():
-    """It was in none of them."""
+def test_dropping_a_leaving_replica_keeps_the_sums_right():
+    """None of the sums included it."""
     engine = cluster(checks="phase")
     engine.update_service(Service("web", stateful=False, target_replicas=1))
     ends = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n1", leaving=True)]
@@ -122,8 +122,8 @@ def test_departing_end_that_is_dropped_leaves_the_sums_right():
     assert plan.energy_after.imbalance == plan.energy_before.imbalance
 
 
-def test_what_is_refused_changes_nothing():
-    """A time that is none refuses the whole update; so do costs and roles that do not exist."""
+def test_refused_calls_change_nothing():
+    """An invalid time refuses the whole update; so do unknown costs and roles."""
     engine = cluster()
     engine.update_service(Service("web", stateful=False))
     instances(engine, "web", {"w": ("n0", {"cpu": 19.5})})
@@ -139,7 +139,7 @@ def test_what_is_refused_changes_nothing():
 
 
 def test_queries_of_a_service_on_every_node_change_nothing():
-    """Slots for nodes that miss a replica are the engine's own until a plan fills them."""
+    """Slots for nodes without a replica stay internal until a plan fills them."""
     engine = cluster()
     engine.update_service(Service("agent", stateful=False, on_every_node=True))
     instances(engine, "agent", {"a": ("n0", {"cpu": 1})})
@@ -152,7 +152,7 @@ def test_queries_of_a_service_on_every_node_change_nothing():
 
 
 def test_repair_without_an_improvement_moves_nothing():
-    """A crowded fault domain whose neighbour has no room: moving about within it would help nobody."""
+    """A move within a crowded fault domain does not help while the other domain has no free capacity."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=1000.0), seed=0)
     for name in ("a1", "a2", "a3", "b1"):
         engine.update_node(Node(name, capacities={"cpu": 0 if name == "b1" else 100}, fault_domain=f"fd:/{name[0]}"))
@@ -167,7 +167,7 @@ def test_repair_without_an_improvement_moves_nothing():
 
 
 def test_swap_waits_for_the_move_that_frees_capacity():
-    """The secondary's node is full until another replica has left it."""
+    """The node of the secondary is full until another replica has left it."""
     engine = cluster()
     engine.update_service(Service("db", target_replicas=2))
     engine.update_service(Service("web", stateful=False))

@@ -1,4 +1,4 @@
-"""Whatever is handed to a public verb, it is taken or refused by an error of the family, and then nothing changed."""
+"""A public method accepts any value or raises an error of plb, which changes nothing."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ junk = st.sampled_from(ODD) | st.recursive(
 NOTHING = Energy(0.0, 0.0, 0.0, 0.0, 0.0)
 MOVE = Move(MoveKind.SWAP, "db/0", Role.PRIMARY, "n0", "n1", Reason(Phase.BALANCING, "energy"), 1.0)
 
-VERBS: dict[str, dict[str, Any]] = {
+METHODS: dict[str, dict[str, Any]] = {
     "configure": {"config": PlbConfig(metrics=[Metric("cpu"), Metric("memory")])},
     "update_node": {"node": Node("n0"), "now": 1.0},
     "remove_node": {"name": "n2", "now": 1.0},
@@ -137,7 +137,7 @@ VERBS: dict[str, dict[str, Any]] = {
     "apply": {"plan": Plan((MOVE,), NOTHING, NOTHING), "leaving": True},
     "vacate": {"partition": "db/0", "node": "n0"},
 }
-"""Arguments of each verb that are right, or nearly so."""
+"""Valid or nearly valid arguments of each method."""
 KINDS: dict[type, dict[str, Any]] = {
     Metric: {"name": "cpu"},
     Node: {"name": "n0"},
@@ -147,24 +147,24 @@ KINDS: dict[type, dict[str, Any]] = {
     Budget: {},
     PlbConfig: {"metrics": [Metric("cpu"), Metric("memory")]},
 }
-"""Classes that hosts make, with the fields that each has to be given."""
+"""Classes that hosts create, with their required fields."""
 FIELDS = [(kind, field.name) for kind in KINDS for field in attrs.fields(kind)]
 
 
-def all_verbs() -> set[str]:
-    """Return the public verbs of an engine that take arguments."""
+def all_methods() -> set[str]:
+    """Return the public methods of an engine that take arguments."""
     silent = {"node_loads", "service_domains"}
     public = {name for name, member in vars(PlacementAndLoadBalancing).items() if name[0] != "_" and callable(member)}
     return public - silent
 
 
-def test_every_verb_gets_junk():
-    """The table misses none."""
-    assert set(VERBS) == all_verbs()
+def test_table_has_every_method():
+    """The table has every method."""
+    assert set(METHODS) == all_methods()
 
 
 def is_refused(call: Callable[[], object]) -> bool:
-    """Make a call; tell whether an error of the family came of it, with words. Any other error goes on."""
+    """Make a call; return whether it raises an error of plb with a message. Other errors propagate."""
     try:
         call()
     except PlbError as error:
@@ -172,54 +172,54 @@ def is_refused(call: Callable[[], object]) -> bool:
     return False
 
 
-def refused_without_a_trace(engine: PlacementAndLoadBalancing, verb: str, arguments: dict[str, Any]) -> bool:
-    """Call a verb; tell whether it refused, after which everything must be as it was."""
+def refused_and_unchanged(engine: PlacementAndLoadBalancing, method: str, arguments: dict[str, Any]) -> bool:
+    """Call a method; return whether it refuses, which must change nothing."""
     before = snapshot(engine)
-    refused = is_refused(lambda: getattr(engine, verb)(**arguments))
-    assert not refused or snapshot(engine) == before, verb
+    refused = is_refused(lambda: getattr(engine, method)(**arguments))
+    assert not refused or snapshot(engine) == before, method
     return refused
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_no_verb_breaks_on_any_odd_value(verb, small_cluster):
-    """Each odd value in place of each argument, one after the other on the same engine."""
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_accepts_or_refuses_odd_values(method, small_cluster):
+    """Each odd value takes the place of each argument in turn, on the same engine."""
     engine = small_cluster.engine()
     refused = 0
-    for field in VERBS[verb]:
+    for field in METHODS[method]:
         for value in ODD:
-            refused += refused_without_a_trace(engine, verb, {**VERBS[verb], field: value})
+            refused += refused_and_unchanged(engine, method, {**METHODS[method], field: value})
     assert refused > len(ODD) // 2
 
 
 @examples(200)
-@given(st.sampled_from(sorted(VERBS)), st.data())
-def test_any_junk_is_refused_or_taken(verb, data):
-    """Several arguments may be junk, of any shape."""
+@given(st.sampled_from(sorted(METHODS)), st.data())
+def test_any_junk_is_refused_or_accepted(method, data):
+    """Several arguments may be junk of any shape."""
     engine = three_nodes().engine()
-    arguments = {field: data.draw(junk | st.just(value)) for field, value in VERBS[verb].items()}
-    refused_without_a_trace(engine, verb, arguments)
+    arguments = {field: data.draw(junk | st.just(value)) for field, value in METHODS[method].items()}
+    refused_and_unchanged(engine, method, arguments)
 
 
 @pytest.mark.parametrize(("kind", "field"), FIELDS, ids=lambda value: getattr(value, "__name__", value))
-def test_no_description_breaks_on_any_odd_value(kind, field):
-    """A value of the model or a setting is refused where it is made."""
+def test_every_description_accepts_or_refuses_odd_values(kind, field):
+    """A description or a setting refuses the value when it is created."""
     for value in ODD:
         is_refused(lambda value=value: kind(**{**KINDS[kind], field: value}))
 
 
 @pytest.mark.parametrize("field", [field.name for field in attrs.fields(Move) if field.name != "cost"])
-def test_moves_made_by_hand_may_hold_anything(field, small_cluster):
-    """A plan with a move that is none, or has junk in a field, is refused as a whole."""
+def test_plan_with_junk_is_refused_as_a_whole(field, small_cluster):
+    """A plan with an invalid move, or with junk in a field of one, is refused as a whole."""
     engine = small_cluster.engine()
     for value in ODD:
         moves = (attrs.evolve(MOVE, **{field: value}),)
-        refused_without_a_trace(engine, "apply", {"plan": Plan(moves, NOTHING, NOTHING)})
-        refused_without_a_trace(engine, "apply", {"plan": Plan(value, NOTHING, NOTHING)})
+        refused_and_unchanged(engine, "apply", {"plan": Plan(moves, NOTHING, NOTHING)})
+        refused_and_unchanged(engine, "apply", {"plan": Plan(value, NOTHING, NOTHING)})
 
 
 @pytest.mark.parametrize("mapping", [None, "MaxPercentageToMove", [("MaxPercentageToMove", 0.5)], 3])
 def test_service_fabric_settings_that_are_no_mapping_are_refused(mapping):
-    """Nor are metrics that are no list."""
+    """Metrics that are no list are refused as well."""
     with pytest.raises(PlbError, match="a mapping of names to values"):
         PlbConfig.from_service_fabric(mapping, metrics=[Metric("cpu")])
     with pytest.raises(PlbError, match="a list of Metric"):
@@ -228,7 +228,7 @@ def test_service_fabric_settings_that_are_no_mapping_are_refused(mapping):
 
 @pytest.mark.parametrize("arguments", [{"config": None}, {"seed": [1]}, {"history": {}}])
 def test_engine_of_junk_is_refused(arguments):
-    """Settings, seed and history are looked at first."""
+    """The engine checks settings, seed and history first."""
     with pytest.raises(PlbError):
         PlacementAndLoadBalancing(**{"config": PlbConfig(metrics=[Metric("cpu")]), **arguments})
 
@@ -239,12 +239,12 @@ COLUMNS = {
     "lifetime": [1],
     **{name: [[0, 0]] for name in ("level", "initial", "growth", "maximum")},
 }
-"""Of a demand history of one trace and two metrics."""
+"""Columns of a demand history of one trace and two metrics."""
 
 
 @pytest.mark.parametrize("names", ["n0", b"n0", {"n0": 1}, None, 3, ["n0", 3]])
-def test_collection_of_names_is_no_single_name(names, small_cluster):
-    """Its letters would be taken for names; nor is it a mapping, or holds anything but texts."""
+def test_single_name_is_no_collection_of_names(names, small_cluster):
+    """A string would be read as its letters; a mapping or a list with other values is refused as well."""
     engine = small_cluster.engine()
     takers = [lambda: Service("s", blocked_nodes=names), lambda: engine.update_upgraded_domains(names)]
     takers += [lambda: engine.place(names)] if names not in (None, "n0") else []
@@ -255,6 +255,6 @@ def test_collection_of_names_is_no_single_name(names, small_cluster):
 
 
 @pytest.mark.parametrize("names", [["n0"], ("n0",), {"n0"}, (name for name in ["n0"]), {"n0": 1}.keys()])
-def test_any_collection_of_names_will_do(names):
-    """List, tuple, set, generator or view."""
+def test_any_collection_of_names_is_accepted(names):
+    """It may be a list, tuple, set, generator or view."""
     assert Service("s", blocked_nodes=names).blocked_nodes == {"n0"}

@@ -1,4 +1,4 @@
-"""Plans made or changed by hand: every move is judged as the moves before it leave the cluster."""
+"""Plans that are made or changed by hand: each move is checked against the cluster after the moves before it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from plb import ConflictError, Energy, Move, MoveKind, Phase, Plan, Reason, Replica, Role, Service
 
 from .fingerprint import snapshot
-from .stories import engine_on, stand
+from .stories import add_partition, engine_on
 
 pytestmark = pytest.mark.kernels
 
@@ -26,12 +26,12 @@ def engine_of(*replicas, target=2):
     """Return an engine with one partition on four nodes."""
     engine = engine_on("n0", "n1", "n2", "n3")
     engine.update_service(Service("db", target_replicas=target))
-    stand(engine, "db/0", *replicas)
+    add_partition(engine, "db/0", *replicas)
     return engine
 
 
 def places(engine):
-    """Return the roles and nodes of the replicas that stand."""
+    """Return the roles and nodes of the replicas that have a node."""
     return {(one.role, one.node) for one in engine.replicas("db/0") if one.node is not None}
 
 
@@ -47,7 +47,7 @@ PROMOTE = move(MoveKind.PROMOTE, S, None, "n0")
     ],
 )
 def test_promoted_replica_is_the_primary_for_the_moves_after_it(then, end):
-    """It swaps and moves as one."""
+    """It swaps and moves as a primary."""
     engine = engine_of(BACK, Replica(S, "n1"), target=4)
     engine.apply(Plan((PROMOTE, then), NOTHING, NOTHING))
     assert places(engine) == end
@@ -63,8 +63,8 @@ def test_promoted_replica_is_the_primary_for_the_moves_after_it(then, end):
     ],
     ids=str,
 )
-def test_promoted_replica_is_no_secondary_any_more(then):
-    """There is no second primary, and the plan is refused as a whole."""
+def test_promoted_replica_is_no_longer_a_secondary(then):
+    """There is no second primary; the plan is refused as a whole."""
     engine = engine_of(BACK, Replica(S, "n1"))
     before = snapshot(engine)
     with pytest.raises(ConflictError, match="make a new plan"):
@@ -78,10 +78,10 @@ def test_promoted_replica_is_no_secondary_any_more(then):
         (move(MoveKind.DROP, S, "n1", None), move(MoveKind.ADD, S, None, "n2")),
         (move(MoveKind.MOVE, S, "n1", "n2"), move(MoveKind.DROP, S, "n2", None)),
     ],
-    ids=["a dropped one is placed again", "a replaced standby is dropped"],
+    ids=["a dropped replica is added again", "a replaced standby is dropped"],
 )
-def test_replica_that_is_gone_moves_no_more(first, then):
-    """Neither one that was dropped, nor a standby whose place was taken."""
+def test_removed_replica_cannot_move(first, then):
+    """The replica may be a dropped one, or a standby whose place was taken."""
     engine = engine_of(Replica(P, "n0"), Replica(S, "n1"), Replica(S, "n2", state="standby"))
     if first.kind is MoveKind.MOVE:
         engine.apply(Plan((first, then), NOTHING, NOTHING))
@@ -94,18 +94,18 @@ def test_replica_that_is_gone_moves_no_more(first, then):
 
 
 def test_stale_void_leaves_newer_marks():
-    """It answers an upgrade that is over; the next one asks for something else."""
+    """It belongs to an upgrade that is over; the next one asks for something else."""
     engine = engine_of(Replica(P, "n0", upgrade="swap_out"), Replica(S, "n1", pinned=True))
     plan = engine.place()
     assert [one.kind for one in plan.moves] == [MoveKind.VOID]
-    stand(engine, "db/0", Replica(P, "n0"), Replica(S, "n1", upgrade="primary_returns"))
+    add_partition(engine, "db/0", Replica(P, "n0"), Replica(S, "n1", upgrade="primary_returns"))
     with pytest.raises(ConflictError, match="no upgrade asks for that any more"):
         engine.apply(plan)
     assert [str(one) for one in engine.place().moves] == ["swap primary of db/0 from n0 to n1"]
 
 
 def test_void_that_is_applied_twice_is_stale():
-    """No mark is left that it could answer."""
+    """No mark is left to answer."""
     engine = engine_of(Replica(P, "n0", upgrade="swap_out"), Replica(S, "n1", pinned=True))
     plan = engine.place()
     engine.apply(plan)
@@ -113,8 +113,8 @@ def test_void_that_is_applied_twice_is_stale():
         engine.apply(plan)
 
 
-def test_new_replica_is_a_primary_where_only_a_departing_end_has_that_role():
-    """The end is on its way out, and the partition has no other."""
+def test_new_replica_is_a_primary_if_the_only_primary_leaves():
+    """The leaving replica does not count, and the partition has no other primary."""
     engine = engine_of(Replica(P, "n0", leaving=True), target=0)
     engine.update_service(Service("db", target_replicas=1))
     assert [(one.kind, one.role) for one in engine.place().moves] == [(MoveKind.ADD, P)]
@@ -122,11 +122,11 @@ def test_new_replica_is_a_primary_where_only_a_departing_end_has_that_role():
 
 @pytest.mark.parametrize("settings", [{}, {"combination": "service_fabric"}])
 def test_energy_after_a_promotion_is_the_energy_once_it_is_applied(settings):
-    """The replica carries what a primary carries; that its role changes is no movement."""
+    """The replica has the load of a primary; the change of its role is no movement."""
     engine = engine_on("n0", "n1", "n2", **settings)
     loads = {P: {"cpu": 10.0}, S: {"cpu": 2.0}}
     engine.update_service(Service("db", target_replicas=2, default_load=loads))
-    stand(engine, "db/0", BACK, Replica(S, "n1"))
+    add_partition(engine, "db/0", BACK, Replica(S, "n1"))
     plan = engine.place()
     assert [one.kind for one in plan.moves] == [MoveKind.PROMOTE]
     engine.apply(plan)
@@ -134,10 +134,10 @@ def test_energy_after_a_promotion_is_the_energy_once_it_is_applied(settings):
 
 
 def test_energy_after_counts_no_standby_whose_place_is_taken():
-    """The replica that comes carries the load alone."""
+    """The new replica alone has the load."""
     engine = engine_on("n0", "n1", preferred_location_constraint_priority=0)
     engine.update_service(Service("db", target_replicas=2, default_load={P: {"cpu": 4.0}, S: {"cpu": 4.0}}))
-    stand(engine, "db/0", Replica(P, "n0"), Replica(S, "n1", state="standby"))
+    add_partition(engine, "db/0", Replica(P, "n0"), Replica(S, "n1", state="standby"))
     plan = engine.place()
     assert [str(one) for one in plan.moves] == ["add secondary of db/0 on n1"]
     engine.apply(plan)

@@ -1,8 +1,8 @@
-"""A state machine feeds random events to the engine; after each step no invariant breaks.
+"""A state machine sends random events to the engine; each step keeps every invariant.
 
-`World` checks each plan: no hard constraint is newly violated, no replica lost or doubled, energies are exact, moves
-are executable in their order and `apply` takes them, planning changes nothing, equal engines plan the same. Errors
-leave everything as it was.
+`World` checks each plan. No hard constraint is newly broken, no replica is lost or doubled, energies are exact, moves
+can run in their order, `apply` accepts them, planning changes nothing, and equal engines make the same plan. Errors
+change nothing.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ from .whole_strategies import (
 from .world import World
 
 STATEFUL = {name: index != 2 for index, name in enumerate(SERVICES)}
-"""Which services are stateful: that cannot change."""
+"""Which services are stateful; this cannot change."""
 some_partition = st.sampled_from(PARTITIONS)
 some_node = st.sampled_from(NODES)
-what_follows = st.sampled_from(["carry out", "begin", "leave it"])
-"""What the host does about a plan."""
+host_actions = st.sampled_from(["apply", "start", "ignore"])
+"""What the host does with a plan."""
 
 
 class EngineMachine(RuleBasedStateMachine):
-    """Random events in the life of a cluster."""
+    """Random events in a cluster."""
 
     world: World
     now = 0.0
 
     @initialize(data=st.data(), random=st.randoms(use_true_random=False), seed=st.integers(0, 3))
     def begin(self, data: st.DataObject, random: Random, seed: int) -> None:
-        """Begin with a few nodes, services and partitions, under any settings."""
+        """Start with a few nodes, services and partitions, under any settings."""
         checks = data.draw(mostly(Checks.OFF, Checks.PHASE, Checks.STEP))
         whole = {**data.draw(whole_settings()), "checks": checks}
         self.world = World(data.draw(whole_metrics()), whole, seed=seed, history=data.draw(st.booleans()))
@@ -77,7 +77,7 @@ class EngineMachine(RuleBasedStateMachine):
     def _reported(self, name: str) -> list[Replica]:
         """Return the replicas of a partition as a host reports them.
 
-        A primary that another one replaced while it stood by comes back as a secondary.
+        A primary that another one replaced during its standby comes back as a secondary.
         """
         placed = [r for r in self.world.one.replicas(name) if r.node is not None]
         primaries = [r.node for r in placed if r.role == Role.PRIMARY and not r.leaving]
@@ -89,37 +89,37 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), name=some_node, late=st.booleans())
     def update_node(self, data: st.DataObject, name: str, late: bool) -> None:
-        """Let a node come, or change in every respect."""
+        """Add a node, or change all its fields."""
         self.world.put_node(data.draw(whole_nodes(name, self.metrics)), self.now if late else None)
 
     @rule(name=some_node)
     def remove_node(self, name: str) -> None:
-        """Remove a node, unless it holds replicas or is the last one."""
+        """Remove a node, unless it has replicas or is the last one."""
         if name in self.world.nodes and len(self.world.nodes) > 1:
             self.world.remove_node(name)
 
     @rule(name=some_node, up=st.booleans())
-    def node_goes_or_comes(self, name: str, up: bool) -> None:
-        """Let a node go down or come up."""
+    def node_fails_or_returns(self, name: str, up: bool) -> None:
+        """Let a node fail or return."""
         if name in self.world.nodes:
             self.world.put_node(attrs.evolve(self.world.nodes[name], up=up), self.now)
 
     @rule(name=some_node, intent=st.sampled_from(DeactivationIntent), status=st.sampled_from(DeactivationStatus))
     def node_is_deactivated(self, name: str, intent: DeactivationIntent, status: DeactivationStatus) -> None:
-        """Let a node be deactivated, or activated again."""
+        """Deactivate a node, or activate it again."""
         if name in self.world.nodes:
             node = attrs.evolve(self.world.nodes[name], deactivation_intent=intent, deactivation_status=status)
             self.world.put_node(node)
 
     @rule(data=st.data(), name=st.sampled_from(SERVICES))
     def put_service(self, data: st.DataObject, name: str) -> None:
-        """Let a service come, or change."""
+        """Add a service, or change it."""
         made = whole_services(name, self.metrics, stateful=STATEFUL[name], child=name != SERVICES[0])
         self.world.put_service(data.draw(made))
 
     @rule(data=st.data(), name=some_partition)
     def put_partition(self, data: st.DataObject, name: str) -> None:
-        """Let a partition come, or change."""
+        """Add a partition, or change it."""
         if name in self.world.partitions:
             service = self.world.partitions[name].service
         elif self.world.services:
@@ -140,7 +140,7 @@ class EngineMachine(RuleBasedStateMachine):
     def replica_changes(
         self, name: str, place: int, state: ReplicaState | None, leaving: bool, still: bool, missing: int | None
     ) -> None:
-        """Let one replica come into another state, or be lost."""
+        """Change the state of one replica, or lose it."""
         if name not in self.world.partitions:
             return
         replicas = self._reported(name)
@@ -149,21 +149,21 @@ class EngineMachine(RuleBasedStateMachine):
             replicas[place : place + 1] = (
                 [] if state is None else [attrs.evolve(known, state=state, leaving=leaving or known.leaving)]
             )
-        said = self.world.partitions[name]
-        self.world.put_partition(attrs.evolve(said, replicas=replicas, missing=missing, in_transition=still))
+        given = self.world.partitions[name]
+        self.world.put_partition(attrs.evolve(given, replicas=replicas, missing=missing, in_transition=still))
 
     @rule(domains=st.sets(st.sampled_from(["u0", "u1", "u2"])))
     def domains_are_upgraded(self, domains: set[str]) -> None:
-        """Say which upgrade domains are done."""
+        """Report the upgrade domains that are upgraded."""
         self.world.call(lambda engine: engine.update_upgraded_domains(domains))
 
-    @rule(name=some_partition, place=st.integers(0, 2), lost=st.booleans(), budget=budgets, then=what_follows)
+    @rule(name=some_partition, place=st.integers(0, 2), lost=st.booleans(), budget=budgets, then=host_actions)
     def role_is_to_change(self, name: str, place: int, lost: bool, budget: int | None, then: str) -> None:
-        """Let an upgrade ask a primary to hand over its role, or for the role to come back, and ask what to do.
+        """Let an upgrade ask a primary to hand over its role, or ask for the role to return, and place.
 
-        With `lost` the primary is gone before its role comes back.
+        With `lost` the primary is gone before its role returns.
         """
-        if name not in self.world.partitions or not self.world.said.service_of(name).stateful:
+        if name not in self.world.partitions or not self.world.given.service_of(name).stateful:
             return
         replicas = self._reported(name)
         if place < len(replicas):
@@ -194,9 +194,9 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(name=some_partition, node=some_node, load=loads_of_a_replica)
     def report_load(self, name: str, node: str, load: float) -> None:
         """Report the load of a replica."""
-        stand = name in self.world.partitions and node in {r.node for r in self.world.one.replicas(name)}
+        exists = name in self.world.partitions and node in {r.node for r in self.world.one.replicas(name)}
         loads = {self.metrics[0].name: load}
-        if stand:
+        if exists:
             self.world.call(lambda engine: engine.report_load(name, node, loads))
         else:
             self.world.refuse(lambda engine: engine.report_load(name, node, loads))
@@ -220,7 +220,7 @@ class EngineMachine(RuleBasedStateMachine):
     def _has_role(self, name: str, role: Role) -> bool:
         if name not in self.world.partitions:
             return False
-        return (role == Role.INSTANCE) != self.world.said.service_of(name).stateful
+        return (role == Role.INSTANCE) != self.world.given.service_of(name).stateful
 
     @rule(random=st.randoms(use_true_random=False), largest=st.integers(0, 15))
     def report_loads(self, random: Random, largest: int) -> None:
@@ -237,54 +237,54 @@ class EngineMachine(RuleBasedStateMachine):
 
     # plans
 
-    @rule(forth=st.sampled_from([0.0, 1.0, 10.0, -5.0]), budget=budgets, then=what_follows)
+    @rule(forth=st.sampled_from([0.0, 1.0, 10.0, -5.0]), budget=budgets, then=host_actions)
     def refresh(self, forth: float, budget: int | None, then: str) -> None:
-        """Let time pass, or go back, and ask what is due."""
+        """Let time pass, or go back, and run the phases that are due."""
         self.now += forth
         self.world.ask(lambda engine: engine.refresh(self.now, budget=budget))
-        self.go_on(then)
+        self.act_on_plan(then)
 
-    @rule(budget=budgets, names=st.none() | st.lists(some_partition, max_size=3), then=what_follows)
+    @rule(budget=budgets, names=st.none() | st.lists(some_partition, max_size=3), then=host_actions)
     def place(self, budget: int | None, names: list[str] | None, then: str) -> None:
-        """Ask for places of all missing replicas, or of those of some partitions."""
+        """Place all missing replicas, or those of some partitions."""
         known = None if names is None else [name for name in names if name in self.world.partitions]
         self.world.ask(lambda engine: engine.place(known, budget=budget))
-        self.go_on(then)
+        self.act_on_plan(then)
 
-    @rule(budget=budgets, then=what_follows)
+    @rule(budget=budgets, then=host_actions)
     def repair(self, budget: int | None, then: str) -> None:
-        """Ask for repairs."""
+        """Repair breaches."""
         self.world.ask(lambda engine: engine.repair(budget=budget))
-        self.go_on(then)
+        self.act_on_plan(then)
 
-    @rule(budget=budgets, then=what_follows)
+    @rule(budget=budgets, then=host_actions)
     def balance(self, budget: int | None, then: str) -> None:
-        """Ask for balance."""
+        """Balance the loads."""
         self.world.ask(lambda engine: engine.balance(budget=budget), balancing=True)
-        self.go_on(then)
+        self.act_on_plan(then)
 
-    @rule(random=st.randoms(use_true_random=False), budget=budgets, then=what_follows)
+    @rule(random=st.randoms(use_true_random=False), budget=budgets, then=host_actions)
     def balance_other_loads(self, random: Random, budget: int | None, then: str) -> None:
-        """Ask for balance after a change of all loads."""
+        """Balance after a change of all loads."""
         self.report_loads(random, 15)
         self.balance(budget, then)
 
-    @rule(name=some_node, budget=budgets, then=what_follows)
+    @rule(name=some_node, budget=budgets, then=host_actions)
     def repair_a_smaller_node(self, name: str, budget: int | None, then: str) -> None:
-        """Ask for repairs after a node has lost most of its capacity."""
+        """Repair after a node has lost most of its capacity."""
         if name in self.world.nodes:
             node = self.world.nodes[name]
             self.world.put_node(attrs.evolve(node, capacities={m: c // 3 for m, c in node.capacities.items()}))
             self.repair(budget, then)
 
-    def go_on(self, then: str) -> None:
-        """Carry out the plan just made, begin to, or leave it."""
-        if then != "leave it":
-            self.world.apply_plan(leaving=then == "begin")
+    def act_on_plan(self, then: str) -> None:
+        """Apply the plan just made, start its moves, or ignore it."""
+        if then != "ignore":
+            self.world.apply_plan(leaving=then == "start")
 
     @rule(data=st.data(), name=some_partition)
     def vacate(self, data: st.DataObject, name: str) -> None:
-        """Let a departing end be gone."""
+        """Remove a leaving replica."""
         if name not in self.world.partitions:
             return
         ends = [r.node for r in self.world.one.replicas(name) if r.leaving and r.node is not None]
@@ -292,17 +292,17 @@ class EngineMachine(RuleBasedStateMachine):
             node = data.draw(st.sampled_from(sorted(ends)))
             self.world.call(lambda engine: engine.vacate(name, node))
 
-    # mistakes
+    # invalid calls
 
     @rule(number=st.integers(0, 12), name=some_partition)
-    def mistake(self, number: int, name: str) -> None:
-        """Refuse what makes no sense, and leave everything as it was."""
+    def invalid_call(self, number: int, name: str) -> None:
+        """Refuse an invalid call, and change nothing."""
         world, node = self.world, next(iter(self.world.nodes.values()))
         known = next(iter(world.partitions), None)
         stray = Move(MoveKind.MOVE, name, Role.SECONDARY, "nowhere", "n0", Reason(Phase.REPAIR, "energy"), 1.0)
         empty = attrs.evolve(world.one.place([]), moves=(stray,))
         world.two.place([])
-        mistakes: list[Any] = [
+        calls: list[Any] = [
             lambda engine: engine.update_node(attrs.evolve(node, up=not node.up), now=math.nan),
             lambda engine: engine.update_node(attrs.evolve(node, capacities={"unheard-of": 1.0})),
             lambda engine: engine.update_service(Service(SERVICES[0], placement_constraint="zone ==")),
@@ -317,36 +317,36 @@ class EngineMachine(RuleBasedStateMachine):
             lambda engine: engine.vacate(name, "unheard-of"),
             lambda engine: engine.report_move_cost(known or name, Role.PRIMARY, "unheard-of"),
         ]
-        world.refuse(mistakes[number])
+        world.refuse(calls[number])
 
     @invariant()
     def engines_agree(self) -> None:
-        """Compare what the two engines tell."""
+        """Compare the reports of the two engines."""
         world = getattr(self, "world", None)
         if world is not None:
             assert world.snapshot(world.one) == world.snapshot(world.two)
 
     @invariant()
-    def what_is_kept_equals_what_is_built_afresh(self) -> None:
-        """Compare what one engine keeps with what follows from its state; the other one is not asked."""
+    def kept_arrays_equal_those_from_scratch(self) -> None:
+        """Compare the kept arrays of one engine with those from scratch; the other engine is not compared."""
         world = getattr(self, "world", None)
         if world is not None:
             world.check_kept()
 
 
 def run(count: int) -> None:
-    """Run the machine on so many random lives of clusters."""
+    """Run the machine with this number of examples."""
     options = settings(examples(count), stateful_step_count=20)
     run_state_machine_as_test(EngineMachine, settings=options)
 
 
 @pytest.mark.kernels
-def test_no_event_breaks_an_invariant():
-    """Short lives of many clusters."""
+def test_events_keep_every_invariant():
+    """The examples are short runs of many clusters."""
     run(60)
 
 
 @pytest.mark.slow
-def test_no_event_breaks_an_invariant_in_many_more_lives():
-    """The same, ten times as often."""
+def test_events_keep_every_invariant_in_many_more_runs():
+    """The test has ten times as many examples."""
     run(600)

@@ -1,6 +1,6 @@
 """Hypothesis strategies over every field of the model and of the settings, for the state machine of the engine.
 
-Names come from small fixed sets, so that what is drawn meets what was drawn before.
+Names come from small fixed sets, so that the examples often use the same names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SERVICES = tuple(f"s{index}" for index in range(4))
 PARTITIONS = tuple(f"p{index}" for index in range(8))
 METRICS = ("cpu", "memory", "PrimaryCount")
 BUILT_IN_LOADS = {Role.PRIMARY: 1.0, Role.SECONDARY: 0.0, Role.INSTANCE: 0.0}
-"""What every replica carries of PrimaryCount, by role."""
+"""Load of every replica in PrimaryCount, by role."""
 TESTS = {
     "": lambda *_: True,
     "zone != z0": lambda zone, *_: zone != "z0",
@@ -30,26 +30,26 @@ TESTS = {
     "FDPolicy ~ Nonpacking": lambda *_: True,
     "PlacePolicy ~ NonPartially": lambda *_: True,
 }
-"""Placement constraints, and what they mean for a node in a zone, with or without an SSD, and a primary or not."""
+"""Placement constraints, and their meaning for a node in a zone, with or without an SSD, and a primary or not."""
 
 MARKS = {
     Role.PRIMARY: (UpgradeMark.SWAP_OUT, UpgradeMark.NONE),
     Role.SECONDARY: (UpgradeMark.NONE, UpgradeMark.PRIMARY_RETURNS, UpgradeMark.REPLICA_RETURNS),
 }
-"""What an upgrade may ask for a replica of each role."""
+"""Upgrade marks that a replica of each role may have."""
 
 loads_of_a_replica = st.integers(0, 12).map(float)
 budgets = st.sampled_from([None, 240, 60, 0])
 
 
 def mostly(usual: Any, *others: Any) -> st.SearchStrategy[Any]:
-    """Return a strategy that draws the usual value three times as often as all the others together."""
+    """Return a strategy that draws the usual value three times as often as the others together."""
     return st.sampled_from([*[usual] * 3 * len(others), *others])
 
 
 @st.composite
 def whole_metrics(draw: st.DrawFn) -> tuple[Metric, ...]:
-    """One to three metrics with settings of their own."""
+    """Draw one to three metrics with any settings."""
     return tuple(
         Metric(
             name,
@@ -88,7 +88,7 @@ def whole_nodes(draw: st.DrawFn, name: str, metrics: Sequence[Metric]) -> Node:
 
 @st.composite
 def whole_services(draw: st.DrawFn, name: str, metrics: Sequence[Metric], *, stateful: bool, child: bool) -> Service:
-    """Draw a service that keeps its kind; a child may follow the first service."""
+    """Draw a service of fixed kind; a child may have affinity to the first service."""
     roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
     default_load = {
         role: {
@@ -118,7 +118,7 @@ def whole_services(draw: st.DrawFn, name: str, metrics: Sequence[Metric], *, sta
 
 @st.composite
 def whole_partitions(draw: st.DrawFn, name: str, service: Service, nodes: Sequence[str]) -> Partition:
-    """Draw a partition with replicas in every state on some of the nodes, missing others or with too many."""
+    """Draw a partition with replicas in every state on some of the nodes, with too few or too many of them."""
     free = list(draw(st.permutations(list(nodes))))
     replicas = []
     standing = draw(st.integers(0, min(len(free), max(2, service.target_replicas + 1))))
@@ -149,7 +149,7 @@ def whole_partitions(draw: st.DrawFn, name: str, service: Service, nodes: Sequen
 
 
 def plain_node(random: Random, name: str, metrics: Sequence[Metric]) -> Node:
-    """Return a node that is up, in one of three racks and upgrade domains, with room for a few replicas."""
+    """Return a node that is up, in one of three racks and upgrade domains, with capacity for a few replicas."""
     number = NODES.index(name)
     return Node(
         name,
@@ -161,7 +161,7 @@ def plain_node(random: Random, name: str, metrics: Sequence[Metric]) -> Node:
 
 
 def plain_partition(random: Random, name: str, service: Service, nodes: Sequence[str]) -> Partition:
-    """Return a partition whose replicas are all ready, on nodes at the front of the list rather than at its end."""
+    """Return a partition of ready replicas, more often on nodes at the front of the list than at its end."""
     front = sorted(nodes, key=lambda node: random.random() * (1 + nodes.index(node)))
     roles = [Role.PRIMARY, *[Role.SECONDARY] * 3] if service.stateful else [Role.INSTANCE] * 4
     replicas = [Replica(role, node) for role, node in zip(roles, front[: service.target_replicas], strict=False)]
@@ -170,7 +170,7 @@ def plain_partition(random: Random, name: str, service: Service, nodes: Sequence
 
 @st.composite
 def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
-    """Draw settings of every theme that plans depend on."""
+    """Draw settings of every kind that plans depend on."""
     priority = mostly(0, 0, 1, -1)
     return {
         "combination": draw(st.sampled_from(["additive", "service_fabric"])),

@@ -1,6 +1,6 @@
-"""A cluster that changes: two engines that are told the same, what the user said, and the checks after each step.
+"""A cluster that changes: two engines with the same reports, the user's input, and the checks after each step.
 
-Both engines must always tell the same. One carries plans out as a whole, the other move by move.
+Both engines must always report the same. One applies plans as a whole, the other move by move.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from plb.risk import DemandHistory
 from plb.search.result import energy_of_solution
 from plb.state.arrays import MOVEMENT
 
-from .rules import Said, Seat, breaches, feasibility_classes, lets_go, limit_of, node_loads, receives
+from .rules import Seat, UserInput, breaches, is_feasible, lets_go, limit_of, node_loads, receives
 
 DOMAINS = ("fault_domain", "upgrade_domain")
 UPGRADE = ("upgrade", "upgraded")
-"""Reasons of moves that an upgrade asks for."""
+"""Reasons of moves for an upgrade."""
 CONSTRAINTS = ("placement", "capacity", "affinity", *DOMAINS)
 
 
 def history_of(metrics: tuple[Metric, ...]) -> DemandHistory:
-    """Return a small history of two classes and all roles, in which every trace is the larger the later."""
+    """Return a small history of two classes and all roles; later traces are larger."""
     traces, width = 12, len(metrics)
     level = [[trace] * width for trace in range(traces)]
     return DemandHistory.from_columns(
@@ -50,12 +50,12 @@ def history_of(metrics: tuple[Metric, ...]) -> DemandHistory:
 
 
 def numbers_of(energy: Energy) -> dict[str, float]:
-    """Return an energy as its terms and what they come to."""
+    """Return the total and the terms of an energy."""
     return {"total": energy.total, **energy.terms}
 
 
 class World:
-    """Two engines and what they were told."""
+    """Two engines and what the user reported to them."""
 
     def __init__(self, metrics: tuple[Metric, ...], settings: dict[str, Any], *, seed: int, history: bool) -> None:
         self.config = PlbConfig(metrics=metrics, **settings)
@@ -71,14 +71,14 @@ class World:
         self.planned_at = -1
 
     @property
-    def said(self) -> Said:
-        """What the user has said so far."""
-        return Said(self.config, self.nodes, self.services, self.partitions)
+    def given(self) -> UserInput:
+        """The user's input so far."""
+        return UserInput(self.config, self.nodes, self.services, self.partitions)
 
-    # telling
+    # reports
 
     def call(self, verb: Callable[[PlacementAndLoadBalancing], None]) -> None:
-        """Tell both engines the same."""
+        """Make the same call to both engines."""
         verb(self.one)
         verb(self.two)
         self.version += 1
@@ -89,7 +89,7 @@ class World:
         self.nodes[node.name] = node
 
     def remove_node(self, name: str) -> None:
-        """Remove a node, or be refused while replicas stand there."""
+        """Remove a node, or have the call refused while replicas are there."""
         if any(replica.node == name for partition in self.partitions for replica in self.one.replicas(partition)):
             self.refuse(lambda engine: engine.remove_node(name))
         else:
@@ -102,19 +102,19 @@ class World:
         self.services[service.name] = service
 
     def put_partition(self, partition: Partition) -> None:
-        """Add a partition or replace it; the engine then knows exactly the replicas that were given."""
+        """Add a partition or replace it; the engine then has exactly the given replicas."""
         self.call(lambda engine: engine.update_partition(partition))
         self.partitions[partition.name] = partition
         replicas = self.one.replicas(partition.name)
         dropped = {r.node for r in partition.replicas if r.state is ReplicaState.DROPPED}
-        immovable = {r.node for r in partition.replicas if r.upgrade is not UpgradeMark.NONE}
-        gone = {r.node for r in partition.replicas if r.leaving} | dropped - immovable
+        marked = {r.node for r in partition.replicas if r.upgrade is not UpgradeMark.NONE}
+        gone = {r.node for r in partition.replicas if r.leaving} | dropped - marked
         expected = Counter((r.role, r.node, r.node in gone) for r in partition.replicas)
         assert Counter((r.role, r.node, r.leaving) for r in replicas if r.node is not None) == expected
         at = {r.node: r.index for r in replicas if r.node is not None}
         unready = [r for r in partition.replicas if r.pinned or r.leaving or r.state is not ReplicaState.READY]
         self.fixed[partition.name] = {at[r.node] for r in unready}
-        standbys = [r for r in partition.replicas if r.state is ReplicaState.STANDBY or r.node in dropped & immovable]
+        standbys = [r for r in partition.replicas if r.state is ReplicaState.STANDBY or r.node in dropped & marked]
         self.standbys[partition.name] = {at[r.node] for r in standbys if not r.leaving}
 
     def remove_partition(self, name: str) -> None:
@@ -135,21 +135,21 @@ class World:
         self.config = config
 
     def refuse(self, verb: Callable[[PlacementAndLoadBalancing], object]) -> None:
-        """Let the first engine refuse something: it is as it was, so that it goes on like the second."""
+        """Check that the first engine refuses a call and does not change, so that it stays equal to the second."""
         before = self.snapshot(self.one)
         with pytest.raises(PlbError):
             verb(self.one)
-        assert self.snapshot(self.one) == before, "what was refused changes nothing"
+        assert self.snapshot(self.one) == before, "a refused call changes nothing"
 
-    # looking
+    # state
 
     def snapshot(self, engine: PlacementAndLoadBalancing) -> list[Any]:
-        """Return all that an engine tells of its cluster."""
+        """Return the reports of an engine about its cluster."""
         domains = [(domain.name, domain.services, domain.metrics) for domain in engine.service_domains()]
         return [[engine.replicas(name) for name in self.partitions], engine.violations(), domains]
 
     def seats(self) -> dict[int, Seat]:
-        """Return every replica slot by index, as the first engine tells them; loads are those that it holds."""
+        """Return every replica slot by index, as the first engine reports it, with the loads of its state."""
         table, metrics = self.one._state.rows, self.config.metric_names
         found = {}
         for name, partition in self.partitions.items():
@@ -170,7 +170,7 @@ class World:
         return found
 
     def _seats_on_every_node(self, name: str, known: dict[int, Seat]) -> dict[int, Seat]:
-        """Return the slots that an engine makes for a service on every node when it plans, and does not tell."""
+        """Return the slots that an engine creates for a service on every node while it plans, and does not report."""
         for engine in (self.one, self.two):
             engine._planner.fill_every_node()
         table, metrics = self.one._state.rows, self.config.metric_names
@@ -190,10 +190,10 @@ class World:
         }
 
     def _may_leave(self, partition: str, node: str) -> bool:
-        return lets_go(self.nodes[node]) and node not in self.said.service_of(partition).blocked_nodes
+        return lets_go(self.nodes[node]) and node not in self.given.service_of(partition).blocked_nodes
 
     def hard_rules(self, *, balancing: bool) -> list[str]:
-        """Return the constraints that no plan may break: the hard ones, and for balancing the soft ones as well."""
+        """Return the constraints that no plan may break: the hard ones, for balancing the soft ones as well."""
         levels = (0, 1, 2) if balancing else (0,)
         return [
             rule
@@ -217,18 +217,18 @@ class World:
         self._check_budgets(seats, after, plan)
         rules = self.hard_rules(balancing=balancing)
         if any(move.kind is MoveKind.DROP for move in plan.moves):
-            rules = [rule for rule in rules if rule != "affinity"]  # dropping spares pairs only where it can
+            rules = [rule for rule in rules if rule != "affinity"]  # dropping keeps pairs only where it can
         if any(move.reason.rule in UPGRADE for move in plan.moves):
             relaxed = ("affinity", "capacity") if self.config.relax_capacity_constraint_for_upgrade else ("affinity",)
             rules = [rule for rule in rules if rule not in relaxed]
-        before, then = (breaches(self.said, known.values(), rules) for known in (seats, after))
+        before, then = (breaches(self.given, known.values(), rules) for known in (seats, after))
         worse = {key: (before.get(key, 0), much) for key, much in then.items() if much > before.get(key, 0)}
         resized = {move.partition for move in plan.moves if self._changes_number(move)}
         for key in [key for key in worse if key[0] in DOMAINS and key[1] in resized and key in before]:
-            del worse[key]  # how uneven another number of replicas stands does not compare
+            del worse[key]  # the unevenness of different numbers of replicas does not compare
         placed = {self.partitions[move.partition].service for move in plan.moves if move.kind is MoveKind.ADD}
         for key in [key for key in worse if key[0] == "affinity" and self._parent_of(str(key[1])) in placed]:
-            del worse[key]  # parents are placed freely; their children follow by the next repair
+            del worse[key]  # parents are placed freely; the next repair moves their children to them
         assert not worse, (worse, plan.moves)
         if "ActionSkipped" not in plan.actions.values():
             self._check_energy(plan, problems, after)
@@ -236,7 +236,7 @@ class World:
         return plan
 
     def check_kept(self) -> None:
-        """Compare what the first engine keeps between plans with what follows from its state alone."""
+        """Compare the arrays that the first engine keeps between plans with those from scratch."""
         planner = self.one._planner
         problem = planner.problem(planner.now)
         compare_with_scratch(problem, planner.start(problem), "between plans")
@@ -245,11 +245,11 @@ class World:
         assert found == right
 
     def _parent_of(self, partition: str) -> str | None:
-        """Return the service that the service of a partition follows."""
-        return self.said.service_of(partition).affinity_to
+        """Return the service that the service of a partition has affinity to."""
+        return self.given.service_of(partition).affinity_to
 
     def _problems(self) -> list[Any]:
-        """Return the arrays of each service domain as they are before a plan."""
+        """Return the arrays of each service domain before a plan."""
         planner = self.one._planner
         domains = planner.service_domains() if self.config.one_action_per_refresh else planner.domains()
         planner.fill_every_node()
@@ -257,7 +257,7 @@ class World:
         return [planner.problem(planner.now, domain) for domain in domains]
 
     def _check_energy(self, plan: Plan, problems: list[Any], after: dict[int, Seat]) -> None:
-        """Compare the energies of a plan with those of configurations built afresh."""
+        """Compare the energies of a plan with those of configurations from scratch."""
         if len(problems) != len(self.one._planner.domains()) or self.one._planner.demand_forecast.repetitions:
             return
         ends = [Energy(0, 0, 0, 0, 0), Energy(0, 0, 0, 0, 0)]
@@ -288,7 +288,7 @@ class World:
             assert numbers_of(plan.energy_after) == pytest.approx(numbers_of(ends[1]), abs=1e-9)
 
     def replay(self, seats: dict[int, Seat], plan: Plan) -> dict[int, Seat]:
-        """Carry the moves out one by one; each is legal when its turn comes."""
+        """Run the moves one by one; each is legal in its turn."""
         at = dict(seats)
         loads = node_loads(at.values())
         start = Counter(loads)
@@ -327,7 +327,7 @@ class World:
         return at
 
     def _check_order(self, move: Move, seat: Seat, at: dict[int, Seat]) -> None:
-        """Look whether a move that changes no node says what is so."""
+        """Check that a promotion or a void move fits the present state."""
         primaries = [s for s in at.values() if s.partition == move.partition and s.role == Role.PRIMARY and s.counts]
         assert (seat.partition, seat.role, seat.marked) == (move.partition, move.role, True), move
         if move.kind is MoveKind.VOID:
@@ -339,21 +339,21 @@ class World:
         assert receives(node, new=False, everywhere=False), move
         assert self._may_hand_over(seat), move
         if self.config.placement_constraint_priority == 0:
-            assert feasibility_classes(self.said.service_of(seat.partition), node, primary=True), move
+            assert is_feasible(self.given.service_of(seat.partition), node, primary=True), move
 
     def _may_hand_over(self, seat: Seat) -> bool:
-        """Tell whether a replica may change its role for an upgrade, wherever it stands: it is ready and not pinned."""
+        """Return whether a replica may change its role for an upgrade on any node: it is ready and not pinned."""
         partition = self.partitions[seat.partition]
         free = seat.index not in self.fixed[seat.partition] and not seat.leaving
         return free and not (partition.in_transition or partition.in_quorum_loss)
 
     def _check_target(self, moved: Seat, target: str) -> None:
-        """Look whether the target takes the replica and suits it."""
-        service = self.said.service_of(moved.partition)
+        """Check that the target accepts the replica and is feasible for it."""
+        service = self.given.service_of(moved.partition)
         everywhere = service.on_every_node and not service.stateful
         assert receives(self.nodes[target], new=moved.node is None, everywhere=everywhere), (moved, target)
         if self.config.placement_constraint_priority == 0:
-            assert feasibility_classes(service, self.nodes[target], primary=moved.role == Role.PRIMARY), (moved, target)
+            assert is_feasible(service, self.nodes[target], primary=moved.role == Role.PRIMARY), (moved, target)
 
     def _check_capacity(
         self,
@@ -363,7 +363,7 @@ class World:
         number: int,
         plan: Plan,
     ) -> None:
-        """Look whether the nodes reached have room, or another move leaves them: exchanges may have no order."""
+        """Check that the targets have free capacity, or that a later move leaves them: exchanges may have no order."""
         for seat in changed:
             for metric in seat.load:
                 limit = limit_of(self.config, self.nodes[str(seat.node)], metric)
@@ -374,30 +374,30 @@ class World:
                 assert fits or leaves, (seat, metric, load, limit, plan.moves)
 
     def _changes_number(self, move: Move) -> bool:
-        """Tell whether a move may change how many replicas of its partition count in the domains that are usable."""
+        """Return whether a move may change how many replicas of its partition count in the usable domains."""
         if move.kind is not MoveKind.MOVE:
             return move.kind is not MoveKind.SWAP
-        left = self.said.nodes[str(move.source)]
-        feasible = feasibility_classes(self.said.service_of(move.partition), left, primary=False)
+        left = self.given.nodes[str(move.source)]
+        feasible = is_feasible(self.given.service_of(move.partition), left, primary=False)
         return not (feasible and receives(left, new=True, everywhere=False))
 
     def _check_kept(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:
-        """Look for replicas that were lost or doubled; what goes is no primary, nor pinned, or a standby replaced."""
+        """Check for lost or doubled replicas; only secondaries that are not pinned and replaced standbys go."""
         kinds = Counter(move.kind for move in plan.moves)
         dropped = [move for move in plan.moves if move.kind is MoveKind.DROP]
         for move in dropped:
             assert move.role != Role.PRIMARY, move
-            said = [r for r in self.partitions[move.partition].replicas if r.node == move.source]
-            assert all(not r.pinned or r.leaving or r.state is ReplicaState.DROPPED for r in said), move
+            given = [r for r in self.partitions[move.partition].replicas if r.node == move.source]
+            assert all(not r.pinned or r.leaving or r.state is ReplicaState.DROPPED for r in given), move
         waiting = [sum(seat.node is None for seat in known.values()) for known in (seats, after)]
         assert waiting[0] - waiting[1] == kinds[MoveKind.ADD]
         gone = set(seats) - set(after)
         assert gone == {move.index for move in dropped} | {i for i in gone if seats[i].standby}
-        immovable = Counter((s.partition, s.node) for s in after.values() if s.node is not None)
-        assert max(immovable.values(), default=0) <= 1, "two replicas of a partition on one node"
+        per_place = Counter((s.partition, s.node) for s in after.values() if s.node is not None)
+        assert max(per_place.values(), default=0) <= 1, "two replicas of a partition on one node"
 
     def _check_budgets(self, seats: dict[int, Seat], after: dict[int, Seat], plan: Plan) -> None:
-        """Look whether moves keep to the budgets of service and node."""
+        """Check that moves keep to the budgets of service and node."""
         ends: Counter[str] = Counter()
         of_service: Counter[str] = Counter()
         for index, seat in after.items():
@@ -414,11 +414,11 @@ class World:
         assert self.config.max_moves is None or moves <= self.config.max_moves
 
     def apply_plan(self, *, leaving: bool) -> None:
-        """Carry the last plan out if nothing has changed since: as a whole, and move by move."""
+        """Apply the last plan if nothing has changed since: as a whole, and move by move."""
         if self.plan is None or self.planned_at != self.version:
             return
         after = self.replay(self.seats(), self.plan)
-        leaving = leaving and not self.config.allow_chained_moves  # the next of a chain waits for the first to be gone
+        leaving = leaving and not self.config.allow_chained_moves  # the next of a chain waits until the first has left
         self.one.apply(self.plan, leaving=leaving)
         for move in self.plan.moves:
             self.two.apply(attrs.evolve(self.plan, moves=(move,)), leaving=leaving)

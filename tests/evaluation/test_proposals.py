@@ -1,4 +1,4 @@
-"""Early rejection saves work and never changes a verdict."""
+"""Early rejection saves work and never changes a result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.engine.strategies import examples
 @examples(150)
 @given(all_clusters(), st.data())
 def test_evaluation_returns_the_exact_energy_if_it_is_low_enough(cluster, data):
-    """For any threshold: the energy of a full evaluation if that is at most the threshold, else a rejection."""
+    """For any threshold it returns the energy of a full evaluation up to the threshold, otherwise a rejection."""
     configuration = configuration_of(cluster.engine())
     problem = configuration.problem
     for proposal in data.draw(walks(configuration, usable_only=True)):
@@ -30,21 +30,21 @@ def test_evaluation_returns_the_exact_energy_if_it_is_low_enough(cluster, data):
         thresholds.append(data.draw(st.floats(least - 10.0, max(energy, present) + 10.0)))
         for highest in thresholds:
             tally = new_tally()
-            verdict = evaluate(
+            result = evaluate(
                 problem, configuration.solution, highest, proposal.row, proposal.target, proposal.partner, tally
             )
-            assert verdict == (energy if energy <= highest else REJECTED)
+            assert result == (energy if energy <= highest else REJECTED)
             assert tally[SCORED] == 1
             assert tally[REACHED_MONTE_CARLO] <= 1
             assert tally[GENERATED] == tally[ACCEPTED] == 0
-            assert tally.sum() - tally[SCORED] - tally[REACHED_MONTE_CARLO] == (verdict == REJECTED), "one term named"
+            assert tally.sum() - tally[SCORED] - tally[REACHED_MONTE_CARLO] == (result == REJECTED), "one term named"
         configuration.apply(proposal)
 
 
 @examples(60)
 @given(clusters(with_history=True), st.data())
-def test_judging_changes_nothing(cluster, data):
-    """A proposal that is only judged leaves every array as it was, scratch aside."""
+def test_evaluation_changes_nothing(cluster, data):
+    """The evaluation of a proposal leaves every array unchanged, except for scratch arrays."""
     configuration = configuration_of(cluster.engine())
     before = configuration.solution.copy()
     for proposal in data.draw(walks(configuration, steps=1, usable_only=True)):
@@ -64,11 +64,11 @@ def test_judging_changes_nothing(cluster, data):
 @examples(60)
 @given(clusters(with_history=True), st.data())
 def test_weight_of_zero_skips_the_monte_carlo_term(cluster, data):
-    """With w_failovers = w_overload = 0, the original energy, no repetition is ever looked at."""
+    """With w_failovers = w_overload = 0, the original energy, no repetition is evaluated."""
     configuration = configuration_of(cluster.engine(w_failovers=0.0, w_overload=0.0))
     for proposal in data.draw(walks(configuration, usable_only=True)):
         tally = new_tally()
-        verdict = evaluate(
+        result = evaluate(
             configuration.problem,
             configuration.solution,
             math.inf,
@@ -78,5 +78,5 @@ def test_weight_of_zero_skips_the_monte_carlo_term(cluster, data):
             tally,
         )
         configuration.apply(proposal)
-        assert verdict == configuration.energy
+        assert result == configuration.energy
         assert tally[REACHED_MONTE_CARLO] == 0

@@ -1,4 +1,4 @@
-"""Terms and constraints with kernels: chains at full speed come to what those in plain Python come to."""
+"""Terms and constraints with kernels: compiled chains make the same plans as those in plain Python."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.kernels
 
 
 @kernel
-def _becoming_empty_or_not(_problem, solution, replicas, row, target, partner):
-    """Count the nodes that lose their last replica, and those that get their first."""
+def _change_of_occupied(_problem, solution, replicas, row, target, partner):
+    """Return the change in the number of nodes with a replica."""
     here = solution.node[row]
     if partner != NOWHERE or here == target:
         return 0
@@ -34,7 +34,7 @@ def _becoming_empty_or_not(_problem, solution, replicas, row, target, partner):
 
 @kernel
 def _count_replicas(_problem, solution, replicas, row, target, partner):
-    """Bring the number of replicas on each node up to date."""
+    """Update the number of replicas on each node."""
     here = solution.node[row]
     if partner == NOWHERE and here != NOWHERE:
         replicas[here] -= 1
@@ -43,25 +43,25 @@ def _count_replicas(_problem, solution, replicas, row, target, partner):
 
 
 @kernel
-def _count_them_wrongly(_problem, _solution, replicas, _row, target, partner):
-    """Forget the node that is left."""
+def _miscount_replicas(_problem, _solution, replicas, _row, target, partner):
+    """Leave out the source node."""
     if partner == NOWHERE and target != NOWHERE:
         replicas[target] += 1
 
 
 @kernel
 def _is_last_node(problem, solution, row, target, partner):
-    """Tell whether a replica would come to stand on the last node."""
+    """Return whether a replica would move to the last node."""
     return target == problem.limit.shape[0] - 1 or (
         partner != NOWHERE and solution.node[row] == problem.limit.shape[0] - 1
     )
 
 
 class Occupied(CompiledTerm):
-    """How many nodes hold a replica."""
+    """The number of nodes with a replica."""
 
     name = "occupied"
-    change = _becoming_empty_or_not
+    change = _change_of_occupied
     keep = _count_replicas
 
     def new_sums(self, configuration):
@@ -70,20 +70,20 @@ class Occupied(CompiledTerm):
         return np.bincount(node[node != NOWHERE], minlength=configuration.nodes)
 
     def total(self, configuration):
-        """Count the nodes."""
+        """Count the nodes with a replica."""
         node = configuration.solution.node
         return float(len(np.unique(node[node != NOWHERE])))
 
 
 class Miscounted(Occupied):
-    """The same with sums that go wrong."""
+    """The same term with sums that become wrong."""
 
     name = "miscounted"
-    keep = _count_them_wrongly
+    keep = _miscount_replicas
 
 
 class PlainFunction(Occupied):
-    """The same with a function where a kernel should be."""
+    """The same term with a plain function instead of a kernel."""
 
     name = "plain_function"
     keep = _count_replicas.py_func
@@ -91,25 +91,25 @@ class PlainFunction(Occupied):
 
 @kernel
 def _of_nothing(problem, _solution, _sums, _row, _target, _partner):
-    """Ask for what the arrays do not have."""
+    """Read a field that the arrays do not have."""
     return problem.shape_of_nothing
 
 
 class NotCompilable(Occupied):
-    """The same with a kernel that Numba cannot compile."""
+    """The same term with a kernel that Numba cannot compile."""
 
     name = "not_compilable"
     change = _of_nothing
 
 
 class OccupiedInPython:
-    """The same in plain Python."""
+    """The same term in plain Python."""
 
     name = "occupied_in_python"
     total = Occupied.total
 
     def delta(self, configuration, proposal):
-        """Count anew, without trying the proposal: a trial changes the order in which displaced rows are kept."""
+        """Count from scratch without a trial, since a trial changes the order of displaced rows."""
         node = configuration.solution.node.copy()
         for one in configuration.relocations(proposal):
             node[one.row] = one.target
@@ -117,24 +117,24 @@ class OccupiedInPython:
 
 
 class NotOnLast(CompiledConstraint):
-    """Nothing may stand on the last node."""
+    """No replica may be on the last node."""
 
     name = "not_on_last"
     test = _is_last_node
 
     def broken(self, configuration):
-        """Return what stands there."""
+        """Return the replicas on the last node."""
         return [row for row in configuration.rows if configuration.node_of(row) == configuration.nodes - 1]
 
 
 class NotOnLastInPython:
-    """The same in plain Python."""
+    """The same constraint in plain Python."""
 
     name = "not_on_last_in_python"
     broken = NotOnLast.broken
 
     def refuses(self, configuration, proposal):
-        """Refuse what goes there."""
+        """Refuse proposals to the last node."""
         return any(one.target == configuration.nodes - 1 for one in configuration.relocations(proposal))
 
 
@@ -152,32 +152,32 @@ def plans_of(cluster, **extensions):
     return [getattr(cluster.engine(**extensions), verb)(budget=400) for verb in ("place", "balance")]
 
 
-def texts_of(plan):
-    """Return what a search came to."""
+def summary_of(plan):
+    """Return moves, energy and counts of a plan."""
     moves = [(move.partition, move.index, move.source, move.target) for move in plan.moves]
     return moves, plan.energy_after.total, plan.proposals.generated, plan.proposals.scored, plan.proposals.accepted
 
 
 @settings(max_examples=40, deadline=None)
 @given(cluster=busy_clusters(), weight=st.sampled_from([0.5, 3.0, 100.0]))
-def test_compiled_chains_come_to_the_plans_of_those_in_python(cluster, weight):
-    """Whatever the cluster: the same moves and energies, by the same proposals."""
+def test_compiled_chains_make_the_plans_of_those_in_python(cluster, weight):
+    """Moves, energies and counts of proposals are equal in any cluster."""
     compiled = plans_of(cluster, extension_terms={"occupied": weight}, extension_constraints=["not_on_last"])
     plain = plans_of(
         cluster, extension_terms={"occupied_in_python": weight}, extension_constraints=["not_on_last_in_python"]
     )
-    assert [texts_of(plan) for plan in compiled] == [texts_of(plan) for plan in plain]
+    assert [summary_of(plan) for plan in compiled] == [summary_of(plan) for plan in plain]
 
 
 @settings(max_examples=15, deadline=None)
 @given(cluster=busy_clusters())
 def test_step_checks_hold_for_sums_and_values(cluster):
-    """After every proposal; the plan is the one made without checks."""
+    """The checks run after every proposal; the plan equals that without checks."""
     terms = {"extension_terms": {"occupied": 3.0}, "extension_constraints": ["not_on_last"]}
     assert plans_of(cluster, **terms) == plans_of(cluster, **terms, checks="step")
 
 
-def test_step_checks_name_a_sum_that_goes_wrong():
+def test_step_checks_name_a_wrong_sum():
     """The message names the term, the sum and both numbers."""
     engine = four_nodes(("n0",) * 5, extension_terms={"miscounted": 0.001}, checks="step", w_imbalance=1000.0)
     with pytest.raises(CheckFailedError, match=r"sum 0 of energy term miscounted is 5, from scratch it is 4"):
@@ -185,7 +185,7 @@ def test_step_checks_name_a_sum_that_goes_wrong():
 
 
 def test_result_does_not_depend_on_threads():
-    """Chains carry sums of their own."""
+    """Each chain has its own sums."""
     engines = [
         four_nodes(("n0", "n1", "n2", "n3", "n3"), extension_terms={"occupied": 100.0}, threads=n) for n in (1, 2)
     ]
@@ -195,7 +195,7 @@ def test_result_does_not_depend_on_threads():
 
 
 def test_plan_reports_compiled_terms_and_constraints():
-    """Refusals and rejections are counted by name, as those in plain Python are."""
+    """Refusals and rejections are counted by name, as for those in plain Python."""
     proposals = (
         four_nodes(extension_terms={"occupied": 100.0}, extension_constraints=["not_on_last"]).balance().proposals
     )
@@ -203,7 +203,7 @@ def test_plan_reports_compiled_terms_and_constraints():
     assert proposals.rejected_by_term["occupied"] > 0
 
 
-def test_kernel_that_is_none_is_refused():
+def test_function_that_is_no_kernel_is_refused():
     """The message names the term."""
     with pytest.raises(InvalidValueError, match=r"plain_function: keep = .*plb.compiler.kernel"):
         four_nodes(extension_terms={"plain_function": 1.0}).balance()
@@ -211,7 +211,7 @@ def test_kernel_that_is_none_is_refused():
 
 @pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
 def test_kernel_that_does_not_compile_is_refused():
-    """The message names the term, and says what Numba has to say."""
+    """The message names the term and quotes Numba."""
     with pytest.raises(
         InvalidValueError, match=r"not_compilable: change = <kernel _of_nothing>.*Unknown attribute 'shape_of_nothing'"
     ):
@@ -220,14 +220,14 @@ def test_kernel_that_does_not_compile_is_refused():
 
 @pytest.mark.parametrize("sums", [None, [0.5] * 4, np.full(4, np.nan), [2**64], ["1"], [[1], [2, 3]]])
 def test_sums_that_are_no_whole_numbers_are_refused(sums, monkeypatch):
-    """They would be kept as others."""
+    """They could not be stored without loss."""
     monkeypatch.setattr(Occupied, "new_sums", lambda *_: sums)
     with pytest.raises(InvalidValueError, match=r"energy term occupied: new_sums = .* whole numbers of 64 bits"):
         four_nodes(extension_terms={"occupied": 1.0}).balance()
 
 
 def test_sums_may_have_any_shape_and_type_of_whole_numbers(monkeypatch):
-    """Kernels get them flat."""
+    """Kernels get them as a flat array."""
     right = Occupied.new_sums
     plan = four_nodes(extension_terms={"occupied": 100.0}).balance()
     for shape in (np.ndarray.tolist, lambda sums: sums.astype(float), lambda sums: sums.astype(np.int8).reshape(2, 2)):
@@ -235,8 +235,8 @@ def test_sums_may_have_any_shape_and_type_of_whole_numbers(monkeypatch):
         assert four_nodes(extension_terms={"occupied": 100.0}).balance() == plan
 
 
-def test_kernels_that_are_missing_are_missed_at_once():
-    """A change, what a constraint tests and finds broken, and sums for a kernel that keeps them."""
+def test_missing_kernels_are_refused_at_registration():
+    """A term needs a change, a constraint a test and a list of breaches, and a kernel for sums needs sums."""
 
     class Changeless(CompiledTerm):
         name = "changeless"
@@ -246,8 +246,8 @@ def test_kernels_that_are_missing_are_missed_at_once():
         name = "testless"
         broken = NotOnLast.broken
 
-    class Blind(CompiledConstraint):
-        name = "blind"
+    class Breachless(CompiledConstraint):
+        name = "breachless"
         test = NotOnLast.test
 
     class Sumless(Changeless):
@@ -260,7 +260,7 @@ def test_kernels_that_are_missing_are_missed_at_once():
     with pytest.raises(InvalidValueError, match=r"register_constraint: constraint = .* or `test`"):
         register_constraint(Testless())
     with pytest.raises(InvalidValueError, match=r"register_constraint: constraint = .* and `broken\(configuration\)`"):
-        register_constraint(Blind())
+        register_constraint(Breachless())
     register_term(Sumless())
     with pytest.raises(InvalidValueError, match=r"energy term sumless: new_sums = None .* for `keep`"):
         four_nodes(extension_terms={"sumless": 1.0}).balance()

@@ -1,4 +1,4 @@
-"""Constraints of users: every phase keeps to them, and verdicts name them as they name the built-in rules."""
+"""Constraints of users: every phase keeps them, and reports name them as they name the built-in rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plb import (
 )
 from plb.testing import machine_of
 from tests.engine.extension_constraints import OnePrimaryANode
-from tests.engine.stories import engine_on, four_nodes, places_of, stand
+from tests.engine.stories import add_partition, engine_on, four_nodes, places_of
 
 pytestmark = pytest.mark.kernels
 
@@ -26,7 +26,7 @@ TestOnePrimaryANode = machine_of(OnePrimaryANode())
 
 
 def test_no_phase_breaks_a_constraint_and_repair_restores_it():
-    """Placement and balancing keep off the node; repair clears it and says why."""
+    """Placement and balancing do not use the node; repair moves replicas off it and gives the reason."""
     engine = four_nodes(extension_constraints=["off_last_node"])
     engine.apply(engine.place())
     assert places_of(engine)[4] != "n3"
@@ -42,8 +42,8 @@ def test_no_phase_breaks_a_constraint_and_repair_restores_it():
     assert plan.proposals.refused_by_rule["off_last_node"] > 0
 
 
-def test_replica_that_only_a_constraint_keeps_out_says_so():
-    """The node that it alone rules out is counted under its name."""
+def test_replica_that_only_a_constraint_excludes_names_it():
+    """The node that only the constraint rules out is counted under its name."""
     engine = four_nodes(("n0", "n1", "n2", None, None), extension_constraints=["off_last_node"])
     for index in range(3):
         engine.report_load(f"web/{index}", f"n{index}", {"cpu": 18})
@@ -62,48 +62,48 @@ def secondary(node: str, **fields) -> Replica:
     return Replica(Role.SECONDARY, node, **fields)
 
 
-def databases(*constraints: str, replicas: int = 3, **settings) -> PlacementAndLoadBalancing:
-    """Return an engine of four nodes and a stateful service whose primaries carry 10 and secondaries 2."""
+def database_engine(*constraints: str, replicas: int = 3, **settings) -> PlacementAndLoadBalancing:
+    """Return an engine of four nodes and a stateful service; a primary has load 10, a secondary 2."""
     engine = engine_on("n0", "n1", "n2", "n3", extension_constraints=constraints, **settings)
     engine.update_service(Service("db", target_replicas=replicas, default_load=LOADS))
     return engine
 
 
 def texts_of(plan) -> list[str]:
-    """Return the moves of a plan in words."""
+    """Return the moves of a plan as text."""
     return [str(move) for move in plan.moves]
 
 
 @pytest.mark.parametrize(("constraints", "taker"), [((), "n1"), (("one_primary_a_node",), "n2")])
 def test_role_is_handed_over_only_where_a_constraint_allows_it(constraints, taker):
-    """The best secondary stands beside another primary; the plan counts what the constraint refused."""
-    engine = databases(*constraints)
-    stand(engine, "db/other", primary("n1"), missing=0)
+    """The best secondary is on a node with another primary; the plan counts what the constraint refused."""
+    engine = database_engine(*constraints)
+    add_partition(engine, "db/other", primary("n1"), missing=0)
     engine.report_load("db/other", "n1", {"cpu": 0})
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
     engine.report_load("db/0", "n1", {"cpu": 0})
     plan = engine.place()
     assert texts_of(plan) == [f"swap primary of db/0 from n0 to {taker}"]
     assert plan.proposals.refused_by_rule.get("one_primary_a_node", 0) == len(constraints)
 
 
-def test_role_that_a_constraint_allows_nowhere_stays():
-    """The plan says so, and a constraint that is hard is not given up as the softer rules are."""
-    engine = databases("one_primary_a_node", replicas=2)
-    stand(engine, "db/other", primary("n1"), missing=0)
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"))
+def test_role_stays_if_a_constraint_allows_no_other_node():
+    """The plan reports this, and does not relax a hard constraint as it relaxes soft rules."""
+    engine = database_engine("one_primary_a_node", replicas=2)
+    add_partition(engine, "db/other", primary("n1"), missing=0)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"))
     assert [move.kind for move in engine.place().moves] == [MoveKind.VOID]
 
 
 @pytest.mark.parametrize(("constraints", "taker"), [((), "n1"), (("off_last_node",), "n2")])
-def test_aligned_primaries_swap_together_only_where_all_of_them_may(constraints, taker):
-    """What refuses one of them refuses all."""
-    engine = databases(*constraints, check_aligned_affinity_for_upgrade=True)
+def test_aligned_primaries_swap_together_only_if_all_of_them_may(constraints, taker):
+    """A refusal of one of them refuses all."""
+    engine = database_engine(*constraints, check_aligned_affinity_for_upgrade=True)
     engine.update_service(Service("child", target_replicas=3, affinity_to="db", default_load=LOADS))
     places = ["n3" if taker == "n2" else "n1", "n2"]
     marked = primary("n0", upgrade="swap_out")
-    stand(engine, "db/0", marked, *map(secondary, places))
-    stand(engine, "child/0", primary("n0"), *map(secondary, places))
+    add_partition(engine, "db/0", marked, *map(secondary, places))
+    add_partition(engine, "child/0", primary("n0"), *map(secondary, places))
     for name in ("db/0", "child/0"):
         engine.report_load(name, places[0], {"cpu": 0})
     plan = engine.place()
@@ -113,21 +113,21 @@ def test_aligned_primaries_swap_together_only_where_all_of_them_may(constraints,
 
 @pytest.mark.parametrize(("constraints", "kind"), [((), MoveKind.PROMOTE), (("one_primary_a_node",), MoveKind.VOID)])
 def test_secondary_is_promoted_only_where_a_constraint_allows_it(constraints, kind):
-    """It stays where it is, and only its role would break the constraint."""
-    engine = databases(*constraints, replicas=2)
-    stand(engine, "db/other", primary("n0"), missing=0)
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
+    """It stays on its node, and only its role would break the constraint."""
+    engine = database_engine(*constraints, replicas=2)
+    add_partition(engine, "db/other", primary("n0"), missing=0)
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
     assert [move.kind for move in engine.place().moves] == [kind]
 
 
 def test_promotions_and_new_primaries_of_one_plan_keep_to_a_constraint_together():
-    """Each alone might stand on n0, the only node that takes new replicas or has a marked secondary."""
-    engine = databases("one_primary_a_node", replicas=1)
+    """Each alone may be on n0, the only node that accepts new replicas or has a marked secondary."""
+    engine = database_engine("one_primary_a_node", replicas=1)
     for name in ("n1", "n2", "n3"):
         engine.update_node(Node(name, up=False))
     for index in range(2):
-        stand(engine, f"db/{index}", secondary("n0", upgrade="primary_returns"), missing=0)
-    stand(engine, "db/new")
+        add_partition(engine, f"db/{index}", secondary("n0", upgrade="primary_returns"), missing=0)
+    add_partition(engine, "db/new")
     plan = engine.place()
     assert [(move.kind, move.partition) for move in plan.moves] == [(MoveKind.PROMOTE, "db/0"), (MoveKind.VOID, "db/1")]
     assert plan.unplaced[0].ruled_out == {"node": 3, "one_primary_a_node": 1}
@@ -136,31 +136,31 @@ def test_promotions_and_new_primaries_of_one_plan_keep_to_a_constraint_together(
 
 
 @pytest.mark.parametrize(("constraints", "source"), [((), "n1"), (("anchored",), "n2")])
-def test_surplus_goes_only_from_where_a_constraint_lets_it(constraints, source):
-    """The replica on n1 is the one whose loss would leave the least energy."""
-    engine = databases(*constraints, replicas=2)
-    stand(engine, "db/other", secondary("n1"), missing=0)
-    stand(engine, "db/0", primary("n0"), secondary("n1"), secondary("n2"))
+def test_surplus_is_dropped_only_from_nodes_that_a_constraint_allows(constraints, source):
+    """The drop of the replica on n1 would leave the least energy."""
+    engine = database_engine(*constraints, replicas=2)
+    add_partition(engine, "db/other", secondary("n1"), missing=0)
+    add_partition(engine, "db/0", primary("n0"), secondary("n1"), secondary("n2"))
     assert texts_of(engine.place()) == [f"drop secondary of db/0 from {source}"]
 
 
-def test_surplus_that_a_constraint_keeps_stays_and_the_plan_counts_the_refusal():
-    """The primary is never dropped, the other one never leaves n1."""
-    engine = databases("anchored", replicas=1)
-    stand(engine, "db/0", primary("n0"), secondary("n1"))
+def test_surplus_that_a_constraint_keeps_stays_and_is_counted_as_refused():
+    """The primary is never dropped, and the secondary never leaves n1."""
+    engine = database_engine("anchored", replicas=1)
+    add_partition(engine, "db/0", primary("n0"), secondary("n1"))
     plan = engine.place()
     assert plan.moves == ()
     assert plan.proposals.refused_by_rule["anchored"] > 0
 
 
-def test_violations_list_every_constraint_that_a_replica_breaks():
-    """By name, partition and row, after the built-in rules; what waits breaks nothing where it stands."""
-    engine = databases("off_last_node", "one_primary_a_node", replicas=2)
+def test_violations_list_every_broken_constraint():
+    """They come by name, partition and row, after the built-in rules; a waiting replica breaks none."""
+    engine = database_engine("off_last_node", "one_primary_a_node", replicas=2)
     assert engine.violations() == ()
     engine.update_service(Service("web", stateful=False, blocked_nodes=["n2"]))
     engine.update_partition(Partition("web/0", service="web", replicas=[Replica(Role.INSTANCE, "n2")]))
     for index in range(2):
-        stand(engine, f"db/{index}", primary("n3"))
+        add_partition(engine, f"db/{index}", primary("n3"))
     misplaced, *refused = engine.violations()
     rows = [engine.replicas(f"db/{index}")[0].index for index in range(2)]
     assert misplaced.rule == "placement"
@@ -173,9 +173,9 @@ def test_violations_list_every_constraint_that_a_replica_breaks():
 
 
 def test_all_or_nothing_placement_reports_the_nodes_that_a_constraint_excluded():
-    """Three of four replicas would find a node; the last one is kept off n3 by the constraint alone."""
-    engine = databases("off_last_node", replicas=4, partially_place_services=False)
-    stand(engine, "db/0")
+    """Three of four replicas would find a node; only the constraint keeps the last one off n3."""
+    engine = database_engine("off_last_node", replicas=4, partially_place_services=False)
+    add_partition(engine, "db/0")
     unplaced = engine.place().unplaced
     assert [(one.together.found, one.together.requested) for one in unplaced] == [(3, 4)] * 4
     assert unplaced[0].ruled_out == {"off_last_node": 1}

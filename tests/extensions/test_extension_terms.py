@@ -1,4 +1,4 @@
-"""Energy terms of users: found by name and weighed with the built-in ones; names that are taken, or not known."""
+"""Energy terms of users: found by name, weighted with the built-in terms, and refused under invalid names."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ pytestmark = pytest.mark.kernels
 
 
 class NodesUsed:
-    """How many nodes hold a replica."""
+    """The number of nodes with a replica."""
 
     name = "nodes_used"
 
     def total(self, configuration):
-        """Count them."""
+        """Count these nodes."""
         return float(sum(len(configuration.rows_on(node)) > 0 for node in range(configuration.nodes)))
 
 
 class MiscountedNodes(NodesUsed):
-    """The same, with increments that are always zero."""
+    """The same term, with changes that are always zero."""
 
     name = "miscounted_nodes"
 
     def delta(self, configuration, proposal):
-        """Say that nothing changes."""
+        """Return no change."""
         return 0.0
 
 
 class OnFirstNode(NodesUsed):
-    """How many replicas stand on the first node."""
+    """The number of replicas on the first node."""
 
     name = "on_first_node"
 
     def total(self, configuration):
-        """Count them."""
+        """Count these replicas."""
         return float(len(configuration.rows_on(0)))
 
 
@@ -54,8 +54,8 @@ for one in (NodesUsed(), MiscountedNodes(), OnFirstNode()):
     register_term(one)
 
 
-def test_term_that_weighs_much_decides():
-    """All replicas gather on one node, the plan says why, and balancing its own result moves nothing."""
+def test_term_of_large_weight_decides():
+    """All replicas are packed on one node, the plan gives the reason, and a second balancing moves nothing."""
     engine = four_nodes(extension_terms={"nodes_used": 100.0})
     engine.apply(engine.place())
     plan = engine.balance()
@@ -70,14 +70,14 @@ def test_term_that_weighs_much_decides():
 
 
 def test_new_replica_goes_where_the_term_is_lowest():
-    """Placement weighs the term, too."""
+    """Placement weighs the term as well."""
     engine = four_nodes(("n0", "n0", "n0", "n0", None), extension_terms={"nodes_used": 100.0})
     assert [move.target for move in engine.place().moves] == ["n0"]
 
 
 @pytest.mark.parametrize("combination", ["additive", "service_fabric"])
 def test_weight_times_term_is_added_to_the_energy(combination):
-    """In either form; a weight of zero adds nothing and leaves the built-in energy."""
+    """Both forms add it; a weight of zero leaves the built-in energy."""
     energies = [
         four_nodes(extension_terms=terms, combination=combination).balance(budget=0).energy_before
         for terms in ({}, {"nodes_used": 0.0}, {"nodes_used": 2.5})
@@ -86,8 +86,8 @@ def test_weight_times_term_is_added_to_the_energy(combination):
     assert energies[2].total == pytest.approx(energies[0].total + 2.5 * 4)
 
 
-def test_plans_without_extensions_are_those_of_the_compiled_chains():
-    """An engine that names none makes the same plan whether or not any are registered, and reports no further terms."""
+def test_plans_without_extensions_equal_those_of_compiled_chains():
+    """An engine without extensions makes the same plan with any registered ones, and reports no further terms."""
     plan = four_nodes().place()
     assert plan.energy_after.extension_terms == {}
     assert set(plan.energy_after.terms) == {*TERM_NAMES}
@@ -95,29 +95,29 @@ def test_plans_without_extensions_are_those_of_the_compiled_chains():
 
 @pytest.mark.parametrize("checks", ["off", "phase", "step"])
 def test_same_seed_gives_the_same_plan(checks):
-    """A search in Python repeats, with any checks, and keeps to its budget."""
+    """A search in Python repeats with any checks, and keeps to its budget."""
     settings = {"extension_terms": {"nodes_used": 3.0}, "extension_constraints": ["off_last_node"], "checks": checks}
     plans = [four_nodes(**settings).balance(budget=80) for _ in range(2)]
     assert plans[0] == plans[1]
     assert plans[0].proposals.generated <= 80
 
 
-def test_step_checks_name_a_term_whose_changes_do_not_add_up():
-    """The message names the term, what its changes add up to and what is right."""
+def test_step_checks_name_a_term_with_wrong_changes():
+    """The message names the term, the sum of its changes and the right value."""
     engine = four_nodes(("n0",) * 5, extension_terms={"miscounted_nodes": 0.001}, checks="step", w_imbalance=1000.0)
     with pytest.raises(CheckFailedError, match=r"miscounted_nodes add up to 1.0, from scratch it is 2.0"):
         engine.balance()
 
 
-def test_phase_checks_name_a_term_whose_changes_do_not_add_up():
-    """At the end of annealing, if not at every step."""
+def test_phase_checks_name_a_term_with_wrong_changes():
+    """The phase check runs at the end of annealing."""
     engine = four_nodes(("n0",) * 5, extension_terms={"miscounted_nodes": 0.001}, checks="phase", w_imbalance=1000.0)
     with pytest.raises(CheckFailedError, match=r"end of annealing: changes of energy term miscounted_nodes"):
         engine.balance()
 
 
-def test_search_that_may_move_nothing_does_not_win_by_a_term():
-    """Beside the usual search, one for packed metrics only empties nodes, and here there is none that it could."""
+def test_search_without_moves_does_not_win_by_a_term():
+    """A search for packed metrics only empties nodes and runs next to the usual one; here no node can be emptied."""
 
     def plan(emptying):
         settings = {
@@ -134,14 +134,14 @@ def test_search_that_may_move_nothing_does_not_win_by_a_term():
 
 @pytest.mark.parametrize("total", [None, "one", float("nan"), float("-inf"), [1.0]])
 def test_total_that_is_no_number_is_refused(total, monkeypatch):
-    """Nothing could be compared with it."""
+    """A total that is no finite number cannot be compared."""
     monkeypatch.setattr(NodesUsed, "total", lambda *_: total)
     with pytest.raises(InvalidValueError, match=r"energy term nodes_used: total = .* a finite number"):
         four_nodes(extension_terms={"nodes_used": 1.0}).balance(budget=0)
 
 
-def test_unknown_names_are_refused_with_the_nearest():
-    """A misspelt term or constraint, and weights and names of the wrong kind."""
+def test_unknown_names_are_refused_with_the_nearest_name():
+    """The test covers misspelt terms and constraints, and weights and names of the wrong kind."""
     with pytest.raises(UnknownNameError, match="unknown energy term 'node_used'; did you mean 'nodes_used'"):
         check_extensions(PlbConfig(metrics=[Metric("cpu")], extension_terms={"node_used": 1.0}))
     with pytest.raises(UnknownNameError, match="unknown constraint 'off_node'"):
@@ -156,8 +156,8 @@ def test_unknown_names_are_refused_with_the_nearest():
         PlbConfig(metrics=[Metric("cpu")], extension_constraints=["off_last_node", "off_last_node"])
 
 
-def test_what_is_no_term_or_has_the_name_of_another_is_refused():
-    """A built-in name, the name of another class, an object without verbs, and half of the verbs for sums."""
+def test_invalid_terms_and_taken_names_are_refused():
+    """The test covers a built-in name, a name of another class, missing methods, and half of the methods for sums."""
 
     class Other(NodesUsed):
         pass
@@ -169,7 +169,7 @@ def test_what_is_no_term_or_has_the_name_of_another_is_refused():
         name = "halved"
 
         def apply(self, configuration, proposal):
-            """Keep no sums, whatever this says."""
+            """Keep no sums."""
 
     class Capacity(OffLastNode):
         name = "capacity"

@@ -1,4 +1,4 @@
-"""Where PyTorch is not installed, only what does without it is tested."""
+"""Skips the tests that need PyTorch if it is not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small games whose best policies are known, and a cheap one that is as large as the real one."""
+"""Small games with known best policies, and a cheap game as large as the real one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LARGE = ObservationShape(machines=10, resources=2, past=5, horizon=20, visible=5
 
 @attrs.define
 class EmptierMachine:
-    """Each step a job of 0.6 comes and the machines are filled anew: it fits only on the emptiest; waiting loses 1."""
+    """Each step has a job of 0.6 and new usages; the job fits only on the emptiest machine; waiting costs 1."""
 
     steps: int = 8
     machines: int = 3
@@ -23,24 +23,24 @@ class EmptierMachine:
 
     @property
     def shape(self) -> ObservationShape:
-        """How large its observations are."""
+        """Shape of its observations."""
         return attrs.evolve(SMALL, machines=self.machines)
 
     def reset(self, seed: int) -> Observation:
-        """Begin."""
+        """Start the game."""
         self.time = 0
         self._random = np.random.default_rng(seed)
         return self._observation()
 
     def step(self, action: int) -> tuple[Observation, float, bool]:
-        """Decide."""
+        """Apply an action."""
         good = action != WAIT and action - 1 == self.best
         self.time += 1
         return self._observation(), 0.0 if good else -1.0, self.time == self.steps
 
     @property
     def best(self) -> int:
-        """The emptiest machine."""
+        """Index of the emptiest machine."""
         return int(self._usage.argmin())
 
     def _observation(self) -> Observation:
@@ -54,24 +54,24 @@ class EmptierMachine:
 
 @attrs.define
 class WaitingPays:
-    """One machine that is full in even steps and free in odd ones: a job placed while it is full loses 1."""
+    """One machine is full in even steps and free in odd ones: a job placed on a full machine costs 1."""
 
     steps: int = 8
     time: int = attrs.field(default=0, init=False)
 
     @property
     def shape(self) -> ObservationShape:
-        """How large its observations are."""
+        """Shape of its observations."""
         return attrs.evolve(SMALL, machines=1)
 
     def reset(self, seed: int) -> Observation:
-        """Begin; all games are the same."""
+        """Start the game; all games are equal."""
         del seed
         self.time = 0
         return self._observation()
 
     def step(self, action: int) -> tuple[Observation, float, bool]:
-        """Decide."""
+        """Apply an action."""
         full = self.time % 2 == 0
         reward = -0.5 if action == WAIT and not full else -1.0 if action != WAIT and full else 0.0
         self.time += 1
@@ -85,7 +85,7 @@ class WaitingPays:
 
 @attrs.define
 class Cheap:
-    """As large as a real game, and nothing in it: for measuring speed."""
+    """A game as large as a real one without content, to measure speed."""
 
     decisions: int = 100
     shape: ObservationShape = LARGE
@@ -93,20 +93,20 @@ class Cheap:
     _seen: list[Observation] = attrs.field(init=False, factory=list)
 
     def reset(self, seed: int) -> Observation:
-        """Begin."""
+        """Start the game."""
         self.time = 0
         random = np.random.default_rng(seed)
         self._seen = [random_observation(random, self.shape) for _ in range(8)]
         return self._seen[0]
 
     def step(self, action: int) -> tuple[Observation, float, bool]:
-        """Decide."""
+        """Apply an action."""
         self.time += 1
         return self._seen[self.time % 8], -float(action), self.time == self.decisions
 
 
 def random_observation(random: np.random.Generator, shape: ObservationShape) -> Observation:
-    """Return an observation full of random numbers."""
+    """Return an observation of random numbers."""
     one = shape
     arrays = (
         random.random((one.machines, one.resources, one.past + one.horizon)),

@@ -1,4 +1,4 @@
-"""Files that hold a policy."""
+"""Checkpoint files of policies."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def checkpoint():
 
 @pytest.fixture
 def file(checkpoint, tmp_path):
-    """Return a file of it."""
+    """Return a file with this checkpoint."""
     write_checkpoint(tmp_path / "policy.pt", checkpoint)
     return tmp_path / "policy.pt"
 
 
-def test_what_is_read_is_what_was_written(checkpoint, file):
-    """Settings, shape, curve, and every bit of the arrays."""
+def test_read_checkpoint_equals_the_written_one(checkpoint, file):
+    """Settings, shape, curve, and every bit of the arrays are equal."""
     read = read_checkpoint(file)
     for name in ("settings", "shape", "iteration", "curve"):
         assert getattr(read, name) == getattr(checkpoint, name)
@@ -49,8 +49,8 @@ def test_what_is_read_is_what_was_written(checkpoint, file):
         assert weights_digest(part(read)) == weights_digest(part(checkpoint))
 
 
-def test_a_policy_alone_is_the_same_policy(checkpoint, tmp_path):
-    """What deciding takes is there, to the last bit; of the training nothing is."""
+def test_policy_without_training_is_the_same_policy(checkpoint, tmp_path):
+    """Its weights are equal to the last bit; it has no state of the training."""
     alone = tmp_path / "alone.pt"
     write_checkpoint(alone, checkpoint.policy_alone())
     read = read_checkpoint(alone)
@@ -60,16 +60,16 @@ def test_a_policy_alone_is_the_same_policy(checkpoint, tmp_path):
     assert (read.optimiser, read.curve) == (None, ())
 
 
-def test_a_file_of_a_policy_alone_is_less_than_half_as_large(tmp_path):
-    """With a network as large as one that is of use, weights are most of a file."""
+def test_file_of_a_policy_without_training_is_less_than_half_as_large(tmp_path):
+    """With a network of useful size, most of a file is weights."""
     checkpoint = train(attrs.evolve(QUICK, hidden=64), EmptierMachine)
     write_checkpoint(tmp_path / "whole.pt", checkpoint)
     write_checkpoint(tmp_path / "alone.pt", checkpoint.policy_alone())
     assert (tmp_path / "alone.pt").stat().st_size < (tmp_path / "whole.pt").stat().st_size / 2
 
 
-def test_the_digest_distinguishes_names_shapes_and_values():
-    """And nothing else: neither the order of the names nor that of the memory."""
+def test_digest_depends_on_names_shapes_and_values():
+    """The order of names and the memory layout do not matter."""
     plain = {"a": np.arange(6, dtype="f4").reshape(2, 3), "b": np.zeros(2, dtype="f4")}
     digest = weights_digest(plain)
     assert len(digest) == 64
@@ -84,8 +84,8 @@ def test_the_digest_distinguishes_names_shapes_and_values():
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_a_damaged_file_is_refused_or_as_it_was(checkpoint, tmp_path, data):
-    """Cut off anywhere, or with any byte changed, it is never another policy."""
+def test_damaged_file_is_refused_or_equal(checkpoint, tmp_path, data):
+    """A truncated file, or one with a changed byte, never gives another policy."""
     file = tmp_path / "policy.pt"
     write_checkpoint(file, checkpoint)
     content = bytearray(file.read_bytes())
@@ -106,7 +106,7 @@ def test_a_damaged_file_is_refused_or_as_it_was(checkpoint, tmp_path, data):
 
 
 class Evil:
-    """Runs a command where it is unpickled."""
+    """Runs a command when it is unpickled."""
 
     def __reduce__(self):
         return os.system, ("touch evil",)
@@ -125,7 +125,7 @@ class Evil:
         lambda path: path.mkdir(),
         lambda path: path.unlink(missing_ok=True),
     ],
-    ids=["empty", "text", "code", "code in it", "tensor", "other version", "incomplete", "folder", "missing"],
+    ids=["empty", "text", "code", "code inside", "tensor", "other version", "incomplete", "folder", "missing"],
 )
 def test_other_files_are_refused_and_no_code_in_them_runs(write, tmp_path, monkeypatch):
     """The error names the file."""
@@ -137,7 +137,7 @@ def test_other_files_are_refused_and_no_code_in_them_runs(write, tmp_path, monke
 
 
 def rewrite(file, change, *, sign=True):
-    """Change what a file says; signed, only what it says can betray it."""
+    """Change the content of a file; with `sign`, its digest is valid."""
     content = torch.load(file, weights_only=True)
     change(content)
     if sign:
@@ -164,22 +164,22 @@ def rewrite(file, change, *, sign=True):
         lambda content: content.update(digest=weights_digest({})),
     ],
 )
-def test_the_digest_covers_all_that_a_file_says(change, file):
-    """Numbers and text as well as weights: nothing is changed unseen."""
+def test_digest_covers_the_whole_content_of_a_file(change, file):
+    """The digest covers numbers and text as well as weights."""
     rewrite(file, change, sign=False)
     with pytest.raises(CheckpointError, match=r"is damaged: (it does not hold what was written|it lacks)"):
         read_checkpoint(file)
 
 
 @pytest.mark.parametrize("path", ["a\0b", "a\ud800b"])
-def test_a_path_that_no_file_can_have_is_refused(path):
-    """Like one where there is none."""
+def test_invalid_path_is_refused(path):
+    """The error is that of a missing file."""
     with pytest.raises(CheckpointError, match="cannot be read"):
         read_checkpoint(path)
 
 
 def test_names_of_resources_are_kept_with_the_policy(checkpoint, tmp_path):
-    """Also alone; as plain text, and as many as there are resources."""
+    """A policy without its training keeps them as well; they are plain text, one for each resource."""
     named = attrs.evolve(checkpoint, resources=np.array(["cpu"]))
     write_checkpoint(tmp_path / "named.pt", named.policy_alone())
     read = read_checkpoint(tmp_path / "named.pt")
@@ -190,19 +190,19 @@ def test_names_of_resources_are_kept_with_the_policy(checkpoint, tmp_path):
         attrs.evolve(checkpoint, resources=("cpu", "memory"))
 
 
-class NumbersOfNumPy(EmptierMachine):
-    """Says how large its observations are in numbers of NumPy."""
+class NumPyShape(EmptierMachine):
+    """Gives the shape of its observations in NumPy integers."""
 
     @property
     def shape(self):
-        """How large its observations are."""
+        """Shape of its observations."""
         return ObservationShape(*(np.int64(value) for value in attrs.astuple(super().shape)))
 
 
-def test_a_game_that_counts_with_numpy_leaves_a_file_that_can_be_read(tmp_path):
-    """A file holds plain numbers."""
+def test_shape_in_numpy_integers_is_stored_as_plain_numbers(tmp_path):
+    """A file contains plain numbers."""
     settings_ = attrs.evolve(QUICK, network=np.str_("image"))
-    train(settings_, NumbersOfNumPy, checkpoint=tmp_path / "policy.pt")
+    train(settings_, NumPyShape, checkpoint=tmp_path / "policy.pt")
     shape = read_checkpoint(tmp_path / "policy.pt").shape
     assert shape == EmptierMachine().shape
     assert {type(value) for value in attrs.astuple(shape)} == {int}
@@ -243,8 +243,8 @@ def test_a_game_that_counts_with_numpy_leaves_a_file_that_can_be_read(tmp_path):
         (lambda content: content.update(version="1"), "version '1'; this program reads version 2"),
     ],
 )
-def test_a_file_that_contradicts_itself_is_refused(change, reason, file):
-    """Settings out of range, weights of another network, rows that are none."""
+def test_inconsistent_file_is_refused(change, reason, file):
+    """Settings are out of range, weights belong to another network, or rows are invalid."""
     rewrite(file, change)
     with pytest.raises(CheckpointError, match=reason):
         read_checkpoint(file)
@@ -257,16 +257,16 @@ def test_a_file_that_contradicts_itself_is_refused(change, reason, file):
         (lambda content: content.update(iteration=-1), "iterations contradict"),
     ],
 )
-def test_a_policy_alone_that_contradicts_itself_is_refused(change, reason, checkpoint, file):
-    """It does not pass for the state of a training either."""
+def test_inconsistent_policy_without_training_is_refused(change, reason, checkpoint, file):
+    """It is no state of a training either."""
     write_checkpoint(file, checkpoint.policy_alone())
     rewrite(file, change)
     with pytest.raises(CheckpointError, match=reason):
         read_checkpoint(file)
 
 
-def test_a_write_that_breaks_off_leaves_the_former_file(checkpoint, file, monkeypatch):
-    """The new one takes its place only when it is whole."""
+def test_interrupted_write_keeps_the_old_file(checkpoint, file, monkeypatch):
+    """The new file replaces the old one only when it is complete."""
 
     def broken(_):
         raise OSError("no space left")

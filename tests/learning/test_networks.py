@@ -1,4 +1,4 @@
-"""The networks that policies are computed by."""
+"""The networks of policies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.learning.games import LARGE, SMALL, random_observation, weights_of
 
 
 def network_of(kind, shape, seed=0):
-    """Return a network with first weights, all as large as the others, so that every part counts."""
+    """Return a network with initial weights plus noise, so that every part has an effect."""
     network = empty_network(kind, shape, 16)
     weights = first_weights(network, np.random.default_rng(seed))
     random = np.random.default_rng(seed + 1)
@@ -34,8 +34,8 @@ def logits_of(network, *observations):
 
 @given(seed=st.integers(0, 2**32), machines=st.integers(1, 12), data=st.data())
 @settings(max_examples=40, deadline=None)
-def test_relabelled_machines_relabel_the_scores(seed, machines, data):
-    """The score of a machine follows it, that of waiting stays."""
+def test_permuted_machines_permute_the_scores(seed, machines, data):
+    """The score moves with its machine; that of waiting stays."""
     order = data.draw(st.permutations(range(machines)))
     network = network_of(SCORER, SMALL, seed % 7)
     seen = random_observation(np.random.default_rng(seed), attrs.evolve(SMALL, machines=machines))
@@ -47,7 +47,7 @@ def test_relabelled_machines_relabel_the_scores(seed, machines, data):
 
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=20, deadline=None)
-def test_equal_machines_have_equal_scores_whatever_their_number(seed):
+def test_equal_machines_have_equal_scores_in_any_number(seed):
     """A cluster of copies of a machine scores each as a cluster of one does."""
     network = network_of(SCORER, SMALL)
     one = random_observation(np.random.default_rng(seed), attrs.evolve(SMALL, machines=1))
@@ -58,7 +58,7 @@ def test_equal_machines_have_equal_scores_whatever_their_number(seed):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_every_input_counts(kind):
-    """A change of any part of what is seen changes the logits."""
+    """A change of any part of an observation changes the logits."""
     network = network_of(kind, LARGE)
     seen = random_observation(np.random.default_rng(1), LARGE)
     plain = logits_of(network, seen)
@@ -67,8 +67,8 @@ def test_every_input_counts(kind):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_the_first_policy_takes_all_actions_about_equally_often(kind):
-    """So that everything is tried."""
+def test_first_policy_is_almost_uniform(kind):
+    """The first policy explores all actions."""
     network = empty_network(kind, LARGE, 64)
     set_weights(network, first_weights(network, np.random.default_rng(0)))
     seen = [random_observation(np.random.default_rng(seed), LARGE) for seed in range(20)]
@@ -77,8 +77,8 @@ def test_the_first_policy_takes_all_actions_about_equally_often(kind):
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_the_smallest_shape_will_do(kind):
-    """One machine, no past, one step ahead, one visible job, one step of arrivals."""
+def test_smallest_shape_is_accepted(kind):
+    """It has one machine, no past, one step ahead, one visible job, and one step of arrivals."""
     shape = ObservationShape(machines=1, resources=1, past=0, horizon=1, visible=1, arrivals=1)
     logits = logits_of(network_of(kind, shape), random_observation(np.random.default_rng(0), shape))
     assert logits.shape == (1, 2)
@@ -87,7 +87,7 @@ def test_the_smallest_shape_will_do(kind):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 def test_weights_come_from_the_given_randomness_only(kind):
-    """PyTorch's global stream is neither used nor moved on."""
+    """PyTorch's global stream is not used and does not advance."""
     before = torch.get_rng_state()
     networks = [empty_network(kind, SMALL, 8) for _ in range(2)]
     for network in networks:
@@ -97,8 +97,8 @@ def test_weights_come_from_the_given_randomness_only(kind):
     assert all(np.array_equal(first[name], second[name]) for name in first)
 
 
-def test_the_image_is_for_one_number_of_machines_and_the_scorer_is_not():
-    """The input of the one grows with the cluster, a limit that [4] states; that of the other does not."""
+def test_image_depends_on_the_number_of_machines_and_the_scorer_does_not():
+    """The input of the image grows with the cluster, a limit that [4] states; that of the scorer does not."""
     sizes = {
         kind: [
             sum(value.size for value in weights_of(empty_network(kind, attrs.evolve(LARGE, machines=m), 8)).values())

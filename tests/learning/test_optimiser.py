@@ -14,7 +14,7 @@ SETTINGS = TrainingSettings(learning_rate=0.01, gradient_norm=2.0)
 
 
 def arrays(random, scale=1.0):
-    """Return random weights, or slopes of them."""
+    """Return random weights or gradients."""
     return {name: (scale * random.normal(size=shape)).astype("f4") for name, shape in (("a", (3, 2)), ("b", 4))}
 
 
@@ -23,8 +23,8 @@ def equal(one, other):
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def test_updates_one_by_one_are_those_of_an_optimiser_that_is_kept():
-    """Bit for bit, with gradients of all sizes, zero among them: the state holds all that counts."""
+def test_separate_updates_equal_those_of_one_optimiser():
+    """They are equal bit for bit, with gradients of all sizes, including zero: the state is complete."""
     random = np.random.default_rng(2)
     weights = arrays(random)
     state = OptimiserState.beginning(weights)
@@ -44,8 +44,8 @@ def test_updates_one_by_one_are_those_of_an_optimiser_that_is_kept():
     assert state.steps == 50
 
 
-def test_what_is_given_stays_as_it_is():
-    """An update can be done again, from the same arrays to the same ones."""
+def test_update_does_not_change_its_arguments():
+    """An update of the same arrays gives the same result."""
     random = np.random.default_rng(3)
     weights, slopes = arrays(random), arrays(random, 100.0)
     first = updated(weights, OptimiserState.beginning(weights), slopes, SETTINGS)
@@ -58,8 +58,8 @@ def test_what_is_given_stays_as_it_is():
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, 3e38])
-def test_a_gradient_that_is_not_finite_is_refused(wrong):
-    """Nor may its norm be more than a float32 can say."""
+def test_gradient_that_is_not_finite_is_refused(wrong):
+    """A norm beyond float32 is refused as well."""
     weights = arrays(np.random.default_rng(4))
     slopes = {name: np.full_like(value, wrong) for name, value in weights.items()}
     with pytest.raises(NotFiniteError, match="the gradient is"):

@@ -1,4 +1,4 @@
-"""A learned policy, asked for decisions."""
+"""Decisions of a learned policy."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ def checkpoint_of(kind, shape):
 
 
 def seen(shape, seed=0):
-    """Return some observation."""
+    """Return an observation."""
     return random_observation(np.random.default_rng(seed), shape)
 
 
-@pytest.mark.parametrize("part", [lambda checkpoint: checkpoint, Checkpoint.policy_alone], ids=["all of it", "alone"])
+@pytest.mark.parametrize(
+    "part", [lambda checkpoint: checkpoint, Checkpoint.policy_alone], ids=["whole", "without training"]
+)
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_it_takes_the_most_likely_action(kind, part, tmp_path):
-    """Probabilities are the softmax of the network's logits, also of a policy from a file, whole or alone."""
+def test_policy_takes_the_most_likely_action(kind, part, tmp_path):
+    """Probabilities are the softmax of the network's logits, also for a policy from a file with or without training."""
     write_checkpoint(tmp_path / "policy.pt", part(checkpoint_of(kind, LARGE)))
     policy = LearnedPolicy.load(tmp_path / "policy.pt")
     for seed in range(20):
@@ -43,8 +45,8 @@ def test_it_takes_the_most_likely_action(kind, part, tmp_path):
         assert policy.act(seen(LARGE, seed)) == shares.argmax()
 
 
-def test_only_what_is_allowed_is_chosen():
-    """Other actions have no probability; among the allowed ones the proportions stay."""
+def test_only_allowed_actions_are_chosen():
+    """Other actions have probability 0; the proportions of the allowed ones stay."""
     policy = LearnedPolicy(checkpoint_of("scorer", LARGE))
     free = policy.probabilities(seen(LARGE))
     allowed = np.arange(10) % 3 == 1
@@ -57,8 +59,8 @@ def test_only_what_is_allowed_is_chosen():
     assert policy.act(seen(LARGE), np.full(10, False)) == WAIT
 
 
-def test_nothing_allowed_is_refused():
-    """Neither a machine nor waiting leaves no decision."""
+def test_no_allowed_action_is_refused():
+    """Without an allowed machine and without waiting there is no decision."""
     policy = LearnedPolicy(checkpoint_of("scorer", LARGE))
     with pytest.raises(ConflictError, match="no machine is allowed"):
         policy.act(seen(LARGE), np.full(10, False), may_wait=False)
@@ -66,8 +68,8 @@ def test_nothing_allowed_is_refused():
         policy.act(seen(LARGE), np.full(9, True))
 
 
-def test_of_equal_machines_the_first_is_taken():
-    """Last bits of a sum decide nothing, however many machines there are."""
+def test_first_of_equal_machines_is_taken():
+    """The last bits of a sum do not decide, for any number of machines."""
     policy = LearnedPolicy(checkpoint_of("scorer", SMALL))
     for seed in range(10):
         one = seen(attrs.evolve(SMALL, machines=1), seed)
@@ -78,8 +80,8 @@ def test_of_equal_machines_the_first_is_taken():
             assert policy.act(many, some, may_wait=False) == 1 + machines // 2
 
 
-def test_a_scorer_takes_any_number_of_machines_and_an_image_does_not():
-    """The error says what the policy was trained with."""
+def test_scorer_accepts_any_number_of_machines_and_image_does_not():
+    """The error names the shape of the training."""
     many = seen(attrs.evolve(SMALL, machines=40))
     scorer, image = (LearnedPolicy(checkpoint_of(kind, SMALL)) for kind in ("scorer", "image"))
     assert (scorer.any_machines, image.any_machines) == (True, False)
@@ -89,16 +91,16 @@ def test_a_scorer_takes_any_number_of_machines_and_an_image_does_not():
 
 
 @pytest.mark.parametrize("field", ["resources", "past", "horizon", "visible", "arrivals"])
-def test_an_observation_of_another_shape_is_refused(field):
-    """What was learned of one does not hold for the other."""
+def test_observation_of_another_shape_is_refused(field):
+    """A policy of one shape is not valid for another."""
     policy = LearnedPolicy(checkpoint_of("scorer", SMALL))
     other = attrs.evolve(SMALL, **{field: getattr(SMALL, field) + 1})
     with pytest.raises(InvalidValueError, match="an array of shape"):
         policy.act(seen(other))
 
 
-def test_it_can_be_sent_to_another_process():
-    """It decides there as here."""
+def test_policy_can_be_sent_to_another_process():
+    """Its decisions there are the same."""
     policy = LearnedPolicy(checkpoint_of("scorer", LARGE))
     again = pickle.loads(pickle.dumps(policy))
     assert np.array_equal(again.probabilities(seen(LARGE)), policy.probabilities(seen(LARGE)))

@@ -1,4 +1,4 @@
-"""From trajectories to a gradient."""
+"""Gradients from trajectories."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.learning.test_networks import network_of
 
 
 def trajectories(*each):
-    """Trajectories from (end, [(time, reward), …]) of each, mixed as in lockstep."""
+    """Return trajectories from (end, [(time, reward), …]) of each, interleaved as in lockstep."""
     rows = sorted(
         (number, one, time, reward)
         for one, (_, decisions) in enumerate(each)
@@ -43,23 +43,23 @@ PLAYED = trajectories(
 )
 
 
-def test_returns_count_the_rewards_from_a_decision_on():
-    """Decisions of one time step see the same return, where only the last of them has a reward."""
+def test_return_is_the_sum_of_later_rewards():
+    """Decisions of one time step have the same return if only the last of them has a reward."""
     returns = returns_to_go(PLAYED, 1.0)
     assert returns[PLAYED.trajectory == 0].tolist() == [-7.0, -7.0, -6.0, -4.0]
     assert returns[PLAYED.trajectory == 1].tolist() == [-3.0, -2.0, -2.0, -1.0]
 
 
-def test_later_rewards_count_less_by_time_not_by_decision():
-    """Two steps later a half counts as a quarter; a decision in the same step counts in full."""
+def test_discount_depends_on_time_not_on_decisions():
+    """At a discount of a half, a reward two steps later counts a quarter, one in the same step in full."""
     returns = returns_to_go(PLAYED, 0.5)
     assert returns[PLAYED.trajectory == 0].tolist() == [-2.5, -2.5, -3.0, -4.0]
     nothing = returns_to_go(PLAYED, 0.0)
     assert nothing[PLAYED.trajectory == 0].tolist() == [-1.0, -1.0, -2.0, -4.0]
 
 
-def test_the_baseline_is_the_mean_at_the_same_time():
-    """Not at the same number of decisions; between decisions returns are interpolated, after the end they are zero."""
+def test_baseline_is_the_mean_at_the_same_time():
+    """Returns are interpolated between decisions, and zero after the end; the number of decisions does not matter."""
     found = baselines(PLAYED, returns_to_go(PLAYED, 1.0))
     at = {0: (-7.0 - 3.0) / 2, 1: (-6.0 - 2.0) / 2, 2: (-5.0 - 1.0) / 2, 3: (-4.0 - 0.0) / 2}
     assert found.tolist() == [at[time] for time in PLAYED.times]
@@ -75,8 +75,8 @@ def test_advantages_are_in_standard_deviations():
     assert advantages(scaled, 1.0) == pytest.approx(plain)
 
 
-def test_equal_trajectories_teach_nothing():
-    """Rounding is not taken for a difference."""
+def test_equal_trajectories_have_no_advantage():
+    """Rounding errors do not count as differences."""
     same = (9, [(time, -0.1 * time) for time in range(9)])
     assert not advantages(trajectories(same, same, same), 1.0).any()
 
@@ -86,8 +86,8 @@ def test_equal_trajectories_teach_nothing():
     discount=st.sampled_from([1.0, 0.9]),
 )
 @settings(max_examples=60, deadline=None)
-def test_with_a_decision_a_step_everything_is_a_plain_sum(rewards, discount):
-    """Returns and baselines are those of a table of trajectories by time, zero after the end."""
+def test_one_decision_per_step_gives_plain_sums(rewards, discount):
+    """Returns and baselines equal those of a table of trajectories by time, with zeros after the end."""
     played = trajectories(*((len(own), list(enumerate(own))) for own in rewards))
     table = np.zeros((len(rewards), 10))
     for one, own in enumerate(rewards):
@@ -99,7 +99,7 @@ def test_with_a_decision_a_step_everything_is_a_plain_sum(rewards, discount):
 
 
 def loss_of(network, played, advantage, entropy):
-    """Return the loss in one pass, written another way."""
+    """Return the loss in one pass, by another formula."""
     policy = torch.distributions.Categorical(logits=network(batch_of(played.observations)))
     reward = (policy.log_prob(torch.from_numpy(played.actions)) * torch.from_numpy(advantage).float()).mean()
     return -reward - entropy * policy.entropy().mean()
@@ -107,8 +107,8 @@ def loss_of(network, played, advantage, entropy):
 
 @pytest.mark.parametrize("kind", NETWORKS)
 @pytest.mark.parametrize("chunk", [3, 512])
-def test_the_gradient_is_that_of_the_loss(kind, chunk, monkeypatch):
-    """In chunks or at once, it is what PyTorch derives from the distribution itself."""
+def test_gradient_is_that_of_the_loss(kind, chunk, monkeypatch):
+    """In chunks or at once, it equals the derivative that PyTorch computes from the distribution."""
     monkeypatch.setattr(reinforce, "CHUNK", chunk)
     network = network_of(kind, SMALL)
     advantage = advantages(PLAYED, 1.0)
@@ -120,7 +120,7 @@ def test_the_gradient_is_that_of_the_loss(kind, chunk, monkeypatch):
     assert 0 < found.entropy <= np.log(4)
 
 
-def test_a_step_down_makes_what_paid_more_likely():
+def test_gradient_step_makes_good_actions_more_likely():
     """The log probability of actions with an advantage rises."""
     network = network_of("scorer", SMALL)
     advantage = np.ones(len(PLAYED.actions))

@@ -1,4 +1,4 @@
-"""Training, in small games whose best policies are known."""
+"""Training in small games with known best policies."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ LEARNING = TrainingSettings(iterations=60, sequences=4, trajectories=8, hidden=3
 
 
 def result_of(trained):
-    """Return what must be equal for trainings to be equal: weights and curve."""
+    """Return what equal trainings have in common: weights and curve."""
     return weights_digest(trained.weights), trained.curve
 
 
 @pytest.fixture(scope="module")
 def whole():
-    """Return the result of the quick training, never interrupted."""
+    """Return the result of the quick training without an interruption."""
     return result_of(train(QUICK, EmptierMachine))
 
 
-def test_it_learns_which_machine_is_the_emptiest_of_any_number():
-    """Trained with three machines, the policy chooses rightly among eight, too."""
+def test_training_learns_the_emptiest_machine_of_any_number():
+    """A policy trained with three machines chooses well among eight."""
     policy = LearnedPolicy(train(LEARNING, EmptierMachine))
     for machines in (3, 8):
         game = EmptierMachine(machines=machines, steps=50)
@@ -47,8 +47,8 @@ def test_it_learns_which_machine_is_the_emptiest_of_any_number():
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_it_learns_to_wait_where_waiting_pays(network):
-    """At the end nothing is placed on the machine while it is full, and everything while it is free."""
+def test_training_learns_to_wait_if_waiting_pays(network):
+    """At the end nothing is placed on the full machine, and every job on the free one."""
     policy = LearnedPolicy(train(attrs.evolve(LEARNING, network=network, seed=1), WaitingPays))
     game = WaitingPays()
     seen, actions = game.reset(0), []
@@ -59,14 +59,14 @@ def test_it_learns_to_wait_where_waiting_pays(network):
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_the_reward_rises(network):
-    """Both networks learn; the curve shows it."""
+def test_reward_rises(network):
+    """The curves of both networks rise."""
     curve = train(attrs.evolve(LEARNING, network=network), EmptierMachine).curve
     assert np.mean([row.reward for row in curve[-5:]]) > np.mean([row.reward for row in curve[:5]]) + 1.5
 
 
-def test_equal_seeds_train_alike_and_others_do_not(whole):
-    """Weights and curve are equal bit for bit, whatever PyTorch's global stream and threads; threads are given back."""
+def test_equal_seeds_give_equal_trainings(whole):
+    """Weights and curve are equal bit for bit, with any global stream of PyTorch; its thread count is restored."""
     threads = torch.get_num_threads()
     torch.manual_seed(123)
     assert result_of(train(QUICK, EmptierMachine)) == whole
@@ -75,13 +75,13 @@ def test_equal_seeds_train_alike_and_others_do_not(whole):
 
 
 def test_workers_in_other_processes_change_nothing(whole):
-    """Two of them, or none: the gradients are added in the order of the sequences."""
+    """Gradients are added in the order of the sequences, with two workers or none."""
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         assert result_of(train(QUICK, EmptierMachine, over=pool.map)) == whole
 
 
-def test_the_order_in_which_sequences_are_played_does_not_matter(whole):
-    """Each has its own random streams."""
+def test_order_of_sequences_does_not_matter(whole):
+    """Each sequence has its own random streams."""
 
     def backwards(function, items):
         return [function(item) for item in reversed(list(items))][::-1]
@@ -90,19 +90,19 @@ def test_the_order_in_which_sequences_are_played_does_not_matter(whole):
 
 
 class StoppedError(Exception):
-    """Stands for whatever ends a training early."""
+    """Replaces any early end of a training."""
 
 
 def stop_after(iterations, kind, row):
-    """End the training once so many iterations are reported."""
+    """End the training after the given number of reported iterations."""
     if row.iteration == iterations:
         raise kind
 
 
 @pytest.mark.parametrize("kind", [StoppedError, KeyboardInterrupt])
 @pytest.mark.parametrize("stop", [1, 2, 3, 5])
-def test_a_resumed_training_ends_as_if_it_had_not_been_interrupted(stop, kind, whole, tmp_path):
-    """Whenever it was, and if no checkpoint was written yet; the file is whole then, and nothing else lies about."""
+def test_resumed_training_equals_an_uninterrupted_one(stop, kind, whole, tmp_path):
+    """It does so after any interruption, even before the first checkpoint; only the checkpoint file remains."""
     file = tmp_path / "policy.pt"
     with pytest.raises(kind):
         train(QUICK, EmptierMachine, checkpoint=file, every=2, progress=partial(stop_after, stop, kind))
@@ -117,8 +117,8 @@ def test_a_resumed_training_ends_as_if_it_had_not_been_interrupted(stop, kind, w
     assert LearnedPolicy.load(file).digest == whole[0]
 
 
-def test_a_finished_training_can_be_resumed_for_more(tmp_path):
-    """Further iterations go on from the last; fewer than are done are refused, and so are other settings or games."""
+def test_finished_training_can_be_resumed_for_more_iterations(tmp_path):
+    """More iterations continue from the last; fewer are refused, and so are other settings or games."""
     file = tmp_path / "policy.pt"
     train(attrs.evolve(QUICK, iterations=2), EmptierMachine, checkpoint=file)
     longer = train(QUICK, EmptierMachine, checkpoint=file, resume=True)
@@ -132,8 +132,8 @@ def test_a_finished_training_can_be_resumed_for_more(tmp_path):
             train(settings, game, checkpoint=file, resume=True)
 
 
-def test_training_can_begin_with_a_policy(tmp_path):
-    """Trained with three machines, it goes on with five and need not find out again; other networks are refused."""
+def test_training_can_start_from_a_policy(tmp_path):
+    """A policy trained with three machines continues with five from its skill; other networks are refused."""
     file = tmp_path / "policy.pt"
     write_checkpoint(file, train(LEARNING, EmptierMachine))
     short = attrs.evolve(LEARNING, iterations=1)
@@ -143,39 +143,39 @@ def test_training_can_begin_with_a_policy(tmp_path):
         train(attrs.evolve(short, network="image"), game, start=file)
 
 
-def test_a_policy_alone_can_be_begun_with_but_not_resumed(tmp_path):
-    """A new training needs the weights only; to go on with the former one takes its optimiser, too."""
+def test_policy_without_training_can_start_one_but_not_resume(tmp_path):
+    """A new training needs only the weights; a resumed one needs the optimiser as well."""
     whole, alone = tmp_path / "whole.pt", tmp_path / "alone.pt"
     checkpoint = train(attrs.evolve(QUICK, iterations=2), EmptierMachine, checkpoint=whole)
     write_checkpoint(alone, checkpoint.policy_alone())
-    begun = [result_of(train(QUICK, EmptierMachine, start=file)) for file in (whole, alone)]
-    assert begun[0] == begun[1]
+    started = [result_of(train(QUICK, EmptierMachine, start=file)) for file in (whole, alone)]
+    assert started[0] == started[1]
     with pytest.raises(CheckpointError, match=r"alone\.pt: holds a policy alone, whose training cannot be resumed"):
         train(QUICK, EmptierMachine, checkpoint=alone, resume=True)
 
 
 @attrs.define
-class BrokenInTime(EmptierMachine):
-    """Gives rewards that are no numbers in some games."""
+class InfiniteRewards(EmptierMachine):
+    """Gives infinite rewards in some games."""
 
     broken: bool = False
 
     def reset(self, seed):
-        """Begin."""
+        """Start the game."""
         self.broken = seed % 7 == 0
         return super().reset(seed)
 
     def step(self, action):
-        """Decide."""
+        """Apply an action."""
         seen, reward, over = super().step(action)
         return seen, float("inf") if self.broken else reward, over
 
 
-def test_a_number_that_is_not_finite_ends_the_training_with_its_iteration():
-    """The curve says how far it came."""
+def test_number_that_is_not_finite_ends_the_training():
+    """The error names the iteration."""
     rows = []
     with pytest.raises(DivergedError, match="diverged in iteration") as caught:
-        train(attrs.evolve(QUICK, iterations=50), BrokenInTime, progress=rows.append)
+        train(attrs.evolve(QUICK, iterations=50), InfiniteRewards, progress=rows.append)
     assert caught.value.iteration == len(rows) + 1
     assert "a reward of the game is not finite" in str(caught.value)
 
@@ -185,8 +185,8 @@ def all_of(weights, value):
     return {name: np.full_like(each, value) for name, each in weights.items()}
 
 
-def test_weights_that_run_away_end_the_training(tmp_path):
-    """No policy comes of numbers that are not finite."""
+def test_diverging_weights_end_the_training(tmp_path):
+    """Numbers that are not finite give no policy."""
     file = tmp_path / "policy.pt"
     state = train(attrs.evolve(QUICK, iterations=1), EmptierMachine)
     write_checkpoint(file, attrs.evolve(state, weights=all_of(state.weights, 1e30)))
@@ -199,14 +199,14 @@ def test_weights_that_run_away_end_the_training(tmp_path):
 
 
 @pytest.mark.parametrize("every", [0, -1, 1.5])
-def test_checkpoints_lie_at_least_an_iteration_apart(every):
-    """Said before anything is played."""
+def test_checkpoints_are_at_least_one_iteration_apart(every):
+    """The check comes before any game."""
     with pytest.raises(InvalidValueError, match=f"training: every = {every} is not allowed"):
         train(QUICK, EmptierMachine, every=every)
 
 
-def test_a_training_is_resumed_with_the_same_resources_only(whole, tmp_path):
-    """Their names change no weight."""
+def test_training_is_resumed_only_with_the_same_resources(whole, tmp_path):
+    """The names of resources change no weight."""
     file = tmp_path / "policy.pt"
     train(attrs.evolve(QUICK, iterations=2), EmptierMachine, checkpoint=file, resources=["cpu"])
     for others in ((), ("memory",)):
@@ -219,7 +219,7 @@ def test_a_training_is_resumed_with_the_same_resources_only(whole, tmp_path):
         train(QUICK, EmptierMachine, resources=("cpu", "memory"))
 
 
-def test_the_curve_says_what_was_played():
+def test_curve_describes_the_games():
     """Decisions are counted, and the mean reward lies between the extremes."""
     for row in train(QUICK, EmptierMachine).curve:
         assert row.decisions == 3 * 4 * 8
@@ -228,8 +228,8 @@ def test_the_curve_says_what_was_played():
         assert row.gradient_norm > 0
 
 
-def test_a_long_gradient_is_shortened():
-    """All parts of it by the same factor; a short one stays as it is."""
+def test_long_gradient_is_shortened():
+    """All its parts have the same factor; a short gradient stays the same."""
     first = []
     for limit in (1e6, 1e-3):
         trained = train(attrs.evolve(QUICK, iterations=1, gradient_norm=limit), EmptierMachine)

@@ -1,4 +1,4 @@
-"""Playing the trajectories of a job sequence."""
+"""Trajectories of a job sequence."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from tests.learning.test_networks import network_of
 
 
 def randoms(count):
-    """Return the randomness of so many trajectories."""
+    """Return random generators of the given number of trajectories."""
     return [np.random.default_rng([7, one]) for one in range(count)]
 
 
 @attrs.define
 class Uneven(EmptierMachine):
-    """Ends at once after a wait, so that trajectories differ in length."""
+    """Ends immediately after a wait, so that trajectories differ in length."""
 
     def step(self, action):
-        """Decide."""
+        """Apply an action."""
         seen, reward, over = super().step(action)
         return seen, reward, over or action == 0
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_in_lockstep_trajectories_are_what_each_is_alone(kind):
-    """Actions, rewards, times and what was seen are those of a plain loop over one game at a time."""
+def test_trajectories_in_lockstep_equal_separate_ones(kind):
+    """Actions, rewards, times and observations equal those of a loop over one game at a time."""
     network = network_of(kind, Uneven().shape)
     played = play(network, [Uneven(steps=30) for _ in range(6)], 11, randoms(6))
     lengths = []
@@ -59,7 +59,7 @@ def test_in_lockstep_trajectories_are_what_each_is_alone(kind):
 
 
 def test_long_games_exceed_the_initial_memory():
-    """Nothing of what was seen is lost where the arrays grow."""
+    """No observation is lost when the arrays grow."""
     played = play(network_of("image", LARGE), [Cheap(decisions=300) for _ in range(2)], 3, randoms(2))
     game = Cheap(decisions=300)
     seen = [game.reset(3)] + [game.step(0)[0] for _ in range(299)]
@@ -69,8 +69,8 @@ def test_long_games_exceed_the_initial_memory():
         assert np.array_equal(machines, np.stack([each.machines for each in seen]))
 
 
-def test_actions_are_drawn_as_often_as_the_policy_says():
-    """The shares of many draws come near the probabilities."""
+def test_actions_are_sampled_with_the_probabilities_of_the_policy():
+    """The shares of many samples approach the probabilities."""
     network = network_of("image", LARGE)
     counts = np.zeros(11)
     expected = np.zeros(11)
@@ -83,16 +83,16 @@ def test_actions_are_drawn_as_often_as_the_policy_says():
 
 @attrs.define
 class Broken(EmptierMachine):
-    """Gives a reward that is no number."""
+    """Gives a reward that is not a number."""
 
     def step(self, action):
-        """Decide."""
+        """Apply an action."""
         seen, _, over = super().step(action)
         return seen, float("nan"), over
 
 
 def test_numbers_that_are_not_finite_are_refused():
-    """Whether they come from the game or from the network."""
+    """They may come from the game or from the network."""
     network = network_of("scorer", Broken().shape)
     with pytest.raises(NotFiniteError, match="reward"):
         play(network, [Broken()], 0, randoms(1))

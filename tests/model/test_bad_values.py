@@ -1,4 +1,4 @@
-"""Bad values are refused when they are made, with a message that names item, field and range."""
+"""Invalid values are refused when they are created, with a message that names item, field and range."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "partition db/0: two replicas on node n0; at most one is allowed",
     ),
     (
-        "a replica beside a departing one",
+        "a replica on the node of a leaving one",
         lambda: db(Replica(PRIMARY, "n0"), Replica(SECONDARY, "n0", leaving=True)),
         ConflictError,
         "partition db/0: two replicas on node n0",
@@ -80,19 +80,19 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "partition db/0: two primaries, on nodes n0 and n1",
     ),
     (
-        "a creation that is never",
+        "an infinite creation time",
         lambda: Partition("p", service="s", created=INF),
         InvalidValueError,
         "partition p: created = inf is not allowed",
     ),
     (
-        "a service of less than no replicas",
+        "a negative number of replicas",
         lambda: Service("s", target_replicas=-1),
         InvalidValueError,
         "service s: target_replicas = -1 is not allowed; expected a whole number >= 0",
     ),
     (
-        "half a replica",
+        "a fractional number of replicas",
         lambda: Service("s", target_replicas=1.5),
         InvalidValueError,
         "service s: target_replicas = 1.5 is not allowed",
@@ -110,7 +110,7 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "service s: default_load = <Role.PRIMARY: 0> is not allowed; expected roles among ['INSTANCE']",
     ),
     (
-        "a service that follows itself",
+        "a service with affinity to itself",
         lambda: Service("s", affinity_to="s"),
         InvalidValueError,
         "service s: affinity_to = 's' is not allowed; expected the name of another service",
@@ -146,7 +146,7 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "PlbConfig: metrics = () is not allowed; expected at least one Metric",
     ),
     (
-        "a metric that is a name",
+        "a metric given by its name",
         lambda: PlbConfig(metrics=["cpu"]),
         InvalidValueError,
         "PlbConfig: metrics = 'cpu' is not allowed; expected a Metric",
@@ -164,7 +164,7 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "PlbConfig: combination = 'product' is not allowed; expected one of additive, service_fabric",
     ),
     (
-        "an unknown grade of checks",
+        "an unknown level of checks",
         lambda: PlbConfig(metrics=[Metric("cpu")], checks="always"),
         InvalidValueError,
         "PlbConfig: checks = 'always' is not allowed; expected one of off, phase, step",
@@ -188,14 +188,14 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "PlbConfig: chains = 0 is not allowed; expected a whole number >= 1",
     ),
     (
-        "a priority that is none",
+        "an unknown priority",
         lambda: PlbConfig(metrics=[Metric("cpu")], fault_domain_constraint_priority=3),
         InvalidValueError,
         "PlbConfig: fault_domain_constraint_priority = 3 is not allowed; expected -1 (off), 0 (hard), 1 (soft) or 2 "
         "(optimisation)",
     ),
     (
-        "a seed below zero",
+        "a negative seed",
         lambda: PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=-1),
         InvalidValueError,
         "engine: seed = -1 is not allowed; expected a whole number >= 0",
@@ -204,8 +204,8 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
 
 
 @pytest.mark.parametrize(("make", "error", "message"), [row[1:] for row in VALUES], ids=[row[0] for row in VALUES])
-def test_bad_value_is_refused_when_it_is_made(make, error, message):
-    """Values of the model and settings check themselves, before an engine sees them."""
+def test_invalid_value_is_refused_when_it_is_created(make, error, message):
+    """Values of the model and settings validate themselves before an engine gets them."""
     with pytest.raises(error, match=re.escape(message)):
         make()
 
@@ -227,8 +227,8 @@ def test_bad_value_is_refused_when_it_is_made(make, error, message):
         (lambda: PlbConfig(metrics=[Metric("cpu")], min_load_balancing_interval="600"), "min_load_balancing_interval"),
     ],
 )
-def test_value_of_another_type_is_refused_where_it_is_given(make, field):
-    """Text is no number, a number no text, and neither is a switch."""
+def test_value_of_another_type_is_refused_with_its_field(make, field):
+    """Text is no number, a number is no text, and neither is a Boolean."""
     with pytest.raises(InvalidValueError) as error:
         make()
     assert error.value.field == field
@@ -243,23 +243,23 @@ def test_value_of_another_type_is_refused_where_it_is_given(make, field):
         PlbError("words"),
     ],
 )
-def test_error_can_be_made_again(error):
-    """In another process, and by SimPy, which calls the class with `args`: same words, same fields."""
+def test_error_can_be_pickled_and_rebuilt(error):
+    """Pickle and SimPy, which calls the class with `args`, create it with the same text and fields."""
     for again in (pickle.loads(pickle.dumps(error)), type(error)(*error.args)):
         assert str(again) == str(error)
         assert vars(again) == vars(error)
 
 
-def test_nearest_of_very_many_names_are_found_without_comparing_them_all():
-    """A slip at the end of a name, or at its beginning."""
+def test_nearest_of_many_names_are_found_without_comparing_all():
+    """The error may be at the end or at the beginning of the name."""
     names = [f"service-{index}/0" for index in range(20_000)]
     assert "service-12345/0" in UnknownNameError("partition", "service-12345/1", names).nearest
     assert "service-12345/0" in UnknownNameError("partition", "zervice-12345/0", names).nearest
     assert len(_worth_a_look("service-12345/1", names)) <= MOST_COMPARED
 
 
-def test_unknown_name_may_be_anything():
-    """A name that is no text is not known either."""
+def test_unknown_name_may_be_any_value():
+    """A name that is no text is unknown as well."""
     assert "unknown node None" in str(UnknownNameError("node", None, ["n0"]))
     with pytest.raises(InvalidValueError, match="2\\^40"):
         Budget(proposals=10**30)

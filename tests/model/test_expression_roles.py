@@ -1,4 +1,4 @@
-"""Placement constraints over URIs, for the primary alone, and with policies, against the standard library."""
+"""Placement constraints on URIs, for the primary only, and with policies, compared with the standard library."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ STRENGTH = {"||": 1, "&&": 2}
 
 
 def tersely(tree, draw) -> str:
-    """Return a tree in the grammar with random blanks and no parenthesis that its meaning does not need."""
+    """Return a tree in the grammar with random blanks and without unnecessary parentheses."""
     sign, *operands = tree
     if sign in STRENGTH:
         parts = [tersely(operand, draw) for operand in operands]
@@ -55,7 +55,7 @@ def tersely(tree, draw) -> str:
 
 
 def number(text: str) -> float | None:
-    """Return what the standard library reads, but neither its "nan" nor its "1_6"."""
+    """Return the number that the standard library reads, except for "nan" and "1_6"."""
     try:
         return float(text) if set(text) <= set("0123456789.") else None
     except ValueError:
@@ -70,7 +70,7 @@ def uri(text: str) -> tuple[str, str, PurePosixPath] | None:
 
 
 def compared(left: str, sign: str, right: str) -> bool | None:
-    """Evaluate ==, ^ or an order of two texts; None for no meaning."""
+    """Evaluate ==, ^ or an order of two texts; None if it is undefined."""
     numbers = (number(left), number(right))
     if sign not in ("==", "^"):
         compare = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}[sign]
@@ -85,7 +85,7 @@ def compared(left: str, sign: str, right: str) -> bool | None:
 
 
 def role_meaning(tree, node, primary: bool, passes: bool = True) -> bool | None:
-    """Evaluate a tree for a role; `passes` is what a test must yield here so that the signs around make it true."""
+    """Evaluate a tree for a role; `passes` is the value of a skipped test that makes its context true."""
     sign, *operands = tree
     if sign in STRENGTH:
         values = {role_meaning(operand, node, primary, passes) for operand in operands}
@@ -103,7 +103,7 @@ def role_meaning(tree, node, primary: bool, passes: bool = True) -> bool | None:
 
 
 def binding(tree) -> bool:
-    """Tell whether a tree has a test of the primary only."""
+    """Return whether a tree has a test of the primary only."""
     return "P" in tree[0] or any(binding(operand) for operand in tree[1:] if isinstance(operand, tuple))
 
 
@@ -111,9 +111,9 @@ def binding(tree) -> bool:
 @given(
     st.sampled_from(["==", "!=", "^", "!^", "<", ">="]), st.lists(places | uris, min_size=2, max_size=2), st.booleans()
 )
-def test_one_comparison_means_what_the_standard_library_says(sign, pair, alike):
-    """Two places, or one place and the same in capitals before its path."""
-    left, right = (pair[0], pair[0].replace("ost", "OST").replace("fd:/", "FD:/", 1)) if alike else pair
+def test_one_comparison_agrees_with_the_standard_library(sign, pair, equal_uris):
+    """The two places differ, or are one place with capitals before its path."""
+    left, right = (pair[0], pair[0].replace("ost", "OST").replace("fd:/", "FD:/", 1)) if equal_uris else pair
     base = {"!=": "==", "!^": "^"}.get(sign, sign)
     expected = compared(left, base, right)
     holds = expected is not None and expected is not (sign[0] == "!")
@@ -122,8 +122,8 @@ def test_one_comparison_means_what_the_standard_library_says(sign, pair, alike):
 
 @examples(600)
 @given(role_trees, place_properties, st.data())
-def test_terse_text_means_the_same_for_each_role_as_its_tree(tree, node, data):
-    """URIs, texts and numbers; primary-only tests; no parenthesis but the needed ones, blanks anywhere."""
+def test_terse_text_equals_its_tree_for_each_role(tree, node, data):
+    """The tree has URIs, texts, numbers and primary-only tests, with blanks at any place."""
     expression = parse_expression(tersely(tree, data.draw))
     assert expression.holds(node, primary=True) is (role_meaning(tree, node, True) is True)
     assert expression.holds(node, primary=False) is (role_meaning(tree, node, False) is True)
@@ -132,8 +132,8 @@ def test_terse_text_means_the_same_for_each_role_as_its_tree(tree, node, data):
 
 @examples(100)
 @given(uris, st.sampled_from(["r0", "7", "fd:"]))
-def test_below_a_uri_is_a_longer_path_not_a_longer_name(parent, name):
-    """Every URI is under itself and above what a slash continues, whatever its own last slash; not above a namesake."""
+def test_path_below_a_uri_is_a_longer_path_not_a_longer_name(parent, name):
+    """A URI is under itself and above its continuation by a slash, but not above a longer name."""
     under = parse_expression(f"x ^ {parent}")
     assert under.holds({"x": parent})
     assert under.holds({"x": f"{parent.rstrip('/')}/{name}"})
@@ -142,8 +142,8 @@ def test_below_a_uri_is_a_longer_path_not_a_longer_name(parent, name):
 
 @examples(200)
 @given(st.lists(role_trees, max_size=3), place_properties, st.booleans(), st.data())
-def test_policies_among_the_tests_change_no_verdict(trees, node, primary, data):
-    """Any policies, in any case and at any place among tests joined by &&, hold on every node and are reported."""
+def test_policies_do_not_change_the_result_of_tests(trees, node, primary, data):
+    """Any policies among tests joined by && hold on every node and are reported, in any case and order."""
     domain = data.draw(st.none() | st.sampled_from(FaultDomainPolicy))
     all_or_nothing = data.draw(st.booleans())
     tests = [f"({tersely(tree, data.draw)})" for tree in trees]
@@ -178,28 +178,28 @@ def test_policies_among_the_tests_change_no_verdict(trees, node, primary, data):
         ("FaultDomain ^ /dc0", "/dc01", True),
     ],
     ids=[
-        "under means equal",
-        "or below",
-        "whole segments only",
-        "not above",
+        "a URI is under itself",
+        "a child is under its parent",
+        "segments are compared as a whole",
+        "a parent is not under its child",
         "negated",
-        "the root is above all",
+        "all paths are under the root",
         "a trailing slash is no segment",
-        "nor makes a URI another",
+        "a trailing slash does not change a URI",
         "a child is not its parent",
-        "schemes know no case",
-        "paths do",
-        "authorities know no case",
-        "another scheme is elsewhere",
-        "a colon may stand in a path",
+        "schemes ignore case",
+        "paths do not ignore case",
+        "authorities ignore case",
+        "schemes must be equal",
+        "a path may have a colon",
         "URIs have no order",
         "a scheme without a path is a text",
         "a colon without a slash makes no URI",
-        "nor does a slash without a scheme",
+        "a slash without a scheme makes no URI",
     ],
 )
 def test_uris_are_compared_as_uris(text, place, holds):
-    """FaultDomain is a property like others, whose value is a URI."""
+    """FaultDomain is a property whose value is a URI."""
     assert parse_expression(text).holds({"FaultDomain": place}) is holds
 
 
@@ -225,34 +225,34 @@ def test_uris_are_compared_as_uris(text, place, holds):
         ("a ^ P", {"a": "Q"}, False, False),
     ],
     ids=[
-        "under the domain of the primary",
-        "beside it, only the primary is bound",
+        "a node under the domain is feasible for all",
+        "another node is infeasible only for the primary",
         "the negated form forbids the primary",
-        "an undefined property is no matter for others",
-        "! makes the negated form",
-        "which holds off the domain",
+        "an undefined property excludes only the primary",
+        "! gives the negated form",
+        "the negated form holds outside the domain",
         "other tests bind all roles: the first fails",
-        "or the second fails",
+        "other tests bind all roles: the second fails",
         "negation by De Morgan",
         "a prefix limits any test to the primary",
-        "a negated prefix asks the negation of the primary",
-        "whether or not a blank stands between",
+        "a negated prefix binds the primary to the negation",
+        "a blank after ! does not matter",
         "the prefix binds tighter than &&",
-        "parentheses extend it",
+        "parentheses extend the prefix",
         "a value that begins with P",
-        "is no primary-only test",
-        "nor is a value P",
+        "^ before such a value is no primary-only test",
+        "a value P is no primary-only test",
     ],
 )
 def test_primary_only_tests_bind_no_other_role(text, node, as_primary, as_other):
-    """`^P` and `!^P` between name and value, or before a test."""
+    """`^P` and `!^P` are between name and value, or before a test."""
     expression = parse_expression(text)
     assert (expression.holds(node), expression.holds(node, primary=False)) == (as_primary, as_other)
     assert expression.holds(node, primary=True) is as_primary
 
 
-def test_without_policies_the_defaults_hold():
-    """Packing, partial placement, and every role bound."""
+def test_expressions_without_policies_have_the_defaults():
+    """The defaults are packing, partial placement, and tests for every role."""
     for text in ("", "a == b", "FDPolicy == Ignore"):
         expression = parse_expression(text)
         assert expression.fault_domain_policy is FaultDomainPolicy.PACKING
@@ -284,13 +284,13 @@ def test_without_policies_the_defaults_hold():
     ],
 )
 def test_refusal_of_a_policy_or_a_role_names_the_place(text, expected):
-    """Unknown, misplaced or contradictory policies, and incomplete tests of the primary."""
+    """The policies are unknown, misplaced or contradictory, or tests of the primary are incomplete."""
     with pytest.raises(InvalidValueError) as refused:
         parse_expression(text, "service s")
     assert str(refused.value) == f"service s: placement_constraint = {text!r} is not allowed; expected {expected}"
 
 
-def test_the_same_policy_may_be_said_twice():
+def test_policy_may_be_repeated():
     """Joined constraints may repeat each other."""
     expression = parse_expression("FDPolicy ~ Ignore && fdpolicy ~ ignore")
     assert expression.fault_domain_policy is FaultDomainPolicy.IGNORE

@@ -1,4 +1,4 @@
-"""Placement constraints: a grammar of their own, checked against an independent evaluator."""
+"""Placement constraints: their grammar, compared with an independent evaluator."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def written(tree, blank: str) -> str:
 
 
 def meaning(tree, node) -> bool | None:
-    """Evaluate a tree in three values: true, false, or None for no meaning."""
+    """Evaluate a tree in three values: true, false, or None for undefined."""
     sign, *operands = tree
     if sign == "!":
         value = meaning(operands[0], node)
@@ -67,15 +67,15 @@ def meaning(tree, node) -> bool | None:
 
 @examples(400)
 @given(trees, properties, st.sampled_from(["", " ", "  "]))
-def test_parsed_tree_means_what_an_independent_evaluator_says(tree, node, blank):
-    """Any nesting of !, && and || over comparisons, with blanks or without."""
+def test_parsed_tree_agrees_with_an_independent_evaluator(tree, node, blank):
+    """The trees nest !, && and || over comparisons, with or without blanks."""
     assert parse_expression(written(tree, blank)).holds(node) is (meaning(tree, node) is True)
 
 
 @examples(500)
 @given(st.text(max_size=30) | st.text(alphabet="ab1 ()!&|=<>^P~", max_size=30), properties)
-def test_any_text_is_parsed_or_refused_and_nothing_else(text, node):
-    """No text makes the parser fail otherwise than with InvalidValueError; what parses can be evaluated."""
+def test_any_text_is_parsed_or_refused(text, node):
+    """The parser raises only InvalidValueError; every parsed text can be evaluated."""
     try:
         expression = parse_expression(text, "service s")
     except InvalidValueError:
@@ -116,9 +116,9 @@ def test_any_text_is_parsed_or_refused_and_nothing_else(text, node):
         "negated caret",
         "order of numbers, not of texts",
         "order of texts has no meaning",
-        "nor has its negation",
-        "an undefined property is unfit for !=",
-        "and for a negation",
+        "its negation has no meaning",
+        "!= is false for an undefined property",
+        "a negation is false for an undefined property",
         "one true side is enough for ||",
         "&& binds tighter than ||",
         "parentheses bind tightest",
@@ -126,8 +126,8 @@ def test_any_text_is_parsed_or_refused_and_nothing_else(text, node):
         "blanks inside names stay",
     ],
 )
-def test_expression_means_what_the_documentation_says(text, node, holds):
-    """The table of meanings, row by row."""
+def test_expression_agrees_with_the_documentation(text, node, holds):
+    """Each row is one row of the table in the documentation."""
     assert parse_expression(text).holds(node) is holds
 
 
@@ -148,7 +148,7 @@ def test_expression_means_what_the_documentation_says(text, node, holds):
     ],
 )
 def test_refusal_names_the_place(text, expected):
-    """What was expected, and at which character, counted from 1."""
+    """The message has the expected text and the character, counted from 1."""
     with pytest.raises(InvalidValueError) as refused:
         parse_expression(text, "service s")
     assert str(refused.value) == f"service s: placement_constraint = {text!r} is not allowed; expected {expected}"
@@ -163,14 +163,14 @@ def test_refusal_names_the_place(text, expected):
     ],
     ids=["negations", "parentheses", "length"],
 )
-def test_text_beyond_all_measure_is_refused(text, expected):
-    """Depth and length have limits, so that no input can exhaust the stack."""
+def test_text_beyond_the_limits_is_refused(text, expected):
+    """Depth and length have limits, so no input can exhaust the stack."""
     with pytest.raises(InvalidValueError, match=expected):
         parse_expression(text)
 
 
-def test_long_flat_expression_is_fine():
-    """Length alone, without depth, is no trouble."""
+def test_long_flat_expression_is_accepted():
+    """A long expression without depth is accepted."""
     text = " || ".join(f"zone == z{i}" for i in range(500))
     assert parse_expression(text).holds({"zone": "z499"})
 
@@ -190,12 +190,12 @@ def test_long_flat_expression_is_fine():
         "a bare point",
         "digits with an underscore are a text",
         "nan is a text",
-        "so is inf, which has no order",
-        "the digits of a number start as a text does",
+        "inf is a text, which has no order",
+        "caret compares the digits of numbers as texts",
     ],
 )
 def test_numbers_are_plain_decimals(text, value, holds):
-    """What Python alone would call a number stays a text."""
+    """Other notations that Python reads as numbers stay texts."""
     assert parse_expression(text).holds({"a": value}) is holds
 
 
@@ -210,7 +210,7 @@ def test_numbers_are_plain_decimals(text, value, holds):
     ],
 )
 def test_domains_of_a_node_are_properties(text, fits):
-    """Of nodes that have them; a property that is given under that name counts instead."""
+    """Nodes with domains have these properties; a given property of that name takes precedence."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], fault_domain_constraint_priority=-1))
     engine.update_node(Node("n0", fault_domain="fd:/dc0/r0", upgrade_domain="ud0"))
     engine.update_node(Node("n1", fault_domain="dc0/r1/", upgrade_domain="ud1"))

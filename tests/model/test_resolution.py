@@ -20,8 +20,8 @@ positive = st.floats(1e-6, 2.0**40) | st.integers(1, 2**40).map(float)
 
 @examples(300)
 @given(positive)
-def test_default_step_is_the_finest_that_keeps_the_value_within_two_to_the_twenty(value):
-    """A power of two, at most 1; half of it would need more than 2^20 quanta, or the floor of 2^-40 is reached."""
+def test_default_quantum_is_the_finest_with_at_most_2_to_the_20_quanta(value):
+    """It is a power of two, at most 1; half of it would need more than 2^20 quanta, or it is at the floor of 2^-40."""
     quantum = default_quantum(value)
     assert math.frexp(quantum)[0] == 0.5
     assert quantum <= 1
@@ -31,8 +31,8 @@ def test_default_step_is_the_finest_that_keeps_the_value_within_two_to_the_twent
 
 @examples(300)
 @given(positive.filter(lambda first: first <= LARGEST_VALUE), st.floats(0, 2.0**30))
-def test_load_is_rounded_up_to_the_next_step(first, load):
-    """The quantum is fixed by the first value; a load becomes the least whole number of quanta that covers it."""
+def test_load_is_rounded_up_to_the_next_quantum(first, load):
+    """The first value sets the quantum; a load becomes the least whole number of quanta that is not below it."""
     quanta = MetricQuanta([Metric("cpu")])
     quanta.capacities("node n", {"cpu": first})
     quantum = Fraction(float(quanta.quanta[0]))
@@ -46,8 +46,8 @@ def test_load_is_rounded_up_to_the_next_step(first, load):
 
 @examples(200)
 @given(st.lists(st.integers(0, 2**30), min_size=1, max_size=8))
-def test_whole_loads_are_exact_whatever_came_first(values):
-    """Whole numbers need no rounding, up to the largest that is allowed at a quantum of one."""
+def test_whole_loads_are_exact_in_any_order(values):
+    """Whole numbers need no rounding, up to the largest that a quantum of one allows."""
     quanta = MetricQuanta([Metric("cpu", quantum=1.0)])
     for value in values:
         assert quanta.loads("p", "load", {"cpu": value})[0] == value
@@ -61,7 +61,7 @@ def test_whole_loads_are_exact_whatever_came_first(values):
     st.sampled_from([1.0, 0.5, 2.0**-10]),
 )
 def test_threshold_is_exactly_the_ceiling_of_share_times_capacity(share, capacity, quantum):
-    """ceil(f·c) of the share as it is written, in exact fractions; a load of zero never reaches it."""
+    """It is ceil(f·c) of the share as written, in exact fractions; a load of zero never reaches it."""
     metric = Metric("cpu", violation_threshold=share, quantum=quantum)
     threshold = MetricQuanta([metric]).threshold(metric, capacity)
     exact = Fraction(str(share)) * capacity
@@ -85,10 +85,10 @@ def test_threshold_of_unlimited_capacity_is_unlimited():
         (1.0, 2.0**-20),
         (1e-30, 2.0**-40),
     ],
-    ids=["at the limit", "beyond it", "half of it", "beyond half", "one", "next to nothing"],
+    ids=["at the limit", "beyond it", "half of it", "beyond half", "one", "almost zero"],
 )
-def test_default_step_at_its_limits(value, quantum):
-    """The quantum doubles where the value would take more than 2^20 of them; it ends at 1 and at 2^-40."""
+def test_default_quantum_at_its_limits(value, quantum):
+    """The quantum doubles if the value would need more than 2^20 of them; its limits are 1 and 2^-40."""
     assert default_quantum(value) == quantum
 
 
@@ -101,7 +101,7 @@ def test_capacity_is_rounded_down():
 
 
 def test_rounding_of_a_metric_is_reported_once(caplog):
-    """One line in the log for each metric, however many loads are rounded, one by one or in bulk."""
+    """The log has one line for each metric, for any number of rounded loads, single or in bulk."""
     engine = engine_of(Metric("cpu", quantum=0.5), Metric("memory", quantum=0.5))
     with caplog.at_level(logging.INFO, logger="plb"):
         for _ in range(3):
@@ -126,8 +126,8 @@ def engine_of(*metrics: Metric, nodes: int = 2, **capacities: float) -> Placemen
     return engine
 
 
-def test_capacity_of_zero_takes_no_load_and_is_in_violation_only_under_load():
-    """Nothing with load fits; a replica without load does, and is no violation."""
+def test_capacity_of_zero_accepts_no_load():
+    """A replica with load does not fit; one without load does, and is no violation."""
     engine = engine_of(Metric("cpu"), cpu=0)
     assert engine.violations() == ()
     engine.update_partition(Partition("idle", service="web"))
@@ -139,7 +139,7 @@ def test_capacity_of_zero_takes_no_load_and_is_in_violation_only_under_load():
     assert dict(engine.place("busy").unplaced[0].ruled_out) == {"capacity": 2}
 
 
-def test_missing_capacity_takes_any_load():
+def test_missing_capacity_accepts_any_load():
     """A node without a capacity for a metric is never full and never in violation."""
     engine = engine_of(Metric("cpu", quantum=1.0), nodes=1)
     engine.report_load("p", "n0", {"cpu": 2**30})
@@ -152,8 +152,8 @@ def test_missing_capacity_takes_any_load():
 
 
 @pytest.mark.parametrize(("load", "fits"), [(18, True), (18.5, True), (18.999, True), (19, False), (20, False)])
-def test_node_is_filled_to_the_largest_step_below_the_threshold(load, fits):
-    """Capacity 20 at 0.95: a load of 19 would be a violation, anything below is none."""
+def test_node_is_filled_to_the_largest_quantum_below_the_threshold(load, fits):
+    """With capacity 20 and threshold 0.95, a load of 19 is a violation, and lower loads are none."""
     engine = engine_of(Metric("cpu", quantum=2.0**-10), nodes=1, cpu=20)
     engine.update_service(Service("busy", stateful=False, default_load={Role.INSTANCE: {"cpu": load}}))
     engine.update_partition(Partition("busy", service="busy"))
@@ -161,7 +161,7 @@ def test_node_is_filled_to_the_largest_step_below_the_threshold(load, fits):
 
 
 def test_service_fabric_mode_fills_a_node_to_its_capacity():
-    """Up to c, inclusive; the violation threshold stays where it is."""
+    """It is filled to c, inclusive; the violation threshold stays the same."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], capacity_limit="capacity"))
     engine.update_node(Node("n0", capacities={"cpu": 20}))
     engine.update_service(Service("busy", stateful=False, default_load={Role.INSTANCE: {"cpu": 20}}))
@@ -170,19 +170,19 @@ def test_service_fabric_mode_fills_a_node_to_its_capacity():
     assert [v.threshold for v in engine.violations()] == [19]
 
 
-def test_loads_whose_squares_would_overflow_are_counted_more_coarsely():
-    """n·load² stays below 2^63: with 2^30 quanta a node, seven nodes need no cut, nine need one binary digit."""
+def test_loads_whose_squares_would_overflow_lose_digits():
+    """n·load² stays below 2^63: with 2^30 quanta per node, seven nodes need no rounding, nine lose one binary digit."""
     from plb.testing import configuration_of
 
     for nodes, digits in ((7, 0), (9, 1)):
         engine = engine_of(Metric("cpu", quantum=1.0, violation_threshold=1), nodes=nodes, cpu=2**30)
-        assert configuration_of(engine).problem.coarseness.tolist() == [0], "no load, nothing to cut"
+        assert configuration_of(engine).problem.coarseness.tolist() == [0], "without load nothing is rounded"
         engine.report_load("p", "n0", {"cpu": 2**30})
         assert configuration_of(engine).problem.coarseness.tolist() == [digits]
 
 
 def test_sums_are_exact_at_the_limits():
-    """The largest loads that the door lets pass add up without an error of rounding or of range."""
+    """The largest accepted loads have exact sums without overflow."""
     engine = engine_of(Metric("cpu", quantum=1.0, violation_threshold=1), nodes=2, cpu=2**30)
     engine.report_load("p", "n0", {"cpu": 2**30 - 1})
     from plb.testing import configuration_of

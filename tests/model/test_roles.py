@@ -1,4 +1,4 @@
-"""Roles may be given by their names, as the members of the other enumerations."""
+"""Roles may be given by their names, as members of the other enumerations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ ROLES = {"primary": Role.PRIMARY, "secondary": Role.SECONDARY, "instance": Role.
 
 @pytest.mark.parametrize(("name", "role"), ROLES.items())
 def test_role_by_its_name_is_the_role(name, role):
-    """In a description, and as a key of loads."""
+    """A name works in a description, and as a key of loads."""
     loads = {name: {"cpu": 1}}
     assert Replica(name, "n0") == Replica(role, "n0")
     assert Service("s", stateful=name != "instance", default_load=loads).default_load == {role: {"cpu": 1}}
 
 
 def test_engine_takes_roles_by_name(small_cluster):
-    """What is reported is the same."""
+    """The reports are the same."""
     one, two = small_cluster.engine(), small_cluster.engine()
     for engine, role in ((one, Role.SECONDARY), (two, "secondary")):
         engine.report_role_load("db/0", role, {"cpu": 7})
@@ -29,7 +29,7 @@ def test_engine_takes_roles_by_name(small_cluster):
 
 @pytest.mark.parametrize("role", ["Primary", "PRIMARY", "leader", "", 3, -1, 0.0, True, None, [Role.PRIMARY]])
 def test_anything_else_is_refused(role, small_cluster):
-    """With the names that there are."""
+    """The engine and the model refuse every other value."""
     engine = small_cluster.engine()
     for take in (
         lambda: Replica(role, "n0"),
@@ -41,6 +41,6 @@ def test_anything_else_is_refused(role, small_cluster):
 
 
 def test_role_that_is_given_twice_is_refused():
-    """By name and as a member."""
+    """The role is given by name and as a member."""
     with pytest.raises(ConflictError, match="default_load has PRIMARY twice"):
         Service("s", default_load={"primary": {"cpu": 1}, Role.PRIMARY: {"cpu": 2}})

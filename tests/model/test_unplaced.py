@@ -1,4 +1,4 @@
-"""A replica that found no place: which rule ruled out how many nodes, and the sentences made of it."""
+"""A replica without a place: the number of nodes that each rule excludes, and the text for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.kernels
 
 @examples(200)
 @given(all_clusters())
-def test_counts_are_those_of_rules_checked_in_order(cluster):
+def test_counts_equal_those_of_rules_checked_in_order(cluster):
     """Every node counts once, at the first rule it fails: down, excluded, placement, domains, capacity."""
     engine = cluster.engine(move_existing_replica_for_placement=False)
     before = placement_of(engine, cluster)
@@ -65,15 +65,15 @@ def test_counts_are_those_of_rules_checked_in_order(cluster):
         ),
         (Unplaced("web/0", Role.INSTANCE, 2), "instance of web/0 fits on 2 of 2 nodes"),
     ],
-    ids=["nowhere", "somewhere by now", "everywhere by now"],
+    ids=["on no node", "on some nodes", "on every node"],
 )
 def test_refusal_reads_as_a_sentence(refusal, text):
-    """A refusal is a value; asked for words, it gives numbers and rules."""
+    """A refusal is a value; its text has numbers and rules."""
     assert str(refusal) == text
 
 
 def test_service_with_more_replicas_than_nodes_has_unplaced_ones():
-    """Five instances on three nodes: three are placed, two are excluded from every node."""
+    """Three of five instances are placed on three nodes, two are excluded from every node."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
     for index in range(3):
         engine.update_node(Node(f"n{index}"))
@@ -89,7 +89,7 @@ def test_service_with_more_replicas_than_nodes_has_unplaced_ones():
 
 
 def test_each_rule_is_named_for_the_node_that_it_rules_out():
-    """One node down, one taken, one of the wrong zone, one in a crowded rack, one full."""
+    """One node is down, one is taken, one has the wrong zone, one is in a crowded rack, one is full."""
     engine = PlacementAndLoadBalancing(
         PlbConfig(metrics=[Metric("cpu")], move_existing_replica_for_placement=False), seed=3
     )
@@ -120,7 +120,7 @@ def test_each_rule_is_named_for_the_node_that_it_rules_out():
     }
 
 
-def test_reasons_read_as_words():
+def test_reasons_have_a_text():
     """Each kind of reason has its phrase."""
     numbers = {"load": 21.0, "limit": 19.0}
     phrases = [

@@ -1,4 +1,4 @@
-"""Where else a replica could stand: verdicts and energies against oracles, and what would have to change."""
+"""Alternatives of a replica: feasible nodes and energies against oracles, and the changes that other nodes need."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def alternatives_of(engine: PlacementAndLoadBalancing, cluster: Cluster) -> list
     return [one for partition in cluster.partitions for one in engine.alternatives(partition.name)]
 
 
-def kinds_asked(config: PlbConfig, found: Alternatives) -> list[str]:
-    """Return the kinds of domains that were asked: those that are on and not given up."""
+def checked_kinds(config: PlbConfig, found: Alternatives) -> list[str]:
+    """Return the kinds of domains that were checked: those that are on and not relaxed."""
     on = [name for name in DOMAINS if getattr(config, f"{name}_constraint_priority") >= 0]
     return [name.removesuffix("_domain") for name in on if name not in found.given_up]
 
 
 @examples(100)
 @given(all_clusters())
-def test_every_node_is_a_place_or_closed_by_the_rule_that_it_fails_first(cluster):
-    """A node is a place if what the user said rules nothing out, else the first of its obstacles is that rule."""
+def test_every_node_is_a_place_or_names_its_first_failed_rule(cluster):
+    """A node that no rule excludes is a place; otherwise its first obstacle is the first rule that fails."""
     engine = cluster.engine()
     standing = placement_of(engine, cluster)
     for found in alternatives_of(engine, cluster):
         without = {**standing, found.index: attrs.evolve(standing[found.index], node=None)}
-        kinds = kinds_asked(engine.config, found)
-        assert set(hard_kinds(engine.config)) <= set(kinds), "hard rules are not given up"
+        kinds = checked_kinds(engine.config, found)
+        assert set(hard_kinds(engine.config)) <= set(kinds), "hard rules are not relaxed"
         closed = {one.node: one.rules[0] for one in found.closed}
         assert sorted([*closed, *(place.node for place in found.places)]) == sorted(node.name for node in cluster.nodes)
         for node in cluster.nodes:
@@ -64,8 +64,8 @@ def test_every_node_is_a_place_or_closed_by_the_rule_that_it_fails_first(cluster
 
 @examples(100)
 @given(all_clusters())
-def test_energies_are_those_of_the_formula_with_the_replica_there(cluster):
-    """Total and terms agree with the formulas over sums from scratch; the lowest comes first."""
+def test_energies_equal_the_formula_with_the_replica_there(cluster):
+    """Total and terms agree with the formulas over sums from scratch; the lowest energy comes first."""
     engine = cluster.engine()
     problem = configuration_of(engine).problem
     names = [node.name for node in cluster.nodes]
@@ -85,7 +85,7 @@ def test_energies_are_those_of_the_formula_with_the_replica_there(cluster):
 @examples(60)
 @given(all_clusters())
 def test_refused_replicas_are_reported_as_by_placement(cluster):
-    """What waits after a plan was carried out is ruled out by the rules, and with the numbers, of `Plan.unplaced`."""
+    """Alternatives of a replica that waits after an applied plan give the same rules and numbers as `Plan.unplaced`."""
     engine = cluster.engine(move_existing_replica_for_placement=False)
     plan = engine.place(budget=120)
     engine.apply(plan)
@@ -102,7 +102,7 @@ def test_refused_replicas_are_reported_as_by_placement(cluster):
 @examples(60)
 @given(clusters(with_history=True))
 def test_probabilities_are_those_of_the_engine(cluster):
-    """Where a replica stands, as it stands; where one waits, as if it stood there."""
+    """A placed replica has the present probabilities; a waiting one has those with the replica on each node."""
     engine = cluster.engine()
     now = engine.violation_probabilities()
     for partition in cluster.partitions:
@@ -118,8 +118,8 @@ def test_probabilities_are_those_of_the_engine(cluster):
 
 @examples(40)
 @given(all_clusters())
-def test_asking_leaves_the_engine_exactly_as_it_was(cluster):
-    """All that it knows is as before, also when the question is about another time; so is its next plan."""
+def test_alternatives_do_not_change_the_engine(cluster):
+    """Its state and its next plan stay the same, also after a question about another time."""
     engine, alone = cluster.engine(), cluster.engine()
     engine.place(budget=60)
     alone.place(budget=60)
@@ -131,8 +131,8 @@ def test_asking_leaves_the_engine_exactly_as_it_was(cluster):
     assert engine.repair(budget=60, now=600.0) == alone.repair(budget=60, now=600.0)
 
 
-def test_the_present_node_is_evaluated_by_a_twin_cluster():
-    """On four equal nodes the energies are those of engines that were told of the replica on each of them."""
+def test_energies_equal_those_of_clusters_with_the_replica_there():
+    """On four equal nodes the energies equal those of engines with the replica on each of them."""
     loads = {"n0": 10.0, "n1": 30.0, "n2": 5.0, "n3": 20.0}
 
     def engine(node: str) -> PlacementAndLoadBalancing:
@@ -161,7 +161,7 @@ def test_the_present_node_is_evaluated_by_a_twin_cluster():
 
 
 def racks(**changes: Node) -> PlacementAndLoadBalancing:
-    """Return an engine with one node for each rule, and web/0 with one replica that stands and one that waits."""
+    """Return an engine with one node for each rule, and web/0 with one placed and one waiting replica."""
     engine = PlacementAndLoadBalancing(
         PlbConfig(metrics=[Metric("cpu", quantum=1.0)], capacity_limit="capacity"), seed=3
     )
@@ -184,8 +184,8 @@ def racks(**changes: Node) -> PlacementAndLoadBalancing:
     return engine
 
 
-def test_what_would_have_to_change_is_said_of_each_node():
-    """All obstacles of a node, the nearest node first: a shortage counts its share, each other rule one."""
+def test_changes_are_listed_for_each_node():
+    """A node lists all its obstacles, the nearest node first: a shortage counts its share, another rule counts one."""
     _, waits = racks().alternatives("web/0")
     said = {one.node: one.changes for one in waits.closed}
     assert said == {
@@ -217,14 +217,14 @@ def test_what_would_have_to_change_is_said_of_each_node():
     ],
     ids=lambda node: node.name,
 )
-def test_the_change_that_is_asked_for_opens_the_node(changed):
-    """With just the missing room, back in service, or with the property, the node is a place."""
+def test_node_with_the_listed_change_is_a_place(changed):
+    """A node with enough free capacity, back in service, or with the property is a place."""
     _, waits = racks(**{changed.name: changed}).alternatives("web/0")
     assert [place.node for place in waits.places] == [changed.name]
 
 
-def test_a_node_that_is_too_full_already_needs_more_than_the_replica():
-    """What is missing counts from where the node stands, not from its limit."""
+def test_overfull_node_lacks_more_than_the_load_of_the_replica():
+    """The shortage counts from the load of the node, not from its limit."""
     engine = racks()
     engine.update_service(Service("big", stateful=False))
     engine.update_partition(Partition("big/0", service="big", replicas=[Replica(Role.INSTANCE, "full")]))
@@ -235,7 +235,7 @@ def test_a_node_that_is_too_full_already_needs_more_than_the_replica():
 
 
 def test_blocked_nodes_and_extension_constraints_are_obstacles():
-    """A block list is told apart from the placement constraint; a constraint of the user's own goes by its name."""
+    """Block list and placement constraint are separate obstacles; an extension constraint has its own name."""
     config = PlbConfig(metrics=[Metric("cpu")], extension_constraints=[OffLastNode.name])
     engine = PlacementAndLoadBalancing(config, seed=3)
     for index in range(4):
@@ -250,8 +250,8 @@ def test_blocked_nodes_and_extension_constraints_are_obstacles():
     assert {one.rule: one.nodes for one in found.diagnosis} == {"placement": 1, "off_last_node": 1}
 
 
-def test_a_soft_rule_that_the_replica_breaks_is_not_asked_of_other_nodes():
-    """Upgrade domains are soft: two replicas stand in one, so that the third of its nodes is as good as any."""
+def test_soft_rule_that_the_replica_breaks_is_not_checked_on_other_nodes():
+    """Upgrade domains are soft: two replicas share one, so the third node of it is as good as any."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
     for index, domain in enumerate("aaabb"):
         engine.update_node(Node(f"n{index}", upgrade_domain=domain))
@@ -268,8 +268,8 @@ def test_a_soft_rule_that_the_replica_breaks_is_not_asked_of_other_nodes():
     assert [one.rules for one in first.closed] == [("exclusion",), ("upgrade_domain",)]
 
 
-def test_a_replica_that_may_not_move_says_why():
-    """Pinned here; a replica on a full node would not be taken there again."""
+def test_immovable_replica_gives_its_reason():
+    """The replica is pinned; a full node would not accept its own replica again."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu", quantum=1.0)]), seed=3)
     for index in range(2):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 10}))
@@ -285,8 +285,8 @@ def test_a_replica_that_may_not_move_says_why():
     assert "stands on n0 and fits on no other of 2 nodes" in str(found)
 
 
-def test_questions_about_nothing_are_refused():
-    """An unknown partition gives the nearest name, a time that is no number its range; without nodes there is none."""
+def test_invalid_queries_are_refused():
+    """An unknown partition gives the nearest name, an invalid time its range; without nodes the answer is empty."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
     engine.update_service(Service("web", stateful=False))
     engine.update_partition(Partition("web/0", service="web"))
@@ -297,8 +297,8 @@ def test_questions_about_nothing_are_refused():
         engine.alternatives("web/0", now=float("nan"))
 
 
-def test_a_child_apart_from_its_parent_needs_the_parent_there():
-    """An affinity closes every node but that of the parent, and says whom the child follows."""
+def test_child_needs_its_parent_on_the_node():
+    """Affinity excludes every node but that of the parent, and names the parent."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
     for index in range(3):
         engine.update_node(Node(f"n{index}"))
@@ -313,8 +313,8 @@ def test_a_child_apart_from_its_parent_needs_the_parent_there():
     ]
 
 
-def test_preferred_locations_are_asked_where_they_are_on():
-    """A replica that comes back prefers the node of its standby; others would have to be preferred, too."""
+def test_preferred_locations_are_checked_if_enabled():
+    """A returning replica prefers the node of its standby; other nodes would have to be preferred as well."""
     engine = PlacementAndLoadBalancing(
         PlbConfig(metrics=[Metric("cpu")], preferred_location_constraint_priority=0, partially_place_services=True),
         seed=3,
@@ -332,8 +332,8 @@ def test_preferred_locations_are_asked_where_they_are_on():
     }
 
 
-def test_the_buffer_of_nodes_is_closed_to_what_moves():
-    """A tenth of each node is kept for new replicas: one that stands elsewhere may not use it, one that waits may."""
+def test_node_buffer_is_reserved_for_new_replicas():
+    """A tenth of each node is reserved for new replicas: a placed replica may not use it, a waiting one may."""
     metric = Metric("cpu", quantum=1.0, node_buffer_percentage=0.1)
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[metric], capacity_limit="capacity"), seed=3)
     for index in range(2):
@@ -365,7 +365,7 @@ def test_the_buffer_of_nodes_is_closed_to_what_moves():
     ],
 )
 def test_clauses_that_do_not_hold_are_reported(constraint, properties, unmet):
-    """Parts that a top-level && joins are told apart; within parentheses, or beside ||, the whole is told."""
+    """Parts that a top-level && joins are reported separately; parts in parentheses or next to || as a whole."""
     found = [str(clause) for clause in unmet_clauses(constraint, properties, primary=True)]
     if unmet is None:
         whole = constraint.rpartition(" && ")[0] if constraint.startswith("(") else constraint

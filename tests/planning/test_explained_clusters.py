@@ -1,4 +1,4 @@
-"""Violations and explanations of random clusters, against a plain look at the cluster."""
+"""Violations and explanations of random clusters, compared with rules in plain Python."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ TESTS = {
     "FDPolicy ~ Nonpacking": lambda _: True,
     "FDPolicy ~ Ignore && zone == z0": CONSTRAINTS["zone == z0"],
 }
-"""Placement constraints, policies included, and what they mean for a node."""
+"""Placement constraints with domain policies, and their meaning for a node."""
 
 
 @st.composite
-def odd_clusters(draw: st.DrawFn) -> Cluster:
-    """Clusters with deactivated nodes, block lists, domain policies, quorum rules, children, standbys and builds."""
+def varied_clusters(draw: st.DrawFn) -> Cluster:
+    """Draw clusters with deactivated nodes, block lists, domain policies, quorums, children, standbys and builds."""
     cluster = draw(all_clusters())
     if draw(st.booleans()):
         cluster = with_one_partition(cluster, "s0")
@@ -85,7 +85,7 @@ def odd_clusters(draw: st.DrawFn) -> Cluster:
 
 
 def with_one_partition(cluster: Cluster, service: str) -> Cluster:
-    """Return the cluster with the first partition of a service alone, so that children can follow it."""
+    """Return the cluster with only the first partition of a service, so that it can be a parent."""
     others = [p.name for p in cluster.partitions if p.service == service][1:]
     return attrs.evolve(
         cluster,
@@ -98,24 +98,24 @@ KINDS = ("fault", "upgrade")
 
 
 def standing(partition: Partition) -> list[Replica]:
-    """Return the replicas that count for constraints: neither on their way out nor a standby."""
+    """Return the replicas that count for constraints: neither leaving nor standbys."""
     return [r for r in partition.replicas if not r.leaving and r.state is not ReplicaState.STANDBY]
 
 
-def feasibility_classes(service: Service, node: Node) -> bool:
-    """Tell whether a service may stand on a node, up or not."""
+def is_allowed(service: Service, node: Node) -> bool:
+    """Return whether a service allows a node, up or not."""
     return node.name not in service.blocked_nodes and TESTS[service.placement_constraint](node.properties)
 
 
 def takes_new(node: Node) -> bool:
-    """Tell whether a node takes new replicas (docs/service-fabric.md, Deactivated nodes)."""
+    """Return whether a node accepts new replicas (docs/service-fabric.md, Deactivated nodes)."""
     checking = node.deactivation_status is DeactivationStatus.SAFETY_CHECK_IN_PROGRESS
     comes_back = node.deactivation_intent in (DeactivationIntent.PAUSE, DeactivationIntent.RESTART)
     return node.up and (node.deactivation_intent is DeactivationIntent.NONE or (comes_back and checking))
 
 
 def overloads_by_hand(cluster: Cluster) -> list[tuple[str, str, Fraction]]:
-    """Return node, metric and load where a node in service is at or above f·c."""
+    """Return node, metric and load for each node in service at or above f·c."""
     found = []
     for node in cluster.nodes:
         if not node.up or node.deactivation_intent is not DeactivationIntent.NONE:
@@ -134,22 +134,22 @@ def overloads_by_hand(cluster: Cluster) -> list[tuple[str, str, Fraction]]:
 
 
 def misplaced_by_hand(cluster: Cluster) -> list[tuple[str, str, bool]]:
-    """Return partition, node and whether it is the block list, for replicas that their service does not want there."""
+    """Return partition, node and whether the block list excludes it, for replicas on nodes not allowed for them."""
     nodes = {node.name: node for node in cluster.nodes}
     return [
         (p.name, r.node, r.node in cluster.service_of(p.name).blocked_nodes)
         for p in cluster.partitions
         for r in standing(p)
-        if not feasibility_classes(cluster.service_of(p.name), nodes[r.node])
+        if not is_allowed(cluster.service_of(p.name), nodes[r.node])
     ]
 
 
 def uneven_by_hand(cluster: Cluster, kind: str) -> list[tuple[str, int, str, int, int, int]]:
-    """Return partition, level, domain, count, least and most where a domain holds too many or too few."""
+    """Return partition, level, domain, count, least and most of each domain with too many or too few replicas."""
     found = []
     for partition in cluster.partitions:
         service = cluster.service_of(partition.name)
-        usable = {node.name for node in cluster.nodes if takes_new(node) and feasibility_classes(service, node)}
+        usable = {node.name for node in cluster.nodes if takes_new(node) and is_allowed(service, node)}
         levels = domain_groups(cluster, kind)
         counts = []
         for groups in levels:
@@ -173,7 +173,7 @@ def uneven_by_hand(cluster: Cluster, kind: str) -> list[tuple[str, int, str, int
 
 
 def limits_by_hand(cluster: Cluster, kind: str, service: Service, domains: list[int]) -> list[tuple[int, int | None]]:
-    """Return the levels that bind a service, with the most replicas of a domain, None: as even as can be."""
+    """Return the levels that bind a service, with the most replicas of a domain; None: an even spread."""
     if service.on_every_node or cluster.config[f"{kind}_domain_constraint_priority"] < 0 or not domains:
         return []
     if kind == "fault" and "Ignore" in service.placement_constraint:
@@ -191,12 +191,12 @@ def limits_by_hand(cluster: Cluster, kind: str, service: Service, domains: list[
 
 
 def name_of(domain: tuple[str, ...] | str) -> str:
-    """Return the name of a domain as the engine gives it."""
+    """Return the name of a domain as the engine reports it."""
     return domain if isinstance(domain, str) else "fd:/" + "/".join(domain)
 
 
 def apart_by_hand(cluster: Cluster, engine: PlacementAndLoadBalancing) -> list[tuple[str, str]]:
-    """Return partition and node of the children that do not stand beside their parent."""
+    """Return partition and node of the children that are apart from their parent."""
     found = []
     for child in cluster.partitions:
         service = cluster.service_of(child.name)
@@ -222,9 +222,9 @@ def apart_by_hand(cluster: Cluster, engine: PlacementAndLoadBalancing) -> list[t
 
 
 @examples(400)
-@given(odd_clusters())
-def test_violations_are_those_that_a_plain_look_finds(cluster):
-    """Nodes, replicas, domains and children: exactly those that the rules in plain Python call broken."""
+@given(varied_clusters())
+def test_violations_equal_those_of_plain_rules(cluster):
+    """Nodes, replicas, domains and children are exactly those that break the rules in plain Python."""
     engine = cluster.engine()
     found = engine.violations(soft=True)
     of = {kind: [one for one in found if isinstance(one, kind)] for kind in (NodeViolation, Misplaced, Apart)}
@@ -242,9 +242,9 @@ def test_violations_are_those_that_a_plain_look_finds(cluster):
 
 
 @examples(100)
-@given(odd_clusters())
+@given(varied_clusters())
 def test_soft_rules_are_reported_only_on_request(cluster):
-    """By default only hard rules and overloaded nodes are violations."""
+    """Violations are hard rules and overloaded nodes by default."""
     engine = cluster.engine()
     everything = engine.violations(soft=True)
     hard = tuple(one for one in everything if isinstance(one, NodeViolation) or one.priority == 0)
@@ -260,12 +260,12 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("domains", [False, True], ids=["all at once", "one action a domain"])
+@pytest.mark.parametrize("domains", [False, True], ids=["all at once", "one action per domain"])
 @pytest.mark.parametrize("call", CALLS)
 @examples(60)
-@given(cluster=st.one_of(all_clusters(), odd_clusters()))
-def test_every_partition_of_every_cluster_has_an_explanation(call, domains, cluster):
-    """Never an error, never an empty one; every node and domain that the data names is there."""
+@given(cluster=st.one_of(all_clusters(), varied_clusters()))
+def test_every_partition_has_an_explanation(call, domains, cluster):
+    """An explanation is never an error and never empty; its nodes and domains exist."""
     engine = cluster.engine(one_action_per_refresh=domains)
     plan = CALLS[call](engine)
     for partition in cluster.partitions:
@@ -291,8 +291,8 @@ def test_every_partition_of_every_cluster_has_an_explanation(call, domains, clus
 
 @examples(200)
 @given(all_clusters())
-def test_numbers_of_a_refusal_are_those_of_the_cluster_after_the_plan(cluster):
-    """What is needed, free and held agrees with loads and places counted by hand."""
+def test_numbers_of_a_refusal_describe_the_cluster_after_the_plan(cluster):
+    """Needed, free and present numbers agree with loads and places from scratch."""
     engine = cluster.engine(move_existing_replica_for_placement=False)
     before = placement_of(engine, cluster)
     plan = engine.place(budget=120)
@@ -301,7 +301,7 @@ def test_numbers_of_a_refusal_are_those_of_the_cluster_after_the_plan(cluster):
     nodes = {node.name: node for node in cluster.nodes}
     for refusal in plan.unplaced:
         needed = cluster.load_of(refusal.partition, refusal.role, None)
-        immovable = [r.node for r in after.values() if r.partition == refusal.partition and r.node and not r.leaving]
+        places = [r.node for r in after.values() if r.partition == refusal.partition and r.node and not r.leaving]
         for one in refusal.diagnosis:
             for short in one.shortages if one.rule == "capacity" else ():
                 node, load = nodes[short.emptiest], loads[short.emptiest][short.metric]
@@ -311,11 +311,11 @@ def test_numbers_of_a_refusal_are_those_of_the_cluster_after_the_plan(cluster):
             for full in one.domains if one.rule in ("fault_domain", "upgrade_domain") else ():
                 groups = domain_groups(cluster, one.rule.partition("_")[0])
                 of_domain = [{n for n, (_, d) in level.items() if name_of(d) == full.domain} for level in groups]
-                assert full.replicas in {sum(node in inside for node in immovable) for inside in of_domain}
+                assert full.replicas in {sum(node in inside for node in places) for inside in of_domain}
 
 
 def check_diagnosis(one: Any, nodes: set[str], domains: set[str]) -> None:
-    """Assert that what one rule says agrees with its count and names what exists."""
+    """Assert that the numbers of one rule agree with its count, and that its names exist."""
     assert 0 < one.nodes <= len(nodes)
     if one.rule == "node":
         assert sum(one.states.values()) == one.nodes

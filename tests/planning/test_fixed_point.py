@@ -12,9 +12,9 @@ from plb.testing import Cluster, all_clusters, configuration_of
 from tests.engine.strategies import examples
 
 UNBOUND = {"max_percentage_to_move": 1.0}
-"""Settings under which no budget of moves cuts a balancing short; services have none of their own either."""
+"""Settings under which no budget of moves limits balancing; the services have no budgets either."""
 ROUNDS = 40
-"""More plans in a row than a cluster of these tests ever needs to come to rest."""
+"""More plans in sequence than any cluster of these tests needs to reach a fixed point."""
 
 
 def unbound(cluster: Cluster) -> Cluster:
@@ -23,17 +23,17 @@ def unbound(cluster: Cluster) -> Cluster:
 
 
 def until_fixed_point(engine: PlacementAndLoadBalancing, verb: str, budget: int | None) -> int:
-    """Carry out plan after plan until one moves nothing; return how many moved something."""
+    """Apply plans until one moves nothing; return how many plans moved a replica."""
     for number in range(ROUNDS):
         plan = getattr(engine, verb)(budget=budget)
         if not plan.moves:
             return number
         engine.apply(plan)
-    raise AssertionError(f"{verb} does not come to rest")
+    raise AssertionError(f"{verb} does not reach a fixed point")
 
 
 def assert_moves_nothing(plan: Plan) -> None:
-    """Look whether the plan leaves everything where it is."""
+    """Assert that the plan moves nothing."""
     assert plan.moves == ()
     assert plan.energy_after == plan.energy_before
 
@@ -42,21 +42,21 @@ def assert_moves_nothing(plan: Plan) -> None:
 @examples(60)
 @given(cluster=all_clusters(), budget=st.sampled_from([240, 60, None]))
 def test_own_result_is_a_fixed_point(verb, cluster, budget):
-    """A second plan from the result of one that no budget of moves bound moves nothing, mended or not."""
+    """A second plan after one without a budget of moves moves nothing, whether the first repaired everything or not."""
     engine = unbound(cluster).engine(**UNBOUND)
     start = configuration_of(engine)
     movable = int((start.problem.movable & (start.solution.node >= 0)).sum())
     first = getattr(engine, verb)(budget=budget)
     engine.apply(first)
     displaced = sum(2 if move.kind is MoveKind.SWAP else 1 for move in first.moves)
-    if verb == "repair" or displaced < movable:  # moving all that may move is a budget too
+    if verb == "repair" or displaced < movable:  # a plan that moves every movable replica reaches a limit as well
         assert_moves_nothing(getattr(engine, verb)(budget=budget))
 
 
 @examples(40)
 @given(cluster=all_clusters(), budget=st.sampled_from([240, None]))
 def test_plans_reach_a_fixed_point_with_any_budget_of_moves(cluster, budget):
-    """Where each plan may move only some replicas, a few in a row come to rest; another then moves nothing."""
+    """If each plan may move only some replicas, a few plans reach a fixed point; another one moves nothing."""
     engine = cluster.engine()
     assert until_fixed_point(engine, "repair", budget) <= 4 * len(cluster.partitions)
     until_fixed_point(engine, "balance", budget)
@@ -66,7 +66,7 @@ def test_plans_reach_a_fixed_point_with_any_budget_of_moves(cluster, budget):
 @examples(40)
 @given(cluster=all_clusters())
 def test_refreshes_reach_a_fixed_point(cluster):
-    """Placement, repair and balancing together: a few refreshes at one time, then none moves any."""
+    """After a few refreshes of placement, repair and balancing at one time, no refresh moves a replica."""
     engine = cluster.engine()
     moved = [bool(_refresh_and_apply(engine).moves) for _ in range(ROUNDS)]
     at_fixed_point = moved.index(False) if False in moved else ROUNDS
@@ -81,7 +81,7 @@ def _refresh_and_apply(engine: PlacementAndLoadBalancing) -> Plan:
 
 
 def uneven() -> PlacementAndLoadBalancing:
-    """Return four nodes with all load on the first, most of it on one replica, so that no balance is perfect."""
+    """Return four nodes with all load on the first, most of it in one replica, so that no placement is balanced."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=1000.0), seed=1)
     for index in range(4):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 1000}))
@@ -93,7 +93,7 @@ def uneven() -> PlacementAndLoadBalancing:
 
 
 def test_plan_of_a_fixed_point_reports_it():
-    """It ends at once: no phase ran and no proposal was drawn."""
+    """The plan ends at once: no phase runs and no proposal is generated."""
     engine = uneven()
     until_fixed_point(engine, "balance", None)
     plan = engine.balance()
@@ -117,7 +117,7 @@ def test_plan_of_a_fixed_point_reports_it():
     ids=["load", "node", "settings", "service", "partition", "removal"],
 )
 def test_any_change_ends_the_fixed_point(change):
-    """What the result depends on has changed, so that the search runs again."""
+    """The inputs of the result have changed, so the search runs again."""
     engine = uneven()
     until_fixed_point(engine, "balance", None)
     change(engine)
@@ -125,14 +125,14 @@ def test_any_change_ends_the_fixed_point(change):
 
 
 def test_plan_that_is_not_applied_does_not_change_the_state():
-    """Asked again, the engine searches again: it is still where it was."""
+    """A second call searches again, since the replicas have not moved."""
     engine = uneven()
     assert engine.balance().moves
     assert engine.balance().moves
 
 
-def test_another_budget_is_another_search():
-    """A host that allows more proposals gets them."""
+def test_another_budget_starts_another_search():
+    """A call that allows more proposals generates them."""
     engine = uneven()
     until_fixed_point(engine, "balance", 400)
     assert engine.balance(budget=40_000).proposals.generated > 0
@@ -142,8 +142,8 @@ def test_another_budget_is_another_search():
 @pytest.mark.parametrize("verb", ["repair", "balance"])
 @examples(600)
 @given(cluster=all_clusters(), budget=st.sampled_from([240, 60, None]))
-def test_own_result_is_a_fixed_point_in_many_more_clusters(verb, cluster, budget):
-    """The same, ten times as often."""
+def test_own_result_is_a_fixed_point_in_more_clusters(verb, cluster, budget):
+    """The test has ten times as many examples."""
     engine = cluster.engine()
     until_fixed_point(engine, verb, budget)
     assert_moves_nothing(getattr(engine, verb)(budget=budget))

@@ -1,4 +1,4 @@
-"""Reasons of moves: the rule that was broken, the replica that was followed, the metric that was evened out."""
+"""Reasons of moves: the broken rule, the parent that the child joins, or the metric with the imbalance."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from plb import (
     Service,
 )
 from plb.risk import DemandHistory
-from tests.engine.stories import engine_on, stand
+from tests.engine.stories import add_partition, engine_on
 
 PRIMARY, SECONDARY, INSTANCE = Role.PRIMARY, Role.SECONDARY, Role.INSTANCE
 
 
-def test_move_off_a_node_that_the_service_does_not_want():
-    """The reason quotes the placement constraint; the same sentence is a violation before."""
+def test_move_off_a_node_that_the_service_does_not_allow():
+    """The reason quotes the placement constraint; the violation has the same text."""
     engine = engine_on(Node("a", properties={"z": "1"}), Node("b", properties={"z": "2"}))
     engine.update_service(Service("web", stateful=False, placement_constraint="z == 2"))
-    stand(engine, "web/0", Replica(INSTANCE, "a"))
-    words = "instance of web/0 is on node a, which does not satisfy the placement constraint 'z == 2' of service web"
-    assert [str(one) for one in engine.violations()] == [words]
+    add_partition(engine, "web/0", Replica(INSTANCE, "a"))
+    expected = "instance of web/0 is on node a, which does not satisfy the placement constraint 'z == 2' of service web"
+    assert [str(one) for one in engine.violations()] == [expected]
     plan = engine.repair()
     assert plan.moves[0].reason.rule == "placement"
-    assert plan.explain("web/0") == f"Move instance of web/0 from a to b: {words}."
+    assert plan.explain("web/0") == f"Move instance of web/0 from a to b: {expected}."
     engine.apply(plan)
     assert engine.violations() == ()
 
 
-def test_replica_on_a_blocked_node_is_a_violation_and_held():
-    """It may not be moved, as in Service Fabric; the engine says both."""
+def test_replica_on_a_blocked_node_is_misplaced_and_immovable():
+    """Such a replica may not move, as in Service Fabric; the engine reports both."""
     engine = engine_on("a", "b")
     engine.update_service(Service("web", stateful=False, blocked_nodes=frozenset({"a"})))
-    stand(engine, "web/0", Replica(INSTANCE, "a"))
+    add_partition(engine, "web/0", Replica(INSTANCE, "a"))
     assert [str(one) for one in engine.violations()] == [
         "instance of web/0 is on node a, which is blocked for service web"
     ]
@@ -49,62 +49,62 @@ def test_replica_on_a_blocked_node_is_a_violation_and_held():
 
 
 @pytest.mark.parametrize("kind", ["fault", "upgrade"])
-def test_move_out_of_a_domain_that_holds_too_many(kind):
-    """The reason names the domain, how many stand there and how many may."""
+def test_move_out_of_a_crowded_domain(kind):
+    """The reason names the domain, its number of replicas and the allowed number."""
     names = {"a0": "a", "a1": "a", "b0": "b", "b1": "b"}
     domains = {"fault": lambda of: {"fault_domain": f"fd:/{of}"}, "upgrade": lambda of: {"upgrade_domain": of}}
     engine = engine_on(*(Node(name, **domains[kind](of)) for name, of in names.items()))
     engine.update_service(Service("db", target_replicas=2))
-    stand(engine, "db/0", Replica(PRIMARY, "a0", pinned=True), Replica(SECONDARY, "a1"))
+    add_partition(engine, "db/0", Replica(PRIMARY, "a0", pinned=True), Replica(SECONDARY, "a1"))
     prefix = "fd:/" if kind == "fault" else ""
-    words = [
+    expected = [
         f"{kind} domain {prefix}a holds 2 replicas of db/0; at most 1 allowed",
         f"{kind} domain {prefix}b holds no replica of db/0; at least 1 required",
     ]
-    assert [str(one) for one in engine.violations(soft=True)] == words
-    assert [str(one) for one in engine.violations()] == (words if kind == "fault" else [])
+    assert [str(one) for one in engine.violations(soft=True)] == expected
+    assert [str(one) for one in engine.violations()] == (expected if kind == "fault" else [])
     (move,) = engine.repair().moves
     assert (move.reason.rule, move.reason.node, move.reason.domain) == (f"{kind}_domain", "a1", f"{prefix}a")
     assert dict(move.reason.numbers) == {"replicas": 2, "least": 1, "most": 1}
-    assert str(move.reason) == words[0]
+    assert str(move.reason) == expected[0]
 
 
-def test_child_goes_back_to_its_parent():
-    """The reason says where the child belongs."""
+def test_child_returns_to_its_parent():
+    """The reason names the node of the parent."""
     engine = engine_on("a", "b")
     engine.update_service(Service("db"))
     engine.update_service(Service("kid", affinity_to="db"))
-    stand(engine, "db/0", Replica(PRIMARY, "a", pinned=True))
-    stand(engine, "kid/0", Replica(PRIMARY, "b"))
-    words = "affinity of primary of kid/0 on node b is broken: it belongs on a node of its parent db: a"
-    assert [str(one) for one in engine.violations()] == [words]
-    assert engine.repair().explain("kid/0") == f"Move primary of kid/0 from b to a: {words}."
+    add_partition(engine, "db/0", Replica(PRIMARY, "a", pinned=True))
+    add_partition(engine, "kid/0", Replica(PRIMARY, "b"))
+    expected = "affinity of primary of kid/0 on node b is broken: it belongs on a node of its parent db: a"
+    assert [str(one) for one in engine.violations()] == [expected]
+    assert engine.repair().explain("kid/0") == f"Move primary of kid/0 from b to a: {expected}."
 
 
-def test_child_that_follows_its_parent_says_so():
-    """The parent must leave a node that its constraint forbids; the child goes along."""
+def test_child_that_joins_its_parent_gives_the_reason():
+    """The parent must leave a node that its constraint forbids; the child joins it."""
     engine = engine_on("a", Node("b", properties={"ssd": "true"}))
     engine.update_service(Service("db", placement_constraint="ssd == true"))
     engine.update_service(Service("kid", affinity_to="db"))
-    stand(engine, "db/0", Replica(PRIMARY, "a"))
-    stand(engine, "kid/0", Replica(PRIMARY, "a"))
+    add_partition(engine, "db/0", Replica(PRIMARY, "a"))
+    add_partition(engine, "kid/0", Replica(PRIMARY, "a"))
     assert engine.repair().explain("kid/0") == "Move primary of kid/0 from a to b: joins its parent db/0."
 
 
-def test_surplus_says_how_many_there_are_and_should_be():
-    """Two replicas where the service wants one."""
+def test_surplus_names_present_and_target_number():
+    """The service wants one replica and has two."""
     engine = engine_on("a", "b")
     engine.update_service(Service("web", stateful=False))
-    stand(engine, "web/0", Replica(INSTANCE, "a"), Replica(INSTANCE, "b", pinned=True))
+    add_partition(engine, "web/0", Replica(INSTANCE, "a"), Replica(INSTANCE, "b", pinned=True))
     assert engine.place().explain("web/0") == "Drop instance of web/0 from a: 2 replicas where 1 should be."
 
 
-def test_balancing_names_the_metric_that_it_evens_out():
-    """Memory is even already; cpu goes from 1 to 0."""
+def test_balancing_names_the_metric_with_the_imbalance():
+    """Memory is balanced already; the imbalance of cpu falls from 1 to 0."""
     engine = engine_on("a", "b", metrics="memory cpu", w_imbalance=100.0)
     engine.update_service(Service("web", stateful=False))
     for index in range(2):
-        stand(engine, f"web/{index}", Replica(INSTANCE, "a", pinned=index == 0))
+        add_partition(engine, f"web/{index}", Replica(INSTANCE, "a", pinned=index == 0))
         engine.report_load(f"web/{index}", "a", {"cpu": 8})
     plan = engine.balance()
     assert plan.explain("web/1") == (
@@ -114,7 +114,7 @@ def test_balancing_names_the_metric_that_it_evens_out():
 
 
 def test_balancing_names_the_failovers_that_it_prevents():
-    """With failovers weighed far above imbalance the move is for their sake."""
+    """With failovers weighted far above imbalance, the move reduces failovers."""
     history = DemandHistory.from_columns(
         ("cpu",),
         tenant_class=["a"],
@@ -131,7 +131,7 @@ def test_balancing_names_the_failovers_that_it_prevents():
         engine.update_node(Node(name, capacities={"cpu": 10}))
     engine.update_service(Service("db", tenant_class="a"))
     for index in range(2):
-        stand(engine, f"db/{index}", Replica(PRIMARY, "a", pinned=index == 0))
+        add_partition(engine, f"db/{index}", Replica(PRIMARY, "a", pinned=index == 0))
         engine.report_load(f"db/{index}", "a", {"cpu": 2})
     (move,) = engine.balance().moves
     assert str(move.reason) == "lowers the energy: expected failovers goes from 1 to 0"

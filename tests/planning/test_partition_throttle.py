@@ -1,4 +1,4 @@
-"""Partitions that moved often are left alone by balancing (docs/service-fabric.md, Movement throttles)."""
+"""Balancing does not move partitions that moved often (docs/service-fabric.md, Movement throttles)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ EAGER = {
 BALANCING, IDLE = "LoadBalancing", "NoActionNeeded"
 
 
-def swinging(**settings):
-    """Return an engine with four instances on n0 of which two are to move to n1, under Service Fabric's settings."""
+def oscillating(**settings):
+    """Return an engine with four instances on n0, two of which should move to n1, under Service Fabric's settings."""
     replicas = {f"p{index}": ("n0", 10) for index in range(4)}
     return engine_with({"n0": 100, "n1": 100}, replicas, original={**EAGER, **settings})
 
 
 def moved_back_and_forth(engine, times: int, *, gap: float = 1.0) -> list[tuple[str, set[str]]]:
-    """Refresh, carry the plan out, and put all instances back on n0; return actions and the partitions moved."""
+    """Refresh, apply the plan, and put all instances back on n0; return actions and moved partitions."""
     from plb import Partition, Replica, Role
 
     log = []
@@ -42,9 +42,9 @@ def moved_back_and_forth(engine, times: int, *, gap: float = 1.0) -> list[tuple[
     return log
 
 
-def test_partition_that_moved_is_left_alone():
-    """With a threshold of 1 each partition moves once; then half of them are throttled, then all."""
-    log = moved_back_and_forth(swinging(MovementPerPartitionThrottleThreshold=1), 4)
+def test_moved_partition_is_throttled():
+    """With a threshold of 1 each partition moves once; half of them are throttled after one plan, all after two."""
+    log = moved_back_and_forth(oscillating(MovementPerPartitionThrottleThreshold=1), 4)
     assert [action for action, _ in log] == [BALANCING, BALANCING, IDLE, IDLE]
     first, second = log[0][1], log[1][1]
     assert first | second == {"p0", "p1", "p2", "p3"}
@@ -52,19 +52,19 @@ def test_partition_that_moved_is_left_alone():
 
 
 @pytest.mark.parametrize(("share", "second"), [(0.5, BALANCING), (0.49, IDLE), (1.0, BALANCING), (0.0, IDLE)])
-def test_no_balancing_where_too_many_are_throttled(share, second):
-    """Two of four partitions out of balance are throttled: that is more than 0.49 of them, not more than half."""
+def test_no_balancing_if_too_many_partitions_are_throttled(share, second):
+    """Two of four unbalanced partitions are throttled: more than 0.49 of them, but not more than half."""
     settings = {
         "MovementPerPartitionThrottleThreshold": 1,
         "MovementThrottledPartitionsPercentageThreshold": share,
     }
-    assert moved_back_and_forth(swinging(**settings), 2)[1][0] == second
+    assert moved_back_and_forth(oscillating(**settings), 2)[1][0] == second
 
 
-def test_counter_forgets_what_is_older_than_its_interval():
-    """Movements a minute apart do not add up in an interval of half a minute."""
+def test_counter_drops_moves_older_than_its_interval():
+    """Movements a minute apart do not accumulate in an interval of half a minute."""
     settings = {"MovementPerPartitionThrottleThreshold": 1, "MovementPerPartitionThrottleCountingInterval": 30}
-    log = moved_back_and_forth(swinging(**settings), 4, gap=60.0)
+    log = moved_back_and_forth(oscillating(**settings), 4, gap=60.0)
     assert [action for action, _ in log] == [BALANCING] * 4
 
 
@@ -77,8 +77,8 @@ history = st.lists(st.tuples(st.floats(0, 100), actions, counts), max_size=8).ma
 
 @examples(100)
 @given(history, st.integers(0, 8), st.floats(0, 100))
-def test_counter_adds_up_movements_of_the_interval(entries, threshold, interval):
-    """Those of balancing and of placement with moves, by partition."""
+def test_counter_sums_the_moves_of_the_interval(entries, threshold, interval):
+    """It counts moves of balancing and of placement with moves, by partition."""
     config = PlbConfig(
         metrics=[CPU],
         movement_per_partition_throttle_threshold=threshold,

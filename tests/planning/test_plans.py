@@ -1,4 +1,4 @@
-"""Plans break no hard constraint that held, and say truly what they lead to."""
+"""Plans break no hard constraint, and report the energy and placement that they reach."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ VERBS = {
 @examples(120)
 @given(cluster=all_clusters())
 def test_plan_breaks_no_hard_constraint_that_held(verb, cluster):
-    """A plain checker over what the user said finds each kind of plan within every hard constraint."""
+    """A plain check of the user's input finds each kind of plan within every hard constraint."""
     engine = cluster.engine()
     before = placement_of(engine, cluster)
     plan = VERBS[verb](engine)
-    assert placement_of(engine, cluster) == before, "asking for a plan changes nothing"
+    assert placement_of(engine, cluster) == before, "making a plan changes nothing"
     after = assert_rules_are_kept(cluster, engine.config, before, plan)
     if verb == "balance":
         kinds = {
@@ -49,7 +49,7 @@ def test_plan_breaks_no_hard_constraint_that_held(verb, cluster):
 @examples(80)
 @given(cluster=all_clusters())
 def test_moves_applied_one_by_one_give_the_configuration_of_the_plan(verb, cluster):
-    """Each move alone is accepted in the order of the plan, and the end is the predicted placement and energy."""
+    """Each move is accepted in the order of the plan; the result has the predicted placement and energy."""
     engine = cluster.engine()
     before = placement_of(engine, cluster)
     start = configuration_of(engine)
@@ -70,7 +70,7 @@ def test_moves_applied_one_by_one_give_the_configuration_of_the_plan(verb, clust
 @examples(80)
 @given(all_clusters(), st.data())
 def test_moves_of_existing_replicas_can_run_in_any_order(cluster, data):
-    """No target, swaps of roles aside, is a node on which the partition had a replica: moves need not wait."""
+    """Except for swaps of roles, no target had a replica of the partition, so moves do not have to wait."""
     engine = cluster.engine(swap_primary_probability=0.5, exchange_probability=0.3, w_imbalance=100.0)
     plan = engine.balance(budget=600)
     shuffled = attrs.evolve(plan, moves=tuple(data.draw(st.permutations(plan.moves))))
@@ -81,8 +81,8 @@ def test_moves_of_existing_replicas_can_run_in_any_order(cluster, data):
 
 @examples(80)
 @given(all_clusters())
-def test_soft_upgrade_domains_are_given_up_only_where_nothing_else_fits(cluster):
-    """Where all replicas find a place with hard upgrade domains, soft ones lead to the very same plan."""
+def test_soft_upgrade_domains_are_relaxed_only_if_nothing_else_fits(cluster):
+    """If all replicas have a place under hard upgrade domains, soft ones lead to the same plan."""
     changes = {"fault_domain_constraint_priority": 0, "move_existing_replica_for_placement": False}
     hard = cluster.engine(upgrade_domain_constraint_priority=0, **changes).place(budget=240)
     soft = cluster.engine(upgrade_domain_constraint_priority=1, **changes).place(budget=240)
@@ -93,8 +93,8 @@ def test_soft_upgrade_domains_are_given_up_only_where_nothing_else_fits(cluster)
 
 @examples(80)
 @given(all_clusters())
-def test_repair_never_leaves_more_broken(cluster):
-    """Fewer places broken, or as many and no more overload; with the hard constraints weighed first."""
+def test_repair_never_increases_the_breaches(cluster):
+    """Fewer places are broken, or as many with no more overload; hard constraints count first."""
     engine = cluster.engine()
     start = configuration_of(engine)
     enforced = (1 << 10) - 1
@@ -109,7 +109,7 @@ def test_repair_never_leaves_more_broken(cluster):
 @examples(60)
 @given(all_clusters())
 def test_repair_of_a_repaired_cluster_moves_nothing(cluster):
-    """Fixed point: once repair has mended everything it has nothing to do."""
+    """Fixed point: a repaired cluster needs no repair."""
     engine = cluster.engine()
     engine.apply(engine.repair(budget=240))
     start = configuration_of(engine)
@@ -123,7 +123,7 @@ def test_repair_of_a_repaired_cluster_moves_nothing(cluster):
 @examples(80)
 @given(all_clusters())
 def test_balancing_never_raises_the_energy(cluster):
-    """One balancing after another: each plan's energy after is below the one before, or there is no move."""
+    """In repeated balancing, each plan lowers the energy or has no moves."""
     engine = cluster.engine()
     for _ in range(3):
         plan = engine.balance(budget=240)
@@ -135,7 +135,7 @@ def test_balancing_never_raises_the_energy(cluster):
 @examples(60)
 @given(all_clusters())
 def test_searches_report_the_energy_that_they_reached(cluster):
-    """The energy after, found by increments over many proposals, is that of a configuration built afresh."""
+    """The energy after the plan, from delta evaluations of many proposals, equals that from scratch."""
     engine = cluster.engine(chains=3)
     start = configuration_of(engine)
     plan = engine.refresh(0.0, budget=600)
@@ -145,7 +145,7 @@ def test_searches_report_the_energy_that_they_reached(cluster):
 
 
 def uneven_cluster(**config: object) -> PlacementAndLoadBalancing:
-    """Four nodes; everything stands on the first two."""
+    """Return four nodes with all replicas on the first two."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=100.0, **config), seed=1)
     for index in range(4):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
@@ -158,8 +158,8 @@ def uneven_cluster(**config: object) -> PlacementAndLoadBalancing:
     return engine
 
 
-def test_refresh_balances_only_if_nothing_was_to_place_or_repair():
-    """Placement and repair go before balancing, which waits for a refresh in which neither had work."""
+def test_refresh_balances_only_without_placement_or_repair():
+    """Placement and repair run before balancing, which waits for a refresh without work for them."""
     engine = uneven_cluster()
     engine.update_partition(Partition("web/new", service="web"))
     first = engine.refresh(0.0)
@@ -172,15 +172,15 @@ def test_refresh_balances_only_if_nothing_was_to_place_or_repair():
 
 
 def test_phase_runs_again_only_after_its_interval():
-    """A phase that ran at 0 with an interval of 60 s is due again at 60, not at 59; None means never."""
+    """A phase with an interval of 60 s that ran at 0 is due at 60, not at 59; None means never."""
     engine = uneven_cluster(min_load_balancing_interval=60.0, min_constraint_check_interval=None)
     assert engine.refresh(0.0).phases == (Phase.BALANCING,)
     assert engine.refresh(59.0).phases == ()
     assert engine.refresh(60.0).phases == (Phase.BALANCING,)
 
 
-def test_balanced_cluster_is_left_alone():
-    """Loads that differ by one unit at most are balanced, whatever the energy could gain."""
+def test_balanced_cluster_does_not_move():
+    """Loads that differ by one unit at most are balanced, even if the energy could fall."""
     engine = uneven_cluster()
     for index in range(6):
         engine.report_load(f"web/{index}", f"n{index % 2}", {"cpu": 0.25})
@@ -192,7 +192,7 @@ def test_balanced_cluster_is_left_alone():
 
 
 def test_repair_names_the_overload_that_it_repairs():
-    """The reason of a move off an overloaded node carries node, metric, load and limit in user units."""
+    """The reason of a move off an overloaded node has node, metric, load and limit in user units."""
     engine = uneven_cluster()
     engine.report_load("web/0", "n0", {"cpu": 12})
     assert [str(v) for v in engine.violations()] == ["cpu of node n0 is 20, at or above its threshold of 19"]
@@ -210,8 +210,8 @@ def test_repair_names_the_overload_that_it_repairs():
     assert engine.violations() == ()
 
 
-def test_evict_moves_a_replica_that_stands():
-    """Where a new replica fits nowhere, one that stands moves out of its way, and the reasons say so."""
+def test_eviction_moves_a_placed_replica():
+    """A placed replica moves to free capacity for a new one that fits nowhere; the reasons name this."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=0)
     engine.update_node(Node("small", capacities={"cpu": 5}))
     engine.update_node(Node("large", capacities={"cpu": 10}))
@@ -231,8 +231,8 @@ def test_evict_moves_a_replica_that_stands():
     assert [u.partition for u in engine.place().unplaced] == ["new"]
 
 
-def test_domain_without_a_node_that_is_up_counts_for_nothing():
-    """A replica in a dead fault domain neither fills a floor nor raises a ceiling for the usable ones."""
+def test_domain_without_a_node_that_is_up_does_not_count():
+    """A replica in a fault domain that is down does not count for floor and ceiling of the usable domains."""
     for seed in range(10):
         engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=seed)
         for name in ("a0", "a1", "b0", "b1", "c0"):
@@ -245,7 +245,7 @@ def test_domain_without_a_node_that_is_up_counts_for_nothing():
 
 @pytest.mark.parametrize("overloaded", ["primary", "secondary"])
 def test_swap_names_its_overloaded_node(overloaded):
-    """On two nodes only a swap of roles can help; its reason is the node without room, whichever replica leaves it."""
+    """On two nodes only a swap of roles helps; its reason is the overloaded node, whichever replica leaves it."""
     config = PlbConfig(
         metrics=[Metric("cpu", violation_threshold=1.0)], max_percentage_to_move=1.0, swap_primary_probability=0.5
     )
@@ -265,8 +265,8 @@ def test_swap_names_its_overloaded_node(overloaded):
     ]
 
 
-def test_soft_rule_that_can_be_repaired_leaves_no_hard_one_broken():
-    """One call mends the overload too, although that takes a place which the upgrade domains would rather not give."""
+def test_repair_of_a_soft_rule_leaves_no_hard_rule_broken():
+    """One call repairs the overload as well, although that takes a place that the soft upgrade domains oppose."""
     config = PlbConfig(metrics=[Metric("m")], fault_domain_constraint_priority=-1)
     engine = PlacementAndLoadBalancing(config, seed=3)
     for name, domain in (("n0", "u0"), ("n1", "u0"), ("n2", "u1"), ("n3", "u1")):
@@ -274,13 +274,13 @@ def test_soft_rule_that_can_be_repaired_leaves_no_hard_one_broken():
     engine.update_service(Service("pair", target_replicas=2))
     engine.update_service(Service("single"))
 
-    def stand(name: str, service: str, *replicas: Replica) -> None:
+    def add_partition(name: str, service: str, *replicas: Replica) -> None:
         engine.update_partition(Partition(name, service=service, replicas=replicas))
 
-    stand("a", "pair", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n2", pinned=True))
-    stand("b", "pair", Replica(Role.PRIMARY, "n1", pinned=True), Replica(Role.SECONDARY, "n0"))
-    stand("full0", "single", Replica(Role.PRIMARY, "n0", pinned=True))
-    stand("full1", "single", Replica(Role.PRIMARY, "n1", pinned=True))
+    add_partition("a", "pair", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n2", pinned=True))
+    add_partition("b", "pair", Replica(Role.PRIMARY, "n1", pinned=True), Replica(Role.SECONDARY, "n0"))
+    add_partition("full0", "single", Replica(Role.PRIMARY, "n0", pinned=True))
+    add_partition("full1", "single", Replica(Role.PRIMARY, "n1", pinned=True))
     for name, node, load in (("a", "n0", 60), ("full0", "n0", 60), ("full1", "n1", 90)):
         engine.report_load(name, node, {"m": load})
     plan = engine.repair()
@@ -290,7 +290,7 @@ def test_soft_rule_that_can_be_repaired_leaves_no_hard_one_broken():
 
 
 def test_evictions_keep_the_sums_of_peaks_within_their_range():
-    """Where the peaks of one node would outgrow 32 bits, the new replica finds no place; nothing wraps."""
+    """If the peaks of one node would exceed 32 bits, the new replica gets no place; no sum overflows."""
     history = DemandHistory.from_columns(
         ("m",),
         tenant_class=["a", "b"],
@@ -316,11 +316,11 @@ def test_evictions_keep_the_sums_of_peaks_within_their_range():
     plan = engine.place()
     assert plan.moves == ()
     assert len(plan.unplaced) == 1
-    engine.balance()  # the sums are still such that a search may start
+    engine.balance()  # a search may start from these sums
 
 
-def test_lower_target_takes_back_what_was_still_to_be_placed():
-    """Slots that wait are given up when the service wants fewer replicas; those that stand are left alone."""
+def test_lower_target_removes_waiting_replicas():
+    """Slots that wait are removed when the service wants fewer replicas; placed replicas stay."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("m")]))
     for index in range(4):
         engine.update_node(Node(f"n{index}"))

@@ -1,4 +1,4 @@
-"""Upgrades: primaries hand over their role and get it back, places are kept, done domains are preferred."""
+"""Upgrades: primaries hand over their role and get it back, places are kept, upgraded domains are preferred."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from plb import (
 )
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, UpgradeMark
 from plb.model.move import Phase
-from tests.engine.stories import engine_on, stand
+from tests.engine.stories import add_partition, engine_on
 
 pytestmark = pytest.mark.kernels
 
@@ -38,40 +38,40 @@ def secondary(node: str, **fields: Any) -> Replica:
 
 
 def engine_of(*nodes: Node | str, replicas: int = 3, **settings: Any) -> PlacementAndLoadBalancing:
-    """Return an engine with one stateful service, whose primaries carry 10 and secondaries 2."""
+    """Return an engine with one stateful service; a primary has load 10, a secondary 2."""
     engine = engine_on(*nodes, **settings)
     engine.update_service(Service("db", target_replicas=replicas, default_load=LOADS))
     return engine
 
 
 def limited(name: str, cpu: float, **fields: Any) -> Node:
-    """Return a node with a limit."""
+    """Return a node with a capacity."""
     return Node(name, capacities={"cpu": cpu}, **fields)
 
 
 def texts(plan: Plan) -> list[str]:
-    """Return the moves of a plan in words."""
+    """Return the moves of a plan as text."""
     return [str(move) for move in plan.moves]
 
 
-def test_a_marked_primary_swaps_with_the_secondary_that_leaves_the_least_energy() -> None:
-    """Of two secondaries the one on the emptier node becomes the primary, and the plan says why."""
+def test_marked_primary_swaps_with_the_secondary_of_least_energy() -> None:
+    """Of two secondaries the one on the emptier node becomes the primary; the plan gives the reason."""
     engine = engine_of("n0", "n1", "n2", "n3")
-    stand(engine, "db/other", primary("n1"), secondary("n3"), missing=0)
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
+    add_partition(engine, "db/other", primary("n1"), secondary("n3"), missing=0)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
     plan = engine.place()
     assert texts(plan) == ["swap primary of db/0 from n0 to n2"]
     assert plan.explain("db/0") == "Swap primary of db/0 from n0 to n2: node n0 is about to be upgraded."
     engine.apply(plan)
-    assert not engine.place().moves, "the mark is done with"
+    assert not engine.place().moves, "the mark is cleared"
     assert {(r.role, r.node) for r in engine.replicas("db/0")} == {(P, "n2"), (S2, "n0"), (S2, "n1")}
 
 
-def test_the_role_comes_back_to_the_marked_secondary_and_to_no_other() -> None:
-    """The best place for the primary does not matter then."""
+def test_role_returns_to_the_marked_secondary() -> None:
+    """It returns even if another node is better for the primary."""
     engine = engine_of("n0", "n1", "n2")
-    stand(engine, "db/other", primary("n0"), missing=0)
-    stand(engine, "db/0", primary("n2"), secondary("n0", upgrade="primary_returns"), secondary("n1"))
+    add_partition(engine, "db/other", primary("n0"), missing=0)
+    add_partition(engine, "db/0", primary("n2"), secondary("n0", upgrade="primary_returns"), secondary("n1"))
     plan = engine.place()
     assert plan.explain("db/0") == (
         "Swap primary of db/0 from n2 to n0: node n0 has been upgraded, and the primary was on it before."
@@ -80,22 +80,22 @@ def test_the_role_comes_back_to_the_marked_secondary_and_to_no_other() -> None:
     assert not engine.place().moves
 
 
-def test_a_role_that_cannot_come_back_stays_and_is_not_asked_for_again() -> None:
-    """The plan says where it was to go."""
+def test_role_that_cannot_return_stays_and_loses_its_mark() -> None:
+    """The plan names the node that the role should return to."""
     engine = engine_of("n0", limited("n1", 5), replicas=2, relax_capacity_constraint_for_upgrade=False)
-    stand(engine, "db/0", primary("n0"), secondary("n1", upgrade="primary_returns"))
+    add_partition(engine, "db/0", primary("n0"), secondary("n1", upgrade="primary_returns"))
     plan = engine.place()
     assert [(m.kind, m.source, m.reason.node) for m in plan.moves] == [(MoveKind.VOID, "n0", "n1")]
     engine.apply(plan)
     assert not engine.place().moves
 
 
-def test_no_secondary_that_is_pinned_or_unready_or_out_of_service_takes_the_role() -> None:
-    """Where that leaves none, the plan says that the upgrade has to go on without; once."""
+def test_pinned_unready_or_out_of_service_secondary_does_not_take_the_role() -> None:
+    """If no secondary is left, the plan reports once that the upgrade has to go on without a swap."""
     paused = Node("n4", deactivation_intent=DeactivationIntent.PAUSE)
     engine = engine_of("n0", "n1", "n2", Node("n3", up=False), paused, replicas=5)
     others = [secondary("n1", pinned=True), secondary("n2", state="in_build"), secondary("n3"), secondary("n4")]
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), *others)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), *others)
     plan = engine.place()
     assert [(m.kind, m.source, m.target) for m in plan.moves] == [(MoveKind.VOID, "n0", None)]
     assert plan.explain("db/0") == (
@@ -106,61 +106,61 @@ def test_no_secondary_that_is_pinned_or_unready_or_out_of_service_takes_the_role
     assert engine.replicas("db/0")[0].node == "n0"
 
 
-def test_a_primary_on_a_node_that_is_being_restarted_still_hands_over_its_role() -> None:
-    """The role leaves the node, no replica reaches it."""
+def test_primary_on_a_restarting_node_hands_over_its_role() -> None:
+    """The role leaves the node, and no replica arrives there."""
     restarting = Node(
         "n0",
         deactivation_intent=DeactivationIntent.RESTART,
         deactivation_status=DeactivationStatus.SAFETY_CHECK_IN_PROGRESS,
     )
     engine = engine_of(restarting, "n1", replicas=2)
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"))
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"))
     assert texts(engine.place()) == ["swap primary of db/0 from n0 to n1"]
 
 
 @pytest.mark.parametrize("relaxes", [True, False])
-def test_capacity_gives_way_only_where_the_settings_say_so(*, relaxes: bool) -> None:
-    """A node with room is taken before; with none, one is overfilled or the role stays."""
+def test_capacity_is_relaxed_only_by_the_settings(*, relaxes: bool) -> None:
+    """A node with enough free capacity comes first; without one, a node is overfilled or the role stays."""
     settings = {"relax_capacity_constraint_for_upgrade": relaxes, "capacity_limit": "capacity"}
     replicas = [primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2")]
-    roomy = engine_of(limited("n0", 10), limited("n1", 5), limited("n2", 10), **settings)
-    stand(roomy, "db/0", *replicas)
-    assert texts(roomy.place()) == ["swap primary of db/0 from n0 to n2"]
-    tight = engine_of(limited("n0", 10), limited("n1", 5), limited("n2", 5), **settings)
-    stand(tight, "db/0", *replicas)
-    kinds = [move.kind for move in tight.place().moves]
+    large = engine_of(limited("n0", 10), limited("n1", 5), limited("n2", 10), **settings)
+    add_partition(large, "db/0", *replicas)
+    assert texts(large.place()) == ["swap primary of db/0 from n0 to n2"]
+    small = engine_of(limited("n0", 10), limited("n1", 5), limited("n2", 5), **settings)
+    add_partition(small, "db/0", *replicas)
+    kinds = [move.kind for move in small.place().moves]
     assert kinds == [MoveKind.SWAP if relaxes else MoveKind.VOID]
 
 
-def test_a_placement_constraint_that_binds_the_primary_is_kept() -> None:
-    """The role goes only where the primary may stand."""
+def test_placement_constraint_of_the_primary_is_kept() -> None:
+    """The role moves only to a node that the primary may be on."""
     engine = engine_on("n0", "n1", Node("n2", properties={"ssd": "true"}))
     engine.update_service(Service("db", target_replicas=3, placement_constraint="ssd ^P true"))
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
     assert texts(engine.place()) == ["swap primary of db/0 from n0 to n2"]
 
 
-def test_a_budget_of_moves_binds_and_is_no_reason_to_give_up() -> None:
-    """The role waits for the next plan, and nothing says that it cannot be handed over."""
+def test_budget_of_moves_delays_the_swap() -> None:
+    """The role waits for the next plan, and no move reports that it cannot be handed over."""
     engine = engine_of("n0", "n1", max_moves=0)
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), missing=0)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), missing=0)
     plan = engine.place()
     assert not plan.moves
     assert plan.bound_by == ("moves",)
 
 
-def family(engine: PlacementAndLoadBalancing) -> None:
-    """Let a parent and an aligned child stand together, of which the parent's primary is to be swapped out."""
+def parent_and_child(engine: PlacementAndLoadBalancing) -> None:
+    """Add a parent and an aligned child on the same nodes; the parent's primary is marked for a swap."""
     engine.update_service(Service("child", target_replicas=3, affinity_to="db", aligned=True, default_load=LOADS))
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
-    stand(engine, "child/0", primary("n0"), secondary("n1", pinned=True), secondary("n2"))
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
+    add_partition(engine, "child/0", primary("n0"), secondary("n1", pinned=True), secondary("n2"))
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_aligned_primaries_swap_together_where_that_is_checked(*, together: bool) -> None:
-    """Only to a node that all of them can go to; else the marked one goes by itself, to the best."""
+def test_aligned_primaries_swap_together_if_that_is_checked(*, together: bool) -> None:
+    """They go only to a node that all of them may use; otherwise the marked one goes alone to its best node."""
     engine = engine_of("n0", "n1", "n2", "n3", check_aligned_affinity_for_upgrade=together)
-    family(engine)
+    parent_and_child(engine)
     plan = engine.place()
     if together:
         assert {str(m) for m in plan.moves} == {f"swap primary of {n} from n0 to n2" for n in ("db/0", "child/0")}
@@ -170,10 +170,10 @@ def test_aligned_primaries_swap_together_where_that_is_checked(*, together: bool
         assert [m.partition for m in plan.moves] == ["db/0"]
 
 
-def test_a_secondary_is_promoted_where_no_primary_stands() -> None:
-    """It becomes the primary where the mark says; a secondary is then missing, not a primary."""
+def test_secondary_is_promoted_if_there_is_no_primary() -> None:
+    """It becomes the primary on the marked node; a secondary is missing after that."""
     engine = engine_of("n0", "n1", "n2", "n3")
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
     plan = engine.place()
     assert texts(plan) == ["promote secondary of db/0 on n0"]
     assert (plan.moves[0].source, plan.moves[0].reason.phase) == (None, Phase.PLACEMENT)
@@ -183,10 +183,10 @@ def test_a_secondary_is_promoted_where_no_primary_stands() -> None:
     assert [(m.kind, m.role) for m in engine.place().moves] == [(MoveKind.ADD, S2)]
 
 
-def test_all_replicas_are_there_and_one_is_promoted() -> None:
-    """No slot waits for the primary then, and none is left over after."""
+def test_promotion_of_a_complete_partition_adds_no_replica() -> None:
+    """No slot waits for the primary before, and none is left after."""
     engine = engine_of("n0", "n1", replicas=2)
-    stand(engine, "db/0", secondary("n0"), secondary("n1", upgrade="primary_returns"))
+    add_partition(engine, "db/0", secondary("n0"), secondary("n1", upgrade="primary_returns"))
     engine.apply(engine.place())
     assert {(r.role, r.node) for r in engine.replicas("db/0")} == {(P, "n1"), (S2, "n0")}
 
@@ -198,10 +198,10 @@ def test_all_replicas_are_there_and_one_is_promoted() -> None:
         ((secondary("n0", upgrade="primary_returns"), secondary("n1")), MoveKind.PROMOTE),
     ],
 )
-def test_one_too_many_is_dropped_after_the_role_has_changed(replicas: tuple[Replica, ...], kind: MoveKind) -> None:
-    """Not by the same plan: the primary would move there, or the one that becomes the primary would go."""
+def test_surplus_is_dropped_after_the_role_has_changed(replicas: tuple[Replica, ...], kind: MoveKind) -> None:
+    """One plan cannot do both: the primary would move there, or the promoted replica would be dropped."""
     engine = engine_of("n0", "n1", "n2")
-    stand(engine, "db/0", *replicas, missing=-1)
+    add_partition(engine, "db/0", *replicas, missing=-1)
     plan = engine.place()
     assert [move.kind for move in plan.moves] == [kind]
     engine.apply(plan)
@@ -212,23 +212,23 @@ def test_one_too_many_is_dropped_after_the_role_has_changed(replicas: tuple[Repl
 
 
 @pytest.mark.parametrize("state", ["standby", "dropped"])
-def test_a_promotion_leaves_missing_what_is_missing_beside_a_standby(state: str) -> None:
-    """A standby is none of the replicas that the partition should have."""
+def test_promotion_does_not_count_a_standby_as_a_replica(state: str) -> None:
+    """A standby does not count towards the target of the partition."""
     engine = engine_of("n0", "n1", "n2", "n3")
     kept = secondary("n3", state=state, upgrade="replica_returns")
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"), kept)
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"), kept)
     engine.apply(engine.place())
     assert [(move.kind, move.role) for move in engine.place().moves] == [(MoveKind.ADD, S2)]
 
 
 def test_promotions_and_new_replicas_of_one_plan_share_the_capacity_of_a_node() -> None:
-    """There is room for one primary beside a secondary, and for no new replica then."""
+    """The node has capacity for one primary and one secondary, and then for no new replica."""
     settings = {"relax_capacity_constraint_for_upgrade": False, "capacity_limit": "capacity"}
     engine = engine_of(limited("n0", 12), limited("n1", 4), **settings)
     for index in range(2):
-        stand(engine, f"db/{index}", secondary("n0", upgrade="primary_returns"), missing=0)
+        add_partition(engine, f"db/{index}", secondary("n0", upgrade="primary_returns"), missing=0)
     engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": 5.0}}))
-    stand(engine, "web/0")
+    add_partition(engine, "web/0")
     plan = engine.refresh(0.0)
     assert [(move.kind, move.partition) for move in plan.moves] == [(MoveKind.PROMOTE, "db/0"), (MoveKind.VOID, "db/1")]
     assert Phase.BALANCING not in plan.phases
@@ -236,20 +236,20 @@ def test_promotions_and_new_replicas_of_one_plan_share_the_capacity_of_a_node() 
     assert engine.node_loads()["n0"] == {"cpu": 12.0}
 
 
-def test_a_promoted_replica_has_the_reported_load_of_the_primary() -> None:
-    """The primary before it had outgrown the node."""
+def test_promoted_replica_has_the_reported_load_of_the_primary() -> None:
+    """The previous primary had a load beyond the capacity of the node."""
     settings = {"relax_capacity_constraint_for_upgrade": False, "capacity_limit": "capacity"}
     engine = engine_of(limited("n0", 12), "n1", **settings)
-    stand(engine, "db/0", primary("n1"), secondary("n0"), missing=0)
+    add_partition(engine, "db/0", primary("n1"), secondary("n0"), missing=0)
     engine.report_load("db/0", "n1", {"cpu": 50.0})
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
     assert [move.kind for move in engine.place().moves] == [MoveKind.VOID]
 
 
-def test_where_no_secondary_can_be_promoted_a_new_primary_is_placed() -> None:
-    """The plan says that the role cannot change; the next one looks for another place."""
+def test_new_primary_is_placed_if_no_secondary_can_be_promoted() -> None:
+    """The plan reports that the role cannot change; the next one places a new primary."""
     engine = engine_of(limited("n0", 5), "n1", replicas=2, relax_capacity_constraint_for_upgrade=False)
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"))
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"))
     plan = engine.place()
     assert plan.explain("db/0") == (
         "Leave secondary of db/0 on n0, because its role cannot change: "
@@ -259,56 +259,58 @@ def test_where_no_secondary_can_be_promoted_a_new_primary_is_placed() -> None:
     assert texts(engine.place()) == ["add primary of db/0 on n1"]
 
 
-def test_a_new_secondary_is_as_free_as_any_although_the_promoted_one_was_pinned_meanwhile() -> None:
-    """The pin stays with the replica that is the primary now."""
+def test_pin_of_a_promoted_replica_does_not_hold_for_a_new_secondary() -> None:
+    """The pin stays with the replica that is now the primary."""
     engine = engine_of("n0", "n1", "n2", w_imbalance=1e6)
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), secondary("n1"))
     plan = engine.place()
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns", pinned=True), secondary("n1"))
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns", pinned=True), secondary("n1"))
     engine.apply(plan)
     engine.apply(engine.place())
     assert "2 in a partition that is being upgraded, 1 pinned." in engine.balance().explain("db/0")
 
 
-def test_of_two_places_where_the_primary_may_have_stood_one_is_enough() -> None:
-    """The role does not go on to the other."""
+def test_role_returns_to_one_of_two_marked_replicas() -> None:
+    """The role does not move on to the other marked replica."""
     engine = engine_of("n0", "n1", "n2")
     back = [secondary(node, upgrade="primary_returns") for node in ("n1", "n2")]
-    stand(engine, "db/0", primary("n0"), *back)
+    add_partition(engine, "db/0", primary("n0"), *back)
     engine.apply(engine.place())
     assert not engine.place().moves
 
 
-def test_a_restored_standby_has_its_load_again() -> None:
-    """Its place alone carried nothing."""
+def test_restored_standby_has_its_load_again() -> None:
+    """A place without a replica has no load."""
     engine = engine_of("n0", "n1")
     for state, load in (("standby", 2.0), ("dropped", 0.0), ("standby", 2.0)):
-        stand(engine, "db/0", primary("n0"), secondary("n1", state=state, upgrade="replica_returns"), missing=0)
+        add_partition(engine, "db/0", primary("n0"), secondary("n1", state=state, upgrade="replica_returns"), missing=0)
         assert engine.node_loads()["n1"] == {"cpu": load}, state
 
 
-def test_a_service_on_every_node_comes_back_to_a_place_that_is_kept() -> None:
-    """The node misses a replica."""
+def test_service_on_every_node_returns_to_a_kept_place() -> None:
+    """The node lacks a replica."""
     engine = engine_of("n0", "n1")
     engine.update_service(Service("every", on_every_node=True))
-    stand(engine, "every/0", primary("n0"), secondary("n1", state="dropped", upgrade="replica_returns"))
+    add_partition(engine, "every/0", primary("n0"), secondary("n1", state="dropped", upgrade="replica_returns"))
     assert texts(engine.place()) == ["add secondary of every/0 on n1"]
 
 
 @pytest.mark.parametrize("relaxes", [True, False])
-def test_a_promotion_keeps_to_capacity_as_a_swap_does(*, relaxes: bool) -> None:
-    """The node has to bear the primary's load."""
+def test_promotion_keeps_to_capacity(*, relaxes: bool) -> None:
+    """The node needs capacity for the load of the primary."""
     settings = {"relax_capacity_constraint_for_upgrade": relaxes, "capacity_limit": "capacity"}
     engine = engine_of(limited("n0", 5), limited("n1", 20), **settings)
-    stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
+    add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
     assert [m.kind for m in engine.place().moves] == [MoveKind.PROMOTE if relaxes else MoveKind.VOID]
 
 
 @pytest.mark.parametrize("state", ["standby", "dropped"])
-def test_a_missing_replica_comes_back_to_the_place_that_is_kept_for_it(state: str) -> None:
-    """The place of one that is gone carries no load, that of a standby a secondary's."""
+def test_missing_replica_returns_to_its_kept_place(state: str) -> None:
+    """The kept place of a lost replica has no load, that of a standby the load of a secondary."""
     engine = engine_of("n0", "n1", "n2", "n3", preferred_location_constraint_priority=2)
-    stand(engine, "db/0", primary("n0"), secondary("n1"), secondary("n3", state=state, upgrade="replica_returns"))
+    add_partition(
+        engine, "db/0", primary("n0"), secondary("n1"), secondary("n3", state=state, upgrade="replica_returns")
+    )
     assert engine.node_loads()["n3"] == {"cpu": 2.0 if state == "standby" else 0.0}
     plan = engine.place()
     assert texts(plan) == ["add secondary of db/0 on n3"]
@@ -316,11 +318,11 @@ def test_a_missing_replica_comes_back_to_the_place_that_is_kept_for_it(state: st
     assert len(engine.replicas("db/0")) == 3
 
 
-def test_nothing_but_the_upgrade_moves_a_marked_partition() -> None:
-    """It is held, and the plan says so."""
+def test_only_the_upgrade_moves_a_marked_partition() -> None:
+    """Its replicas are immovable; the plan gives the reason."""
     engine = engine_of("n0", "n1", "n2", w_imbalance=1e6)
     for index in range(3):
-        stand(engine, f"db/{index}", primary("n0"), secondary("n1", upgrade="replica_returns"), missing=0)
+        add_partition(engine, f"db/{index}", primary("n0"), secondary("n1", upgrade="replica_returns"), missing=0)
     plan = engine.balance()
     assert not plan.moves
     assert "2 replicas of it may not move: 2 in a partition that is being upgraded." in plan.explain("db/0")
@@ -328,25 +330,25 @@ def test_nothing_but_the_upgrade_moves_a_marked_partition() -> None:
 
 @pytest.mark.parametrize(("prefers", "expected"), [(True, {"n1", "n2"}), (False, {"n0"})])
 def test_upgraded_domains_are_preferred(*, prefers: bool, expected: set[str]) -> None:
-    """New replicas go to nodes of domains that are done, although another node would be better."""
+    """New replicas go to nodes of upgraded domains, although another node would have a lower energy."""
     nodes = [Node(f"n{i}", upgrade_domain=f"u{i}") for i in range(3)]
     engine = engine_of(*nodes, replicas=1, preferred_location_constraint_priority=2, prefer_upgraded_uds=prefers)
-    stand(engine, "db/0", primary("n1"))
-    stand(engine, "db/1", primary("n2"))
+    add_partition(engine, "db/0", primary("n1"))
+    add_partition(engine, "db/1", primary("n2"))
     engine.update_upgraded_domains({"u1", "u2"})
-    stand(engine, "db/new")
+    add_partition(engine, "db/new")
     (move,) = engine.place().moves
     assert move.target in expected
     engine.update_upgraded_domains(())
-    assert {move.target for move in engine.place().moves} == {"n0"}, "no upgrade goes on any more"
+    assert {move.target for move in engine.place().moves} == {"n0"}, "no upgrade is under way"
 
 
-def test_why_a_replica_is_placed_nowhere_names_the_upgraded_domains() -> None:
-    """Where preferred locations are hard."""
+def test_explanation_of_an_unplaced_replica_names_the_upgraded_domains() -> None:
+    """The explanation does so if preferred locations are a hard rule."""
     nodes = [limited("n0", 100, upgrade_domain="u0"), limited("n1", 1, upgrade_domain="u1")]
     engine = engine_of(*nodes, replicas=1, preferred_location_constraint_priority=0)
     engine.update_upgraded_domains(["u1"])
-    stand(engine, "db/0")
+    add_partition(engine, "db/0")
     plan = engine.place()
     assert not plan.moves
     assert "upgraded so far are u1" in plan.explain("db/0")
@@ -354,16 +356,16 @@ def test_why_a_replica_is_placed_nowhere_names_the_upgraded_domains() -> None:
     assert "by preferred location (none is in an upgraded domain)" in engine.place().explain("db/0")
 
 
-def test_upgraded_domains_are_several() -> None:
-    """One name is not taken for its letters."""
+def test_upgraded_domains_are_a_collection() -> None:
+    """A single name is refused; its letters are not names."""
     with pytest.raises(InvalidValueError, match="collection of names"):
         engine_of("n0").update_upgraded_domains("u0")
 
 
-def test_refresh_with_one_action_hands_roles_over_as_placement() -> None:
-    """An upgrade is work for the placement stage."""
+def test_refresh_with_one_action_hands_over_roles_as_placement() -> None:
+    """An upgrade is work of the placement stage."""
     engine = engine_of("n0", "n1", one_action_per_refresh=True)
-    stand(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), missing=0)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), missing=0)
     plan = engine.refresh(0.0)
     assert (texts(plan), dict(plan.actions)) == (["swap primary of db/0 from n0 to n1"], {"db": "NewReplicaPlacement"})
 
@@ -371,45 +373,45 @@ def test_refresh_with_one_action_hands_roles_over_as_placement() -> None:
 @pytest.mark.parametrize(
     ("role", "mark"), [(Role.SECONDARY, "swap_out"), (Role.INSTANCE, "replica_returns"), (Role.INSTANCE, "swap_out")]
 )
-def test_marks_that_make_no_sense_are_refused(role: Role, mark: str) -> None:
+def test_invalid_marks_are_refused(role: Role, mark: str) -> None:
     """Only a primary can be swapped out, and instances have no roles."""
     with pytest.raises(InvalidValueError, match="upgrade"):
         Replica(role, "n0", upgrade=UpgradeMark(mark))
 
 
 @pytest.mark.parametrize("kind", [MoveKind.PROMOTE, MoveKind.VOID])
-def test_an_order_that_no_longer_makes_sense_is_refused(kind: MoveKind) -> None:
-    """A plan may be older than the cluster."""
+def test_stale_promotion_or_void_is_refused(kind: MoveKind) -> None:
+    """A plan may be older than the present state of the cluster."""
     engine = engine_of("n0", "n1", "n2")
     if kind is MoveKind.PROMOTE:
-        stand(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
+        add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
     else:
-        stand(engine, "db/0", primary("n0", upgrade="swap_out"), missing=0)
+        add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), missing=0)
     plan = engine.place()
     assert [move.kind for move in plan.moves] == [kind]
-    stand(engine, "db/0", primary("n1"), secondary("n0"), missing=0)
+    add_partition(engine, "db/0", primary("n1"), secondary("n0"), missing=0)
     before = engine.replicas("db/0")
     with pytest.raises(ConflictError, match="make a new plan"):
         engine.apply(plan)
     assert engine.replicas("db/0") == before
 
 
-def test_states_by_name() -> None:
+def test_states_and_marks_may_be_given_by_value() -> None:
     """Marks and states may be given by their values."""
     replica = secondary("n0", state="dropped", upgrade="replica_returns")
     assert (replica.state, replica.upgrade) == (ReplicaState.DROPPED, UpgradeMark.REPLICA_RETURNS)
 
 
-@pytest.mark.parametrize(("keeps_off", "placed"), [(True, 1), (False, 2)])
-def test_services_with_a_single_replica_may_keep_off_nodes_that_are_restarted(*, keeps_off: bool, placed: int) -> None:
-    """Others may be placed there until the safety check is over."""
+@pytest.mark.parametrize(("avoids", "placed"), [(True, 1), (False, 2)])
+def test_single_replica_services_may_avoid_restarting_nodes(*, avoids: bool, placed: int) -> None:
+    """Other services may use such nodes until the safety check is over."""
     restarting = Node(
         "n0",
         deactivation_intent=DeactivationIntent.RESTART,
         deactivation_status=DeactivationStatus.SAFETY_CHECK_IN_PROGRESS,
     )
-    engine = engine_on(restarting, is_singleton_replica_move_allowed_during_upgrade=keeps_off)
+    engine = engine_on(restarting, is_singleton_replica_move_allowed_during_upgrade=avoids)
     for name, replicas in (("single", 1), ("double", 2)):
         engine.update_service(Service(name, target_replicas=replicas))
-        stand(engine, f"{name}/0")
+        add_partition(engine, f"{name}/0")
     assert sum(move.kind is MoveKind.ADD for move in engine.place().moves) == placed

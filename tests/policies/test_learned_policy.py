@@ -1,4 +1,4 @@
-"""The learned policy on an engine's cluster: what it sees, what it answers, and what it needs."""
+"""The learned policy on an engine's cluster: its observations, its actions, and its requirements."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ SHAPE = ObservationShape(machines=3, resources=1, past=2, horizon=4, visible=2, 
 
 
 class Stub:
-    """Stands for a trained network: it takes the allowed node with the least usage to come, and keeps what it saw."""
+    """Replaces a trained network: it takes the allowed node with the least future usage, and keeps its observations."""
 
     def __init__(self, shape: ObservationShape = SHAPE, answer: int | None = None) -> None:
         self.shape, self.answer, self.resources = shape, answer, ()
         self.seen: list[Observation] = []
-        self.asked: list[tuple[list[bool], bool]] = []
+        self.calls: list[tuple[list[bool], bool]] = []
 
     def act(self, observation: Observation, allowed: np.ndarray, *, may_wait: bool) -> int:
         """Return the action."""
         self.seen.append(observation)
-        self.asked.append((allowed.tolist(), may_wait))
+        self.calls.append((allowed.tolist(), may_wait))
         if self.answer is not None:
             return self.answer
         usage = observation.machines[:, :, self.shape.past :].sum(axis=(1, 2))
@@ -55,7 +55,7 @@ def learned(stub: Stub, **options: object) -> Learned:
     return policy
 
 
-test_with_a_network_of_its_own = policy_test(learned(Stub(attrs.evolve(SHAPE, resources=1))))
+test_learned_policy_with_a_stub = policy_test(learned(Stub(attrs.evolve(SHAPE, resources=1))))
 
 
 def engine_of(policy: Learned, history: DemandHistory | None = None, **fields: object) -> PlacementAndLoadBalancing:
@@ -71,7 +71,7 @@ def engine_of(policy: Learned, history: DemandHistory | None = None, **fields: o
 
 
 def add(engine: PlacementAndLoadBalancing, name: str, load: float, node: str | None = None) -> None:
-    """Let the engine know of a replica, and where it stands."""
+    """Report a replica to the engine, with its node if it has one."""
     engine.update_service(
         Service(name, stateful=False, tenant_class="gold", default_load={Role.INSTANCE: {"cpu": load}})
     )
@@ -79,8 +79,8 @@ def add(engine: PlacementAndLoadBalancing, name: str, load: float, node: str | N
     engine.update_partition(Partition(f"{name}/0", service=name, replicas=replicas))
 
 
-def test_it_sees_nodes_and_what_is_to_be_placed():
-    """As shares: of each node, and of the mean capacity of those that are offered."""
+def test_observation_has_nodes_and_waiting_replicas():
+    """Loads are shares of the capacity of each node; demand is a share of the mean capacity of the offered nodes."""
     stub = Stub()
     engine = engine_of(learned(stub, name="seeing"))
     add(engine, "old", 5.0, "a")
@@ -92,12 +92,12 @@ def test_it_sees_nodes_and_what_is_to_be_placed():
     np.testing.assert_allclose(seen.queue[1], 0.0)
     np.testing.assert_allclose(seen.occupied, [0.1, 0.0, 0.0])
     assert [array.dtype for array in seen] == [np.float32] * 6
-    assert stub.asked == [([True, True, True], False)]
+    assert stub.calls == [([True, True, True], False)]
     assert plan.moves[0].target == "b"
 
 
-def test_replicas_are_placed_one_after_the_other():
-    """Each sees where those before it went, and how many still wait."""
+def test_replicas_are_placed_in_sequence():
+    """Each observation has the replicas placed before it, and the number that still waits."""
     stub = Stub()
     engine = engine_of(learned(stub, name="following"))
     for name in ("x", "y", "z"):
@@ -110,7 +110,7 @@ def test_replicas_are_placed_one_after_the_other():
     assert [float(seen.backlog[0]) for seen in stub.seen] == pytest.approx([1 / 3, 0.0, 0.0])
 
 
-def test_waiting_is_an_answer_where_it_may_be():
+def test_policy_may_wait_if_that_is_allowed():
     """The replica then stays unplaced."""
     stub = Stub(answer=WAIT)
     engine = engine_of(learned(stub, name="waiting", may_wait=True))
@@ -118,11 +118,11 @@ def test_waiting_is_an_answer_where_it_may_be():
     plan = engine.place()
     assert not plan.moves
     assert len(plan.unplaced) == 1
-    assert stub.asked[0][1] is True
+    assert stub.calls[0][1] is True
 
 
-def test_the_past_is_what_it_saw_at_earlier_plans():
-    """An hour a step; before the first plan, as at that."""
+def test_past_has_the_observations_of_earlier_plans():
+    """A step is an hour; times before the first plan have the values of that plan."""
     stub = Stub()
     engine = engine_of(learned(stub, name="remembering"))
     add(engine, "old", 5.0, "a")
@@ -136,8 +136,8 @@ def test_the_past_is_what_it_saw_at_earlier_plans():
     np.testing.assert_allclose(later.machines[0, 0, :3], [0.5, 0.5, 0.8])
 
 
-def test_what_was_seen_last_holds_until_something_else_is_seen():
-    """However long ago that was."""
+def test_last_observation_holds_until_the_next_one():
+    """The interval between the plans does not matter."""
     stub = Stub()
     engine = engine_of(learned(stub, name="far_apart"))
     add(engine, "old", 1.0, "a")
@@ -151,8 +151,8 @@ def test_what_was_seen_last_holds_until_something_else_is_seen():
     np.testing.assert_allclose(past, [[0.1, 0.1, 0.5], [0.5, 0.5, 0.5]])
 
 
-def test_a_replica_that_is_to_move_counts_nowhere():
-    """Its node is seen as it will be without it."""
+def test_replica_that_is_to_move_does_not_count():
+    """The observation of its node leaves it out."""
     stub = Stub()
     engine = engine_of(learned(stub, name="moving"))
     add(engine, "one", 6.0, "a")
@@ -164,8 +164,8 @@ def test_a_replica_that_is_to_move_counts_nowhere():
     np.testing.assert_allclose(seen.occupied, [0.1, 0.0, 0.0])
 
 
-def test_the_future_is_that_of_past_tenants():
-    """Gold tenants grow by 2 in two hours, and half of them are gone after three."""
+def test_forecast_is_that_of_past_tenants():
+    """Gold tenants grow by 2 in two hours, and half of them leave after three."""
     history = DemandHistory.from_columns(
         ["cpu"],
         tenant_class=["gold", "gold"],
@@ -184,7 +184,7 @@ def test_the_future_is_that_of_past_tenants():
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"checkpoint": 3}, "checkpoint = 3 is not allowed"),
         ({"step_minutes": 0.0}, "step_minutes = 0.0 is not allowed"),
@@ -193,14 +193,14 @@ def test_the_future_is_that_of_past_tenants():
         ({"may_wait": 1}, "may_wait = 1 is not allowed"),
     ],
 )
-def test_options_are_checked_at_the_door(options: dict[str, object], words: str):
-    """With the policy and the option."""
-    with pytest.raises(InvalidValueError, match=f"policy learned: {words}"):
+def test_invalid_options_are_refused(options: dict[str, object], message: str):
+    """The error names the policy and the option."""
+    with pytest.raises(InvalidValueError, match=f"policy learned: {message}"):
         extension_policy("learned", options)
 
 
-def test_without_a_checkpoint_it_says_what_it_needs():
-    """When it is first asked."""
+def test_policy_without_a_checkpoint_names_the_missing_option():
+    """The first placement raises the error."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy="learned"))
     engine.update_node(Node("a", capacities={"cpu": 10}))
     add(engine, "new", 1.0)
@@ -208,20 +208,20 @@ def test_without_a_checkpoint_it_says_what_it_needs():
         engine.place()
 
 
-def test_metrics_stand_for_resources():
-    """As many as it was trained with, by name."""
-    for metrics, error, words in (
+def test_metrics_name_the_resources_of_the_training():
+    """The names must match the number of resources in training."""
+    for metrics, error, message in (
         (("disk",), UnknownNameError, "policy naming: metrics: unknown metric 'disk'"),
         (("cpu", "cpu"), InvalidValueError, "expected 1 metrics, one for each resource"),
     ):
         engine = engine_of(learned(Stub(), name="naming", metrics=metrics))
         add(engine, "new", 1.0)
-        with pytest.raises(error, match=words):
+        with pytest.raises(error, match=message):
             engine.place()
 
 
-def test_a_copy_has_seen_nothing():
-    """It shares the network, and begins with a past of its own."""
+def test_copy_has_no_past():
+    """It shares the network, and starts with an empty past."""
     policy = learned(Stub(), name="copied", step_minutes=5.0)
     policy._past.append((0.0, {}))
     copy = deepcopy(policy)
@@ -229,8 +229,8 @@ def test_a_copy_has_seen_nothing():
     assert copy._network is policy._network
 
 
-def test_a_trained_policy_decides(tmp_path):
-    """From its file; a scorer takes any number of nodes."""
+def test_trained_policy_places_a_replica(tmp_path):
+    """The policy comes from a file; a scorer accepts any number of nodes."""
     pytest.importorskip("torch")
     from plb.learning.checkpoints import write_checkpoint
     from plb.learning.settings import TrainingSettings

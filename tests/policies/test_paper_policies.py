@@ -1,4 +1,4 @@
-"""The placement policies of [1] sections 6 and 8.3, against the algorithms as the paper has them, in plain Python."""
+"""The placement policies of [1] sections 6 and 8.3, compared with the algorithms of the paper in plain Python."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ thetas = st.sampled_from([0.0, 0.01, 0.3, 0.7, 1.0])
 
 @st.composite
 def questions(draw, **settings):
-    """Draw a configuration of some way, a replica, and the nodes that take it."""
+    """Draw a configuration after a walk, a replica, and its feasible nodes."""
     cluster = draw(clusters(with_history=True))
     configuration = configuration_of(cluster.engine(w_failovers=1.0, **settings))
     for proposal in draw(walks(configuration)):
@@ -53,7 +53,7 @@ def questions(draw, **settings):
 
 @st.composite
 def uneven(draw):
-    """Draw a question about unequal nodes with room for two metrics, and replicas of all sizes on them."""
+    """Draw a question about unequal nodes with capacities of two metrics, and replicas of all sizes on them."""
     metrics = ("cpu", "memory")
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric(name) for name in metrics]))
     names = [f"n{index}" for index in range(draw(st.integers(2, 5)))]
@@ -72,7 +72,7 @@ def uneven(draw):
 
 
 def sign_of(kind):
-    """Return what turns the fullest, or the emptiest, into the least."""
+    """Return the sign that makes the fullest, or the emptiest, node the least."""
     return -1 if issubclass(kind, BestFit | PrvBestFit) and kind is not PrvWorstFit else 1
 
 
@@ -83,7 +83,7 @@ def sign_of(kind):
 @examples(80)
 @given(question=questions() | uneven(), weighting=weightings)
 def test_fits_take_the_fullest_and_the_emptiest_node(kind, question, weighting):
-    """By W of the load with the replica, over all nodes that are offered."""
+    """The order is W of the load with the replica, over all offered nodes."""
     configuration, row, nodes = question
     if row is None:
         return
@@ -92,13 +92,13 @@ def test_fits_take_the_fullest_and_the_emptiest_node(kind, question, weighting):
     assert_is_least(counted, kind(weighting).choose(configuration, row, nodes), values)
 
 
-def lasting(counted, nodes):
-    """Return those of the nodes that are not being deactivated, or all where each of them is."""
+def active_nodes(counted, nodes):
+    """Return the nodes that are not being deactivated, or all of them if each is."""
     return [node for node in nodes.tolist() if node in counted.up] or nodes.tolist()
 
 
 def candidates_by_algorithm(counted, row, nodes, theta, held_out):
-    """Return among which nodes the fit of algorithms 2 and 3 decides."""
+    """Return the nodes among which the fit of algorithms 2 and 3 decides."""
     candidates, held_out_candidates, delta = [], [], {}
     for node in nodes:
         with_row = counted.probability(node, [*counted.on[node], row])
@@ -116,12 +116,12 @@ def candidates_by_algorithm(counted, row, nodes, theta, held_out):
 @examples(120)
 @given(question=questions(), weighting=weightings, theta=thetas)
 def test_prv_best_fit_is_algorithm_2(question, weighting, theta):
-    """The fullest of the candidates, or of the nodes of least Delta."""
+    """It takes the fullest of the candidates, or of the nodes of least Delta."""
     configuration, row, nodes = question
     if row is None:
         return
     counted = Counted(configuration)
-    candidates = candidates_by_algorithm(counted, row, lasting(counted, nodes), theta, ())
+    candidates = candidates_by_algorithm(counted, row, active_nodes(counted, nodes), theta, ())
     chosen = PrvBestFit(theta=theta, weighting=weighting).choose(configuration, row, nodes)
     values = {node: -counted.w(weighting, node, [*counted.on[node], row]) for node in candidates}
     assert_is_least(counted, chosen, values)
@@ -130,14 +130,14 @@ def test_prv_best_fit_is_algorithm_2(question, weighting, theta):
 @examples(120)
 @given(question=questions(), weighting=weightings, theta=thetas, held_out=st.integers(0, 4))
 def test_prv_worst_fit_is_algorithm_3(question, weighting, theta, held_out):
-    """The emptiest of the candidates, of the held-out candidates, or of the nodes of least Delta."""
+    """It takes the emptiest of the candidates, of the held-out candidates, or of the nodes of least Delta."""
     configuration, row, nodes = question
     if row is None:
         return
     counted = Counted(configuration)
     loads = {node: round(counted.w(weighting, node, counted.on[node]), 12) for node in counted.up}
     least = sorted(counted.up, key=lambda node: (loads[node], node))[:held_out]
-    candidates = candidates_by_algorithm(counted, row, lasting(counted, nodes), theta, least)
+    candidates = candidates_by_algorithm(counted, row, active_nodes(counted, nodes), theta, least)
     policy = PrvWorstFit(theta=theta, weighting=weighting, held_out=held_out)
     values = {node: counted.w(weighting, node, [*counted.on[node], row]) for node in candidates}
     assert_is_least(counted, policy.choose(configuration, row, nodes), values)
@@ -145,26 +145,26 @@ def test_prv_worst_fit_is_algorithm_3(question, weighting, theta, held_out):
 
 @examples(80)
 @given(question=questions() | uneven())
-def test_standard_deviation_takes_the_node_that_leaves_loads_most_even(question):
-    """Each placement is made, and the standard deviations of all nodes that are up are taken anew."""
+def test_standard_deviation_takes_the_node_with_the_most_even_loads(question):
+    """Each placement is tried, and the standard deviations of all nodes that are up are computed from scratch."""
     configuration, row, nodes = question
     if row is None:
         return
     counted, values = Counted(configuration), {}
-    for node in lasting(counted, nodes):
+    for node in active_nodes(counted, nodes):
         back = configuration.apply(Proposal(row, node))
         shares = [[float(one) for one in share] for share in Counted(configuration).shares_of_up()]
         values[node] = Fraction(float(np.std(shares, axis=0).sum())) if len(shares) else Fraction(0)
         configuration.apply(back)
     chosen = StandardDeviation().choose(configuration, row, nodes)
     assert values[chosen] <= min(values.values()) + Fraction(1, 10**7)
-    assert not [node for node in values if node < chosen and counted.alike(node, chosen)]
+    assert not [node for node in values if node < chosen and counted.equal_nodes(node, chosen)]
 
 
 @examples(80)
 @given(question=questions() | uneven())
-def test_inner_product_chooses_the_node_whose_free_capacity_is_aligned_with_the_demand(question):
-    """The largest sum over metrics of weight, demand and room, as shares of the capacity of the node."""
+def test_inner_product_takes_the_node_with_free_capacity_aligned_with_the_demand(question):
+    """It has the largest sum over metrics of weight, demand and free capacity, as shares of the node's capacity."""
     configuration, row, nodes = question
     if row is None:
         return
@@ -186,7 +186,7 @@ def test_inner_product_chooses_the_node_whose_free_capacity_is_aligned_with_the_
 
 
 def test_held_out_nodes_follow_the_load_and_come_last():
-    """The emptiest node is held out at each placement anew, until the others are too full."""
+    """The emptiest node is held out at each placement, until the others are too full."""
     config = PlbConfig(metrics=[Metric("cpu")], policy="prv_worst_fit", policy_options={"held_out": 1})
     engine = PlacementAndLoadBalancing(config)
     for node in range(3):
@@ -200,7 +200,7 @@ def test_held_out_nodes_follow_the_load_and_come_last():
 
 @pytest.mark.parametrize("policy", ["standard_deviation", "prv_best_fit", "prv_worst_fit"])
 def test_node_that_is_being_deactivated_comes_last(policy):
-    """It is in no statistic, so that it would seem to cost nothing."""
+    """It counts in no statistic, so it would seem to have no cost."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy=policy), seed=0)
     for index in range(3):
         goes = {

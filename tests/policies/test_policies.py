@@ -1,4 +1,4 @@
-"""Placement policies: found by name, held to every rule, and asked for one replica at a time."""
+"""Placement policies are found by name, keep every rule, and place one replica at a time."""
 
 from __future__ import annotations
 
@@ -38,41 +38,41 @@ from tests.engine.strategies import examples
 
 
 class LastFit:
-    """The last node."""
+    """Takes the last node."""
 
     name = "last_fit"
 
     def choose(self, configuration, row, nodes):
-        """Return the last one."""
+        """Return the last node."""
         return nodes[-1]
 
 
 class Picky(LastFit):
-    """Wants the node that is named n1, and no other."""
+    """Takes only the node named n1."""
 
     name = "picky"
 
     def choose(self, configuration, row, nodes):
-        """Return it if it is there."""
+        """Return n1 if it is offered."""
         return next((node for node in nodes if configuration.node(node).name == "n1"), None)
 
 
 class Stray(LastFit):
-    """Always wants node 3, and lets row 0 leave whether it is there or not."""
+    """Always takes node 3, and evicts row 0 from any node."""
 
     name = "stray"
 
     def choose(self, configuration, row, nodes):
-        """Return it."""
+        """Return node 3."""
         return 3
 
     def leaving(self, configuration, node, rows):
-        """Return it."""
+        """Return row 0."""
         return [0]
 
 
 class LargestFirst(LastFit):
-    """Lets the replica leave that carries most."""
+    """Evicts the replica with the largest load first."""
 
     name = "largest_first"
 
@@ -90,7 +90,7 @@ class Counting(LastFit):
         self.placed = 0
 
     def choose(self, configuration, row, nodes):
-        """Return the next one."""
+        """Return the next node."""
         self.placed += 1
         return nodes[self.placed % len(nodes)]
 
@@ -101,7 +101,7 @@ class Clearing(LastFit):
     name = "clearing"
 
     def evict(self, configuration, row):
-        """Move what else stands on node 0 to the last node."""
+        """Move the other replicas of node 0 to the last node."""
         return [Proposal(int(one), configuration.nodes - 1) for one in configuration.rows_on(0) if one != row]
 
     def choose(self, configuration, row, nodes):
@@ -109,46 +109,46 @@ class Clearing(LastFit):
         return nodes[0]
 
 
-class Pushy(LastFit):
-    """Makes room by moves that are none."""
+class Evicting(LastFit):
+    """Evicts by given moves, valid or not."""
 
-    name = "pushy"
+    name = "evicting"
 
     def __init__(self, *moves):
         self.moves = moves
 
     def evict(self, configuration, row):
-        """Return them."""
+        """Return the given moves."""
         return self.moves
 
 
 class OffEvenNodes:
-    """Nothing may stand on n0 or n2."""
+    """No replica may be on n0 or n2."""
 
     name = "off_even_nodes"
 
     def refuses(self, configuration, proposal):
-        """Refuse to go there."""
+        """Refuse proposals to n0 and n2."""
         return any(one.target in (0, 2) for one in configuration.relocations(proposal))
 
     def broken(self, configuration):
-        """Return what stands there."""
+        """Return the replicas on n0 and n2."""
         return [row for row in configuration.rows if configuration.node_of(row) in (0, 2)]
 
 
 class ChildrenOffLowNodes:
-    """No child may stand on n0."""
+    """No child may be on n0."""
 
     name = "children_off_low_nodes"
     nodes = (0,)
 
     def refuses(self, configuration, proposal):
-        """Refuse to go there."""
+        """Refuse proposals of children to these nodes."""
         relocations = configuration.relocations(proposal)
         return any(one.target in self.nodes and self._is_child(configuration, one.row) for one in relocations)
 
     def broken(self, configuration):
-        """Return the children that stand there."""
+        """Return the children on these nodes."""
         rows = [row for row in configuration.rows if self._is_child(configuration, row)]
         return [row for row in rows if configuration.node_of(row) in self.nodes]
 
@@ -157,23 +157,23 @@ class ChildrenOffLowNodes:
 
 
 class ChildrenOffHighNodes(ChildrenOffLowNodes):
-    """No child may stand elsewhere."""
+    """No child may be on another node than n0."""
 
     name = "children_off_high_nodes"
     nodes = (1, 2, 3)
 
 
 class NowhereButOnOddNodes(OffEvenNodes):
-    """The same; replicas that wait for a place are taken for broken, too."""
+    """The same constraint; replicas without a node break it as well."""
 
     name = "nowhere_but_on_odd_nodes"
 
     def broken(self, configuration):
-        """Return what does not stand on another node."""
+        """Return the replicas that are not on an odd node."""
         return [row for row in configuration.rows if configuration.node_of(row) in (0, 2, -1)]
 
 
-for one in (LastFit(), Picky(), Stray(), LargestFirst(), Counting(), Clearing(), Pushy()):
+for one in (LastFit(), Picky(), Stray(), LargestFirst(), Counting(), Clearing(), Evicting()):
     register_policy(one)
 for one in (OffEvenNodes(), ChildrenOffLowNodes(), ChildrenOffHighNodes(), NowhereButOnOddNodes()):
     register_constraint(one)
@@ -181,13 +181,13 @@ NAMES = (*(one.name for one in BUILT_IN), "last_fit", "picky", "largest_first", 
 VERBS = ("place", "repair", "refresh")
 
 
-def asked(engine, verb):
+def plan_of(engine, verb):
     """Return the plan of a verb."""
     return engine.refresh(0.0) if verb == "refresh" else getattr(engine, verb)()
 
 
 def engine_of(policy, places=(), load=3, nodes=4, **settings):
-    """Return nodes with room for six loads of 3 each, and partitions of one replica at these places."""
+    """Return nodes of capacity 20, and partitions of one replica with load 3 at these places."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], policy=policy, **settings), seed=3)
     for index in range(nodes):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 20}))
@@ -199,7 +199,7 @@ def engine_of(policy, places=(), load=3, nodes=4, **settings):
 
 
 def targets(plan):
-    """Return where the replicas of a plan go, by partition."""
+    """Return the targets of a plan by partition."""
     return {move.partition: move.target for move in plan.moves}
 
 
@@ -212,19 +212,19 @@ test_first_fit, test_random, test_clearing = (policy_test(one) for one in (First
 @examples(60)
 @given(cluster=all_clusters(), policy=st.sampled_from(NAMES))
 def test_plans_of_a_policy_break_no_rule(verb, cluster, policy):
-    """Whatever a policy wants, a plain checker finds the plan within every hard constraint, and it repeats."""
+    """A plain check finds the plan of any policy within every hard constraint, and a second plan is equal."""
     engine = cluster.engine(policy=policy, checks="phase")
     before = placement_of(engine, cluster)
-    plan = asked(engine, verb)
-    assert placement_of(engine, cluster) == before, "asking for a plan changes nothing"
+    plan = plan_of(engine, verb)
+    assert placement_of(engine, cluster) == before, "making a plan changes nothing"
     assert_rules_are_kept(cluster, engine.config, before, plan)
-    assert plan == asked(cluster.engine(policy=policy), verb), "equal engines plan the same"
+    assert plan == plan_of(cluster.engine(policy=policy), verb), "equal engines plan the same"
 
 
 @examples(80)
 @given(cluster=clusters(), policy=st.sampled_from(NAMES))
-def test_counts_of_a_plan_add_up(cluster, policy):
-    """Every node that was looked at was refused by a rule or scored, and every node of what waits is accounted for."""
+def test_counts_of_a_plan_are_consistent(cluster, policy):
+    """Every evaluated node was refused by a rule or scored; an unplaced replica accounts for every node."""
     plan = cluster.engine(policy=policy).place()
     counts = plan.proposals
     assert counts.generated == counts.scored + sum(counts.refused_by_rule.values())
@@ -233,7 +233,7 @@ def test_counts_of_a_plan_add_up(cluster, policy):
     for one in plan.unplaced:
         assert one.fitting == 0
         assert sum(one.ruled_out.values()) == len(cluster.nodes)
-        assert not {built_in.name for built_in in BUILT_IN} & set(one.ruled_out), "they decline nothing"
+        assert not {built_in.name for built_in in BUILT_IN} & set(one.ruled_out), "built-in policies decline nothing"
 
 
 @examples(80)
@@ -242,7 +242,7 @@ def test_counts_of_a_plan_add_up(cluster, policy):
     st.sampled_from(["first_fit", "random", "worst_fit_max", "largest_first"]),
 )
 def test_repair_relieves_a_node_if_another_has_free_capacity(loads, policy):
-    """No node is in violation afterwards, and nothing moves where none was."""
+    """No node is in violation after it, and nothing moves if none was before."""
     engine = engine_of(policy, ("n0",) * len(loads), nodes=7)
     for index, load in enumerate(loads):
         engine.report_load(f"web/{index}", "n0", {"cpu": load})
@@ -254,8 +254,8 @@ def test_repair_relieves_a_node_if_another_has_free_capacity(loads, policy):
 
 @examples(80)
 @given(cluster=clusters(complete=True), policy=st.sampled_from(["first_fit", "random", "largest_first"]))
-def test_repair_moves_nothing_only_where_nothing_can_move(cluster, policy):
-    """A node is left too full only if none of the replicas that could help has a node to go to."""
+def test_repair_moves_nothing_only_if_nothing_can_move(cluster, policy):
+    """A node stays too full only if none of the replicas that could help has a feasible node."""
     engine = cluster.engine(policy=policy)
     start = configuration_of(engine)
     plan = engine.repair()
@@ -272,7 +272,7 @@ def test_repair_moves_nothing_only_where_nothing_can_move(cluster, policy):
 @examples(60)
 @given(clusters(with_history=True), st.data())
 def test_configuration_has_the_data_of_policies(cluster, data):
-    """Nodes for a replica, capacities and probabilities of a violation are those of asking node by node."""
+    """Feasible nodes, capacities and violation probabilities equal those computed node by node."""
     configuration = configuration_of(cluster.engine(w_failovers=1.0))
     for proposal in data.draw(walks(configuration)):
         configuration.apply(proposal)
@@ -301,8 +301,8 @@ def test_configuration_has_the_data_of_policies(cluster, data):
 
 @examples(40)
 @given(clusters(with_history=True, down=False))
-def test_risk_models_can_be_asked_about_a_configuration(cluster):
-    """The Monte Carlo model of `plb.risk`, asked replica by replica, agrees with the engine's own sums."""
+def test_risk_models_can_evaluate_a_configuration(cluster):
+    """The Monte Carlo model of `plb.risk`, replica by replica, agrees with the engine's sums."""
     engine = cluster.engine(w_failovers=1.0, replay="as_recorded")
     configuration = configuration_of(engine, now=5.0)
     description = configuration.description
@@ -318,11 +318,11 @@ def test_risk_models_can_be_asked_about_a_configuration(cluster):
         assert risk == configuration.violation_probabilities[node]
 
 
-# what a policy decides
+# decisions of a policy
 
 
-def test_each_policy_places_where_it_says():
-    """New replicas go one after the other, each seeing where those before it went."""
+def test_each_policy_places_on_its_nodes():
+    """New replicas are placed in sequence; each placement knows the earlier ones."""
     waiting = (None,) * 7
     assert list(targets(engine_of("first_fit", waiting).place()).values()) == ["n0"] * 6 + ["n1"]
     assert list(targets(engine_of("last_fit", waiting).place()).values()) == ["n3"] * 6 + ["n2"]
@@ -336,7 +336,7 @@ def test_each_policy_places_where_it_says():
 
 
 def test_random_policy_uses_all_nodes_and_the_seed_of_the_engine():
-    """Each node is as likely as the others; another seed brings another plan."""
+    """Each node is equally likely; another seed gives another plan."""
     plans = []
     for seed in (1, 1, 2):
         engine = engine_of("random", (None,) * 600, load=0)
@@ -349,7 +349,7 @@ def test_random_policy_uses_all_nodes_and_the_seed_of_the_engine():
 
 
 def test_smallest_replica_leaves_first_until_the_node_is_within_its_limit():
-    """[1] section 8.1; a policy may say otherwise. Load of another metric than the one that is short does not count."""
+    """[1] section 8.1 is the default; a policy may use another order. Load of other metrics does not count."""
     for policy, left in (("first_fit", ["web/1", "web/2"]), ("largest_first", ["web/0"])):
         engine = engine_of(policy, ("n0",) * 4)
         for index, load in enumerate((12, 1, 5, 6)):
@@ -363,7 +363,7 @@ def test_smallest_replica_leaves_first_until_the_node_is_within_its_limit():
 @examples(50)
 @given(clusters(complete=True))
 def test_smallest_first_adds_up_shares_of_the_capacity(cluster):
-    """The order is that of the sum over metrics of load by capacity, counted in user units."""
+    """The order is that of the sum over metrics of load by capacity, in user units."""
     configuration = configuration_of(cluster.engine())
     for node in range(configuration.nodes):
         capacity = configuration.capacities[node]
@@ -375,8 +375,8 @@ def test_smallest_first_adds_up_shares_of_the_capacity(cluster):
         assert all(usage[one] <= usage[other] + 1e-12 for one, other in pairwise(order))
 
 
-def test_policy_balances_nothing_and_says_so():
-    """Neither `balance` nor `refresh` evens out what the engine's own search would."""
+def test_policy_does_not_balance_and_reports_it():
+    """Neither `balance` nor `refresh` moves a replica that the engine's search would move."""
     places = ("n0",) * 5
     assert engine_of("annealing", places, max_percentage_to_move=1.0, w_imbalance=1000.0).balance().moves
     engine = engine_of("first_fit", places, max_percentage_to_move=1.0, w_imbalance=1000.0)
@@ -385,19 +385,19 @@ def test_policy_balances_nothing_and_says_so():
         assert plan.outcomes[0].idle[Phase.BALANCING] is Idle.BY_POLICY
 
 
-def test_policy_lives_as_long_as_its_engine():
-    """It finds what it keeps on itself at the next plan; another engine has a copy of its own."""
+def test_policy_keeps_its_state_with_its_engine():
+    """It keeps its state between plans; another engine has a separate copy."""
     first, second = engine_of("counting", (None,)), engine_of("counting", (None,))
     assert [targets(first.place())["web/0"] for _ in range(3)] == ["n1", "n2", "n3"]
     assert targets(second.place())["web/0"] == "n1"
     first.configure(PlbConfig(metrics=[Metric("cpu")], policy="annealing"))
     first.configure(PlbConfig(metrics=[Metric("cpu")], policy="counting"))
-    assert targets(first.place())["web/0"] == "n1", "chosen anew, it begins afresh"
+    assert targets(first.place())["web/0"] == "n1", "a policy that is chosen again starts from scratch"
     assert extension_policy("annealing") is None
 
 
 def test_policy_that_evicts_moves_others_first():
-    """All of its moves are made, or none; where placement must not move others, it is not asked."""
+    """All of its moves run, or none; if placement must not move others, its eviction is not called."""
     plan = engine_of("clearing", ("n0", "n0", None)).place()
     assert targets(plan) == {"web/0": "n3", "web/1": "n3", "web/2": "n0"}
     assert [str(move.reason) for move in plan.moves if move.partition == "web/0"] == [
@@ -414,7 +414,7 @@ def test_policy_that_evicts_moves_others_first():
 
 
 def test_nodes_that_a_constraint_refuses_are_not_offered():
-    """Placement keeps off them, repair clears them, and what finds no node says why."""
+    """Placement does not use them, repair moves replicas off them, and an unplaced replica names the constraint."""
     engine = engine_of("first_fit", ("n0", None, "n2"), extension_constraints=["off_even_nodes"])
     plan = engine.refresh(0.0)
     assert targets(plan) == {"web/1": "n1", "web/0": "n1", "web/2": "n1"}
@@ -423,8 +423,8 @@ def test_nodes_that_a_constraint_refuses_are_not_offered():
     assert [(one.rule, one.nodes) for one in engine.place().unplaced[0].diagnosis] == [("off_even_nodes", 1)]
 
 
-def test_children_follow_a_parent_that_a_policy_moves():
-    """The replica beside which another must stand takes it along."""
+def test_children_join_a_parent_that_a_policy_moves():
+    """The child joins its parent on the new node."""
     engine = engine_of("largest_first", ("n0", "n0"))
     engine.update_service(Service("tail", stateful=False, affinity_to="web", default_load={Role.INSTANCE: {"cpu": 1}}))
     engine.remove_partition("web/1")
@@ -434,7 +434,7 @@ def test_children_follow_a_parent_that_a_policy_moves():
 
 
 def test_all_or_nothing_placement_is_complete_or_empty():
-    """Where one of its replicas finds no place, or the policy wants none, the others wait, too."""
+    """If one replica has no place, or the policy takes none, the others wait as well."""
     engine = engine_of("picky", partially_place_services=False)
     engine.update_service(Service("pair", stateful=False, target_replicas=2))
     engine.update_partition(Partition("pair/0", service="pair"))
@@ -443,11 +443,11 @@ def test_all_or_nothing_placement_is_complete_or_empty():
     assert [one.ruled_out for one in plan.unplaced] == [{}, {"picky": 4}]
 
 
-# bad answers and names
+# invalid answers and names
 
 
-def test_answer_that_was_not_offered_is_an_error_that_names_the_policy():
-    """A node that is full, a row that is not on the node; the engine is as it was."""
+def test_node_or_row_that_was_not_offered_is_an_error():
+    """The node is full, or the row is not on the node; the engine does not change."""
     engine = engine_of("stray", ("n3",) * 6 + (None,))
     with pytest.raises(InvalidValueError, match=r"policy stray: choose for row 6 = 3 is not allowed; expected None or"):
         engine.place()
@@ -462,23 +462,23 @@ def test_answer_that_was_not_offered_is_an_error_that_names_the_policy():
     "move", [Proposal(6, 1), Proposal(0, 9), Proposal(0, -1), Proposal(99, 1), Proposal(-1, 1), Proposal(0, 1, 1)]
 )
 def test_eviction_that_frees_no_capacity_is_refused(move, monkeypatch):
-    """The replica itself, nodes and replicas that there are not, and an exchange with one that stands elsewhere."""
-    engine = engine_of("pushy", ("n3",) * 6 + (None,))
-    monkeypatch.setattr(Pushy, "evict", lambda *_: [move])
-    with pytest.raises(InvalidValueError, match="policy pushy: evict for row 6 = Proposal"):
+    """The move is of the replica itself, of unknown nodes or replicas, or an exchange with a replica elsewhere."""
+    engine = engine_of("evicting", ("n3",) * 6 + (None,))
+    monkeypatch.setattr(Evicting, "evict", lambda *_: [move])
+    with pytest.raises(InvalidValueError, match="policy evicting: evict for row 6 = Proposal"):
         engine.place()
 
 
 def test_evictions_may_be_exchanges():
-    """Two replicas that change nodes."""
-    register_policy(Pushy(Proposal(0, 2, 1)))
-    engine = engine_of("pushy", ("n0", "n2", None))
+    """Two replicas change nodes."""
+    register_policy(Evicting(Proposal(0, 2, 1)))
+    engine = engine_of("evicting", ("n0", "n2", None))
     assert targets(engine.place()) == {"web/0": "n2", "web/1": "n0", "web/2": "n3"}
 
 
 @pytest.mark.parametrize("answer", [True, 1.0, "n1", -1, 99, [1]])
 def test_answer_of_another_kind_is_refused(answer, monkeypatch):
-    """Only a whole number that is one of the nodes will do."""
+    """Only a whole number of an offered node is accepted."""
     engine = engine_of("last_fit", (None,))
     monkeypatch.setattr(LastFit, "choose", lambda *_: answer)
     with pytest.raises(InvalidValueError, match="policy last_fit"):
@@ -487,17 +487,17 @@ def test_answer_of_another_kind_is_refused(answer, monkeypatch):
 
 @pytest.mark.parametrize("answer", [None, 3, "all", [(0, 1)], [None]])
 def test_evictions_and_orders_of_another_type_are_refused(answer, monkeypatch):
-    """The message names the policy and the verb."""
-    monkeypatch.setattr(Pushy, "evict", lambda *_: answer)
-    with pytest.raises(InvalidValueError, match="policy pushy: evict for row 1 = "):
-        engine_of("pushy", ("n0", None)).place()
+    """The message names the policy and the method."""
+    monkeypatch.setattr(Evicting, "evict", lambda *_: answer)
+    with pytest.raises(InvalidValueError, match="policy evicting: evict for row 1 = "):
+        engine_of("evicting", ("n0", None)).place()
     monkeypatch.setattr(LargestFirst, "leaving", lambda *_: answer)
     with pytest.raises(InvalidValueError, match="policy largest_first: leaving of node 0 = "):
         engine_of("largest_first", ("n0",) * 7).repair()
 
 
-def test_policy_cannot_offer_itself_a_node(monkeypatch):
-    """What it writes into the nodes it is given is not taken for what was offered."""
+def test_policy_cannot_change_the_offered_nodes(monkeypatch):
+    """Changes of the given array do not change the offered nodes."""
 
     def choose(_policy, _configuration, _row, nodes):
         nodes[:] = 3
@@ -508,8 +508,8 @@ def test_policy_cannot_offer_itself_a_node(monkeypatch):
         engine_of("last_fit", ("n3",) * 6 + (None,)).place()
 
 
-def test_children_that_follow_break_no_other_constraint():
-    """Also where they broke one already: each constraint counts by itself, and others leave the node all the same."""
+def test_children_that_join_their_parent_break_no_other_constraint():
+    """Each constraint counts separately, even if the children broke one already; other replicas leave the node."""
     engine = engine_of("last_fit", ("n0",), extension_constraints=["children_off_low_nodes", "children_off_high_nodes"])
     for service, above, load in (("tail", "web", 1), ("lone", None, 2)):
         default_load = {Role.INSTANCE: {"cpu": load}}
@@ -520,14 +520,14 @@ def test_children_that_follow_break_no_other_constraint():
     assert targets(engine.repair()) == {"lone/0": "n3"}
 
 
-def test_repair_places_nothing_that_waits():
-    """Also where a constraint lists what waits among what breaks it."""
+def test_repair_places_no_waiting_replica():
+    """A constraint that lists waiting replicas as broken does not change this."""
     engine = engine_of("first_fit", ("n0", None), extension_constraints=["nowhere_but_on_odd_nodes"])
     assert targets(engine.repair()) == {"web/0": "n1"}
 
 
 def test_names_of_policies_are_checked(monkeypatch):
-    """Unknown ones, those of others and built-in ones; what is no policy."""
+    """The test covers unknown names, taken names, built-in names, and objects that are no policy."""
 
     class Other(LastFit):
         pass
@@ -566,42 +566,42 @@ class Undecided(LastFit):
     searches = 0
 
     def begin(self, configuration, rng):
-        """Remember, for all engines, that there was a search."""
+        """Count the searches of all engines."""
         Undecided.searches += 1
         self.first = Undecided.searches % 2
 
     def choose(self, configuration, row, nodes):
-        """Return the first or the last one."""
+        """Return the first or the last node."""
         return nodes[0] if self.first else nodes[-1]
 
 
 class Untidy(LastFit):
-    """Tries the node, and leaves it so."""
+    """Applies a trial and does not undo it."""
 
     name = "untidy"
 
     def choose(self, configuration, row, nodes):
-        """Return the last one."""
+        """Return the last node."""
         configuration.apply(Proposal(row, int(nodes[-1])))
         return nodes[-1]
 
 
 @pytest.mark.parametrize(
-    ("policy", "error", "words"),
+    ("policy", "error", "message"),
     [
         (Stray(), InvalidValueError, "policy stray"),
         (Undecided(), AssertionError, "undecided: the same seed brings"),
         (Untidy(), AssertionError, "untidy: choose does not take back what it changes: .*node"),
     ],
 )
-def test_verifier_catches_what_is_wrong_with_a_policy(policy, error, words):
-    """A node that was not offered, a mood that no seed explains, and a configuration that is not as before."""
-    with pytest.raises(error, match=words):
+def test_verifier_finds_errors_of_a_policy(policy, error, message):
+    """The errors are a node that was not offered, a decision without a seed, and a changed configuration."""
+    with pytest.raises(error, match=message):
         policy_test(policy)()
 
 
 def test_configuration_without_description_has_no_forecast():
-    """Nothing is known of replicas that are only numbers."""
+    """Replicas without a description have no forecast."""
     known = configuration_of(engine_of("annealing", ("n0",)))
     bare = Configuration(known.problem, known.solution)
     with pytest.raises(ConflictError, match="no description"):

@@ -1,4 +1,4 @@
-"""Options of policies: a copy differs from what is registered, and what is no option is refused."""
+"""Options of policies change a copy of the registered policy; unknown and invalid options are refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BY_NAME = {policy.name: policy for policy in BUILT_IN}
 
 
 def test_options_change_a_copy_of_the_policy():
-    """Those that are not given stay as registered; the registered policy stays as it is."""
+    """Options that are not given keep their registered values; the registered policy does not change."""
     register_policy(PrvWorstFit(theta=0.05, held_out=5, weighting="sum", name="careful"))
     changed = extension_policy("careful", {"theta": 0.2})
     assert changed == PrvWorstFit(theta=0.2, held_out=5, weighting=Weighting.SUM, name="careful")
@@ -34,7 +34,7 @@ def test_options_change_a_copy_of_the_policy():
 
 
 @pytest.mark.parametrize(
-    ("policy", "options", "error", "words"),
+    ("policy", "options", "error", "message"),
     [
         ("prv_best_fit", {"theta": 1.5}, InvalidValueError, "policy prv_best_fit: theta = 1.5 is not .* >= 0 and <= 1"),
         ("prv_worst_fit", {"held_out": 2.5}, InvalidValueError, "policy prv_worst_fit: held_out = 2.5 is not allowed"),
@@ -55,15 +55,15 @@ def test_options_change_a_copy_of_the_policy():
         ("prv_best_fit", 0.1, InvalidValueError, "PlbConfig: policy_options = 0.1 is not allowed; expected a mapping"),
     ],
 )
-def test_option_that_is_none_is_refused(policy, options, error, words):
-    """With the policy, the option and what is allowed, or the nearest right name."""
-    with pytest.raises(error, match=words):
+def test_unknown_or_invalid_option_is_refused(policy, options, error, message):
+    """The error names policy, option and range, or the nearest name."""
+    with pytest.raises(error, match=message):
         check_extensions(PlbConfig(metrics=[Metric("cpu")], policy=policy, policy_options=options))
 
 
 @attrs.frozen
 class Measured:
-    """A policy of a user whose class checks with attrs alone."""
+    """A policy of a user whose class validates only with attrs."""
 
     name = "measured"
     most: int = attrs.field(default=1, validator=attrs.validators.ge(0))
@@ -74,15 +74,15 @@ class Measured:
 
 
 def test_policy_of_a_user_has_the_options_of_its_class():
-    """What its constructor raises becomes an error that names policy and value."""
+    """An error of its constructor becomes one that names policy and value."""
     register_policy(Measured())
     assert extension_policy("measured", {"most": 2}).most == 2
     with pytest.raises(InvalidValueError, match=r"policy_options = {'most': -1} .* policy measured takes"):
         check_extensions(PlbConfig(metrics=[Metric("cpu")], policy="measured", policy_options={"most": -1}))
 
 
-def test_options_cannot_be_changed_behind_the_settings():
-    """Neither by who gave them, nor in the settings."""
+def test_options_of_settings_cannot_change():
+    """Neither changes of the given mapping nor of the settings have an effect."""
     options = {"theta": 0.02}
     config = PlbConfig(metrics=[Metric("cpu")], policy="prv_best_fit", policy_options=options)
     options["theta"] = 7
@@ -93,7 +93,7 @@ def test_options_cannot_be_changed_behind_the_settings():
 
 
 def test_engine_uses_other_options_when_it_is_configured_again():
-    """The policy is made afresh, as for another policy."""
+    """The policy is created from scratch, as for another policy."""
     config = PlbConfig(metrics=[Metric("cpu")], policy="prv_worst_fit", policy_options={"held_out": 0})
     engine = PlacementAndLoadBalancing(config)
     for node in range(2):

@@ -1,4 +1,4 @@
-"""The algorithms of [3] written out replica by replica with dictionaries: what the kernels have to say, too."""
+"""The algorithms of [3] replica by replica with dictionaries, as oracles for the kernels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plb.provisioning.measures import EPSILON, Measure
 
 Residual = Callable[[Sequence["Bin"], "Bin"], float]
 Placement = list[tuple[int, dict[int, int]]]
-"""For each node that somebody stands on its number, and the replicas of each application."""
+"""For each node with replicas, its number and its replicas by application."""
 
 
 class Bin:
@@ -24,8 +24,8 @@ class Bin:
         self.free = [int(value) for value in instance.capacity(instance.nodes[kind])]
         self.inside: Counter[int] = Counter()
 
-    def takes(self, application: int) -> bool:
-        """Tell whether one more replica fits, and every limit then holds."""
+    def accepts(self, application: int) -> bool:
+        """Return whether one more replica fits and keeps every limit."""
         demand = self.instance.dimensions()[application]
         if any(asked > left for asked, left in zip(demand.tolist(), self.free, strict=True)):
             return False
@@ -46,7 +46,7 @@ class Bin:
 
 
 class Pool:
-    """Nodes that are opened when they are needed, those of the first kind first."""
+    """Nodes that are opened when they are needed, in the order of their kinds."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -54,10 +54,10 @@ class Pool:
         self.used = [0] * len(instance.nodes)
 
     def open(self, application: int) -> Bin | None:
-        """Return a new node that takes an application; None: there is none."""
+        """Return a new node for an application; None if there is none."""
         for kind, node_type in enumerate(self.instance.nodes):
             new = Bin(self.instance, kind, 1000 * kind + self.used[kind])
-            if (node_type.count is None or self.used[kind] < node_type.count) and new.takes(application):
+            if (node_type.count is None or self.used[kind] < node_type.count) and new.accepts(application):
                 self.used[kind] += 1
                 self.opened.append(new)
                 return new
@@ -65,12 +65,12 @@ class Pool:
 
 
 def placement(bins: Iterable[Bin]) -> Placement:
-    """Return who stands where."""
+    """Return the replicas of each node."""
     return sorted((one.number, dict(one.inside)) for one in bins if one.inside)
 
 
 def placement_of(plan: ProvisioningPlan) -> list[dict[int, int]]:
-    """Return who stands on each node of a plan, in the order of nodes."""
+    """Return the replicas on each node of a plan, in the order of nodes."""
     nodes: list[dict[int, int]] = [{} for _ in range(plan.nodes)]
     for application, node, count in zip(
         plan.application.tolist(), plan.node.tolist(), plan.count.tolist(), strict=True
@@ -80,14 +80,14 @@ def placement_of(plan: ProvisioningPlan) -> list[dict[int, int]]:
 
 
 def allowed(plan: ProvisioningPlan) -> bool:
-    """Tell whether a plan places every replica once and keeps capacity and limits."""
+    """Return whether a plan places every replica once and keeps capacity and limits."""
     placed: Counter[int] = Counter()
     for number, inside in enumerate(placement_of(plan)):
         node = Bin(plan.instance, int(plan.kind[number]), number)
         for application, count in inside.items():
             placed[application] += count
             for _ in range(count):
-                if not node.takes(application):
+                if not node.accepts(application):
                     return False
                 node.put(application)
     used = Counter(plan.kind.tolist())
@@ -98,9 +98,9 @@ def allowed(plan: ProvisioningPlan) -> bool:
 
 
 def residual(measure: Measure, instance: Instance) -> Residual:
-    """Return how what is left of a node is measured beside all nodes in use ([3] table 2).
+    """Return the function that measures the residual capacity of a node among all nodes in use ([3] table 2).
 
-    Terms are multiplied and added in the order of the kernels, so that ties are ties there, too.
+    It multiplies and adds terms in the order of the kernels, so that ties are the same.
     """
     capacity = [int(value) for value in instance.largest_capacity()]
 
@@ -125,7 +125,7 @@ def first_fit(instance: Instance, order: Iterable[int]) -> Placement | None:
     pool = Pool(instance)
     for application in order:
         for _ in range(int(instance.replicas[application])):
-            found = next((one for one in pool.opened if one.takes(application)), None) or pool.open(application)
+            found = next((one for one in pool.opened if one.accepts(application)), None) or pool.open(application)
             if found is None:
                 return None
             found.put(application)
@@ -138,7 +138,7 @@ def ordered_fit(instance: Instance, order: Iterable[int], measure: Measure, sign
     for application in order:
         missing = int(instance.replicas[application])
         while missing:
-            able = [one for one in pool.opened if one.takes(application)]
+            able = [one for one in pool.opened if one.accepts(application)]
             if able:
                 left = [sign * value(pool.opened, one) for one in able]
                 found = able[int(np.argmin(left))]
@@ -147,14 +147,14 @@ def ordered_fit(instance: Instance, order: Iterable[int], measure: Measure, sign
                 if new is None:
                     return None
                 found = new
-            while missing and found.takes(application):
+            while missing and found.accepts(application):
                 found.put(application)
                 missing -= 1
     return placement(pool.opened)
 
 
 def resorted_fit(instance: Instance, order: Iterable[int], measure: Measure, sign: int) -> Placement:
-    """Return the placement of the authors' programs: nodes sorted before each replica, one replica at a time."""
+    """Return the placement of the authors' programs, which sort nodes before each replica."""
     pool = Pool(instance)
     bins: list[Bin] = []
     measured: dict[int, np.float32] = {}
@@ -169,7 +169,7 @@ def resorted_fit(instance: Instance, order: Iterable[int], measure: Measure, sig
                     assert new is not None
                     bins.append(new)
                     measured[new.number] = np.float32(0.0)
-                if bins[current].takes(application):
+                if bins[current].accepts(application):
                     break
                 current += 1
             bins[current].put(application)
@@ -180,7 +180,7 @@ def resorted_fit(instance: Instance, order: Iterable[int], measure: Measure, sig
 
 
 def _measured(measure: Measure, one: Bin, totals: list[int], capacity: list[int], bins: int) -> np.float32:
-    """Return what is left of a node as the programs compute it, with 32-bit numbers."""
+    """Return the residual capacity of a node as the programs compute it, with 32-bit numbers."""
     found = np.float32(0.0)
     for left, total, most in zip(one.free, totals, capacity, strict=True):
         if measure is Measure.EXPONENTIAL:
@@ -196,7 +196,7 @@ def _measured(measure: Measure, one: Bin, totals: list[int], capacity: list[int]
 
 
 def spread(instance: Instance, order: Iterable[int], measure: Measure, nodes: int) -> tuple[Placement, dict[int, int]]:
-    """Return Worst Fit's placement on given nodes, one replica at a time, and the replicas that find no place."""
+    """Return Worst Fit's placement on given nodes, one replica at a time, and the replicas without a place."""
     bins = [Bin(instance, 0, number) for number in range(nodes)]
     value = residual(measure, instance)
     ranked = sorted(bins, key=lambda one: -value(bins, one))
@@ -205,10 +205,10 @@ def spread(instance: Instance, order: Iterable[int], measure: Measure, nodes: in
         before = {one.number: place for place, one in enumerate(ranked)}
         missing = int(instance.replicas[application])
         while missing:
-            able = [one for one in ranked if one.takes(application)]
+            able = [one for one in ranked if one.accepts(application)]
             if not able:
                 break
-            # most left; of equals one without a replica of the application; of these the first in order
+            # most residual capacity; among equals one without a replica of the application, then the first in order
             able.sort(key=lambda one: (-value(bins, one), one.inside[application] > 0, before[one.number]))
             able[0].put(application)
             missing -= 1

@@ -1,4 +1,4 @@
-"""The algorithms of [3] that go by nodes, written out: what the kernels have to say, too."""
+"""The node-centric algorithms of [3] with dictionaries, as oracles for the kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.provisioning.naive import Bin, Placement, Pool, placement
 
 
 def score(kind: Score, instance: Instance, bins: Sequence[Bin], node: Bin, application: int, whole: bool) -> float:
-    """Return how well an application suits a node ([3] table 3); `whole`: shares are whole numbers."""
+    """Return the score of an application on a node ([3] table 3); with `whole`, shares are whole numbers."""
     capacity = [int(value) for value in instance.largest_capacity()]
     demand = instance.dimensions()
     found = 0.0
@@ -37,18 +37,18 @@ def score(kind: Score, instance: Instance, bins: Sequence[Bin], node: Bin, appli
 
 
 def fill_nodes(instance: Instance, kind: Score) -> Placement | None:
-    """Fill node after node with the application of the highest score ([3] algorithm 2)."""
+    """Fill the nodes in sequence, each with the application of the highest score ([3] algorithm 2)."""
     pool, missing = Pool(instance), instance.replicas.tolist()
     for number, node_type in enumerate(instance.nodes):
         while any(missing) and (node_type.count is None or pool.used[number] < node_type.count):
             node = Bin(instance, number, 1000 * number + pool.used[number])
             pool.opened.append(node)
             while True:
-                able = [one for one, left in enumerate(missing) if left and node.takes(one)]
+                able = [one for one, left in enumerate(missing) if left and node.accepts(one)]
                 if not able:
                     break
                 best = max(able, key=lambda one: score(kind, instance, pool.opened, node, one, False))
-                while missing[best] and node.takes(best):
+                while missing[best] and node.accepts(best):
                     node.put(best)
                     missing[best] -= 1
             if not node.inside:
@@ -59,7 +59,7 @@ def fill_nodes(instance: Instance, kind: Score) -> Placement | None:
 
 
 def fill_in_turn(instance: Instance, kind: Score) -> Placement:
-    """Fill node after node as the authors' programs do: a list, one pass of bubble sort, and changes of place."""
+    """Fill the nodes in sequence as the authors' programs do: a list, one pass of bubble sort, and swaps."""
     order, missing = list(range(len(instance.applications))), instance.replicas.tolist()
     bins: list[Bin] = []
     done = 0
@@ -73,7 +73,7 @@ def fill_in_turn(instance: Instance, kind: Score) -> Placement:
                 if values[order[place]] > values[order[place - 1]]:
                     order[place], order[place - 1] = order[place - 1], order[place]
             application = order[current]
-            while missing[application] and node.takes(application):
+            while missing[application] and node.accepts(application):
                 node.put(application)
                 missing[application] -= 1
             if not missing[application]:
@@ -84,7 +84,7 @@ def fill_in_turn(instance: Instance, kind: Score) -> Placement:
 
 
 def match(instance: Instance, kind: Score, nodes: int) -> tuple[Placement, int]:
-    """Place the replica of the best pair, one after the other, on given nodes ([3] algorithm 4)."""
+    """Place the replica of the best pair on given nodes, one pair at a time ([3] algorithm 4)."""
     bins = [Bin(instance, 0, number) for number in range(nodes)]
     missing = instance.replicas.tolist()
     while True:
@@ -92,7 +92,7 @@ def match(instance: Instance, kind: Score, nodes: int) -> tuple[Placement, int]:
             (-score(kind, instance, bins, node, one, False), node.number, one)
             for node in bins
             for one, left in enumerate(missing)
-            if left and node.takes(one)
+            if left and node.accepts(one)
         ]
         if not pairs:
             return placement(bins), sum(missing)
@@ -102,25 +102,25 @@ def match(instance: Instance, kind: Score, nodes: int) -> tuple[Placement, int]:
 
 
 def fewest_candidates(instance: Instance, order: list[int]) -> Placement:
-    """Place the application next that fewest nodes can take, struck out as the authors' programs do it."""
+    """Place the application with the fewest candidate nodes next, excluding nodes as the authors' programs do."""
     pool = Pool(instance)
     order, limits = list(order), instance.affinity
     linked = {(s, t) for s, t in zip(limits.source.tolist(), limits.target.tolist(), strict=True) if s != t}
     linked |= {(t, s) for s, t in linked}
-    struck: dict[int, set[int]] = {one: set() for one in order}
+    excluded: dict[int, set[int]] = {one: set() for one in order}
     for place, application in enumerate(order):
-        stands = []
+        nodes_used = []
         for _ in range(int(instance.replicas[application])):
-            node = next((one for one in pool.opened if one.takes(application)), None) or pool.open(application)
+            node = next((one for one in pool.opened if one.accepts(application)), None) or pool.open(application)
             assert node is not None
             node.put(application)
-            stands.append(node)
+            nodes_used.append(node)
         waiting = order[place + 1 :]
         for other in waiting:
             if (application, other) in linked:
-                struck[other] |= {node.number for node in stands if not node.takes(other)}
+                excluded[other] |= {node.number for node in nodes_used if not node.accepts(other)}
         for number in range(len(waiting) - 1, 0, -1):
-            if len(struck[waiting[number]]) > len(struck[waiting[number - 1]]):
+            if len(excluded[waiting[number]]) > len(excluded[waiting[number - 1]]):
                 waiting[number], waiting[number - 1] = waiting[number - 1], waiting[number]
         order[place + 1 :] = waiting
     return placement(pool.opened)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from plb.provisioning import Affinity, Instance, NodeType
 
 MOST = 12
-"""Demand of a replica at the most; one kind of nodes has at least that."""
+"""The largest demand of a replica; one kind of nodes has at least this capacity."""
 
 
 @st.composite
@@ -22,16 +22,16 @@ def instances(
     least_demand: int = 0,
     counted: bool = False,
 ) -> Instance:
-    """Draw an instance of which every replica fits on one kind of nodes, of which there are as many as it takes.
+    """Draw an instance in which every replica fits on one kind of nodes, of which there are enough.
 
     Parameters
     ----------
     applications, replicas, time_points, kinds
-        At the most.
+        Upper bounds.
     least_demand
-        Of a replica, in every resource.
+        Least demand of a replica in every resource.
     counted
-        Whether there may be few nodes of the other kinds.
+        Whether the number of nodes of the other kinds may be limited.
     """
     number = draw(st.integers(1, applications))
     resources = draw(st.integers(1, 2))

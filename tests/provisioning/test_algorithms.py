@@ -1,4 +1,4 @@
-"""Every algorithm of [3] says what its text says, replica by replica, and its plans are valid."""
+"""Every algorithm of [3] equals its text, replica by replica, and its plans are valid."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ pytestmark = pytest.mark.kernels
 
 
 def nodes_of(expected: naive.Placement | None) -> list[dict[int, int]] | None:
-    """Return who stands on each node, in the order of nodes."""
+    """Return the replicas of each node, in the order of nodes."""
     return None if expected is None else [inside for _, inside in expected]
 
 
 def planned(instance: Instance, name: str, rules: Rules = Rules.PAPER) -> list[dict[int, int]] | None:
-    """Return who stands on each node by an algorithm; None: it finds no plan."""
+    """Return the replicas of each node by an algorithm; None if it finds no plan."""
     try:
         return naive.placement_of(provision(instance, name, rules=rules))
     except NoPlanError:
@@ -43,8 +43,8 @@ def planned(instance: Instance, name: str, rules: Rules = Rules.PAPER) -> list[d
 
 @settings(deadline=None, max_examples=60)
 @given(instance=instances(counted=True, kinds=3))
-def test_first_fit_takes_the_first_node_that_takes_a_replica(instance: Instance) -> None:
-    """Nodes of a kind are opened in order, the first kind that takes the replica first."""
+def test_first_fit_takes_the_first_feasible_node(instance: Instance) -> None:
+    """Nodes of a kind are opened in order, and kinds are tried in order."""
     expected = naive.first_fit(instance, range(len(instance.applications)))
     assert planned(instance, "FF") == nodes_of(expected)
 
@@ -54,15 +54,15 @@ def test_first_fit_takes_the_first_node_that_takes_a_replica(instance: Instance)
 def test_best_and_worst_fit_take_the_node_with_least_or_most_left(
     instance: Instance, measure: Measure, best: bool
 ) -> None:
-    """As many replicas go there as fit; of equals, to the node opened first."""
+    """The node gets as many replicas as fit; among equal nodes it is the one opened first."""
     expected = naive.ordered_fit(instance, range(len(instance.applications)), measure, 1 if best else -1)
     assert planned(instance, f"{'BF' if best else 'WF'}-{NAMES[measure]}") == nodes_of(expected)
 
 
 @settings(deadline=None, max_examples=40)
 @given(instance=instances(), measure=st.sampled_from(list(Measure)))
-def test_decreasing_goes_from_large_to_small(instance: Instance, measure: Measure) -> None:
-    """Sizes are those of table 1, written out here for one application after the other."""
+def test_decreasing_order_is_from_large_to_small(instance: Instance, measure: Measure) -> None:
+    """Sizes are those of table 1, computed here application by application."""
     shares = instance.dimensions() / instance.largest_capacity()
     replicas = instance.replicas
     total = (replicas[:, None] * shares).sum(axis=0)
@@ -88,7 +88,7 @@ def test_decreasing_goes_from_large_to_small(instance: Instance, measure: Measur
     best=st.booleans(),
 )
 def test_the_released_programs_sort_nodes_before_each_replica(instance: Instance, measure: Measure, best: bool) -> None:
-    """With 32-bit numbers, shares as whole numbers and measures that are not always brought up to date."""
+    """They use 32-bit numbers, shares as whole numbers, and measures that are not always up to date."""
     shares = whole_shares(instance.dimensions(), instance.largest_capacity())
     if measure is Measure.EXTENDED_SUM:
         shares = instance.dimensions() / instance.largest_capacity()
@@ -101,7 +101,7 @@ def test_the_released_programs_sort_nodes_before_each_replica(instance: Instance
 @settings(deadline=None, max_examples=60)
 @given(instance=instances(kinds=1), measure=st.sampled_from([Measure.AVERAGE, Measure.MAX]), nodes=st.integers(1, 8))
 def test_spreading_gives_each_replica_the_node_with_most_left(instance: Instance, measure: Measure, nodes: int) -> None:
-    """Who finds no place is passed over, and counted."""
+    """A replica without a place is skipped and counted."""
     context = SolverContext(instance)
     packing, state = context.packing_of_first(nodes), nothing_spread(nodes, residual_of(measure, context.capacity))
     lost = spread_kernel(np.arange(len(instance.applications)), packing, state, False)
@@ -117,7 +117,7 @@ def test_spreading_gives_each_replica_the_node_with_most_left(instance: Instance
 @settings(deadline=None, max_examples=60)
 @given(instance=instances(counted=True, kinds=3), name=st.sampled_from(algorithm_names()))
 def test_plans_are_valid(instance: Instance, name: str) -> None:
-    """By the validator, and by one that is written out with dictionaries; and no better than the lower bound."""
+    """The validator and an independent one accept them, and they have no fewer nodes than the lower bound."""
     try:
         plan = provision(instance, name)
     except NoPlanError:
@@ -129,8 +129,8 @@ def test_plans_are_valid(instance: Instance, name: str) -> None:
 
 @pytest.mark.parametrize("rules", Rules)
 @pytest.mark.parametrize("name", algorithm_names())
-def test_nodes_that_take_nothing_and_have_no_end_are_passed_by(name: str, rules: Rules) -> None:
-    """All stands on nodes of the second kind: no algorithm is asked to fill none of the first."""
+def test_unlimited_nodes_without_capacity_are_skipped(name: str, rules: Rules) -> None:
+    """All replicas fit only on nodes of the second kind; no algorithm fills nodes of the first kind."""
     kinds = NodeType("none", np.array([0])), NodeType("large", np.array([12]))
     instance = attrs.evolve(make_instance([1, 0], [1, 1], []), nodes=kinds)
     plan = provision(instance, name, rules=rules)
@@ -140,7 +140,7 @@ def test_nodes_that_take_nothing_and_have_no_end_are_passed_by(name: str, rules:
 @settings(deadline=None, max_examples=40)
 @given(instance=instances(time_points=1), name=st.sampled_from(algorithm_names()))
 def test_plans_by_the_released_rules_are_valid(instance: Instance, name: str) -> None:
-    """Whatever the kinds of nodes."""
+    """The plans are valid for any kinds of nodes."""
     plan = provision(instance, name, rules="released")
     assert plan.faults() == ()
     assert naive.allowed(plan)

@@ -1,4 +1,4 @@
-"""Instances, limits and names are looked at before anything is done with them."""
+"""Instances, limits and names are checked before any work."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ INSTANCE = make_instance([4, 3], [2, 2], [(0, 1, 1)])
         ),
     ],
 )
-def test_an_instance_is_refused_with_what_is_wrong(change: dict[str, Any], message: str) -> None:
-    """Item, field and range."""
+def test_invalid_instance_is_refused_with_the_reason(change: dict[str, Any], message: str) -> None:
+    """The error names item, field and range."""
     with pytest.raises((InvalidValueError, ConflictError), match=message):
         attrs.evolve(INSTANCE, **change)
 
@@ -74,13 +74,13 @@ def test_an_instance_is_refused_with_what_is_wrong(change: dict[str, Any], messa
         (([[0, 1], [1]], [1], [1]), r"affinity: source = \[\[0, 1\], \[1\]\] .* expected lists of equal lengths"),
     ],
 )
-def test_limits_are_refused_with_their_number(columns: tuple[Any, Any, Any], message: str) -> None:
-    """And what it should be."""
+def test_invalid_limits_are_refused_with_their_row(columns: tuple[Any, Any, Any], message: str) -> None:
+    """The error has the row and the expected value."""
     with pytest.raises((InvalidValueError, ConflictError), match=message):
         Affinity.from_columns(*columns, 2)
 
 
-def test_too_few_nodes_are_said() -> None:
+def test_too_few_nodes_raise_an_error() -> None:
     """Two of the replicas fit on the only node."""
     few = attrs.evolve(INSTANCE, nodes=(NodeType("n", np.array([10]), 1),))
     for name in ("FF", "WFD-Avg", "SpreadWFD-Avg-BinSearch", "auto"):
@@ -88,14 +88,14 @@ def test_too_few_nodes_are_said() -> None:
             provision(few, name)
 
 
-def test_an_unknown_algorithm_is_refused_with_the_nearest() -> None:
-    """Not with all sixty."""
+def test_unknown_algorithm_is_refused_with_the_nearest_name() -> None:
+    """The error does not list all sixty names."""
     with pytest.raises(UnknownNameError, match="WFD-Avg"):
         provision(INSTANCE, "WFD-Averag")
 
 
 def test_the_released_rules_are_for_constant_demand_and_a_named_algorithm() -> None:
-    """What they do with curves is not known."""
+    """Their rules for varying demand are not published."""
     varying = attrs.evolve(INSTANCE, demand=np.array([[[4, 3]], [[3, 4]]]))
     with pytest.raises(ConflictError, match="2 time points"):
         provision(varying, "FF", rules="released")
@@ -114,7 +114,7 @@ def test_the_released_rules_are_for_constant_demand_and_a_named_algorithm() -> N
     ],
 )
 def test_arguments_of_the_wrong_kind_are_refused(arguments: dict[str, Any], message: str) -> None:
-    """Whether the algorithm would use them or not."""
+    """The check does not depend on the algorithm."""
     with pytest.raises(InvalidValueError, match=message):
         provision(**{"instance": INSTANCE, **arguments})
 
@@ -129,48 +129,48 @@ def test_arguments_of_the_wrong_kind_are_refused(arguments: dict[str, Any], mess
         ([1.0], 301, "most_decimals = 301 is not allowed"),
     ],
 )
-def test_what_cannot_be_whole_units_is_refused(values: list[Any], decimals: int, message: str) -> None:
-    """And nothing overflows."""
+def test_values_without_whole_units_are_refused(values: list[Any], decimals: int, message: str) -> None:
+    """No number overflows."""
     with pytest.raises(InvalidValueError, match=message):
         whole_units(values, decimals)
 
 
-def test_every_name_is_understood() -> None:
-    """And no two mean the same."""
+def test_every_name_is_parsed() -> None:
+    """Only known pairs of names mean the same algorithm."""
     parsed = [attrs.evolve(parse_algorithm(name), name="") for name in algorithm_names()]
     twins = [one for one in parsed if parsed.count(one) > 1]
-    assert {one.way for one in twins} <= {Way.FIRST_FIT, Way.NODE_CENTRIC}  # Medea's and LRASched's are of the paper's
+    assert {one.way for one in twins} <= {Way.FIRST_FIT, Way.NODE_CENTRIC}  # Medea and LRASched equal the paper's
     assert len(twins) == 4
 
 
 def test_hybrid_sizes_and_steps_are_read_from_the_name() -> None:
-    """α of equation 3, and the percentage of steps."""
+    """They are α of equation 3 and the percentage of steps."""
     algorithm = parse_algorithm("SpreadWFD-Max-Hybrid0.9-Decr2.5")
     assert (algorithm.way, algorithm.measure, algorithm.decreasing) == (Way.SPREAD, Measure.MAX, True)
     assert (algorithm.demand_share, algorithm.decrement_percent) == (0.9, 2.5)
-    for wrong in ("FFD-Avg-Hybrid1.5", "SpreadWFD-Avg", "NCD-Avg", "FF-Avg", "Match-DotProduct-Decr"):
+    for invalid in ("FFD-Avg-Hybrid1.5", "SpreadWFD-Avg", "NCD-Avg", "FF-Avg", "Match-DotProduct-Decr"):
         with pytest.raises(UnknownNameError):
-            parse_algorithm(wrong)
+            parse_algorithm(invalid)
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=1), st.integers(0, 6))
-def test_whole_units_hold_decimals_exactly(numbers: list[int], decimals: int) -> None:
-    """In the largest unit that does."""
+def test_whole_units_are_exact_for_decimals(numbers: list[int], decimals: int) -> None:
+    """The unit is the largest one that is exact."""
     values = [number / 10**decimals for number in numbers]
     whole, unit = whole_units(values)
     assert unit >= 10.0**-decimals
     assert (whole / round(1 / unit)).tolist() == values
 
 
-def test_what_is_finer_than_the_finest_unit_is_rounded_up() -> None:
-    """So that a plan never promises more than there is."""
+def test_values_finer_than_the_finest_unit_are_rounded_up() -> None:
+    """A plan never needs less than the real demand."""
     whole, unit = whole_units([1 / 3, 0.5])
     assert (whole.tolist(), unit) == ([333_334, 500_000], 1e-6)
 
 
 @given(instance=instances())
-def test_limits_by_application_are_those_given(instance: Instance) -> None:
-    """In both directions, with the least of those that an application has for itself."""
+def test_limits_by_application_equal_the_given_ones(instance: Instance) -> None:
+    """They hold in both directions; the least limit of an application on itself counts."""
     number = len(instance.applications)
     neighbours, limits = instance.affinity.neighbours(number), instance.affinity
     given_arcs = sorted(zip(limits.source.tolist(), limits.target.tolist(), limits.most.tolist(), strict=True))
@@ -191,8 +191,8 @@ def test_limits_by_application_are_those_given(instance: Instance) -> None:
         assert neighbours.most_on_a_node[one] == min(most_on_a_node, default=2**31 - 1)
 
 
-def test_a_resource_that_no_node_has_may_not_be_asked_for() -> None:
-    """It does not count where nobody does."""
+def test_demand_of_a_resource_without_capacity_is_refused() -> None:
+    """A resource without demand and capacity does not count."""
     nothing = attrs.evolve(
         INSTANCE,
         resources=("cpu", "gpu"),

@@ -1,4 +1,4 @@
-"""The integer program of [3] finds the fewest nodes, and says what it proved."""
+"""The integer program of [3] finds the fewest nodes, and reports the bound that it proved."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ SMALL = {"applications": 4, "replicas": 3, "kinds": 3, "counted": True}
 
 
 def fewest_nodes(instance: Instance) -> int | None:
-    """Return the nodes of the best of all placements, put together replica by replica; None: there is none."""
+    """Return the fewest nodes of all placements, by enumeration; None if there is no placement."""
     required = [
         application for application, count in enumerate(instance.replicas.tolist()) for _ in range(count)
-    ]  # an order in which replicas of an application stand together
+    ]  # an order with the replicas of an application next to each other
     best: list[int] = []
 
     def place(number: int, opened: list[tuple[int, tuple[int, ...]]], last: int) -> None:
@@ -46,23 +46,23 @@ def fewest_nodes(instance: Instance) -> int | None:
             best[:] = [len(opened)]
             return
         application = required[number]
-        # replicas are alike: each goes to the node of the one before it, or to a later one
+        # replicas of an application are equal: each goes to the node of the previous one, or to a later one
         first = last if number and required[number - 1] == application else 0
         for at in range(first, len(opened)):
             kind, inside = opened[at]
-            if stands(instance, kind, (*inside, application)):
+            if may_share(instance, kind, (*inside, application)):
                 place(number + 1, [*opened[:at], (kind, (*inside, application)), *opened[at + 1 :]], at)
         for kind, node_type in enumerate(instance.nodes):
             used = sum(one == kind for one, _ in opened)
-            if (node_type.count is None or used < node_type.count) and stands(instance, kind, (application,)):
+            if (node_type.count is None or used < node_type.count) and may_share(instance, kind, (application,)):
                 place(number + 1, [*opened, (kind, (application,))], len(opened))
 
     place(0, [], 0)
     return best[0] if best else None
 
 
-def stands(instance: Instance, kind: int, inside: tuple[int, ...]) -> bool:
-    """Tell whether replicas may stand together on a node of a kind."""
+def may_share(instance: Instance, kind: int, inside: tuple[int, ...]) -> bool:
+    """Return whether replicas may share a node of a kind."""
     demand = [sum(column) for column in zip(*(instance.dimensions()[one].tolist() for one in inside), strict=True)]
     limits = instance.affinity
     arcs = zip(limits.source.tolist(), limits.target.tolist(), limits.most.tolist(), strict=True)
@@ -73,8 +73,8 @@ def stands(instance: Instance, kind: int, inside: tuple[int, ...]) -> bool:
 
 @pytest.fixture
 def from_first_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave to HiGHS what `auto` would find: it begins with First Fit's plan."""
-    monkeypatch.setattr(milp, "best_in_time", lambda context, _tell, **_seed: first_fit_plan(context))
+    """Start HiGHS with First Fit's plan, so that it has to find what `auto` would find."""
+    monkeypatch.setattr(milp, "best_in_time", lambda context, _report, **_seed: first_fit_plan(context))
 
 
 def hard() -> Instance:
@@ -97,7 +97,7 @@ def hard() -> Instance:
 @settings(deadline=None, max_examples=100)
 @given(instance=instances(**SMALL))
 def test_no_placement_has_fewer_nodes(instance: Instance) -> None:
-    """Of all that there are, for kinds of which there are few, demand of nothing and limits in both directions."""
+    """The placements have limited kinds of nodes, demand of 0 and limits in both directions."""
     fewest = fewest_nodes(instance)
     if fewest is None:
         with pytest.raises(NoPlanError, match="ILP finds no place"):
@@ -111,10 +111,10 @@ def test_no_placement_has_fewer_nodes(instance: Instance) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(instance=instances(applications=5, replicas=3))
-def test_highs_finds_by_itself_what_auto_finds(instance: Instance) -> None:
-    """Beginning with First Fit's plan; the fewest nodes, which the enumeration agrees with."""
+def test_highs_finds_the_fewest_nodes_alone(instance: Instance) -> None:
+    """It starts with First Fit's plan and finds the fewest nodes by enumeration."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(milp, "best_in_time", lambda context, _tell, **_seed: first_fit_plan(context))
+        patch.setattr(milp, "best_in_time", lambda context, _report, **_seed: first_fit_plan(context))
         plan = provision(instance, "ILP")
     assert plan.nodes == plan.lower_bound == fewest_nodes(instance)
     assert naive.allowed(plan)
@@ -123,8 +123,8 @@ def test_highs_finds_by_itself_what_auto_finds(instance: Instance) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(instance=instances(**SMALL), name=st.sampled_from(algorithm_names()))
-def test_every_bound_lies_below_it_and_every_algorithm_above(instance: Instance, name: str) -> None:
-    """So neither can be wrong by itself."""
+def test_optimum_lies_between_every_bound_and_every_algorithm(instance: Instance, name: str) -> None:
+    """Bounds and algorithms check each other."""
     try:
         other = provision(instance, name)
     except NoPlanError:
@@ -134,8 +134,8 @@ def test_every_bound_lies_below_it_and_every_algorithm_above(instance: Instance,
     assert plan.nodes <= provision(instance).nodes
 
 
-def test_it_finds_a_plan_where_first_fit_finds_none() -> None:
-    """First Fit puts the small replica on the large node, which is then too small for the large one."""
+def test_program_finds_a_plan_if_first_fit_finds_none() -> None:
+    """First Fit puts the small replica on the large node, which then has too little capacity for the large one."""
     nodes = (NodeType("large", np.array([10]), 1), NodeType("small", np.array([4]), 1))
     instance = attrs.evolve(make_instance([3, 8], [1, 1], []), nodes=nodes)
     with pytest.raises(NoPlanError):
@@ -146,23 +146,23 @@ def test_it_finds_a_plan_where_first_fit_finds_none() -> None:
     assert plan.kind.tolist() == [0, 1]
 
 
-def test_a_replica_that_asks_for_nothing_needs_a_node_too() -> None:
-    """Two that may not stand together need two."""
+def test_replica_without_demand_needs_a_node() -> None:
+    """Two such replicas that may not share a node need two."""
     plan = provision(make_instance([0, 0], [1, 1], [(0, 1, 0)]), "ILP")
     assert plan.nodes == plan.lower_bound == 2
 
 
 @pytest.mark.usefixtures("from_first_fit")
-def test_a_limit_may_hold_in_one_direction_alone() -> None:
-    """On a node with a stands one b; beside a b stand any number of a."""
+def test_limit_may_hold_in_one_direction_only() -> None:
+    """A node with an a has at most one b; a node with a b has any number of a."""
     one_way = make_instance([1, 1], [6, 2], [(0, 1, 1)], capacity=4)
     assert provision(one_way, "ILP").nodes == 2
     both_ways = make_instance([1, 1], [6, 2], [(0, 1, 1), (1, 0, 2)], capacity=4)
     assert provision(both_ways, "ILP").nodes == 3
 
 
-def test_what_fits_only_within_the_tolerance_of_highs_is_no_plan() -> None:
-    """Three of the five replicas exceed a node by one part in 2^30, which counts as nothing to HiGHS."""
+def test_plan_within_the_tolerance_of_highs_is_rejected() -> None:
+    """Three of the five replicas exceed a node by one part in 2^30, which is within the tolerance of HiGHS."""
     third = -(-(2**30) // 3)
     plan = provision(make_instance([third] * 5, [1] * 5, [], capacity=2**30), "ILP")
     assert (plan.nodes, plan.lower_bound) == (3, 2)
@@ -170,8 +170,8 @@ def test_what_fits_only_within_the_tolerance_of_highs_is_no_plan() -> None:
 
 
 @pytest.mark.usefixtures("from_first_fit")
-def test_the_time_limit_holds() -> None:
-    """The best plan stands, and the bound is one that was proved by then."""
+def test_time_limit_holds() -> None:
+    """The plan is the best one found, and the bound is proved by then."""
     instance = hard()
     began = time.perf_counter()
     plan = provision(instance, "ILP", time_limit=1.0)
@@ -180,18 +180,18 @@ def test_the_time_limit_holds() -> None:
     assert lower_bound(instance) <= plan.lower_bound < plan.nodes <= provision(instance, "FF").nodes
 
 
-def test_without_time_nothing_is_searched() -> None:
-    """First Fit's plan stands, beside the bound by demand."""
+def test_without_time_there_is_no_search() -> None:
+    """The plan is First Fit's, with the bound by demand."""
     plan = provision(hard(), "ILP", time_limit=0.0)
     assert (plan.algorithm, plan.lower_bound) == ("FF", lower_bound(hard()))
 
 
 @pytest.mark.parametrize(("gap", "tried"), [("0", 3), ("24", 3), ("25", 2), ("49.9", 2), ("50", 1), ("74", 1)])
-def test_only_what_lies_beyond_the_gap_is_looked_for(gap: str, tried: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four nodes are at hand, and two are needed: a plan is near enough if it is within the gap of the bound."""
+def test_search_ends_within_the_gap(gap: str, tried: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four nodes are used, and two are needed: a plan within the gap of the bound is accepted."""
     instance = make_instance([4, 4, 6, 6], [1, 1, 1, 1], [])
     reports: list[str] = []
-    monkeypatch.setattr(milp, "best_in_time", lambda _context, _tell, **_seed: apart(instance))
+    monkeypatch.setattr(milp, "best_in_time", lambda _context, _report, **_seed: separate_nodes(instance))
     plan = provision(instance, f"ILP-Gap{gap}", report=reports.append)
     assert plan.nodes - plan.lower_bound <= float(gap) / 100.0 * plan.nodes
     if tried >= plan.lower_bound:
@@ -200,15 +200,15 @@ def test_only_what_lies_beyond_the_gap_is_looked_for(gap: str, tried: int, monke
         assert plan.nodes == 4
 
 
-def apart(instance: Instance) -> ProvisioningPlan:
+def separate_nodes(instance: Instance) -> ProvisioningPlan:
     """Return a plan with a node for each of four replicas."""
     each = np.arange(4, dtype=np.int32)
     kind, count = np.zeros(4, np.int32), np.ones(4, np.int32)
     return ProvisioningPlan(instance, kind, each, each, count, "apart", seconds=0.0, lower_bound=2)
 
 
-def test_a_gap_stands_in_the_name() -> None:
-    """In percent."""
+def test_name_may_have_a_gap() -> None:
+    """The gap is in percent."""
     assert parse_algorithm("ILP-Gap0.2").gap_percent == 0.2
     assert parse_algorithm("ILP").gap_percent == 0.0
     with pytest.raises(InvalidValueError, match=r"ILP: gap_percent = 100\.0"):
@@ -216,8 +216,8 @@ def test_a_gap_stands_in_the_name() -> None:
 
 
 @pytest.mark.usefixtures("from_first_fit")
-def test_what_is_too_large_is_refused_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the number of coefficients, which is the one that the program would have."""
+def test_program_that_is_too_large_is_refused_before_it_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error has the number of coefficients, which equals that of the program."""
     instance = hard()
     counted: list[int] = []
     whole = milp.constraints
@@ -231,13 +231,13 @@ def test_what_is_too_large_is_refused_before_anything_is_built(monkeypatch: pyte
     reports: list[str] = []
     provision(instance, "ILP", time_limit=0.5, report=reports.append)
     nodes = int(next(line for line in reports if line.startswith("ILP: fewer than")).split()[3]) - 1
-    # two for the order of y, which the last node has no part in
+    # two more for the order of y, which does not concern the last node
     assert nonzeros(model_of(instance), nodes) == counted[0] + 2
     monkeypatch.setattr(milp, "MOST_NONZEROS", 100)
-    monkeypatch.setattr(milp, "best_in_time", _not_to_be_run)
+    monkeypatch.setattr(milp, "best_in_time", _fail_if_called)
     with pytest.raises(ConflictError, match="expected at most 100; 'auto' takes instances of any size"):
         provision(instance, "ILP")
 
 
-def _not_to_be_run(_context: SolverContext, _tell: ReportProgress, **_seed: int) -> None:
-    pytest.fail("a plan is looked for")
+def _fail_if_called(_context: SolverContext, _report: ReportProgress, **_seed: int) -> None:
+    pytest.fail("a plan is searched")

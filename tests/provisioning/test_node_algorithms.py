@@ -1,4 +1,4 @@
-"""Node-centric algorithms, matching and Medea's NodeCandidates: as the text says, replica by replica."""
+"""Node-centric algorithms, matching and Medea's NodeCandidates equal their text, replica by replica."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ pytestmark = pytest.mark.kernels
 
 @settings(deadline=None, max_examples=80)
 @given(instance=instances(counted=True, kinds=3), score=score_kinds)
-def test_a_node_takes_the_application_with_the_highest_score(instance: Instance, score: Score) -> None:
-    """Until none fits; kinds of nodes in their order."""
+def test_node_takes_the_application_with_the_highest_score(instance: Instance, score: Score) -> None:
+    """It repeats this until none fits; kinds of nodes come in order."""
     assert planned(instance, f"NCD-{score}") == nodes_of(naive_nodes.fill_nodes(instance, score))
 
 
 @settings(deadline=None, max_examples=80)
 @given(instance=instances(time_points=1, kinds=1, least_demand=1), score=score_kinds)
 def test_the_released_programs_walk_through_a_list(instance: Instance, score: Score) -> None:
-    """One pass of bubble sort before each application, shares as whole numbers."""
+    """They use one pass of bubble sort before each application, and shares as whole numbers."""
     expected = nodes_of(naive_nodes.fill_in_turn(instance, score))
     assert planned(instance, f"NCD-{score}", Rules.RELEASED) == expected
 
@@ -39,7 +39,7 @@ def test_the_released_programs_walk_through_a_list(instance: Instance, score: Sc
 @settings(deadline=None, max_examples=80)
 @given(instance=instances(kinds=1), score=score_kinds, nodes=st.integers(1, 6))
 def test_matching_takes_the_best_pair(instance: Instance, score: Score, nodes: int) -> None:
-    """Of equal ones the first node, there the first application; what fits nowhere is counted."""
+    """Among equal pairs it takes the first node, then the first application; replicas without a place are counted."""
     context = SolverContext(instance)
     packing = context.packing_of_first(nodes)
     filling = nothing_filled(score, np.arange(len(instance.applications)), packing, context.capacity)
@@ -56,7 +56,7 @@ def test_matching_takes_the_best_pair(instance: Instance, score: Score, nodes: i
 @settings(deadline=None, max_examples=80)
 @given(instance=instances(kinds=1))
 def test_the_application_with_fewest_candidates_is_next(instance: Instance) -> None:
-    """Nodes are struck out when one that shares a limit is placed there; the one that shares most limits begins."""
+    """A node is excluded after an application with a shared limit is placed there; the most limited one comes first."""
     neighbours = instance.affinity.neighbours(len(instance.applications))
     order = order_of(degrees(neighbours)).tolist()
     expected = nodes_of(naive_nodes.fewest_candidates(instance, order))

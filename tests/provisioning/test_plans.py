@@ -1,4 +1,4 @@
-"""What is wrong with a plan is found and named."""
+"""The faults of a plan are found and named."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def plan_of(rows: Mapping[tuple[str, int], int], kinds: list[int]) -> Provisioni
     )
 
 
-def test_a_valid_plan_has_no_faults() -> None:
-    """Two a with one b on the large node, the other b on the small one."""
+def test_valid_plan_has_no_faults() -> None:
+    """The large node has two a and one b, the small node the other b."""
     plan = plan_of({("a", 1): 2, ("b", 1): 1, ("b", 0): 1}, [0, 1])
     assert plan.faults() == ()
     assert plan.valid
@@ -65,14 +65,14 @@ def test_a_valid_plan_has_no_faults() -> None:
     ],
 )
 def test_each_fault_is_named(rows: dict[tuple[str, int], int], kinds: list[int], fault: str) -> None:
-    """And nothing else is."""
+    """The plan has exactly this fault."""
     plan = plan_of(rows, kinds)
     assert plan.faults() == (fault,)
     assert not plan.valid
 
 
-def test_a_pair_that_is_named_twice_is_a_fault() -> None:
-    """Although the numbers add up."""
+def test_pair_that_is_named_twice_is_a_fault() -> None:
+    """The total number of replicas is right."""
     plan = plan_of({("a", 1): 1, ("b", 0): 2}, [0, 1])
     again = [np.append(column, column[:1]) for column in (plan.application, plan.node, plan.count)]
     twice = attrs.evolve(plan, application=again[0], node=again[1], count=again[2])
@@ -81,8 +81,8 @@ def test_a_pair_that_is_named_twice_is_a_fault() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(instance=instances(counted=True, kinds=2), data=st.data())
-def test_the_validator_agrees_with_one_that_is_written_out(instance: Instance, data: st.DataObject) -> None:
-    """On plans in which a replica was moved to any node."""
+def test_validator_agrees_with_an_independent_one(instance: Instance, data: st.DataObject) -> None:
+    """The plans have replicas moved to any nodes."""
     kinds = data.draw(st.lists(st.integers(0, len(instance.nodes) - 1), min_size=1, max_size=4))
     pairs: dict[tuple[int, int], int] = {}
     for application, replicas in enumerate(instance.replicas.tolist()):
@@ -102,18 +102,18 @@ def test_the_validator_agrees_with_one_that_is_written_out(instance: Instance, d
     assert plan.valid == naive.allowed(plan)
 
 
-def test_many_faults_of_a_sort_are_counted() -> None:
-    """Twenty are described."""
+def test_many_faults_of_a_kind_are_counted() -> None:
+    """Twenty of them are described."""
     instance = make_instance([1], [30], [])
     plan = provision(instance, "FF")
-    thin = attrs.evolve(
+    empty_rows = attrs.evolve(
         plan,
         kind=np.zeros(30, np.int32),
         application=np.zeros(30, np.int32),
         node=np.arange(30, dtype=np.int32),
         count=np.zeros(30, np.int32),
     )
-    faults = thin.faults()
+    faults = empty_rows.faults()
     assert len(faults) == 22
     assert faults[20] == "10 more rows without replicas"
 
@@ -130,7 +130,7 @@ def test_many_faults_of_a_sort_are_counted() -> None:
         ({"count": np.array([1])}, "application, node and count have [1, 2] rows; expected equally many"),
     ],
 )
-def test_numbers_and_names_that_say_nothing_are_faults(changes: dict[str, Any], fault: str) -> None:
-    """And nothing else is looked at then."""
+def test_invalid_numbers_and_names_are_faults(changes: dict[str, Any], fault: str) -> None:
+    """No further check runs."""
     plan = plan_of({("a", 1): 2, ("b", 0): 2}, [0, 1])
     assert attrs.evolve(plan, **changes).faults() == (fault,)

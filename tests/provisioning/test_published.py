@@ -1,4 +1,4 @@
-"""Node counts of the authors' programs on the two instances of ../shared/data/lra, and what the paper adds up to."""
+"""Node counts of the authors' programs on the two instances of ../shared/data/lra, and totals of the paper."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def instance_of(name: str) -> Instance:
 
 @pytest.mark.parametrize(("name", "algorithm", "nodes", "bound"), rows())
 def test_node_counts_equal_those_of_the_authors_programs(name: str, algorithm: str, nodes: int, bound: int) -> None:
-    """By the rules that the programs follow."""
+    """The plans follow the rules of the programs."""
     plan = provision(instance_of(name), algorithm, rules="released")
     assert (plan.nodes, plan.lower_bound) == (nodes, bound)
     assert plan.valid
@@ -49,7 +49,7 @@ def test_node_counts_equal_those_of_the_authors_programs(name: str, algorithm: s
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["TClab_dataset_2D", "arbitrary_d1_seed1"])
 def test_auto_comes_within_one_percent_of_the_lower_bound(name: str) -> None:
-    """The best of the authors' programs come within 3.4 %."""
+    """The best of the authors' programs are within 3.4 %."""
     plan = provision(instance_of(name))
     assert plan.valid
     assert plan.deviation_percent < 1.0

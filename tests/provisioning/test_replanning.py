@@ -1,4 +1,4 @@
-"""Planning anew from where replicas stand: valid plans, few moves, fewer nodes where moves are allowed."""
+"""Replanning from the present placement: valid plans, few moves, and fewer nodes if moves are allowed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.provisioning.strategies import instances, make_instance
 pytestmark = pytest.mark.kernels
 
 
-def a_plan(
+def make_plan(
     instance: Instance, rows: list[tuple[int, int, int]], kind: list[int], names: tuple[str, ...] | None = None
 ) -> ProvisioningPlan:
     """Return a plan of rows (application, node, count)."""
@@ -26,21 +26,21 @@ def a_plan(
 
 
 @st.composite
-def standings(draw: st.DrawFn, *, counted: bool = False) -> ProvisioningPlan:
-    """Draw where replicas stand: some stand nowhere, nodes may hold too much, and there may be too many replicas."""
+def placements(draw: st.DrawFn, *, counted: bool = False) -> ProvisioningPlan:
+    """Draw a placement with missing replicas, overloaded nodes and surplus replicas."""
     instance = draw(instances(kinds=2, counted=counted))
     used = [draw(st.integers(0, 4 if one.count is None else one.count)) for one in instance.nodes]
     kind = draw(st.permutations([number for number, nodes in enumerate(used) for _ in range(nodes)]))
     places = st.tuples(st.integers(0, len(instance.applications) - 1), st.integers(0, max(0, len(kind) - 1)))
     rows = draw(st.dictionaries(places, st.integers(1, 4), max_size=12)) if kind else {}
     names = tuple(f"machine {number}" for number in range(len(kind)))
-    return a_plan(
+    return make_plan(
         instance, [(*pair, count) for pair, count in rows.items()], kind, draw(st.sampled_from([None, names]))
     )
 
 
 def at(plan: ProvisioningPlan) -> Counter[tuple[str, str]]:
-    """Return how many replicas of an application stand on a node, by name."""
+    """Return the number of replicas of each application on each node, by name."""
     names, found = plan.node_names(), Counter[tuple[str, str]]()
     for application, node, count in zip(plan.application, plan.node, plan.count, strict=True):
         found[plan.instance.applications[application], names[node]] += int(count)
@@ -48,7 +48,7 @@ def at(plan: ProvisioningPlan) -> Counter[tuple[str, str]]:
 
 
 def moved(before: ProvisioningPlan, after: ProvisioningPlan) -> int:
-    """Return how many replicas left their node though their application has not become smaller, counted one by one."""
+    """Return the number of replicas that left their node without a smaller target, counted one by one."""
     lost, by_node = Counter[str](), Counter[str]()
     for (application, _), count in (at(before) - at(after)).items():
         lost[application] += count
@@ -59,11 +59,9 @@ def moved(before: ProvisioningPlan, after: ProvisioningPlan) -> int:
 
 
 @settings(deadline=None, max_examples=150)
-@given(plan=standings(), most=st.one_of(st.none(), st.integers(0, 6)), seed=st.integers(0, 3))
-def test_what_comes_out_is_valid_and_depends_on_the_seed_alone(
-    plan: ProvisioningPlan, most: int | None, seed: int
-) -> None:
-    """Wherever replicas stand at first. Nodes that there were keep their kind and name."""
+@given(plan=placements(), most=st.one_of(st.none(), st.integers(0, 6)), seed=st.integers(0, 3))
+def test_new_plan_is_valid_and_depends_only_on_the_seed(plan: ProvisioningPlan, most: int | None, seed: int) -> None:
+    """The first placement may be any. Known nodes keep kind and name."""
     after, again = (replan(plan, most_moves=most, seed=seed) for _ in range(2))
     assert after.faults() == ()
     assert at(after) == at(again)
@@ -74,19 +72,19 @@ def test_what_comes_out_is_valid_and_depends_on_the_seed_alone(
 
 
 @settings(deadline=None, max_examples=150)
-@given(plan=standings(), most=st.integers(0, 6))
-def test_no_more_replicas_move_than_may_or_must(plan: ProvisioningPlan, most: int) -> None:
-    """Those that must are those that move where none may; who moves beyond these saves nodes."""
-    settled, after = replan(plan, most_moves=0), replan(plan, most_moves=most)
-    forced, moves = moved(plan, settled), moved(plan, after)
+@given(plan=placements(), most=st.integers(0, 6))
+def test_no_more_replicas_move_than_allowed_or_forced(plan: ProvisioningPlan, most: int) -> None:
+    """The forced moves are those without allowed moves; further moves save nodes."""
+    repaired, after = replan(plan, most_moves=0), replan(plan, most_moves=most)
+    forced, moves = moved(plan, repaired), moved(plan, after)
     assert moves <= max(most, forced)
-    assert after.nodes < settled.nodes or at(after) == at(settled)
+    assert after.nodes < repaired.nodes or at(after) == at(repaired)
 
 
 @settings(deadline=None, max_examples=100)
 @given(instance=instances(kinds=2), most=st.one_of(st.none(), st.integers(0, 4)))
-def test_a_valid_plan_stands_or_gets_fewer_nodes(instance: Instance, most: int | None) -> None:
-    """Without moves, nothing changes."""
+def test_valid_plan_stays_or_gets_fewer_nodes(instance: Instance, most: int | None) -> None:
+    """Without moves, the plan does not change."""
     plan = provision(instance, "FF")
     after = replan(plan, most_moves=most)
     assert after.nodes <= plan.nodes
@@ -95,12 +93,12 @@ def test_a_valid_plan_stands_or_gets_fewer_nodes(instance: Instance, most: int |
 
 
 @settings(deadline=None, max_examples=100)
-@given(plan=standings(counted=True))
-def test_moves_lead_from_one_plan_to_the_other_and_are_no_more_than_needed(plan: ProvisioningPlan) -> None:
-    """And their totals are those that are counted one by one."""
+@given(plan=placements(counted=True))
+def test_moves_lead_from_one_plan_to_the_other_without_detours(plan: ProvisioningPlan) -> None:
+    """Their totals equal those counted one by one."""
     after = replan(plan)
     moves = moves_between(plan, after)
-    stands = Counter(at(plan))
+    placed = Counter(at(plan))
     for application, source, target, count in zip(
         moves.application, moves.source, moves.target, moves.count, strict=True
     ):
@@ -108,75 +106,75 @@ def test_moves_lead_from_one_plan_to_the_other_and_are_no_more_than_needed(plan:
         assert source != target
         assert count > 0
         if source >= 0:
-            stands[name, moves.nodes[source]] -= int(count)
+            placed[name, moves.nodes[source]] -= int(count)
         if target >= 0:
-            stands[name, moves.nodes[target]] += int(count)
-    assert +stands == at(after)
-    assert min(stands.values(), default=0) >= 0
+            placed[name, moves.nodes[target]] += int(count)
+    assert +placed == at(after)
+    assert min(placed.values(), default=0) >= 0
     assert moves.moved == moved(plan, after)
     assert moves.placed - moves.removed == int(plan.instance.replicas.sum()) - int(plan.count.sum())
     assert not (moves.placed and set(moves.application[moves.source < 0]) & set(moves.application[moves.target < 0]))
 
 
-def test_only_what_is_too_much_must_go_and_small_ones_stay() -> None:
-    """Of 4 + 4 + 3 on a node of 10, one 4 goes, and what is missing fills the gap."""
+def test_only_the_overload_moves_and_small_replicas_stay() -> None:
+    """Of 4 + 4 + 3 on a node of 10, one 4 moves, and missing replicas fill the gap."""
     instance = make_instance([4, 3, 2], [2, 1, 1], [])
-    after = replan(a_plan(instance, [(0, 0, 2), (1, 0, 1)], [0]))
+    after = replan(make_plan(instance, [(0, 0, 2), (1, 0, 1)], [0]))
     assert at(after) == {("a", "node-0"): 1, ("b", "node-0"): 1, ("c", "node-0"): 1, ("a", "node-1"): 1}
 
 
-def test_replicas_that_may_not_stand_together_are_parted() -> None:
-    """The smaller one has first call."""
+def test_replicas_that_may_not_share_a_node_are_separated() -> None:
+    """The smaller replica keeps its node."""
     instance = make_instance([2, 3], [1, 1], [(0, 1, 0)])
-    after = replan(a_plan(instance, [(0, 0, 1), (1, 0, 1)], [0], ("rack-1",)))
+    after = replan(make_plan(instance, [(0, 0, 1), (1, 0, 1)], [0], ("rack-1",)))
     assert at(after) == {("a", "rack-1"): 1, ("b", "node-0"): 1}
 
 
-def test_replicas_that_are_too_many_go() -> None:
-    """That is no move."""
+def test_surplus_replicas_are_removed() -> None:
+    """A removed replica is no move."""
     instance = make_instance([2], [1], [])
-    plan = a_plan(instance, [(0, 0, 2), (0, 1, 1)], [0, 0])
+    plan = make_plan(instance, [(0, 0, 2), (0, 1, 1)], [0, 0])
     after = replan(plan)
     moves = moves_between(plan, after)
     assert (after.nodes, moves.moved, moves.removed) == (1, 0, 2)
 
 
 def test_moves_empty_the_nodes_with_fewest_replicas_first() -> None:
-    """Three nodes, one of which has a single replica; one move is enough for it."""
+    """One of three nodes has a single replica; one move empties it."""
     instance = make_instance([2, 2, 2], [3, 3, 1], [])
-    plan = a_plan(instance, [(0, 0, 3), (1, 1, 3), (2, 2, 1)], [0, 0, 0])
+    plan = make_plan(instance, [(0, 0, 3), (1, 1, 3), (2, 2, 1)], [0, 0, 0])
     assert replan(plan).nodes == 3
     after = replan(plan, most_moves=1)
     assert after.nodes == 2
     assert moves_between(plan, after).moved == 1
 
 
-def test_larger_nodes_are_opened_where_that_empties_several() -> None:
-    """Four full small nodes fit on one large one; that is sixteen moves. With fewer moves, nothing is gained by it."""
+def test_larger_node_is_opened_if_it_empties_several_small_ones() -> None:
+    """Four full small nodes fit on one large one with sixteen moves. Fewer moves would save no node."""
     instance = attrs.evolve(
         make_instance([2], [16], []), nodes=(NodeType("large", np.array([40])), NodeType("small", np.array([8])))
     )
-    plan = a_plan(instance, [(0, node, 4) for node in range(4)], [1] * 4)
+    plan = make_plan(instance, [(0, node, 4) for node in range(4)], [1] * 4)
     after = replan(plan, most_moves=None)
     assert after.node_names() == ("large-0",)
     assert moves_between(plan, after).moved == 16
     assert at(replan(plan, most_moves=3)) == at(plan)
 
 
-def test_of_larger_nodes_alike_those_of_the_first_kind_are_opened() -> None:
-    """They stand in front because they are to be used first."""
+def test_first_kind_of_equal_larger_nodes_is_opened() -> None:
+    """The order of kinds is the order of their use."""
     capacities = {"large": 40, "other": 40, "small": 8}
     nodes = tuple(NodeType(name, np.array([capacity])) for name, capacity in capacities.items())
     instance = attrs.evolve(make_instance([2], [16], []), nodes=nodes)
-    plan = a_plan(instance, [(0, node, 4) for node in range(4)], [2] * 4)
+    plan = make_plan(instance, [(0, node, 4) for node in range(4)], [2] * 4)
     assert replan(plan, most_moves=None).node_names() == ("large-0",)
 
 
-def test_who_finds_no_place_is_named() -> None:
-    """There is one node, and it is full."""
+def test_application_without_a_place_is_named() -> None:
+    """The only node is full."""
     instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("node", np.array([10]), 1),))
     with pytest.raises(NoCapacityError, match="application a fits on no node"):
-        replan(a_plan(instance, [(0, 0, 1)], [0]))
+        replan(make_plan(instance, [(0, 0, 1)], [0]))
 
 
 @pytest.mark.parametrize(
@@ -190,29 +188,29 @@ def test_who_finds_no_place_is_named() -> None:
         ([(0, 0, 1)], [3], "row 0: kind 3 is none of the 1 there are"),
     ],
 )
-def test_what_is_no_plan_is_refused(rows: list[tuple[int, int, int]], kind: list[int], match: str) -> None:
-    """With the row, or the type of the nodes."""
+def test_invalid_plan_is_refused(rows: list[tuple[int, int, int]], kind: list[int], match: str) -> None:
+    """The error names the row, or the type of the nodes."""
     instance = attrs.evolve(make_instance([1], [1], []), nodes=(NodeType("node", np.array([10]), 1),))
     with pytest.raises(ConflictError, match=match):
-        replan(a_plan(instance, rows, kind))
+        replan(make_plan(instance, rows, kind))
 
 
-def test_names_of_types_are_taken_as_they_are_and_moves_may_be_very_many() -> None:
-    """Braces mean nothing, and a number beyond 64 bits is any number."""
+def test_names_of_types_are_literal_and_numbers_of_moves_unbounded() -> None:
+    """Braces are plain text, and numbers beyond 64 bits are accepted."""
     instance = attrs.evolve(make_instance([6], [2], []), nodes=(NodeType("n{x}{0}", np.array([10])),))
-    assert replan(a_plan(instance, [], []), most_moves=2**70).node_names() == ("n{x}{0}-0", "n{x}{0}-1")
+    assert replan(make_plan(instance, [], []), most_moves=2**70).node_names() == ("n{x}{0}-0", "n{x}{0}-1")
 
 
 @pytest.mark.parametrize(("field", "value"), [("most_moves", -1), ("time_limit", -1.0), ("seed", -1)])
 def test_settings_out_of_range_are_named(field: str, value: float) -> None:
-    """Before anything is done."""
+    """The check comes before any work."""
     instance = make_instance([1], [1], [])
     with pytest.raises(InvalidValueError, match=f"provisioning: {field} = {value}"):
-        replan(a_plan(instance, [(0, 0, 1)], [0]), **{field: value})
+        replan(make_plan(instance, [(0, 0, 1)], [0]), **{field: value})
 
 
 def test_plans_of_different_applications_have_no_moves() -> None:
-    """Their numbers would be of others."""
+    """The indices of their applications differ."""
     one, other = (provision(make_instance([1] * size, [1] * size, []), "FF") for size in (1, 2))
     with pytest.raises(ConflictError, match="different applications"):
         moves_between(one, other)

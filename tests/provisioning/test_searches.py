@@ -1,4 +1,4 @@
-"""Numbers of nodes that are looked for, time that runs out, and nodes that are emptied."""
+"""Searches for numbers of nodes, time limits, and emptied nodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.kernels
 
 
 def conflicting() -> Instance:
-    """Return an instance on which spreading needs fewer nodes than First Fit."""
+    """Return an instance for which spreading needs fewer nodes than First Fit."""
     draws = np.random.default_rng(6)
     number = 60
     pairs = {(int(one), int(other)) for one, other in draws.integers(number, size=(240, 2)) if one != other}
@@ -42,19 +42,19 @@ def conflicting() -> Instance:
     )
 
 
-def attempts(instance: Instance, name: str) -> list[str]:
-    """Return what an algorithm tells of the numbers of nodes that it tries."""
+def reports_of(instance: Instance, name: str) -> list[str]:
+    """Return the reports of an algorithm on the numbers of nodes that it tries."""
     reports: list[str] = []
     provision(instance, name, report=reports.append)
     return reports
 
 
-def test_halving_tries_the_middle_of_what_is_left() -> None:
-    """From First Fit's number, which suffices, down to the lower bound."""
+def test_binary_search_tries_the_middle() -> None:
+    """The search goes from First Fit's number, which is enough, down to the lower bound."""
     instance = conflicting()
     first, bound = provision(instance, "FF").nodes, lower_bound(instance)
     low, high, expected = bound, first, [first]
-    reports = attempts(instance, "SpreadWFD-Avg-BinSearch")
+    reports = reports_of(instance, "SpreadWFD-Avg-BinSearch")
     for line in reports[1:]:
         middle = (low + high) // 2
         expected.append(middle)
@@ -68,33 +68,33 @@ def test_halving_tries_the_middle_of_what_is_left() -> None:
 
 
 def test_decrements_are_steps_of_the_lower_bound() -> None:
-    """Until a step fails."""
+    """They continue until a step fails."""
     instance = conflicting()
     first, bound = provision(instance, "FF").nodes, lower_bound(instance)
-    reports = attempts(instance, "SpreadWFD-Avg-Decr3")
+    reports = reports_of(instance, "SpreadWFD-Avg-Decr3")
     step = -(-bound * 3 // 100)
     assert [int(line.split()[1]) for line in reports] == [first - step * place for place in range(len(reports))]
     assert all("suffice" in line for line in reports[:-1])
     assert "leave" in reports[-1] or first - step * len(reports) < bound
 
 
-def test_where_spreading_fails_first_fit_stands() -> None:
-    """Two a on two nodes leave none to b; First Fit has put both a on one."""
+def test_plan_is_first_fit_if_spreading_fails() -> None:
+    """Two a on two nodes leave none to b; First Fit puts both a on one."""
     instance = make_instance([3, 3], [2, 1], [(0, 1, 0)])
     plan = provision(instance, "SpreadWFD-Avg-BinSearch")
     assert (plan.algorithm, plan.nodes) == ("FF", 2)
 
 
 @pytest.mark.parametrize("name", ["SpreadWFD-Avg-BinSearch", "WFD-Avg", "NCD-DotProduct", "Match-DotProduct-Decr2"])
-def test_without_time_first_fit_stands(name: str) -> None:
-    """It is never stopped."""
+def test_plan_without_time_is_first_fit(name: str) -> None:
+    """First Fit always runs to its end."""
     plan = provision(conflicting(), name, time_limit=0.0)
     assert plan.algorithm == "FF"
     assert plan.valid
 
 
-def test_auto_gives_its_best_when_time_runs_out() -> None:
-    """Never worse than First Fit."""
+def test_auto_gives_its_best_plan_at_the_time_limit() -> None:
+    """It is never worse than First Fit."""
     instance = conflicting()
     first = provision(instance, "FF").nodes
     for limit in (0.0, 0.3, None):
@@ -105,8 +105,8 @@ def test_auto_gives_its_best_when_time_runs_out() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(instance=instances(applications=8, counted=True, kinds=2), seed=st.integers(0, 5))
-def test_emptied_plans_are_valid_and_depend_on_the_seed_alone(instance: Instance, seed: int) -> None:
-    """And they have no more nodes than First Fit's."""
+def test_emptied_plans_are_valid_and_depend_only_on_the_seed(instance: Instance, seed: int) -> None:
+    """They have no more nodes than First Fit's plan."""
     try:
         first = provision(instance, "FF")
     except NoPlanError:
@@ -120,8 +120,8 @@ def test_emptied_plans_are_valid_and_depend_on_the_seed_alone(instance: Instance
 
 @settings(deadline=None, max_examples=60)
 @given(instance=instances(applications=8, kinds=2), seed=st.integers(0, 100), rounds=st.integers(1, 40))
-def test_what_emptying_keeps_stays_consistent(instance: Instance, seed: int, rounds: int) -> None:
-    """Room, places, and who is on each node, after neighbourhoods that were kept and others that were gone back on."""
+def test_state_of_emptying_stays_consistent(instance: Instance, seed: int, rounds: int) -> None:
+    """Free capacity, places and nodes stay right after accepted and rejected neighbourhoods."""
     context = SolverContext(instance)
     plan = first_fit_plan(context)
     packing, by_node = context.by_node(plan)
@@ -156,15 +156,15 @@ def _rows(packing: Packing) -> list[tuple[int, int, int]]:
     ]
 
 
-def test_emptying_reaches_the_lower_bound_where_spreading_does() -> None:
-    """First Fit needs three nodes more."""
+def test_emptying_reaches_the_lower_bound_if_spreading_does() -> None:
+    """First Fit needs three more nodes."""
     instance = conflicting()
     assert provision(instance).nodes == lower_bound(instance) == provision(instance, "FF").nodes - 3
 
 
 @pytest.mark.parametrize("algorithm", ["FF", "auto", "WFD-Avg", "SpreadWFD-Avg-BinSearch"])
-def test_more_nodes_than_were_thought_of_at_first(algorithm: str) -> None:
-    """Limits ask for far more than demand does, so that packings run out of nodes and begin anew with more."""
+def test_packings_grow_beyond_their_first_number_of_nodes(algorithm: str) -> None:
+    """Limits need far more nodes than demand, so packings run out of nodes and start again with more."""
     instance = make_instance([1], [700], [(0, 0, 1)], capacity=100)
     plan = provision(instance, algorithm)
     assert (plan.nodes, plan.faults()) == (700, ())
@@ -172,7 +172,7 @@ def test_more_nodes_than_were_thought_of_at_first(algorithm: str) -> None:
 
 @pytest.mark.parametrize("algorithm", ["FF", "auto", "WFD-Avg", "NCD-DotProduct", "Medea-NodeCandidates"])
 def test_too_few_nodes_are_reported(algorithm: str) -> None:
-    """There are two, and each takes one replica."""
+    """There are two nodes, and each has capacity for one replica."""
     made = make_instance([6], [3], [])
     with pytest.raises(NoPlanError, match="cannot place all replicas on 2 nodes"):
         provision(attrs.evolve(made, nodes=(NodeType("node", np.array([10]), 2),)), algorithm)

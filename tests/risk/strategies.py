@@ -18,24 +18,24 @@ NO_DEADLINE = examples(60)
 
 
 def columns(*, max_traces: int = 12, classes: tuple[str, ...] = CLASSES) -> st.SearchStrategy[dict[str, Any]]:
-    """Columns of a small history over `METRICS`."""
+    """Draw columns of a small history over `METRICS`."""
     return testing.history_columns(max_traces=max_traces, classes=classes, metrics=len(METRICS))
 
 
 def histories(*, max_traces: int = 12, classes: tuple[str, ...] = CLASSES) -> st.SearchStrategy[DemandHistory]:
-    """Small histories over `METRICS`."""
+    """Draw small histories over `METRICS`."""
     return testing.histories(METRICS, max_traces=max_traces, classes=classes)
 
 
 def replica_forecasts(*, now: int = 10) -> st.SearchStrategy[ReplicaForecast]:
-    """Replicas created up to `now`, of known and unknown classes."""
+    """Draw replicas created up to `now`, of known and unknown classes."""
     return testing.replica_forecasts(METRICS, classes=CLASSES, now=now)
 
 
 def random_history(
     traces: int, *, seed: int, classes: int = 1, metrics: tuple[str, ...] = ("cpu", "memory", "disk")
 ) -> DemandHistory:
-    """Return a history of `traces` log-normal traces; lifetimes in days, no ties to speak of."""
+    """Return a history of `traces` log-normal traces with lifetimes in days and almost no ties."""
     rng = np.random.default_rng(seed)
     level = rng.lognormal(1.0, 1.0, (traces, len(metrics)))
     return DemandHistory.from_columns(

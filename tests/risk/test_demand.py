@@ -15,22 +15,22 @@ from .strategies import METRICS, NO_DEADLINE, columns, histories, random_history
 
 
 def one_trace(**changes: Any) -> dict[str, Any]:
-    """Columns of two good traces, with changes."""
+    """Return columns of two valid traces, with changes."""
     two = [[1.0, 10.0], [2.0, 20.0]]
     good = {"tenant_class": ["gold", "gold"], "role": [0, 1], "lifetime": [5.0, 6.0], "level": two}
     good |= {"initial": [[1.0, 0.0], [2.0, 5.0]], "growth": [[0.0, 4.0], [0.0, 4.0]], "maximum": two}
     return good | changes
 
 
-def test_the_curve_rises_from_the_initial_demand_to_the_level_and_not_beyond() -> None:
-    """Halfway demand is halfway between I and M; equation (2) as printed would give I + M/2 and end at I + M."""
+def test_curve_rises_from_the_initial_demand_to_the_level() -> None:
+    """Halfway, demand is the mean of I and M; equation (2) as printed would give I + M/2 and end at I + M."""
     history = DemandHistory.from_columns(METRICS, **one_trace())
     disk = history.demand(np.array([0, 1, 2, 4, 100]), 1)[:, 1]
     assert disk.tolist() == [5.0, 8.75, 12.5, 20.0, 20.0]
 
 
-def test_growth_of_zero_means_the_level_at_once() -> None:
-    """G = 0 stands for demand without trend: M from the first moment."""
+def test_growth_of_zero_means_the_level_from_the_start() -> None:
+    """G = 0 means demand without trend: M from the first moment."""
     history = DemandHistory.from_columns(METRICS, **one_trace(growth=[[0, 0], [0, 0]]))
     assert history.demand(0.0, [0, 1]).tolist() == [[1, 10], [2, 20]]
 
@@ -40,7 +40,7 @@ def test_growth_of_zero_means_the_level_at_once() -> None:
 def test_curves_are_monotone_and_stay_between_initial_demand_and_level(
     history: DemandHistory, one: float, other: float
 ) -> None:
-    """Monotone curves are what makes the departure times sufficient ([1] section 5.3)."""
+    """Monotone curves make the departure times sufficient ([1] section 5.3)."""
     rows = np.arange(len(history))
     early, late = history.demand(min(one, other), rows), history.demand(max(one, other), rows)
     assert (early <= late).all()
@@ -49,15 +49,15 @@ def test_curves_are_monotone_and_stay_between_initial_demand_and_level(
 
 
 def test_demand_broadcasts_ages_against_traces() -> None:
-    """Ages (3, 1) against traces (2,) give demand (3, 2, R)."""
+    """Ages (3, 1) and traces (2,) give demand (3, 2, R)."""
     history = DemandHistory.from_columns(METRICS, **one_trace())
     assert history.demand(np.zeros((3, 1)), np.array([0, 1])).shape == (3, 2, 2)
 
 
 @NO_DEADLINE
 @given(columns())
-def test_rows_of_a_class_and_role_stand_together_in_the_order_given(given_columns: dict[str, Any]) -> None:
-    """Every group is a slice that holds exactly its traces, stably ordered, with all columns carried along."""
+def test_rows_of_a_class_and_role_are_contiguous_in_the_given_order(given_columns: dict[str, Any]) -> None:
+    """Every group is a slice with exactly its traces, in stable order, and all their columns."""
     history = DemandHistory.from_columns(METRICS, **given_columns)
     for code, name in enumerate(history.classes):
         for role in Role:
@@ -71,7 +71,7 @@ def test_rows_of_a_class_and_role_stand_together_in_the_order_given(given_column
 
 
 def test_arrays_are_read_only_and_contiguous() -> None:
-    """A history is shared between engines and threads; nobody may change it."""
+    """Engines and threads share a history, so it is read-only."""
     history = DemandHistory.from_columns(METRICS, **one_trace())
     for field in ("tenant_class", "role", "lifetime", "censored", "level", "initial", "growth", "maximum"):
         array = getattr(history, field)
@@ -80,8 +80,8 @@ def test_arrays_are_read_only_and_contiguous() -> None:
     assert not history.group_start.flags.writeable
 
 
-def test_the_history_does_not_hold_on_to_the_columns_it_was_made_from() -> None:
-    """The caller's arrays stay writable and later changes to them do not show."""
+def test_history_copies_its_columns() -> None:
+    """The caller's arrays stay writable, and later changes to them have no effect."""
     level = np.array([[1.0, 10.0], [2.0, 20.0]], np.float32)
     history = DemandHistory.from_columns(METRICS, **one_trace(level=level))
     level[:] = 99.0
@@ -89,7 +89,7 @@ def test_the_history_does_not_hold_on_to_the_columns_it_was_made_from() -> None:
 
 
 def test_115_000_traces_of_three_metrics_fit_66_bytes_each() -> None:
-    """The budget of [1] section 8.5 for the repository of traces."""
+    """The budget is that of [1] section 8.5 for the repository of traces."""
     history = random_history(115_000, seed=1, classes=40)
     assert len(history) == 115_000
     assert history.bytes_per_trace <= 66
@@ -103,8 +103,8 @@ def test_class_codes_are_positions_in_the_sorted_names() -> None:
     assert [history.class_code(name) for name in ("gold", "silver", "iron", None)] == [0, 1, -1, -1]
 
 
-def test_censored_lifetimes_stay_marked() -> None:
-    """Traces cut by the end of the window are known by their flag; without the column none is."""
+def test_censored_lifetimes_keep_their_flag() -> None:
+    """Traces that end with the window have a flag; without the column none has."""
     marked = DemandHistory.from_columns(METRICS, **one_trace(role=[1, 0], censored=[True, False]))
     assert marked.censored.tolist() == [False, True]
     assert not DemandHistory.from_columns(METRICS, **one_trace()).censored.any()
@@ -112,15 +112,15 @@ def test_censored_lifetimes_stay_marked() -> None:
 
 @NO_DEADLINE
 @given(histories(), st.sampled_from([2.0**-3, 0.5, 1.0, 4.0]))
-def test_levels_round_up_to_whole_steps(history: DemandHistory, quantum: float) -> None:
-    """A level is never under-counted and over-counted by less than a quantum."""
+def test_levels_round_up_to_whole_quanta(history: DemandHistory, quantum: float) -> None:
+    """A level is never under-counted, and over-counted by less than a quantum."""
     excess = history.in_quanta([quantum, quantum]) * quantum - history.level
     assert (excess >= 0).all()
     assert (excess < quantum).all()
 
 
-def test_levels_of_up_to_two_to_the_thirty_steps_are_accepted() -> None:
-    """The limit itself is allowed, exactly, and the next float32 above it is not."""
+def test_levels_of_up_to_2_to_the_30_quanta_are_accepted() -> None:
+    """The limit is allowed exactly; the next float32 above it is not."""
     largest = 2.0**30
     history = DemandHistory.from_columns(METRICS, **one_trace(level=[[1, largest], [2, 20]], maximum=[[1, 1], [2, 2]]))
     assert history.in_quanta([1.0, 1.0])[0, 1] == 2**30
@@ -131,7 +131,7 @@ def test_levels_of_up_to_two_to_the_thirty_steps_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("quantum", [0.3, 0.0, -1.0, np.inf, np.nan])
-def test_steps_are_powers_of_two(quantum: float) -> None:
+def test_quanta_are_powers_of_two(quantum: float) -> None:
     """Other quanta would make levels inexact; the message names the metric."""
     history = DemandHistory.from_columns(METRICS, **one_trace())
     with pytest.raises(InvalidValueError, match=r"metric disk: quantum.*a power of two"):
@@ -170,7 +170,7 @@ REFUSED = {
 def test_bad_columns_are_refused_by_row_field_and_range(
     changes: dict[str, Any], kind: type[PlbError], message: str
 ) -> None:
-    """The row is the one the caller gave, not the sorted one."""
+    """The row is the given one, not the sorted one."""
     with pytest.raises(kind, match=message):
         DemandHistory.from_columns(METRICS, **one_trace(**changes))
 
@@ -184,7 +184,7 @@ def test_metrics_are_named_once_and_at_least_one() -> None:
 
 
 def test_rows_out_of_order_are_refused_when_built_directly() -> None:
-    """Only sorted rows have slices for groups; `from_columns` sorts."""
+    """Only sorted rows have a slice for each group; `from_columns` sorts them."""
     good = DemandHistory.from_columns(METRICS, **one_trace())
     rest = (good.lifetime, good.censored, good.level, good.initial, good.growth, good.maximum)
     with pytest.raises(ConflictError, match="use from_columns"):

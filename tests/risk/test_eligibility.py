@@ -34,18 +34,18 @@ HISTORY = DemandHistory.from_columns(
 P, S, I = Role.PRIMARY, Role.SECONDARY, Role.INSTANCE  # noqa: E741
 
 WIDENING = {
-    "a new replica takes every trace of its class and role": (("gold", P, 0, (0, 0)), 0, [0, 1]),
+    "a new replica: every trace of its class and role": (("gold", P, 0, (0, 0)), 0, [0, 1]),
     "a trace may end exactly at the replica's age": (("gold", P, 10, (0, 0)), 0, [0, 1]),
-    "a trace that lived less long drops out": (("gold", P, 10.5, (0, 0)), 0, [1]),
+    "a trace with a shorter lifetime is not eligible": (("gold", P, 10.5, (0, 0)), 0, [1]),
     "a maximum may equal the largest demand": (("gold", P, 0, (4, 10)), 0, [1]),
-    "a trace that never grew as large drops out": (("gold", P, 0, (0, 15)), 0, [0]),
-    "every metric must have grown as large, so neither of these two": (("gold", P, 0, (3, 15)), 3, [0, 1, 2]),
+    "a trace with a smaller maximum is not eligible": (("gold", P, 0, (0, 15)), 0, [0]),
+    "every metric must have been as large, so neither of these two": (("gold", P, 0, (3, 15)), 3, [0, 1, 2]),
     "older than all of its role: other roles of the class": (("gold", P, 50, (0, 0)), 1, [2]),
     "a role without traces: other roles of the class": (("gold", I, 0, (0, 0)), 1, [0, 1, 2]),
-    "older than the class: its traces that grew as large": (("gold", P, 70, (0, 25)), 2, [2]),
-    "larger than the class: its traces that lived as long": (("gold", P, 20, (5, 0)), 3, [1, 2]),
+    "older than the class: its traces with maxima as large": (("gold", P, 70, (0, 25)), 2, [2]),
+    "larger than the class: its traces with lifetimes as long": (("gold", P, 20, (5, 0)), 3, [1, 2]),
     "older and larger than the class: all of the class": (("gold", P, 70, (5, 0)), 4, [0, 1, 2]),
-    "a known class is never left for another": (("gold", S, 85, (8, 80)), 4, [0, 1, 2]),
+    "a known class never widens to another": (("gold", S, 85, (8, 80)), 4, [0, 1, 2]),
     "an unknown class: the whole history by lifetime and maxima": (("lead", P, 50, (0, 20)), 5, [2, 3]),
     "no class at all: the same": ((None, P, 50, (0, 20)), 5, [2, 3]),
     "an unknown class, older than all: the whole history": ((None, P, 99, (0, 0)), 6, [0, 1, 2, 3]),
@@ -57,7 +57,7 @@ WIDENING = {
 def test_criteria_widen_in_the_documented_order(
     replica: tuple[str | None, Role, float, tuple[float, float]], level: int, rows: list[int]
 ) -> None:
-    """Both the list of eligible traces and the sampler use the first level that leaves any trace."""
+    """The list of eligible traces and the sampler use the first level with any trace."""
     name, role, age, demand = replica
     found, eligible = eligible_traces(HISTORY, tenant_class=name, role=role, age=age, largest_demand=demand)
     assert (found, eligible.tolist()) == (level, rows)
@@ -67,7 +67,7 @@ def test_criteria_widen_in_the_documented_order(
 
 
 def plain_eligible(history: DemandHistory, replica: ReplicaForecast, age: float) -> tuple[int, list[int]]:
-    """Eligibility written out once more, criterion by criterion, over all rows."""
+    """Return eligibility by an independent implementation, criterion by criterion, over all rows."""
     code, demand = history.class_code(replica.tenant_class), [replica.largest_demand.get(name, 0.0) for name in METRICS]
     rows = range(len(history))
     same_class = {row for row in rows if history.tenant_class[row] == code}
@@ -81,10 +81,10 @@ def plain_eligible(history: DemandHistory, replica: ReplicaForecast, age: float)
 
 @NO_DEADLINE
 @given(histories(), replica_forecasts())
-def test_eligible_traces_are_those_of_the_definition_and_never_none(
+def test_eligible_traces_equal_the_definition_and_are_never_empty(
     history: DemandHistory, replica: ReplicaForecast
 ) -> None:
-    """Whatever the replica, the rows equal those of a second, plain implementation, and there is at least one."""
+    """The rows equal those of an independent implementation for any replica, and there is at least one."""
     age = 10.0 - replica.created
     demand = [replica.largest_demand[name] for name in METRICS]
     level, rows = eligible_traces(
@@ -99,7 +99,7 @@ def test_eligible_traces_are_those_of_the_definition_and_never_none(
 def test_comparisons_are_made_in_double_precision_on_the_stored_values(
     history: DemandHistory, age: float, key: int
 ) -> None:
-    """An age between two float32 values is not rounded to one of them, in the kernel or outside."""
+    """An age between two float32 values is rounded neither in the kernel nor outside."""
     stored = float(np.float32(history.lifetime[0]))
     just_above = math.nextafter(stored, math.inf)
     for level_age in (stored, just_above, age):
@@ -111,7 +111,7 @@ def test_comparisons_are_made_in_double_precision_on_the_stored_values(
 
 
 def test_demand_of_another_shape_is_refused() -> None:
-    """Each metric of the history has a largest demand; one number does not stand for all."""
+    """Each metric of the history has its own largest demand."""
     for demand in (1.0, [1.0], [1.0] * 3, [[1.0, 1.0]]):
         with pytest.raises(ConflictError, match="eligible traces: largest_demand has shape"):
             eligible_traces(HISTORY, tenant_class="gold", role=Role.PRIMARY, age=0.0, largest_demand=demand)

@@ -1,4 +1,4 @@
-"""Estimators that go by what replicas have shown: against a count from the reports, and from move to move."""
+"""Estimators from observed samples, compared with a computation from the reports, and with sums from scratch."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SPECS = (
 
 
 def engine_with(spec, places, reports, *, limits=True):
-    """Return an engine whose replica i stands on ``places[i]`` and has reported the loads in ``reports[i]``, (S, 2)."""
+    """Return an engine whose replica i is on ``places[i]`` and has reported the loads in ``reports[i]``, (S, 2)."""
     metrics = [Metric(name, violation_threshold=THRESHOLD) for name in CAPACITIES]
     config = PlbConfig(metrics=metrics, estimator=spec, w_failovers=1.0, chains=1, threads=1, checks="step")
     engine = PlacementAndLoadBalancing(config, seed=3)
@@ -68,7 +68,7 @@ def engine_with(spec, places, reports, *, limits=True):
     return engine
 
 
-def shown(reports, *, cap):
+def samples_of(reports, *, cap):
     """Return the newest samples of each replica, the newest first, and whether it is warm."""
     newest = [np.array(series, float).reshape(-1, 2)[::-1][:HISTORY] for series in reports]
     return [np.minimum(series, LIMIT) if cap else series for series in newest], [
@@ -77,14 +77,14 @@ def shown(reports, *, cap):
 
 
 def predicted(spec, reports):
-    """Return what each of the two metrics of a machine with these replicas is predicted to peak at."""
+    """Return the predicted peaks of the two metrics of a machine with these replicas."""
     if spec.startswith("max("):
         parts = spec[4:-1].split(";")
         return np.max([predicted(one, reports) for one in parts], axis=0)
     limits = np.full(2, LIMIT * len(reports))
     if spec.startswith("borg-default"):
         return np.array([0.8 * LIMIT] * 2) * len(reports)
-    samples, warm = shown(reports, cap="cap=false" not in spec)
+    samples, warm = samples_of(reports, cap="cap=false" not in spec)
     if spec.startswith("rc-like"):
         percentile = float(spec.split("percentile=")[1].split(",")[0])
         each = [
@@ -105,13 +105,13 @@ def predicted(spec, reports):
 
 
 def expected(spec, reports):
-    """Return the probability that a machine with these replicas is in violation."""
+    """Return the violation probability of a machine with these replicas."""
     bounds = THRESHOLD * np.array([*CAPACITIES.values()])
     if not reports:
         return 0.0
     if not spec.startswith("gaussian"):
         return float((predicted(spec, reports) >= bounds).any())
-    samples, warm = shown(reports, cap=False)
+    samples, warm = samples_of(reports, cap=False)
     mean = np.sum(
         [series.mean(axis=0) if ok else [LIMIT] * 2 for series, ok in zip(samples, warm, strict=True)],
         axis=0,
@@ -132,8 +132,8 @@ REPLICAS = st.lists(st.tuples(st.integers(0, NODES - 1), st.lists(LOADS, max_siz
 @pytest.mark.parametrize("spec", SPECS)
 @settings(deadline=None, max_examples=20)
 @given(replicas=REPLICAS)
-def test_probability_is_that_of_the_reports(spec, replicas):
-    """Of every node, as it stands and with one more replica, by a count from the reports alone."""
+def test_probability_equals_that_from_the_reports(spec, replicas):
+    """The probability of every node, with and without one more replica, equals that from the reports."""
     engine = engine_with(spec, [f"n{place}" for place, _ in replicas], [series for _, series in replicas])
     configuration = configuration_of(engine)
     tolerance = 1e-4  # means and variances are rounded up
@@ -153,7 +153,7 @@ def test_probability_is_that_of_the_reports(spec, replicas):
 
 
 def probability_by_model(spec, replica_forecasts):
-    """Return what the risk model says of replicas with these forecasts."""
+    """Return the probability by the risk model for replicas with these forecasts."""
     thresholds = {name: THRESHOLD * capacity for name, capacity in CAPACITIES.items()}
     model = ObservedRisk(spec, quanta=dict.fromkeys(CAPACITIES, 2.0**-13))
     return model.probability_of_violation(replica_forecasts, thresholds=thresholds, now=0.0)
@@ -166,8 +166,8 @@ def _number(configuration, row):
 @pytest.mark.parametrize("spec", SPECS)
 @settings(deadline=None, max_examples=20)
 @given(replicas=REPLICAS, data=st.data())
-def test_increments_agree_with_a_count_from_scratch(spec, replicas, data):
-    """Whatever moves and exchanges are made and taken back."""
+def test_deltas_agree_with_sums_from_scratch(spec, replicas, data):
+    """The sums agree after any moves and exchanges and their undoing."""
     engine = engine_with(spec, [f"n{place}" for place, _ in replicas], [series for _, series in replicas])
     configuration, term = configuration_of(engine), ExpectedFailovers()
     rows = configuration.rows.tolist()
@@ -188,8 +188,8 @@ def test_increments_agree_with_a_count_from_scratch(spec, replicas, data):
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_search_lowers_what_is_expected(spec):
-    """With every step checked; the plan is the same for any number of threads."""
+def test_search_lowers_the_expected_failovers(spec):
+    """Every step is checked; the plan is the same for any number of threads."""
     random = np.random.default_rng(5)
     places = [f"n{number % 2}" for number in range(10)]
     reports = random.integers((5, 10), (30, 50), size=(10, HISTORY, 2)).tolist()
@@ -210,16 +210,16 @@ def _with(config, **changes):
     return attrs.evolve(config, **changes)
 
 
-def test_replica_without_samples_or_limit_counts_at_the_most_it_has_demanded():
-    """Its load, where it has reported nothing; a larger demand of the past, where it has."""
+def test_replica_without_samples_or_limit_counts_with_its_largest_demand():
+    """It counts with its load without a report, and with a larger past demand after one."""
     engine = engine_with("rc-like:warmup=50", ["n0"], [[(10, 20), (96, 30), (12, 30)]], limits=False)
     assert configuration_of(engine).violation_probabilities.tolist() == [1.0, 0.0, 0.0]
     engine = engine_with("rc-like:warmup=50", ["n0"], [[(10, 20), (12, 30)]], limits=False)
     assert configuration_of(engine).violation_probabilities.tolist() == [0.0, 0.0, 0.0]
 
 
-def test_what_a_replica_has_shown_goes_with_it_and_ends_with_it():
-    """A move takes it along; a new replica of a row that was given back has shown nothing."""
+def test_samples_move_and_end_with_their_replica():
+    """A move keeps the samples; a new replica in a freed row has none."""
     low, high = [(5, 5)] * HISTORY, [(39, 39)] * HISTORY
     spec = f"rc-like:percentile=100,{WINDOW}"
     engine = engine_with(spec, ["n0", "n0", "n0"], [high, high, high])
@@ -235,8 +235,8 @@ def test_what_a_replica_has_shown_goes_with_it_and_ends_with_it():
     assert configuration_of(engine).violation_probabilities.tolist() == [1.0, 0.0, 0.0], "three limits of 40"
 
 
-def test_samples_are_kept_when_only_other_settings_change_and_forgotten_with_another_history():
-    """A configuration that keeps as many samples loses none."""
+def test_samples_are_kept_unless_the_history_changes():
+    """A configuration with the same number of samples keeps them."""
     engine = engine_with(f"rc-like:percentile=100,{WINDOW}", ["n0"] * 3, [[(39, 0)] * HISTORY] * 3)
     engine.configure(_with(engine.config, w_failovers=2.0))
     assert configuration_of(engine).violation_probabilities[0] == 1.0
@@ -250,7 +250,7 @@ def test_samples_are_kept_when_only_other_settings_change_and_forgotten_with_ano
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "words"),
+    ("text", "error", "message"),
     [
         ("gausian", UnknownNameError, "gaussian"),
         ("n-sigma:n=-1", InvalidValueError, "n"),
@@ -260,20 +260,20 @@ def test_samples_are_kept_when_only_other_settings_change_and_forgotten_with_ano
         (7, InvalidValueError, "estimator"),
     ],
 )
-def test_unknown_estimators_are_refused(text, error, words):
-    """With what is allowed instead."""
-    with pytest.raises(error, match=words):
+def test_unknown_estimators_are_refused(text, error, message):
+    """The error names the allowed ones."""
+    with pytest.raises(error, match=message):
         PlbConfig(metrics=[Metric("cpu")], estimator=text)
 
 
-def test_limits_are_refused_outside_their_range():
-    """Like loads."""
+def test_limits_out_of_range_are_refused():
+    """The check is that of loads."""
     with pytest.raises(InvalidValueError, match=r"service s: limits\[cpu\] = -1"):
         Service("s", limits={"cpu": -1.0})
 
 
-def test_admission_asks_whether_a_replica_still_fits():
-    """A new replica goes where it fits, and nowhere once it fits nowhere; those that stand are left alone."""
+def test_admission_checks_whether_a_replica_fits():
+    """A new replica goes to a node where it fits, or to none; placed replicas stay."""
     register_constraint(Admission(0.05))
     engine = engine_with(f"gaussian:{WINDOW}", ["n0", "n1"], [[(50, 20), (20, 20), (80, 20)] * 2] * 2)
     engine.configure(_with(engine.config, extension_constraints=["admission"], policy="best_fit_max"))
@@ -282,7 +282,7 @@ def test_admission_asks_whether_a_replica_still_fits():
     chances = engine.violation_probabilities(partition="new/0")
     assert chances["n0"] > 0.05 > chances["n2"] == 0.0
     plan = engine.place("new/0", now=1.0)
-    assert [move.target for move in plan.moves] == ["n2"], "best fit would have taken a fuller one"
+    assert [move.target for move in plan.moves] == ["n2"], "best fit alone would use a fuller node"
     engine.apply(plan)
     with pytest.raises(ConflictError, match="new/0: misses no replica"):
         engine.violation_probabilities(partition="new/0")
@@ -294,8 +294,8 @@ def test_admission_asks_whether_a_replica_still_fits():
     assert not engine.repair(now=3.0).moves
 
 
-def test_single_and_bulk_reports_show_the_same():
-    """A sample is what a replica carries after a report, whichever way it comes."""
+def test_single_and_bulk_reports_give_the_same_samples():
+    """A sample is the load of a replica after a report of either kind."""
     loads = np.random.default_rng(1).integers(0, 50, size=(HISTORY, 3, 2)).astype(float)
     single = engine_with(SPECS[0], ["n0"] * 3, loads.transpose(1, 0, 2).tolist())
     bulk = engine_with(SPECS[0], ["n0"] * 3, [[], [], []])
@@ -308,7 +308,7 @@ def test_single_and_bulk_reports_show_the_same():
 
 @pytest.mark.parametrize("policy", ["annealing", "best_fit_max", "prv_worst_fit"])
 def test_admission_holds_in_every_phase(policy):
-    """Where a violation would be certain on every node, nothing is placed; primary and secondary are asked for each."""
+    """Where a violation is certain on every node, nothing is placed; primary and secondary are both checked."""
     register_constraint(Admission(0.5))
     engine = engine_with("borg-default:phi=1", [], [])
     engine.configure(_with(engine.config, extension_constraints=["admission"], policy=policy))
@@ -324,8 +324,8 @@ def test_admission_holds_in_every_phase(policy):
     assert max(engine.violation_probabilities().values()) == 0.0
 
 
-def test_limits_of_unknown_metrics_are_refused_and_leave_everything_as_it_was():
-    """Like loads; nothing of the service stays."""
+def test_limits_of_unknown_metrics_are_refused_and_change_nothing():
+    """The check is that of loads; no part of the service stays."""
     engine = engine_with("rc-like", ["n0"], [[(5, 5)]])
     with pytest.raises(UnknownNameError, match="service new: limits: unknown metric 'gpu'"):
         engine.update_service(Service("new", limits={"gpu": 1.0}))
@@ -336,7 +336,7 @@ def test_limits_of_unknown_metrics_are_refused_and_leave_everything_as_it_was():
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_demand_beyond_the_largest_node_and_without_bound_is_counted(spec):
-    """A metric that no node bounds is in no violation, however large; more than a node has is one."""
+    """A metric without a limit on the node has no violation; demand above the capacity of a node is one."""
     engine = engine_with(spec, ["n0", "n1"], [[(90, 10), (0, 10)] * HISTORY] * 2, limits=False)
     engine.update_service(Service("big", stateful=False, limits={"cpu": 1e5, "disk": 1.0}))
     engine.update_partition(Partition("big/0", service="big", replicas=[Replica("instance", "n1")]))
@@ -346,8 +346,8 @@ def test_demand_beyond_the_largest_node_and_without_bound_is_counted(spec):
     assert set(engine.violation_probabilities().values()) == {0.0}
 
 
-def test_replica_is_known_after_its_warmup_also_where_less_is_kept():
-    """The history bounds what is looked at, not what was seen."""
+def test_replica_is_known_after_a_warmup_longer_than_the_history():
+    """The history limits the kept samples, not the count of samples."""
     for spec in ("gaussian:history=2,warmup=5", "n-sigma:history=2,warmup=5", "rc-like:history=1,warmup=5"):
         engine = engine_with(spec, ["n0"] * 3, [[(1, 1)] * 4] * 3)
         assert engine.violation_probabilities()["n0"] == 1.0, "three limits of 40"
@@ -357,7 +357,7 @@ def test_replica_is_known_after_its_warmup_also_where_less_is_kept():
 
 
 def test_metrics_that_a_service_does_not_have_do_not_count():
-    """Neither by a limit nor by what was shown before; nor do they once limits change."""
+    """Neither their limits nor their old samples count, even after a change of the limits."""
     engine = engine_with(SPECS[2], ["n0"] * 3, [[(39, 1)] * HISTORY] * 3)
     assert engine.violation_probabilities()["n0"] == 1.0
     for number in range(3):
@@ -382,8 +382,8 @@ OF_PLACES = ("borg-default:phi=1", f"rc-like:{KEPT}", f"gaussian:{KEPT}", f"n-si
 @pytest.mark.parametrize(
     "kind", ["whole", "vacant", "standby", "dropped", "leaving", "without disk", "loses disk", "role load"]
 )
-def test_forecast_of_a_replica_is_what_the_engine_counts(spec, limits, reports, kind):
-    """Whatever it carries: the risk model says of the forecasts on a node what the engine says of the node."""
+def test_forecast_of_a_replica_equals_that_of_the_engine(spec, limits, reports, kind):
+    """The risk model gives for the forecasts on a node what the engine gives for the node, in any state."""
     engine = engine_with(spec, [], [])
     metrics = {"cpu": 1.0} if kind == "without disk" else None
     engine.update_service(Service("s", target_replicas=2, limits=limits, metrics=metrics))

@@ -1,4 +1,4 @@
-"""What demand is expected: the mean course of a class and role, beside one that is computed tenant by tenant."""
+"""Expected demand: the mean course of a class and role, compared with one computed tenant by tenant."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.risk.strategies import CLASSES, NO_DEADLINE, histories
 
 
 def survivors(history: DemandHistory, tenant_class: str, role: Role, age: float) -> list[int]:
-    """Return the past tenants of a class and role that lived longer than that; at the beginning, all."""
+    """Return the past tenants of a class and role with a longer lifetime; at age 0, all of them."""
     code = history.class_code(tenant_class)
     return [
         row
@@ -30,10 +30,10 @@ def mean_demand(history: DemandHistory, rows: list[int], age: float) -> np.ndarr
 
 @NO_DEADLINE
 @given(histories(), st.sampled_from(CLASSES), st.sampled_from(Role), st.integers(0, 4), st.floats(0.0, 8.0))
-def test_expected_demand_is_that_of_tenants_of_this_age(
+def test_expected_demand_equals_that_of_tenants_of_this_age(
     history: DemandHistory, tenant_class: str, role: Role, age: int, load: float
 ):
-    """Present load, and what the mean grew by, times the share that lives on; where nobody does, 0."""
+    """It is the present load plus the growth of the mean, times the surviving share; without survivors it is 0."""
     step, horizon = 3.0, 4
     expected = ExpectedDemand(history, step)
     group = np.array([expected.group_of(tenant_class, role)])
@@ -53,16 +53,16 @@ def test_expected_demand_is_that_of_tenants_of_this_age(
 
 
 @given(histories(classes=("gold",)))
-def test_nothing_is_expected_of_an_unknown_class(history: DemandHistory):
-    """Its replicas stay as they are."""
+def test_unknown_class_has_constant_demand(history: DemandHistory):
+    """Replicas of an unknown class keep their load."""
     expected = ExpectedDemand(history, 10.0)
     group = np.array([expected.group_of("unknown", Role.PRIMARY), expected.group_of(None, Role.SECONDARY)])
     found = expected.expected_demand(group, np.array([0.0, 1e9]), np.array([[1.0, 2.0], [3.0, 4.0]]), 3)
     np.testing.assert_array_equal(found, np.repeat([[[1.0, 2.0]], [[3.0, 4.0]]], 3, axis=1))
 
 
-def test_tenants_who_left_at_once_let_expect_nothing():
-    """After the first step; in it they are there."""
+def test_tenants_of_lifetime_zero_have_no_later_demand():
+    """They count in the first step only."""
     nothing = [[0.0]]
     history = DemandHistory.from_columns(
         ["cpu"],
@@ -79,7 +79,7 @@ def test_tenants_who_left_at_once_let_expect_nothing():
     assert expected.expected_demand(group, np.zeros(1), np.ones((1, 1)), 3)[0, :, 0].tolist() == [1.0, 0.0, 0.0]
 
 
-def test_a_story():
+def test_expected_demand_of_an_example():
     """Two tenants grow from 2 to 6 within two hours; one lives for two hours, the other for four."""
     hour = 3600.0
     history = DemandHistory.from_columns(
@@ -100,8 +100,8 @@ def test_a_story():
     assert old[0, :, 0].tolist() == [3.0, 3.0]
 
 
-def test_steps_may_be_however_short() -> None:
-    """Where a life has more of them than a float can count, too."""
+def test_steps_may_be_of_any_length() -> None:
+    """A lifetime may have more steps than a float can count."""
     history = DemandHistory.from_columns(
         ["cpu"],
         tenant_class=["gold"],

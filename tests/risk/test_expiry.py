@@ -1,4 +1,4 @@
-"""Draws stand until a replica is another one, or has outlived or outgrown what was drawn for it."""
+"""Draws stay until a replica is replaced, or exceeds the age or demand of its drawn traces."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROLES = len(Role)
 
 
 def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Draws, float]:
-    """Return rows with draws for just them, some of each a little different, and the time."""
+    """Return rows, draws for them with some small differences, and the time."""
 
     def numbers(least: int, most: int, *shape: int) -> np.ndarray:
         values = [random.randint(least, most) for _ in range(int(np.prod(shape)))]
@@ -59,8 +59,10 @@ def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Draw
 
 @NO_DEADLINE
 @given(st.randoms(use_true_random=False), st.integers(0, 12), st.integers(1, 2))
-def test_rows_need_draws_for_another_replica_or_beyond_what_was_drawn(random: Random, count: int, metrics: int) -> None:
-    """Found in order; only draws for another replica, or for a later time or more demand, are forgotten."""
+def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
+    random: Random, count: int, metrics: int
+) -> None:
+    """They are found in order; only draws for another replica, a later time or more demand are removed."""
     rows, draws, now = rows_and_draws(random, count, metrics)
     age, expired = np.full(count, -1.0), np.full(count, -1)
     found = find_expired(rows, draws, CLASSES, ROLES, now, age, expired)
@@ -69,8 +71,8 @@ def test_rows_need_draws_for_another_replica_or_beyond_what_was_drawn(random: Ra
         assert age[row] == max(0.0, now - rows.created[row])
         key = (rows.key[row], rows.generation[row], CLASSES[rows.service[row]] * ROLES + rows.role[row])
         drawn = (draws.key[row], draws.generation[row], draws.group[row])
-        went_back = age[row] < draws.age[row] or (rows.largest_demand[row] < draws.demand[row]).any()
-        if key != drawn or went_back:
+        is_earlier = age[row] < draws.age[row] or (rows.largest_demand[row] < draws.demand[row]).any()
+        if key != drawn or is_earlier:
             others.append(row)
         if age[row] > draws.valid_age[row] or (rows.largest_demand[row] > draws.valid_demand[row]).any():
             stale.append(row)

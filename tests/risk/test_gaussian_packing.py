@@ -1,4 +1,4 @@
-"""Packing against algorithm 1 of [2] in plain Python, and what every packing fulfils."""
+"""Packing, compared with algorithm 1 of [2] in plain Python, and invariants of every packing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from plb.risk.gaussian import (
 
 CAPACITY = 30.0
 MARGIN = 1e-12
-"""Examples in which the paper's arithmetic and ours might round to different sides are left out."""
+"""Examples in which the two computations might round to different sides are excluded."""
 
 Tasks = list[tuple[float, float]]
 MOMENTS = st.lists(st.tuples(st.integers(1, 20), st.integers(0, 6)), min_size=1, max_size=25)
@@ -41,15 +41,15 @@ OVERLOADS = st.sampled_from([0.1, 0.05, 0.01, 0.001])
 
 def fit_bin(tasks: Tasks, members: list[int], task: int, overload: float) -> float:
     """Return FitBin of algorithm 1, lines 1 to 4."""
-    together = [*members, task]
-    mean = sum(tasks[i][0] for i in together)
-    deviation = math.sqrt(sum(tasks[i][1] ** 2 for i in together))
+    inside = [*members, task]
+    mean = sum(tasks[i][0] for i in inside)
+    deviation = math.sqrt(sum(tasks[i][1] ** 2 for i in inside))
     below = NormalDist(mean, deviation).cdf(CAPACITY) if deviation else float(mean <= CAPACITY)
     return overload - (1.0 - below)
 
 
 def algorithm_1(tasks: Tasks, overload: float, fit: str, failures: int) -> list[int]:
-    """Return the machine of each task, as [2] section 4 says, word by word."""
+    """Return the machine of each task by [2] section 4."""
     machines: list[list[int]] = []
     for task in range(len(tasks)):
         found = {j: fit_bin(tasks, members, task, overload) for j, members in enumerate(machines)}
@@ -69,7 +69,7 @@ def algorithm_1(tasks: Tasks, overload: float, fit: str, failures: int) -> list[
 
 
 def migrate(tasks: Tasks, machines: list[list[int]], overload: float, failures: int) -> None:
-    """Move first tasks to the last machine, round robin, until so many attempts failed."""
+    """Move first tasks to the last machine in round robin, until the given number of failures."""
     turn, failed = 0, 0
     while failed < failures and any(machines[:-1]):
         members = machines[turn % (len(machines) - 1)]
@@ -84,15 +84,15 @@ def migrate(tasks: Tasks, machines: list[list[int]], overload: float, failures: 
 
 
 def statistics_of(tasks: Tasks) -> TaskStatistics:
-    """Return what `observe` would say of such tasks."""
+    """Return the statistics that `observe` would compute for such tasks."""
     moments = np.array(tasks, np.float64)
     return TaskStatistics(moments[:, 0], moments[:, 1] ** 2)
 
 
 @settings(deadline=None)
 @given(MOMENTS, OVERLOADS, st.sampled_from(["first", "best"]), st.integers(0, 6))
-def test_packing_by_gpa_is_that_of_algorithm_1(tasks: Tasks, overload: float, fit: str, failures: int) -> None:
-    """First Fit and Best Fit, with and without rebalancing."""
+def test_packing_by_gpa_equals_algorithm_1(tasks: Tasks, overload: float, fit: str, failures: int) -> None:
+    """The examples use First Fit and Best Fit, with and without rebalancing."""
     found = pack(statistics_of(tasks), capacity=CAPACITY, test=GPA(overload), fit=fit, max_failures=failures)
     assert found.machine.tolist() == algorithm_1(tasks, overload, fit, failures)
     alone = [fit_bin(tasks, [], task, overload) < 0 for task in range(len(tasks))]
@@ -101,7 +101,7 @@ def test_packing_by_gpa_is_that_of_algorithm_1(tasks: Tasks, overload: float, fi
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30), st.sampled_from(["first", "best"]))
 def test_packing_by_sizes_is_first_and_best_fit(sizes: list[int], fit: str) -> None:
-    """Whole sizes add up exactly: a machine may be filled to the brim; of equally full ones the first takes a task."""
+    """Whole sizes have exact sums: a machine may be completely full; the first of equally full ones gets the task."""
     machines: list[int] = []
     expected = []
     for size in sizes:
@@ -120,8 +120,8 @@ def test_packing_by_sizes_is_first_and_best_fit(sizes: list[int], fit: str) -> N
     assert found.oversized.tolist() == [size > CAPACITY for size in sizes]
 
 
-def together(test: FitTest, known: TaskStatistics, members: np.ndarray, capacity: np.ndarray) -> bool:
-    """Return whether tasks fit on a machine, from scratch."""
+def fit_together(test: FitTest, known: TaskStatistics, members: np.ndarray, capacity: np.ndarray) -> bool:
+    """Return whether tasks fit on a machine, computed from scratch."""
     demands = test.demands(known)
     needed = demands.size[members].sum(axis=0)
     if test.quantile is not None:
@@ -138,7 +138,7 @@ def together(test: FitTest, known: TaskStatistics, members: np.ndarray, capacity
     st.integers(0, 2**32),
 )
 def test_every_machine_passes_the_test(tasks: int, resources: int, test: FitTest, fit: str, seed: int) -> None:
-    """In every resource, also after rebalancing; a task that fits on no machine stands alone."""
+    """It passes in every resource, also after rebalancing; a task that fits on no machine is alone."""
     values = np.random.default_rng(seed).exponential(5.0, (tasks, 20, resources))
     known = observe(values, PERCENTS)
     capacity = np.full(resources, CAPACITY)
@@ -149,13 +149,13 @@ def test_every_machine_passes_the_test(tasks: int, resources: int, test: FitTest
         if found.oversized[members].any():
             assert len(members) == 1
         else:
-            assert together(test, known, members, capacity)
+            assert fit_together(test, known, members, capacity)
 
 
 @settings(deadline=None)
 @given(MOMENTS, OVERLOADS)
-def test_packing_without_rebalancing_is_on_line(tasks: Tasks, overload: float) -> None:
-    """Once a task is placed, later ones do not move it ([2] section 7)."""
+def test_packing_without_rebalancing_is_online(tasks: Tasks, overload: float) -> None:
+    """Later tasks do not move a placed one ([2] section 7)."""
     whole = pack(statistics_of(tasks), capacity=CAPACITY, test=GPA(overload), max_failures=0)
     part = pack(statistics_of(tasks[: len(tasks) // 2 + 1]), capacity=CAPACITY, test=GPA(overload), max_failures=0)
     assert whole.machine[: len(part.machine)].tolist() == part.machine.tolist()
@@ -164,7 +164,7 @@ def test_packing_without_rebalancing_is_on_line(tasks: Tasks, overload: float) -
 @settings(deadline=None)
 @given(MOMENTS, OVERLOADS, st.integers(1, 8))
 def test_rebalancing_moves_tasks_to_the_last_machine_only(tasks: Tasks, overload: float, failures: int) -> None:
-    """Machines become neither more nor fewer, and only the last one gets tasks."""
+    """The number of machines stays, and only the last one gets tasks."""
     known = statistics_of(tasks)
     before = pack(known, capacity=CAPACITY, test=GPA(overload), max_failures=0)
     after = pack(known, capacity=CAPACITY, test=GPA(overload), max_failures=failures)
@@ -175,19 +175,19 @@ def test_rebalancing_moves_tasks_to_the_last_machine_only(tasks: Tasks, overload
 
 @settings(deadline=None, max_examples=40)
 @given(MOMENTS, OVERLOADS, st.sampled_from(["first", "best"]))
-def test_a_resource_that_is_always_free_changes_nothing(tasks: Tasks, overload: float, fit: str) -> None:
-    """Each resource has a test of its own, and all have to pass ([2] section 6)."""
+def test_resource_without_demand_changes_nothing(tasks: Tasks, overload: float, fit: str) -> None:
+    """Each resource has its own test, and all must pass ([2] section 6)."""
     one = statistics_of(tasks)
     two = TaskStatistics(np.hstack([one.mean, 0 * one.mean]), np.hstack([one.variance, 0 * one.variance]))
-    alone = pack(one, capacity=CAPACITY, test=GPA(overload), fit=fit)
-    beside = pack(two, capacity=[CAPACITY, 5.0], test=GPA(overload), fit=fit)
-    assert alone.machine.tolist() == beside.machine.tolist()
+    with_one = pack(one, capacity=CAPACITY, test=GPA(overload), fit=fit)
+    with_second = pack(two, capacity=[CAPACITY, 5.0], test=GPA(overload), fit=fit)
+    assert with_one.machine.tolist() == with_second.machine.tolist()
 
 
 @settings(deadline=None, max_examples=40)
 @given(MOMENTS, OVERLOADS, st.sampled_from(["first", "best"]))
-def test_machines_take_tasks_one_at_a_time(tasks: Tasks, overload: float, fit: str) -> None:
-    """As `pack` gives them away; before each, `fits` says where it would do."""
+def test_machines_accept_tasks_one_at_a_time(tasks: Tasks, overload: float, fit: str) -> None:
+    """The machines equal those of `pack`; `fits` names the feasible ones before each task."""
     known, test = statistics_of(tasks), GPA(overload)
     demands = test.demands(known)
     machines = Machines(CAPACITY, test, fit)
@@ -199,15 +199,15 @@ def test_machines_take_tasks_one_at_a_time(tasks: Tasks, overload: float, fit: s
     assert place == pack(known, capacity=CAPACITY, test=test, fit=fit, max_failures=0).machine.tolist()
 
 
-def test_the_scarcest_resource_decides() -> None:
-    """Two tasks that fit in one resource are parted by the other."""
+def test_scarcest_resource_decides() -> None:
+    """Two tasks that fit in one resource are separated by the other."""
     known = TaskStatistics(np.array([[1.0, 8.0], [1.0, 8.0]]), np.zeros((2, 2)))
     assert pack(known, capacity=[10.0, 10.0], test=GPA(0.05)).machines == 2
     assert pack(known, capacity=[10.0, 16.0], test=GPA(0.05)).machines == 1
 
 
 def test_example_of_the_paper() -> None:
-    """[2] section 1: two tasks of constant 0.5 and one uniform in [0, 1] on two machines."""
+    """[2] section 1 has two tasks of constant 0.5 and one uniform in [0, 1] on two machines."""
     uniform = (np.arange(1000) + 0.5) / 1000.0
     values = np.array([np.full(1000, 0.5), uniform, np.full(1000, 0.5)])
     known = observe(values)
@@ -220,7 +220,7 @@ def test_example_of_the_paper() -> None:
 
 
 def test_sizes_are_those_of_section_5_1() -> None:
-    """μ + b·σ, f·μ and the percentile, of each task and resource."""
+    """They are μ + b·σ, f·μ and the percentile, of each task and resource."""
     values = np.random.default_rng(1).exponential(3.0, (4, 101, 2))
     known = observe(values, [50.0, 95.0, 100.0])
     for task in range(4):
@@ -236,7 +236,7 @@ def test_sizes_are_those_of_section_5_1() -> None:
 
 
 class HalfOfTheMaximum:
-    """A test of a user's own."""
+    """A test of a user."""
 
     name = "half of the maximum"
     quantile = None
@@ -247,8 +247,8 @@ class HalfOfTheMaximum:
         return Demands(sizes, np.zeros_like(sizes))
 
 
-def test_a_test_of_a_user_packs() -> None:
-    """It needs a name, a quantile and what each task adds."""
+def test_packing_with_a_test_of_a_user() -> None:
+    """It needs a name, a quantile and the demand of each task."""
     values = np.array([[1.0, 4.0], [2.0, 6.0], [1.0, 8.0]])
     found = pack(observe(values, [100.0]), capacity=5.0, test=HalfOfTheMaximum())
     assert found.machine.tolist() == [0, 0, 1]
@@ -289,20 +289,20 @@ REFUSED: dict[str, tuple[Any, type[PlbError], str]] = {
 
 @pytest.mark.parametrize(("call", "kind", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_bad_arguments_are_refused(call: Any, kind: type[PlbError], message: str) -> None:
-    """By item, field and range."""
+    """The error names item, field and range."""
     with pytest.raises(kind, match=message):
         call()
 
 
-def test_no_task_needs_no_machine() -> None:
-    """An empty packing is one."""
+def test_packing_without_tasks_has_no_machines() -> None:
+    """An empty packing is valid."""
     found = pack(TaskStatistics(np.zeros((0, 1)), np.zeros((0, 1))), capacity=1.0, test=GPA(0.1))
     assert isinstance(found, GaussianPacking)
     assert (found.machines, len(found.machine), len(found.oversized)) == (0, 0, 0)
 
 
 def test_machines_have_one_capacity_for_each_resource() -> None:
-    """A number serves for one resource; a table of capacities is refused."""
+    """A number is the capacity of one resource; a table of capacities is refused."""
     assert Machines(2.0, GPA(0.1)).capacity.tolist() == [2.0]
     assert Machines([2.0, 3.0], GPA(0.1)).capacity.tolist() == [2.0, 3.0]
     with pytest.raises(ConflictError, match=r"machine: capacity has shape \(2, 2\)"):

@@ -1,4 +1,4 @@
-"""Observation, and the two measures of a packing, against counts by hand."""
+"""Observation, and the two measures of a packing, compared with independent computations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def packing_of(machine: list[int]) -> GaussianPacking:
 @settings(deadline=None)
 @given(st.integers(1, 6), st.integers(1, 8), st.integers(1, 3), st.integers(0, 2**32))
 def test_overload_counts_realisations_above_the_capacity(tasks: int, count: int, resources: int, seed: int) -> None:
-    """q(j)/|E| of [2] section 5.1, of whole numbers, where totals often are the capacity itself."""
+    """It is q(j)/|E| of [2] section 5.1 for whole numbers, whose totals often equal the capacity."""
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 4, (tasks, count, resources)).astype(np.float32)
     machine = rng.integers(0, 3, tasks)
@@ -44,22 +44,22 @@ def test_overload_counts_realisations_above_the_capacity(tasks: int, count: int,
         assert found[j] == over / count
 
 
-def test_a_full_machine_is_not_overloaded() -> None:
-    """Tenths do not add up exactly, whole percents do."""
+def test_full_machine_is_not_overloaded() -> None:
+    """Sums of tenths are inexact, sums of whole percents are exact."""
     percent = np.full((10, 1), 10.0)
     assert overload_by_machine(packing_of([0] * 10), percent, capacity=100.0).tolist() == [0.0]
     assert overload_by_machine(packing_of([0] * 10), percent, capacity=99.0).tolist() == [1.0]
 
 
 @given(st.integers(1, 50), st.lists(st.integers(1, 100), min_size=1, max_size=9), st.integers(1, 100))
-def test_normalised_machines_are_by_the_lower_bound(machines: int, means: list[int], capacity: int) -> None:
-    """m_abs by ⌈Σ μ / c⌉."""
+def test_normalised_machines_are_relative_to_the_lower_bound(machines: int, means: list[int], capacity: int) -> None:
+    """They are m_abs by ⌈Σ μ / c⌉."""
     found = normalised_machines(machines, np.array(means, float), capacity=float(capacity))
     assert found == machines / math.ceil(sum(means) / capacity)
 
 
-def test_with_several_resources_the_scarcest_bounds_the_machines() -> None:
-    """Ten machines for one resource, twenty for the other."""
+def test_scarcest_of_several_resources_bounds_the_machines() -> None:
+    """The example needs ten machines for one resource, twenty for the other."""
     assert normalised_machines(40, np.array([[10.0, 20.0]]), capacity=[1.0, 1.0]) == 2.0
     assert normalised_machines(40, np.array([[10.0, 20.0]]), capacity=[1.0, 4.0]) == 4.0
 
@@ -67,7 +67,7 @@ def test_with_several_resources_the_scarcest_bounds_the_machines() -> None:
 @settings(deadline=None)
 @given(st.lists(st.lists(st.floats(0, 100, width=32), min_size=5, max_size=5), min_size=1, max_size=5))
 def test_statistics_are_those_of_the_observed_values(rows: list[list[float]]) -> None:
-    """Mean, variance by K, and percentiles between the values."""
+    """They are mean, variance by K, and percentiles between the values."""
     known = observe(np.array(rows, np.float32), [0.0, 50.0, 75.0, 100.0])
     for task, row in enumerate(rows):
         assert known.mean[task, 0] == pytest.approx(statistics.fmean(row), rel=1e-6)
@@ -79,16 +79,16 @@ def test_statistics_are_those_of_the_observed_values(rows: list[list[float]]) ->
 
 @settings(deadline=None)
 @given(st.integers(3, 500), st.floats(0.4, 0.6), st.integers(0, 2**32))
-def test_observed_and_evaluated_realisations_are_disjoint_and_all(count: int, share: float, seed: int) -> None:
-    """They partition the realisations; the seed alone says how."""
+def test_observed_and_evaluated_realisations_are_a_partition(count: int, share: float, seed: int) -> None:
+    """They partition the realisations; the partition depends only on the seed."""
     observed, evaluated = split_observations(count, share, seed)
     assert sorted([*observed.tolist(), *evaluated.tolist()]) == list(range(count))
     assert len(observed) == round(share * count)
     assert split_observations(count, share, seed)[0].tolist() == observed.tolist()
 
 
-def test_split_is_random_and_full_clairvoyance_sees_all() -> None:
-    """The observed are not the first ones, which may be of one time of the day; at 1 both sets are everything."""
+def test_split_is_random_and_full_clairvoyance_observes_all() -> None:
+    """The observed ones are a random sample, not the first ones; a share of 1 puts every realisation into both sets."""
     observed, _ = split_observations(1000, 0.1, seed=1)
     assert observed.max() > 900
     assert observed.tolist() != split_observations(1000, 0.1, seed=2)[0].tolist()
@@ -129,13 +129,13 @@ REFUSED: dict[str, tuple[Any, type[PlbError], str]] = {
 
 @pytest.mark.parametrize(("call", "kind", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_bad_values_are_refused(call: Any, kind: type[PlbError], message: str) -> None:
-    """By item, field, place and range."""
+    """The error names item, field, place and range."""
     with pytest.raises(kind, match=message):
         call()
 
 
-def test_without_tasks_no_machine_is_needed() -> None:
-    """No tasks on no machines are well packed; a mean that is no column of tasks is refused."""
+def test_no_machine_is_needed_without_tasks() -> None:
+    """No tasks on no machines give 0; a mean without a column of tasks is refused."""
     assert normalised_machines(0, [], capacity=1.0) == 0.0
     with pytest.raises(ConflictError, match=r"tasks: mean has shape \(\)"):
         normalised_machines(1, 3.0, capacity=1.0)

@@ -1,4 +1,4 @@
-"""The Gaussian of a machine's total against formulas in plain Python."""
+"""The Gaussian of a machine's total, compared with formulas in plain Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEVIATIONS = st.floats(1e-3, 1e3)
 @settings(deadline=None)
 @given(st.lists(st.tuples(AMOUNTS, DEVIATIONS, AMOUNTS), min_size=1, max_size=5))
 def test_probability_is_the_tail_of_the_normal_distribution(machines: list[tuple[float, float, float]]) -> None:
-    """1 − F(c) by the complementary error function, many machines at once."""
+    """It equals 1 − F(c) by the complementary error function, for many machines at once."""
     mean, deviation, capacity = (np.array(column) for column in zip(*machines, strict=True))
     found = Total(mean, deviation**2).probability_of_reaching(capacity)
     expected = [math.erfc((c - m) / (d * math.sqrt(2.0))) / 2.0 for m, d, c in machines]
@@ -37,7 +37,7 @@ def test_without_variance_the_total_is_its_mean(mean: float, capacity: float) ->
 @settings(deadline=None)
 @given(AMOUNTS, DEVIATIONS, st.floats(1e-6, 1.0 - 1e-6))
 def test_percentile_is_reached_with_the_remaining_probability(mean: float, deviation: float, share: float) -> None:
-    """The two are inverse."""
+    """The two functions are inverse."""
     total = Total(np.array([mean]), np.array([deviation**2]))
     found = total.probability_of_reaching(total.percentile(share))[0]
     assert found == pytest.approx(1.0 - share, rel=1e-6, abs=1e-9)
@@ -46,7 +46,7 @@ def test_percentile_is_reached_with_the_remaining_probability(mean: float, devia
 @settings(deadline=None)
 @given(st.integers(1, 5), st.integers(2, 30), st.integers(1, 3), st.integers(0, 2**32))
 def test_realised_totals_have_the_sum_of_all_covariances(tasks: int, count: int, resources: int, seed: int) -> None:
-    """Realisations carry their correlations; independent tasks have none but those with themselves."""
+    """Realisations include their correlations; independent tasks have only their variances."""
     values = np.random.default_rng(seed).random((tasks, count, resources)) * 100.0
     realised = Total.of_realisations(values)
     pairs = [np.cov(values[:, :, r], ddof=0).reshape(tasks, tasks) for r in range(resources)]
@@ -60,8 +60,8 @@ def test_realised_totals_have_the_sum_of_all_covariances(tasks: int, count: int,
     np.testing.assert_allclose(Total.of_correlated(known.mean, alone).variance, independent.variance)
 
 
-def test_rare_events_are_underestimated_less_the_more_tasks_there_are() -> None:
-    """[2] section 3.6, of tasks with skewed usage: one total in a hundred should be above the 99th percentile."""
+def test_more_tasks_reduce_the_underestimate_of_rare_events() -> None:
+    """[2] section 3.6: with tasks of skewed usage, one total in a hundred should be above the 99th percentile."""
     rng = np.random.default_rng(3)
     measured = []
     for tasks in (10, 60, 400):
@@ -75,7 +75,7 @@ def test_rare_events_are_underestimated_less_the_more_tasks_there_are() -> None:
 
 
 def test_unlimited_capacity_is_never_reached() -> None:
-    """Infinite capacity stands for none."""
+    """Infinite capacity means no limit."""
     assert Total(np.ones(2), np.array([0.0, 4.0])).probability_of_reaching(math.inf).tolist() == [0.0, 0.0]
 
 
@@ -96,6 +96,6 @@ REFUSED: dict[str, tuple[Any, type[PlbError], str]] = {
 
 @pytest.mark.parametrize(("call", "kind", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_bad_values_are_refused(call: Any, kind: type[PlbError], message: str) -> None:
-    """By item, field and range."""
+    """The error names item, field and range."""
     with pytest.raises(kind, match=message):
         call()

@@ -36,11 +36,11 @@ ONE_QUANTUM = dict.fromkeys(METRICS, 1.0)
 CPU_ONLY = {"cpu": 1.0}
 
 
-# Equation (1) written out once more, in whole numbers, over every point in time rather than the departures alone.
+# Equation (1) by an independent implementation in whole numbers, over every point in time instead of departures only.
 
 
 def plain_demand(history: DemandHistory, row: int, metric: int, age: int) -> int:
-    """Demand of a trace at a whole age, rounded up to whole units."""
+    """Return the demand of a trace at a whole age, rounded up to whole units."""
     low, high = int(history.initial[row, metric]), int(history.level[row, metric])
     growth = int(history.growth[row, metric])
     return high if age >= growth else -((-(low * growth + (high - low) * age)) // growth)
@@ -57,7 +57,7 @@ def plain_timeline(history: DemandHistory, rows: Sequence[int], created: Sequenc
 
 
 def plain_peak(history: DemandHistory, rows: Sequence[int], limits: Sequence[int]) -> bool:
-    """Return whether the levels together reach a limit."""
+    """Return whether the sum of the levels reaches a limit."""
     return any(sum(int(history.level[row, r]) for row in rows) >= limit for r, limit in enumerate(limits))
 
 
@@ -70,7 +70,7 @@ def kernel_peak(history: DemandHistory, traces: np.ndarray, limits: Sequence[int
 def kernel_timeline(
     history: DemandHistory, traces: np.ndarray, created: Sequence[float], limits: Sequence[int], now: float = NOW
 ) -> int:
-    """Run the kernel on explicit traces (S, K) with the departures just as the traces have them."""
+    """Run the kernel on explicit traces (S, K) with the departures of the traces."""
     starts, rows = np.array(created, np.float64), traces.astype(np.int32)
     departure = starts[:, np.newaxis] + history.lifetime[rows].astype(np.float64)
     curves = curves_in_quanta(history, np.ones(len(history.metrics)))
@@ -83,10 +83,10 @@ limits_in_quanta = st.tuples(st.integers(1, 20), st.one_of(st.integers(1, 20), s
 @pytest.mark.kernels
 @NO_DEADLINE
 @given(histories(max_traces=4), st.lists(st.integers(0, NOW + 3), min_size=1, max_size=3), limits_in_quanta)
-def test_both_kernels_agree_with_enumeration_of_equation_1_combination_by_combination(
+def test_both_kernels_agree_with_enumeration_of_equation_1(
     history: DemandHistory, created: list[int], limits: tuple[int, int]
 ) -> None:
-    """For every combination of traces, alone and all together; `timeline` although it looks at departures only."""
+    """They agree for each combination of traces and for all together; `timeline` evaluates departures only."""
     combinations = list(itertools.product(range(len(history)), repeat=len(created)))
     for rows in combinations:
         one = np.array(rows)[:, np.newaxis]
@@ -99,7 +99,7 @@ def test_both_kernels_agree_with_enumeration_of_equation_1_combination_by_combin
 
 
 def combinations_of(history: DemandHistory, replicas: Sequence[ReplicaForecast]) -> Iterator[tuple[int, ...]]:
-    """All combinations of eligible traces."""
+    """Return all combinations of eligible traces."""
     return itertools.product(*(plain_eligible(history, one, NOW - one.created)[1] for one in replicas))
 
 
@@ -141,8 +141,8 @@ def test_both_estimates_agree_with_exhaustive_enumeration_within_the_binomial_er
         assert abs(estimate - p) <= 5 * math.sqrt(p * (1 - p) / repetitions)
 
 
-def test_the_enumerated_cases_are_not_trivial() -> None:
-    """The exact probabilities of the cases above spread over the unit interval, and the two evaluations differ."""
+def test_enumerated_cases_are_not_trivial() -> None:
+    """The exact probabilities of the cases above cover the unit interval, and the two evaluations differ."""
     peaks, timelines = [], []
     for seed in range(12):
         history, replicas, thresholds = small_case(seed)
@@ -164,7 +164,7 @@ def test_the_enumerated_cases_are_not_trivial() -> None:
 def test_peak_is_never_below_timeline_in_any_repetition(
     seed: int, created: list[float], threshold: float, quantum: float
 ) -> None:
-    """With arbitrary demand, growth and quanta, a repetition in violation in time is in violation at its peaks."""
+    """With any demand, growth and quanta, a repetition in violation in time is in violation at its peaks."""
     history = random_history(50, seed=seed)
     traces = np.random.default_rng(seed).integers(0, 50, (len(created), 40)).astype(np.int32)
     curves, starts = curves_in_quanta(history, np.full(3, quantum)), np.array(created)
@@ -178,7 +178,7 @@ def test_peak_is_never_below_timeline_in_any_repetition(
 
 @NO_DEADLINE
 @given(histories(), st.lists(replica_forecasts(), max_size=5), st.integers(1, 20), st.randoms(use_true_random=False))
-def test_the_order_of_replicas_cannot_matter(
+def test_order_of_replicas_does_not_matter(
     history: DemandHistory, replicas: list[ReplicaForecast], limit: int, random: object
 ) -> None:
     """Draws belong to keys and sums are exact, so any order gives the same probability; PEAK bounds TIMELINE."""
@@ -210,15 +210,15 @@ def cpu_history(*traces: tuple[float, float, float, float]) -> DemandHistory:
 
 STEADY = (10.0, 4.0, 4.0, 0.0)
 GROWING = (10.0, 0.0, 8.0, 16.0)
-MEETINGS = {
+TIMELINE_CASES = {
     "a departing replica still counts at its own departure": ([STEADY, STEADY], [0, 10], 0, 8, 1),
-    "a replica that comes after a departure is too late": ([STEADY, STEADY], [0, 10.5], 0, 8, 0),
-    "peaks that never meet are no violation": ([STEADY, STEADY], [0, 20], 0, 8, 0),
-    "a violation that is over by now is none": ([STEADY, STEADY], [0, 0], 11, 8, 0),
-    "a departure at this very moment is tested": ([STEADY, STEADY], [0, 0], 10, 8, 1),
-    "demand counts at its size at the departure, not at its peak": ([GROWING, STEADY], [0, 0], 0, 10, 0),
-    "... which is 8·10/16 = 5 on top of 4": ([GROWING, STEADY], [0, 0], 0, 9, 1),
-    "a level reached at once (G = 0) counts from the start": ([STEADY, (0.0, 4.0, 4.0, 0.0)], [0, 5], 0, 8, 1),
+    "a replica that arrives after a departure does not count": ([STEADY, STEADY], [0, 10.5], 0, 8, 0),
+    "peaks at different times are no violation": ([STEADY, STEADY], [0, 20], 0, 8, 0),
+    "a violation before now does not count": ([STEADY, STEADY], [0, 0], 11, 8, 0),
+    "a departure at now counts": ([STEADY, STEADY], [0, 0], 10, 8, 1),
+    "demand counts at the departure, not at its peak": ([GROWING, STEADY], [0, 0], 0, 10, 0),
+    "demand at the departure is 8·10/16 = 5, plus 4": ([GROWING, STEADY], [0, 0], 0, 9, 1),
+    "a level without growth (G = 0) counts from the start": ([STEADY, (0.0, 4.0, 4.0, 0.0)], [0, 5], 0, 8, 1),
     "rounding up applies to each replica": ([(9.0, 0.0, 8.0, 16.0)] * 2, [0, 0], 0, 10, 1),
     "demand equal to the threshold is a violation": ([STEADY], [0], 0, 4, 1),
     "demand one quantum below the threshold is none": ([STEADY], [0], 0, 5, 0),
@@ -226,11 +226,13 @@ MEETINGS = {
 
 
 @pytest.mark.kernels
-@pytest.mark.parametrize(("traces", "created", "now", "limit", "violations"), MEETINGS.values(), ids=MEETINGS.keys())
+@pytest.mark.parametrize(
+    ("traces", "created", "now", "limit", "violations"), TIMELINE_CASES.values(), ids=TIMELINE_CASES.keys()
+)
 def test_timeline_tests_the_departures_from_now_on(
     traces: list[tuple[float, float, float, float]], created: list[float], now: float, limit: int, violations: int
 ) -> None:
-    """Two replicas at most, each following its own trace."""
+    """There are at most two replicas, each with its own trace."""
     rows = np.arange(len(traces))[:, np.newaxis]
     history = cpu_history(*traces)
     assert kernel_timeline(history, rows, created, [limit], now) == violations
@@ -242,29 +244,29 @@ def gold(created: float, key: int = 1) -> ReplicaForecast:
 
 
 @pytest.mark.parametrize("evaluation", Evaluation)
-def test_a_replica_older_than_every_model_still_counts(evaluation: Evaluation) -> None:
-    """Eligibility widens beyond the lifetime; a replica that stands now cannot have departed before now."""
+def test_replica_older_than_every_trace_counts(evaluation: Evaluation) -> None:
+    """Eligibility widens beyond the lifetime; a present replica cannot have departed before now."""
     risk = MonteCarloRisk(cpu_history(STEADY), repetitions=4, quanta=CPU_ONLY)
     assert risk.probability_of_violation([gold(0)], thresholds={"cpu": 4}, now=1000, evaluation=evaluation) == 1
 
 
 @pytest.mark.parametrize("evaluation", Evaluation)
-def test_an_empty_node_and_an_unlimited_metric_are_never_in_violation(evaluation: Evaluation) -> None:
-    """No replica or no threshold: probability 0, even at a threshold of 0."""
+def test_empty_node_and_unlimited_metric_are_never_in_violation(evaluation: Evaluation) -> None:
+    """Without a replica or a threshold the probability is 0, even at a threshold of 0."""
     risk = MonteCarloRisk(cpu_history(STEADY), quanta=CPU_ONLY)
     assert risk.probability_of_violation([], thresholds={"cpu": 0}, now=0, evaluation=evaluation) == 0
     assert risk.probability_of_violation([gold(0)], thresholds={}, now=0, evaluation=evaluation) == 0
 
 
-def test_thresholds_round_up_exactly_and_are_at_least_one_step() -> None:
-    """ceil(f·c / quantum) without floating-point error at the limits."""
+def test_thresholds_round_up_exactly_and_are_at_least_one_quantum() -> None:
+    """They are ceil(f·c / quantum), without floating-point error at the limits."""
     just_above = math.nextafter(3.0, 4.0)
     expected = {0.0: 1, 2.0**-30: 1, 3.0: 3 * 2**20, just_above: 3 * 2**20 + 1, 1e300: UNLIMITED}
     quanta = np.array([2.0**-20])
     assert {at: int(thresholds_in_quanta("risk", {"cpu": at}, ["cpu"], quanta)[0]) for at in expected} == expected
 
 
-def test_the_same_seed_gives_the_same_probability_and_another_seed_another() -> None:
+def test_probability_depends_on_the_seed_only() -> None:
     """The estimate is a function of seed and inputs."""
     history = random_history(2000, seed=8)
     replicas = [ReplicaForecast("class0", Role.PRIMARY, 0.0, {}, replica_key(f"p{i}", 0)) for i in range(20)]
@@ -277,13 +279,13 @@ def test_the_same_seed_gives_the_same_probability_and_another_seed_another() -> 
     assert 0 < estimate(1) == estimate(1) != estimate(2) < 1
 
 
-def test_the_monte_carlo_model_is_a_risk_model() -> None:
-    """It stands behind the same interface as the other predictors."""
+def test_monte_carlo_model_is_a_risk_model() -> None:
+    """It has the same interface as the other predictors."""
     assert isinstance(MonteCarloRisk(cpu_history(STEADY), quanta=CPU_ONLY), RiskModel)
 
 
 def test_unknown_metrics_are_refused_with_the_nearest_name() -> None:
-    """A typing error must not silently lift a limit."""
+    """A typing error must not silently remove a limit."""
     risk = MonteCarloRisk(cpu_history(STEADY), quanta=CPU_ONLY)
     with pytest.raises(UnknownNameError, match="thresholds: unknown metric 'cpus'; did you mean 'cpu'"):
         risk.probability_of_violation([gold(0)], thresholds={"cpus": 1.0}, now=0)
@@ -294,7 +296,7 @@ def test_unknown_metrics_are_refused_with_the_nearest_name() -> None:
 
 
 def test_bad_settings_and_values_are_refused_by_name_and_range() -> None:
-    """Missing quanta, thresholds below 0, times that are no number, evaluations that do not exist."""
+    """Quanta are missing, thresholds are negative, a time is NaN, or an evaluation is unknown."""
     with pytest.raises(ConflictError, match="quanta has no metric cpu"):
         MonteCarloRisk(cpu_history(STEADY), quanta={})
     risk = MonteCarloRisk(cpu_history(STEADY), quanta=CPU_ONLY)
@@ -316,14 +318,14 @@ def test_bad_settings_and_values_are_refused_by_name_and_range() -> None:
         ({"role": 5}, "role = 5.*primary"),
     ],
 )
-def test_forecasts_are_checked_when_they_are_made(changes: dict[str, object], message: str) -> None:
-    """A replica forecast names itself, the field and the range."""
+def test_forecasts_are_checked_when_they_are_created(changes: dict[str, object], message: str) -> None:
+    """The error names the replica, the field and the range."""
     with pytest.raises(InvalidValueError, match=f"replica of class gold: {message}"):
         attrs.evolve(gold(0), **changes)
 
 
-def test_importing_the_package_loads_no_numba() -> None:
-    """Kernels compile when first called, so that `import plb.risk` stays light."""
+def test_import_of_the_package_does_not_load_numba() -> None:
+    """Kernels compile at their first call, so `import plb.risk` stays light."""
     script = "import sys, plb.risk; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
@@ -337,7 +339,7 @@ def test_importing_the_package_loads_no_numba() -> None:
         ({"cpu": 3.0}, r"quanta\[cpu\] = 3.0.*a power of two"),
     ],
 )
-def test_steps_are_checked_when_the_model_is_made(quanta: object, message: str) -> None:
-    """As those of the models that go by what replicas have shown."""
+def test_quanta_are_checked_when_the_model_is_created(quanta: object, message: str) -> None:
+    """The check is the same as for models from observed samples."""
     with pytest.raises(InvalidValueError, match=f"Monte Carlo risk: {message}"):
         MonteCarloRisk(cpu_history(STEADY), quanta=quanta)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Gaussian and peak predictors as risk models; the engine says the same (tests/risk/test_estimators.py)."""
+"""Gaussian and peak predictors as risk models; the engine gives the same (tests/risk/test_estimators.py)."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ def machine(spec: str, *without: Invariant) -> type[unittest.TestCase]:
 TestBorgDefault = machine("borg-default:phi=0.8")
 TestRcLike = machine(f"rc-like:percentile=75,{WINDOW}")
 TestPercentile = machine(f"per-machine-percentile:percentile=60,{WINDOW}")
-# what varies against the others steadies the total, and what varies by itself may save one that is lost on average
+# a replica that varies against the others reduces the variance, and one with large variance may lower the probability
 TestGaussian = machine(f"gaussian:{WINDOW}", Invariant.MORE_REPLICAS)
 TestNSigma = machine(f"n-sigma:n=2,{WINDOW}", Invariant.MORE_REPLICAS)
 TestMaximum = machine(f"max(n-sigma:n=2,{WINDOW};borg-default)", Invariant.MORE_REPLICAS)
 
 
 def replica(cpu: list[float], **given: object) -> ReplicaForecast:
-    """Return a replica that has shown this of one metric, and nothing of the other."""
+    """Return a replica with these samples of one metric, and none of the other."""
     given = {"limits": {"cpu": 50.0}, "largest_demand": {"cpu": max(cpu, default=0.0)}, **given}
     return ReplicaForecast(None, Role.INSTANCE, 0.0, key=1, samples={"cpu": cpu}, **given)  # type: ignore[arg-type]
 
@@ -56,8 +56,8 @@ LOADS = st.lists(st.lists(st.integers(0, 50).map(float), min_size=6, max_size=6)
 
 @settings(deadline=None)
 @given(loads=LOADS)
-def test_gaussian_is_that_of_the_package(loads: list[list[float]]) -> None:
-    """Of independent tasks with mean and variance of what they have shown."""
+def test_gaussian_equals_that_of_the_package(loads: list[list[float]]) -> None:
+    """It is the total of independent tasks with the mean and variance of their samples."""
     shown = np.array(loads)
     total = Total.of_independent(shown.mean(axis=1), shown.var(axis=1))
     found = risk_of("gaussian:warmup=2,history=6").probability_of_violation(
@@ -71,19 +71,19 @@ def test_gaussian_is_that_of_the_package(loads: list[list[float]]) -> None:
 )
 @settings(deadline=None)
 @given(loads=LOADS)
-def test_peaks_are_those_of_a_machine_whose_tasks_came_together(spec: str, loads: list[list[float]]) -> None:
-    """An agent on the machine, fed the same samples step by step, predicts the same, but for rounding up to quanta."""
+def test_peaks_equal_those_of_a_machine_with_simultaneous_tasks(spec: str, loads: list[list[float]]) -> None:
+    """A `MachinePeak` with the same samples step by step predicts the same, except for rounding up to quanta."""
     machine = MachinePeak(parse(spec))
     for step in range(6):
-        said = machine.update(range(len(loads)), [own[step] for own in loads], [50.0] * len(loads))
+        predicted = machine.update(range(len(loads)), [own[step] for own in loads], [50.0] * len(loads))
     found = risk_of(spec).predicted_peaks([replica(own) for own in loads])
-    assert math.isclose(found["cpu"], said.peak, abs_tol=len(loads) * QUANTA["cpu"])
+    assert math.isclose(found["cpu"], predicted.peak, abs_tol=len(loads) * QUANTA["cpu"])
     assert found["disk"] == 0.0
 
 
 @pytest.mark.parametrize("spec", ["rc-like:warmup=9,history=20", "borg-default:phi=1"])
-def test_replica_without_limit_that_is_not_known_counts_at_the_most_it_has_demanded(spec: str) -> None:
-    """Whether a sample says so or somebody else."""
+def test_unknown_replica_without_limit_counts_with_its_largest_demand(spec: str) -> None:
+    """The largest demand may be a sample or a given number."""
     model = risk_of(spec)
     shown = [3.0, 7.0, 5.0]
     assert model.predicted_peaks([replica(shown, limits={}, largest_demand={"cpu": 9.0})])["cpu"] == 9.0
@@ -92,15 +92,15 @@ def test_replica_without_limit_that_is_not_known_counts_at_the_most_it_has_deman
 
 
 @pytest.mark.parametrize("spec", ["rc-like", "n-sigma", "n-sigma:form=paper", "per-machine-percentile"])
-def test_metric_without_samples_counts_at_its_limit_also_where_others_have_some(spec: str) -> None:
-    """Nothing was shown of it, so nothing is known."""
+def test_metric_without_samples_counts_with_its_limit(spec: str) -> None:
+    """Such a metric has no known demand."""
     model = risk_of(f"{spec}{',' if ':' in spec else ':'}warmup=2,history=3")
     peaks = model.predicted_peaks([replica([3.0, 3.0, 3.0], limits={"cpu": 8.0, "disk": 9.0})])
     assert peaks == {"cpu": 3.0, "disk": 9.0}
 
 
-def test_replica_that_has_shown_more_than_is_kept_is_known() -> None:
-    """`seen` counts, also where the warm-up is longer than the history; what the estimator keeps has to be there."""
+def test_replica_with_more_samples_than_are_kept_is_known() -> None:
+    """`seen` counts even if the warm-up is longer than the history; the kept samples must be given."""
     model = risk_of("rc-like:percentile=50,warmup=6,history=3")
     assert model.predicted_peaks([replica([5.0] * 3, seen=8)])["cpu"] == 5.0
     assert model.predicted_peaks([replica([5.0] * 3)])["cpu"] == 50.0
@@ -110,7 +110,7 @@ def test_replica_that_has_shown_more_than_is_kept_is_known() -> None:
 
 @pytest.mark.parametrize("limit", [2.0, 1e3, 2.0**21])
 def test_limit_of_a_known_replica_does_not_change_the_gaussian(limit: float) -> None:
-    """However large it is: its variance is kept as finely."""
+    """The limit may have any size: the precision of the variance does not depend on it."""
     steady = [replica([1.0, 1.1] * 3, limits={"cpu": limit})] * 3
     model = risk_of("gaussian:warmup=2,history=6")
     assert model.probability_of_violation(steady, thresholds={"cpu": 5.0}, now=0.0) == 0.0
@@ -120,7 +120,7 @@ def test_limit_of_a_known_replica_does_not_change_the_gaussian(limit: float) -> 
 @settings(deadline=None)
 @given(quanta=st.integers(1, 4000), power=st.integers(-12, 3))
 def test_demand_equal_to_the_threshold_is_a_violation(quanta: int, power: int) -> None:
-    """Exactly, whatever the quantum."""
+    """The comparison is exact for any quantum."""
     value = quanta * 2.0**power
     model = ObservedRisk("borg-default:phi=1", quanta={"cpu": 2.0**power})
     there = [replica([], limits={"cpu": value})]
@@ -129,8 +129,8 @@ def test_demand_equal_to_the_threshold_is_a_violation(quanta: int, power: int) -
     assert model.probability_of_violation(there, thresholds=above, now=0.0) == 0.0
 
 
-def test_what_is_no_estimator_of_the_past_is_refused() -> None:
-    """And metrics without a quantum, and a peak where none is predicted."""
+def test_estimators_of_the_future_are_refused() -> None:
+    """Metrics without a quantum, and a peak from a model without peaks, are refused as well."""
     assert isinstance(risk_of("gaussian"), RiskModel)
     for given_one in (MonteCarlo(), "monte-carlo", "oracle:horizon=3", 7):
         with pytest.raises(InvalidValueError, match="estimator"):
@@ -149,8 +149,8 @@ def test_what_is_no_estimator_of_the_past_is_refused() -> None:
         risk_of("gaussian").predicted_peaks([replica([1.0])])
 
 
-def test_what_cannot_be_asked_is_refused() -> None:
-    """Replicas that are none, thresholds without a metric, and demand that the quanta cannot hold."""
+def test_invalid_arguments_are_refused() -> None:
+    """Replicas are invalid, thresholds have no metric, or demand exceeds the range of the quanta."""
     model = risk_of("borg-default")
     for replicas in (None, replica([]), [1]):
         with pytest.raises(InvalidValueError, match="observed risk: replicas"):
@@ -164,8 +164,8 @@ def test_what_cannot_be_asked_is_refused() -> None:
         risk_of("gaussian").probability_of_violation([replica([1.0, 1e300])], thresholds={}, now=0.0)
 
 
-def test_samples_are_checked_at_the_door() -> None:
-    """With metric and place; equally many of each metric."""
+def test_invalid_samples_are_refused() -> None:
+    """The error has metric and index; each metric has the same number of samples."""
     with pytest.raises(InvalidValueError, match=r"samples\[cpu\]\[1\] = -1"):
         replica([1.0, -1.0])
     with pytest.raises(InvalidValueError, match=r"samples\[cpu\]\[0\] = .*nan"):

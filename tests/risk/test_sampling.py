@@ -23,12 +23,12 @@ NOTHING_SEEN = np.zeros(3)
 def draw_one(
     history: DemandHistory, age: float, demand: Any, *, key: int = 9, code: int = 0, k: int = 50
 ) -> TraceDraws:
-    """Draw for one replica in the role of a primary."""
+    """Return the draws for one replica in the role of a primary."""
     return TraceSampler(history, repetitions=k, seed=11).draw([key], [code], [Role.PRIMARY], [age], [demand])
 
 
 def replicas(count: int, *, seed: int, history: DemandHistory = LARGE) -> tuple[Any, ...]:
-    """Arguments of `draw` for some replicas, known and unknown, young and old."""
+    """Return arguments of `draw` for some replicas, known and unknown, young and old."""
     rng = np.random.default_rng(seed)
     keys = rng.integers(0, 2**64, count, dtype=np.uint64)
     codes, roles = rng.integers(-1, len(history.classes), count), rng.integers(0, 3, count)
@@ -37,14 +37,14 @@ def replicas(count: int, *, seed: int, history: DemandHistory = LARGE) -> tuple[
 
 
 def mixed(word: int) -> int:
-    """SplitMix64's finaliser in plain integers."""
+    """Return SplitMix64's finaliser in plain integers."""
     word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & MASK
     return word ^ (word >> 31)
 
 
 def plain_trace(seed: int, key: int, repetition: int, low: int, high: int, eligible: set[int]) -> int:
-    """Draw one trace by the rule in plain Python: the first eligible of 64 draws, else the least hash."""
+    """Return one trace by the rule in plain Python: the first eligible of 64 draws, else the least hash."""
     golden = 0x9E3779B97F4A7C15
     stream = mixed(mixed((seed + golden) & MASK) ^ key)
     words = mixed((stream + (repetition + 1) * golden) & MASK)
@@ -59,7 +59,7 @@ def plain_trace(seed: int, key: int, repetition: int, low: int, high: int, eligi
 @pytest.mark.kernels
 @pytest.mark.parametrize("share", [0.5, 0.05, 0.004], ids=["most draws hit", "few draws hit", "mostly least hash"])
 def test_draws_follow_the_documented_rule_bit_for_bit(share: float) -> None:
-    """The kernel equals a second implementation over plain integers, so draws are the same on every machine."""
+    """The kernel equals an independent implementation in plain integers, so draws are the same on every machine."""
     low, high = LARGE.group_start[0], LARGE.group_start[1]
     age = float(np.quantile(LARGE.lifetime[low:high], 1 - share))
     _, rows = eligible_traces(LARGE, tenant_class="class0", role=Role.PRIMARY, age=age, largest_demand=NOTHING_SEEN)
@@ -75,7 +75,7 @@ def test_draws_follow_the_documented_rule_bit_for_bit(share: float) -> None:
 def test_every_drawn_trace_is_eligible(
     history: DemandHistory, key: int, age: float, demand: tuple[float, float]
 ) -> None:
-    """Whatever the criteria, draws come from the eligible set of the widening that is reported."""
+    """Draws come from the eligible set of the reported widening, for any criteria."""
     level, rows = eligible_traces(
         history, tenant_class=history.classes[0], role=Role.PRIMARY, age=age, largest_demand=demand
     )
@@ -86,9 +86,9 @@ def test_every_drawn_trace_is_eligible(
 
 @pytest.mark.parametrize("eligible", [500, 100, 20, 5, 2], ids=lambda n: f"{n} of 2000 eligible")
 def test_draws_are_uniform_over_the_eligible_set_as_it_shrinks(eligible: int) -> None:
-    """Chi-square at each size, from plain draws down to the least hash (5 and 2 of 2000: 64 draws mostly miss).
+    """Chi-square tests at each size, from plain draws to the least hash (5 and 2 of 2000: 64 draws mostly miss).
 
-    The draws of one replica at every size come from the same random numbers; each size on its own must be uniform.
+    The draws of one replica use the same random numbers at every size; each size must be uniform alone.
     """
     traces = 2000
     history = lifetimes_in_order(traces)
@@ -99,7 +99,7 @@ def test_draws_are_uniform_over_the_eligible_set_as_it_shrinks(eligible: int) ->
 
 
 def lifetimes_in_order(traces: int) -> DemandHistory:
-    """Return traces of one class whose lifetimes are 0, 1, 2 ..: age a leaves the last traces - a."""
+    """Return traces of one class with lifetimes 0, 1, 2 and so on: age a leaves the last traces - a."""
     one = np.ones((traces, 1))
     return DemandHistory.from_columns(
         ["cpu"],
@@ -114,8 +114,8 @@ def lifetimes_in_order(traces: int) -> DemandHistory:
 
 
 @pytest.mark.parametrize("eligible", [30, 3], ids=["drawn", "by least hash"])
-def test_redrawn_traces_are_uniform_too(eligible: int) -> None:
-    """Repetitions that lose their trace when the set shrinks spread evenly over what remains; so do those kept."""
+def test_redrawn_traces_are_uniform(eligible: int) -> None:
+    """Repetitions that lose their trace are uniform over the remaining set; so are the kept ones."""
     history, k = lifetimes_in_order(600), 60_000
     before = draw_one(history, 600.0 - 2 * eligible, [0.0], k=k).trace[0]
     after = draw_one(history, 600.0 - eligible, [0.0], k=k).trace[0]
@@ -138,10 +138,8 @@ def test_draws_of_different_replicas_and_repetitions_are_independent(other: str)
 
 @NO_DEADLINE
 @given(histories(), st.integers(0, MASK), st.lists(st.floats(0, 12), min_size=2, max_size=2), st.data())
-def test_a_draw_that_is_still_eligible_is_kept(
-    history: DemandHistory, key: int, ages: list[float], data: st.DataObject
-) -> None:
-    """Age and largest demand grow; within one widening only the traces that dropped out are replaced."""
+def test_eligible_draws_are_kept(history: DemandHistory, key: int, ages: list[float], data: st.DataObject) -> None:
+    """Age and largest demand grow; within one widening only traces that are no longer eligible are replaced."""
     first = np.array(data.draw(st.tuples(*[st.floats(0, 6)] * len(METRICS))))
     second = first + np.array(data.draw(st.tuples(*[st.floats(0, 3)] * len(METRICS))))
     before, after = draw_one(history, min(ages), first, key=key), draw_one(history, max(ages), second, key=key)
@@ -158,19 +156,19 @@ def test_a_draw_that_is_still_eligible_is_kept(
 @NO_DEADLINE
 @given(histories(), st.lists(st.tuples(st.integers(0, 12), st.integers(0, 10), st.integers(0, 10)), min_size=2))
 def test_earlier_samples_do_not_change_the_result(history: DemandHistory, seen: list[tuple[int, int, int]]) -> None:
-    """What was drawn before spares work and changes nothing, however age and demand have grown since."""
+    """Earlier draws save work and do not change the result, for any growth of age and demand."""
     sampler = TraceSampler(history, repetitions=30, seed=11)
     replica = ([7, 8], [0, -1], [Role.PRIMARY, Role.SECONDARY])
     before = None
     for age, *demand in np.maximum.accumulate(np.array(seen, np.float64)):
-        anew = sampler.draw(*replica, [age, age], [demand, demand])
-        on = sampler.draw(*replica, [age, age], [demand, demand], before=before)
-        assert same(on, anew)
-        before = on
+        from_scratch = sampler.draw(*replica, [age, age], [demand, demand])
+        continued = sampler.draw(*replica, [age, age], [demand, demand], before=before)
+        assert same(continued, from_scratch)
+        before = continued
 
 
 def test_kept_draws_survive_a_shrink_by_least_hash() -> None:
-    """Where 64 draws miss, the row of least hash is kept as well while it is eligible."""
+    """If 64 draws miss, the row of least hash stays as long as it is eligible."""
     history = lifetimes_in_order(5000)
     before, after = (draw_one(history, age, [0.0], k=400).trace[0] for age in (4990.0, 4995.0))
     still = before >= 4995
@@ -180,8 +178,8 @@ def test_kept_draws_survive_a_shrink_by_least_hash() -> None:
 
 @NO_DEADLINE
 @given(histories(), st.integers(0, MASK), st.integers(0, 14), st.tuples(st.integers(0, 10), st.integers(0, 10)))
-def test_the_horizon_of_validity_is_exact(history: DemandHistory, key: int, age: int, demand: tuple[int, int]) -> None:
-    """Up to and at the horizon nothing changes; the next number beyond it changes a draw or the widening."""
+def test_horizon_of_validity_is_exact(history: DemandHistory, key: int, age: int, demand: tuple[int, int]) -> None:
+    """Up to the horizon nothing changes; the next number beyond it changes a draw or the widening."""
     draws = draw_one(history, float(age), demand, key=key)
     limits = [draws.valid_age[0], *draws.valid_demand[0]]
     assert all(limit >= now for limit, now in zip(limits, (age, *demand), strict=True) if draws.widening[0] == 0)
@@ -199,8 +197,8 @@ def same(one: TraceDraws, other: TraceDraws) -> bool:
     return bool((one.trace == other.trace).all() and (one.widening == other.widening).all())
 
 
-def test_the_horizon_is_infinite_where_a_criterion_does_not_apply() -> None:
-    """Once lifetime or maxima are dropped, no age or demand can end the draws' validity."""
+def test_horizon_is_infinite_if_a_criterion_does_not_apply() -> None:
+    """Without the criterion of lifetime or maxima, no age or demand ends the validity of the draws."""
     history = lifetimes_in_order(10)
     older = draw_one(history, 50.0, [0.5])
     assert math.isinf(older.valid_age[0])
@@ -210,8 +208,8 @@ def test_the_horizon_is_infinite_where_a_criterion_does_not_apply() -> None:
     assert np.isinf(larger.valid_demand).all()
 
 
-def test_draws_do_not_depend_on_the_order_or_the_split_of_a_batch() -> None:
-    """Each replica's draws are a function of itself: shuffled, split and single draws agree with the batch."""
+def test_draws_do_not_depend_on_order_and_split_of_a_batch() -> None:
+    """The draws of a replica depend only on it: shuffled, split and single draws agree with the batch."""
     given = replicas(60, seed=1)
     sampler = TraceSampler(LARGE, repetitions=30, seed=2)
     whole = sampler.draw(*given)
@@ -240,7 +238,7 @@ def test_seed_and_key_both_change_the_draws() -> None:
 
 
 def test_keys_are_stable_and_distinguish_partitions_and_slots() -> None:
-    """The key comes from the name's bytes, not from Python's salted hash; the value is pinned."""
+    """The key comes from the bytes of the name, not from Python's salted hash; the value is fixed."""
     assert replica_key("orders/0", 0) == PINNED_KEY
     keys = {replica_key(f"p{i}", slot) for i in range(2000) for slot in range(3)}
     assert len(keys) == 6000
@@ -252,7 +250,7 @@ def test_keys_are_stable_and_distinguish_partitions_and_slots() -> None:
 PINNED_KEY = 18351571326815898494
 
 
-def test_no_replica_needs_no_draw() -> None:
+def test_empty_batch_needs_no_draw() -> None:
     """An empty batch gives empty arrays of the right shapes."""
     draws = TraceSampler(LARGE, repetitions=7).draw([], [], [], [], np.zeros((0, 3)))
     assert draws.trace.shape == (0, 7)
@@ -283,13 +281,13 @@ REFUSED = {
 def test_bad_replicas_are_refused_by_position_field_and_range(
     changes: dict[str, Any], kind: type[PlbError], message: str
 ) -> None:
-    """Nothing is drawn from values that make no sense."""
+    """No trace is drawn for invalid values."""
     with pytest.raises(kind, match=message):
         TraceSampler(LARGE).draw(**(GOOD | changes))
 
 
 @pytest.mark.parametrize(("field", "value"), [("repetitions", 0), ("seed", -1), ("seed", 2**64)])
 def test_settings_out_of_range_are_refused(field: str, value: int) -> None:
-    """K is at least 1 and the seed is a 64-bit word."""
+    """K is at least 1, and the seed is a 64-bit word."""
     with pytest.raises(InvalidValueError, match=f"trace sampler: {field} = {value}"):
         TraceSampler(LARGE, **{field: value})

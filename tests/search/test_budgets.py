@@ -1,4 +1,4 @@
-"""Budgets hold, and a plan says which of them bound and why its search ended."""
+"""Budgets hold, and a plan reports which of them bound it and why its search ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from plb.model.rules import Rule
 from plb.search.budget import Budget
 from plb.testing import all_clusters, clusters
 from tests.engine.oracle import placement_of
-from tests.engine.stories import engine_with, stand
+from tests.engine.stories import add_partition, engine_with
 from tests.engine.strategies import examples
 
 END_REASONS = {
@@ -46,7 +46,7 @@ limits = st.none() | st.integers(0, 3)
     clusters(), st.none() | st.integers(0, 3), st.none() | st.integers(0, 3), st.sampled_from(["balance", "refresh"])
 )
 def test_budgets_of_moves_hold(cluster, max_moves, max_moves_per_node, verb):
-    """In all, at each node and of each service; new replicas do not count, a swap of roles is one move."""
+    """They hold in total, per node and per service; new replicas do not count, a swap of roles is one move."""
     engine = cluster.engine(max_moves=max_moves, max_moves_per_node=max_moves_per_node)
     plan = engine.balance(budget=240) if verb == "balance" else engine.refresh(0.0, budget=240)
     moves = [move for move in plan.moves if move.kind is not MoveKind.ADD]
@@ -73,8 +73,8 @@ def test_share_to_move_holds(cluster):
 
 @examples(100)
 @given(all_clusters(), st.integers(0, 500), st.sampled_from(["place", "repair", "balance"]))
-def test_counts_of_proposals_add_up(cluster, budget, verb):
-    """Drawn within the budget; scored, refused and fruitless draws share them out; accepted ones were scored."""
+def test_counts_of_proposals_are_consistent(cluster, budget, verb):
+    """Proposals stay within the budget; each is scored, refused or fruitless, and accepted ones were scored."""
     engine = cluster.engine(
         initial_temperature_probe_count=0, upgrade_domain_constraint_priority=0, fault_domain_constraint_priority=0
     )
@@ -93,7 +93,7 @@ def test_counts_of_proposals_add_up(cluster, budget, verb):
 
 
 def web(nodes: int = 4, replicas: int = 8, *, spread: int = 1, **config: object) -> PlacementAndLoadBalancing:
-    """Instances of growing load, all on the first `spread` nodes."""
+    """Return instances of growing load, all on the first `spread` nodes."""
     config = {"w_imbalance": 100.0, **config}
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **config), seed=5)
     for index in range(nodes):
@@ -114,10 +114,10 @@ def web(nodes: int = 4, replicas: int = 8, *, spread: int = 1, **config: object)
         ({"max_moves_per_node": 1}, {}, "node_moves"),
         ({}, {"max_moves": 1}, "service_moves"),
     ],
-    ids=["in all", "at one node", "of one service"],
+    ids=["in total", "per node", "per service"],
 )
 def test_plan_names_the_budget_that_bound(config, service, bound):
-    """One move, and the budget that refused more of them."""
+    """The plan has one move, and names the budget that refused more."""
     engine = web(max_percentage_to_move=1.0, **config)
     engine.update_service(Service("web", stateful=False, **service))
     plan = engine.balance()
@@ -136,57 +136,57 @@ def test_plan_names_the_budget_that_bound(config, service, bound):
         ({"max_moves_per_node": 0}, {}, 0, ("node_moves",)),
         ({}, {"max_moves": 1}, 1, ("service_moves",)),
     ],
-    ids=["none", "enough in all", "too few in all", "none in all", "none at a node", "too few of the service"],
+    ids=["none", "enough in total", "too few in total", "none in total", "none per node", "too few per service"],
 )
-def test_repair_names_the_budget_that_held_it_up(config, service, moves, bound):
-    """Two of three replicas have to leave a node; what a budget keeps there is said, in words too."""
+def test_repair_names_the_budget_that_bound(config, service, moves, bound):
+    """Two of three replicas have to leave a node; the plan and its text name the budget that keeps one there."""
     engine = engine_with({"n0": 10, "n1": 100}, {"a": ("n0", 6), "b": ("n0", 6), "c": ("n0", 6)}, **config)
     engine.update_service(Service("web", stateful=False, **service))
     plan = engine.repair()
     assert (len(plan.moves), plan.bound_by) == (moves, bound)
     if not moves:
-        why = f"repair ran and found nothing to change, bound by the budget of {bound[0].replace('_', ' ')}."
-        assert plan.explain("a").endswith(why)
+        reason = f"repair ran and found nothing to change, bound by the budget of {bound[0].replace('_', ' ')}."
+        assert plan.explain("a").endswith(reason)
 
 
-def test_repair_that_no_budget_holds_up_names_none():
-    """Where the other node has no room, more moves would not help; a swap of roles that a budget forbids would."""
+def test_repair_that_no_budget_binds_names_none():
+    """More moves do not help if the other node is full; a swap of roles helps, but the budget forbids it."""
     full = engine_with({"n0": 10, "n1": 4}, {"a": ("n0", 6), "b": ("n0", 6)}, max_moves=0)
     assert full.repair().bound_by == ()
     pair = engine_with({"n0": 10, "n1": 100}, {}, max_moves=0)
     pair.update_service(Service("db", target_replicas=2))
-    stand(pair, "db/0", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1"))
+    add_partition(pair, "db/0", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1"))
     pair.report_load("db/0", "n0", {"cpu": 20})
     assert pair.repair().bound_by == ("moves",)
 
 
 def test_budget_of_no_moves_moves_nothing():
-    """max_moves = 0 leaves nothing for a search to propose."""
+    """max_moves = 0 leaves no proposal for a search."""
     plan = web(max_moves=0).balance()
     assert plan.moves == ()
     assert plan.end_reason == "no replica may move"
 
 
 def test_end_reasons_are_those_of_the_search():
-    """Nothing to do; the budget; convergence; the clock."""
+    """They are nothing to do, the budget, convergence and the clock."""
     assert web(spread=4, replicas=0).balance().end_reason == "nothing to do"
     assert web().balance(budget=200).end_reason == "the budget of proposals is used up"
     assert web(max_simulated_annealing_iterations=500).balance().end_reason == "the energy no longer changes"
 
 
-def test_time_limit_that_cut_marks_the_plan():
-    """A plan that the clock cut short says so and is not reproducible; one that converged first is."""
-    restless = web(nodes=8, replicas=60, fast_balancing_temperature_decay_rate=1.0, initial_temperature=50.0)
-    cut = restless.balance(budget=Budget(seconds=0.0))
-    assert cut.end_reason == "the time limit was reached"
-    assert not cut.reproducible
-    done = web().balance(budget=Budget(seconds=60.0))
-    assert done.end_reason == "the energy no longer changes"
-    assert done.reproducible
+def test_time_limit_marks_the_plan():
+    """A plan that the clock ends reports this and is not reproducible; one that converges first is."""
+    unsettled = web(nodes=8, replicas=60, fast_balancing_temperature_decay_rate=1.0, initial_temperature=50.0)
+    ended = unsettled.balance(budget=Budget(seconds=0.0))
+    assert ended.end_reason == "the time limit was reached"
+    assert not ended.reproducible
+    converged = web().balance(budget=Budget(seconds=60.0))
+    assert converged.end_reason == "the energy no longer changes"
+    assert converged.reproducible
 
 
-def test_mark_of_a_cut_search_survives_later_phases():
-    """If the clock cuts the placement short, the plan is not reproducible even if repair then ends by itself."""
+def test_mark_of_a_time_limit_survives_later_phases():
+    """If the clock ends the placement, the plan is not reproducible even if repair then converges."""
     engine = web(nodes=8, replicas=60, spread=8, fast_balancing_temperature_decay_rate=1.0, initial_temperature=50.0)
     engine.update_service(Service("new", stateful=False, default_load={Role.INSTANCE: {"cpu": 9}}))
     for index in range(60):
@@ -197,7 +197,7 @@ def test_mark_of_a_cut_search_survives_later_phases():
 
 
 def test_budget_that_is_ample_in_seconds_but_short_in_proposals_is_reproducible():
-    """Both bounds may be given; the one on proposals alone ends this search."""
+    """Both limits may be given; the one on proposals ends this search."""
     plan = web().balance(budget=Budget(proposals=200, seconds=60.0))
     assert plan.end_reason == "the budget of proposals is used up"
     assert plan.reproducible
@@ -205,8 +205,8 @@ def test_budget_that_is_ample_in_seconds_but_short_in_proposals_is_reproducible(
 
 
 @pytest.mark.parametrize("budget", [-1, 1.5, "many", True])
-def test_budget_that_is_no_count_is_refused(budget):
-    """A number of proposals is a whole number from 0; the engine plans on as if it had not been asked."""
+def test_invalid_number_of_proposals_is_refused(budget):
+    """A number of proposals is a whole number from 0; the call does not change the next plan."""
     engine = web()
     with pytest.raises(InvalidValueError, match=r"budget: proposals = .* is not allowed; expected a whole number >= 0"):
         engine.balance(budget=budget)
@@ -214,7 +214,7 @@ def test_budget_that_is_no_count_is_refused(budget):
 
 
 @pytest.mark.parametrize("seconds", [-1.0, math.nan, math.inf])
-def test_budget_of_impossible_seconds_is_refused(seconds):
+def test_invalid_number_of_seconds_is_refused(seconds):
     """Seconds are finite and not negative."""
     with pytest.raises(InvalidValueError, match="budget: seconds"):
         Budget(seconds=seconds)
@@ -233,7 +233,7 @@ def test_budget_of_impossible_seconds_is_refused(seconds):
     ids=["no proposals", "fewer than chains", "just fewer", "no rounds", "one chain", "more chains than proposals"],
 )
 def test_smallest_budgets_end_at_once(config, budget):
-    """A search without proposals still places what is missing, by its random walk, and moves nothing else."""
+    """A search without proposals still places missing replicas, by its random walk, and moves nothing else."""
     engine = web(**config)
     engine.update_partition(Partition("new", service="web"))
     plan = engine.place(budget=budget)
@@ -246,7 +246,7 @@ def test_smallest_budgets_end_at_once(config, budget):
 
 @pytest.mark.parametrize("verb", ["place", "repair", "balance"])
 def test_cluster_whose_nodes_are_all_down_gets_an_empty_plan(verb):
-    """Nothing may be placed, nothing moves, and no search fails for want of nodes."""
+    """No replica can be placed or moved, and no search fails without nodes."""
     engine = web()
     for index in range(4):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 1000}, up=False))
@@ -271,10 +271,10 @@ def test_cluster_whose_nodes_are_all_down_gets_an_empty_plan(verb):
     ],
     ids=[
         "an exchange is two moves",
-        "each node is touched twice, each service once",
-        "one move a node is too few",
+        "two moves per node, one per service",
+        "one move per node is too few",
         "the first service may not move",
-        "nor may the second alone",
+        "the second service may not move",
     ],
 )
 def test_exchange_counts_both_of_its_moves(per_node, of_first, of_second, moves, bound):
@@ -306,7 +306,7 @@ def test_exchange_counts_both_of_its_moves(per_node, of_first, of_second, moves,
 
 
 def test_exchange_within_one_service_counts_twice_for_it():
-    """A service that may move one replica cannot exchange two of its own."""
+    """A service that may move one replica cannot exchange two of its replicas."""
     for most, moves in ((1, 0), (2, 2)):
         engine = web(
             nodes=2,
@@ -327,8 +327,8 @@ def test_exchange_within_one_service_counts_twice_for_it():
         assert ("service_moves" in plan.bound_by) == (moves == 0)
 
 
-def test_exchange_that_would_displace_one_too_many_is_not_drawn():
-    """Two exchanges would balance both metrics, but make four moves where the share allows three."""
+def test_exchange_beyond_the_share_to_move_is_not_proposed():
+    """Two exchanges would balance both metrics, but make four moves; the share allows three."""
     metrics = [Metric("cpu"), Metric("memory"), Metric("count")]
     for share, most in ((0.75, 3), (1.0, 4)):
         config = PlbConfig(
@@ -352,7 +352,7 @@ def test_exchange_that_would_displace_one_too_many_is_not_drawn():
         assert moves == 4 if most == 4 else 0 < moves <= 3
 
 
-def test_budget_of_few_bits_is_a_number_like_any_other():
-    """NumPy's small integers would run over where they are multiplied."""
+def test_budget_of_a_small_numpy_integer_is_converted():
+    """Products of NumPy's small integers would overflow."""
     budget = Budget(proposals=np.int8(100))
     assert (budget, type(budget.proposals)) == (Budget(proposals=100), int)

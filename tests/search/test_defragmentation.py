@@ -1,4 +1,4 @@
-"""Strategies of metrics: nodes kept empty, load packed on few nodes, and where new replicas go then."""
+"""Strategies of metrics: nodes kept empty, load packed on few nodes, and the places of new replicas."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ STRATEGIES = [
 
 
 @pytest.mark.parametrize(("settings", "strategy", "packing", "reserving"), STRATEGIES)
-def test_strategy_is_the_one_given_else_what_the_switches_say(settings, strategy, packing, reserving):
-    """A strategy given prevails over the switches of defragmentation."""
+def test_strategy_is_the_given_one_or_follows_from_the_settings(settings, strategy, packing, reserving):
+    """A given strategy takes precedence over the defragmentation settings."""
     metric = Metric("cpu", **settings)
     assert (strategy_of(metric), packs(metric), reserves(metric)) == (strategy, packing, reserving)
 
@@ -58,14 +58,14 @@ def test_strategy_is_the_one_given_else_what_the_switches_say(settings, strategy
         (2, {"empty_node_weight": 0.25}, (0.25, 0.0)),
     ],
 )
-def test_weights_default_to_what_the_strategy_is_about(strategy, settings, weights):
-    """Reservation alone knows no balance; else the others weigh what the empty nodes leave."""
+def test_weights_default_by_strategy(strategy, settings, weights):
+    """Reservation alone has no weight for balance; otherwise the other nodes have the remaining weight."""
     assert emptiness_weights(Metric("cpu", placement_strategy=strategy, **settings)) == weights
 
 
 @pytest.mark.parametrize(("requested", "nodes"), [(None, 0), (0.0, 0), (0.5, 3), (0.99, 6), (1.0, 1), (3.0, 3)])
 def test_empty_nodes_are_a_share_below_one_and_a_number_from_one(requested, nodes):
-    """Of seven nodes; a share is rounded down."""
+    """Of seven nodes, a share is rounded down."""
     assert target_empty_nodes(Metric("cpu", empty_nodes=requested), 7) == nodes
 
 
@@ -76,7 +76,7 @@ def imbalance(metric: Metric, loads: list[float], *, capacity: float | None = 10
     return float(configuration_of(engine_with(nodes, replicas, metric=metric, **settings)).solution.terms[0])
 
 
-LACKS = [
+SCORES = [
     ([0, 5, 5], {}, 0.0),
     ([5, 5, 5], {}, 2 - 0.25),
     ([10, 10, 10], {}, 2.0),
@@ -91,23 +91,23 @@ LACKS = [
 
 
 @pytest.mark.kernels
-@pytest.mark.parametrize(("loads", "settings", "lack"), LACKS)
-def test_score_of_reservation_is_the_lack_of_empty_nodes(loads, settings, lack):
-    """Nothing for a node that is empty; 2 - (1 - p)² for one that is above its limit by p of its capacity."""
-    assert imbalance(attrs.evolve(RESERVATION, **settings), loads) == pytest.approx(lack)
+@pytest.mark.parametrize(("loads", "settings", "score"), SCORES)
+def test_score_of_reservation_is_the_lack_of_empty_nodes(loads, settings, score):
+    """The score is 0 for an empty node, and 2 - (1 - p)² for one above its limit by p of its capacity."""
+    assert imbalance(attrs.evolve(RESERVATION, **settings), loads) == pytest.approx(score)
 
 
 @pytest.mark.kernels
-def test_node_without_capacity_is_empty_or_not_at_all():
-    """No share of it can be told."""
+def test_node_without_capacity_is_empty_only_without_load():
+    """Its load is no share of a capacity."""
     assert imbalance(RESERVATION, [0, 1], capacity=None) == 0.0
     assert imbalance(RESERVATION, [1, 1], capacity=None) == 2.0
     assert imbalance(attrs.evolve(RESERVATION, reserved_load=5), [1, 1], capacity=None) == 0.0
 
 
 @pytest.mark.kernels
-def test_others_are_balanced_or_packed():
-    """Over the nodes that are not kept empty: 4 and 8 deviate by 1/3, also where an empty node carries a little."""
+def test_other_nodes_are_balanced_or_packed():
+    """The score covers the other nodes: 4 and 8 deviate by 1/3, even if an empty node has a little load."""
     balanced = attrs.evolve(RESERVATION, placement_strategy=1, empty_node_weight=0.5)
     assert imbalance(balanced, [0, 4, 8]) == pytest.approx(0.5 / 3)
     assert imbalance(attrs.evolve(balanced, empty_node_load=3), [3, 4, 8]) == pytest.approx(0.5 / 3)
@@ -117,19 +117,19 @@ def test_others_are_balanced_or_packed():
 
 
 @pytest.mark.kernels
-@pytest.mark.parametrize(("across", "lack"), [(False, 0.0), (True, 2 - 0.25)])
-def test_empty_nodes_are_spread_over_domains_where_asked_for(across, lack):
-    """Both empty nodes are in one fault domain; spread over domains, the second is to be in the other."""
+@pytest.mark.parametrize(("across", "score"), [(False, 0.0), (True, 2 - 0.25)])
+def test_empty_nodes_are_spread_over_domains_if_set(across, score):
+    """Both empty nodes are in one fault domain; with domains, the second must be in the other."""
     metric = attrs.evolve(RESERVATION, empty_nodes=2.0, empty_nodes_across_domains=across)
     nodes = [Node(f"n{i}", capacities={"cpu": 10}, fault_domain=f"fd:/{i // 2}") for i in range(4)]
     engine = engine_with(nodes, {"a": ("n2", 5), "b": ("n3", 6)}, metric=metric)
-    assert configuration_of(engine).solution.terms[0] == pytest.approx(lack)
+    assert configuration_of(engine).solution.terms[0] == pytest.approx(score)
 
 
 @pytest.mark.kernels
-@pytest.mark.parametrize(("overlap", "lack"), [(False, 0.0), (True, (0 + 2 - 0.25) / 2)])
-def test_empty_nodes_are_the_same_for_all_metrics_where_asked_for(overlap, lack):
-    """n0 is empty of cpu and n1 of memory; n2 is neither. The same node for both is at half for one of them."""
+@pytest.mark.parametrize(("overlap", "score"), [(False, 0.0), (True, (0 + 2 - 0.25) / 2)])
+def test_empty_nodes_are_the_same_for_all_metrics_if_set(overlap, score):
+    """n0 is empty of cpu and n1 of memory; n2 is neither. One node for both is half full in one of them."""
     metrics = [attrs.evolve(RESERVATION, name=name) for name in ("cpu", "memory")]
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics, nodes_with_reserved_load_overlap=overlap))
     engine.update_service(Service("web", stateful=False))
@@ -137,7 +137,7 @@ def test_empty_nodes_are_the_same_for_all_metrics_where_asked_for(overlap, lack)
         engine.update_node(Node(f"n{index}", capacities={"cpu": 10, "memory": 10}))
         engine.update_partition(Partition(f"p{index}", service="web", replicas=[Replica(Role.INSTANCE, f"n{index}")]))
         engine.report_load(f"p{index}", f"n{index}", dict(zip(("cpu", "memory"), loads, strict=True)))
-    assert configuration_of(engine).solution.terms[0] == pytest.approx(lack)
+    assert configuration_of(engine).solution.terms[0] == pytest.approx(score)
 
 
 @st.composite
@@ -161,8 +161,8 @@ def reserving_clusters(draw):
 @pytest.mark.kernels
 @examples(80)
 @given(reserving_clusters(), st.booleans(), st.data())
-def test_score_does_not_depend_on_the_way_there(cluster, overlap, data):
-    """After any walk it is what it is from scratch, and on the way back what it was."""
+def test_score_does_not_depend_on_the_order_of_moves(cluster, overlap, data):
+    """After any walk it equals the score from scratch, and after the way back the first score."""
     engine = cluster.engine(local_domain_weight=0.25, nodes_with_reserved_load_overlap=overlap)
     configuration = configuration_of(engine)
     start, back = configuration.energy, []
@@ -177,7 +177,7 @@ def test_score_does_not_depend_on_the_way_there(cluster, overlap, data):
 @examples(40)
 @given(reserving_clusters())
 def test_searches_run_with_every_strategy(cluster):
-    """Each phase ends, with self-checks on, and none makes the energy worse that it is to lower."""
+    """Each phase ends, with self-checks on, and balancing does not raise the energy."""
     engine = cluster.engine(checks="phase")
     for verb in ("place", "repair", "balance"):
         plan = getattr(engine, verb)(budget=60)
@@ -185,8 +185,8 @@ def test_searches_run_with_every_strategy(cluster):
             assert plan.energy_after.total <= plan.energy_before.total
 
 
-def test_balancing_empties_the_node_that_is_to_be_empty():
-    """Three nodes, one to be empty: its load moves to the others, and the plan's own result is left alone."""
+def test_balancing_empties_a_reserved_node():
+    """One of three nodes is to be empty: its load moves to the others, and a second balancing moves nothing."""
     replicas = {"a": ("n0", 4), "b": ("n1", 3), "c": ("n2", 1)}
     engine = engine_with({f"n{index}": 10 for index in range(3)}, replicas, metric=RESERVATION)
     engine.apply(engine.balance())
@@ -195,13 +195,13 @@ def test_balancing_empties_the_node_that_is_to_be_empty():
     assert engine.balance().moves == ()
 
 
-@pytest.mark.parametrize(("loads", "wants"), [([0, 4, 4], False), ([0, 4, 8], True), ([1, 4, 4], True)])
-def test_reservation_with_balance_wants_both(loads, wants):
-    """Enough empty nodes, and the others even."""
+@pytest.mark.parametrize(("loads", "needs"), [([0, 4, 4], False), ([0, 4, 8], True), ([1, 4, 4], True)])
+def test_reservation_with_balance_needs_both(loads, needs):
+    """It needs enough empty nodes, and even load on the others."""
     metric = attrs.evolve(RESERVATION, placement_strategy=PlacementStrategy.RESERVATION_AND_BALANCE)
     nodes = {f"n{index}": 10 for index in range(3)}
     engine = engine_with(nodes, {f"p{i}": (f"n{i}", load) for i, load in enumerate(loads)}, metric=metric)
-    assert search_of(engine).is_unbalanced is wants
+    assert search_of(engine).is_unbalanced is needs
 
 
 PACKED = attrs.evolve(PLAIN, defragmentation=True)
@@ -224,7 +224,7 @@ PACKED = attrs.evolve(PLAIN, defragmentation=True)
     ],
 )
 def test_new_replicas_go_to_the_fullest_feasible_nodes(settings, targets):
-    """Free: 2, 6, 8, 10. One of load 2 comes: nodes are taken, the fullest first, until more than the goal is free."""
+    """Free are 2, 6, 8 and 10. For a load of 2, the fullest nodes are taken until more than the goal is free."""
     metric = attrs.evolve(PACKED, **settings)
     replicas = {"a": ("n0", 8), "b": ("n1", 4), "c": ("n2", 2)}
     engine = engine_with({f"n{index}": 10 for index in range(4)}, replicas, metric=metric)
@@ -237,8 +237,8 @@ def test_new_replicas_go_to_the_fullest_feasible_nodes(settings, targets):
     assert engine.place().moves[0].target in targets
 
 
-def test_partition_has_as_many_nodes_to_choose_from_as_it_misses_replicas():
-    """Three instances of one partition need three nodes, however much is free on the first."""
+def test_partition_has_a_candidate_node_for_each_missing_replica():
+    """Three instances of one partition need three nodes, even if the first has enough free capacity."""
     metric = attrs.evolve(PACKED, placement_heuristic_incoming_load_factor=0.1)
     engine = engine_with({f"n{index}": 100 for index in range(5)}, {"a": ("n4", 8)}, metric=metric)
     add_instance(engine, 2, instances=3)
@@ -246,8 +246,8 @@ def test_partition_has_as_many_nodes_to_choose_from_as_it_misses_replicas():
     assert targets == {"n4", "n0", "n1"}
 
 
-def test_what_does_not_fit_on_the_fullest_goes_elsewhere():
-    """Narrowing is a preference: a replica too large for the room there is placed on any other node."""
+def test_replica_that_fits_on_no_candidate_goes_elsewhere():
+    """The candidate filter is a preference: a replica that is too large for these nodes goes to any other node."""
     metric = attrs.evolve(PACKED, placement_heuristic_incoming_load_factor=0.01)
     engine = engine_with({"n0": 10, "n1": 10}, {"a": ("n0", 8)}, metric=metric)
     add_instance(engine, 5)
@@ -255,7 +255,7 @@ def test_what_does_not_fit_on_the_fullest_goes_elsewhere():
 
 
 def test_restricted_search_only_empties_nodes():
-    """It moves load from nodes not above the mean to those above, which here is all that helps."""
+    """It moves load from nodes at or below the mean to those above; only such moves help here."""
     engine = engine_with(
         {f"n{index}": 20 for index in range(4)},
         {f"p{node}{index}": (f"n{node}", 1) for node, index in itertools.product(range(4), range(1 + 2))},
@@ -271,8 +271,8 @@ def test_restricted_search_only_empties_nodes():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_packing_moves_no_more_than_it_must(seed):
-    """Two join the two on n0, although the product form of the energy is negative then and more moves cost, too."""
+def test_packing_moves_the_fewest_replicas(seed):
+    """Two replicas join the two on n0; the product form is negative here, and further moves have a cost as well."""
     replicas = {"a": ("n0", 2), "b": ("n0", 2), "c": ("n1", 2), "d": ("n2", 2)}
     engine = engine_with({f"n{index}": 10 for index in range(3)}, replicas, metric=PACKED, combination="service_fabric")
     engine.seed = seed
@@ -280,7 +280,7 @@ def test_packing_moves_no_more_than_it_must(seed):
 
 
 @pytest.mark.parametrize(("enabled", "metric", "searches"), [(True, PACKED, 2), (False, PACKED, 1), (True, PLAIN, 1)])
-def test_restricted_search_stands_beside_the_others_where_a_metric_is_packed(enabled, metric, searches):
-    """By default it does not run."""
+def test_restricted_search_is_added_if_a_metric_is_packed(enabled, metric, searches):
+    """It does not run by default."""
     engine = engine_with({"n0": 10}, {}, metric=metric, restricted_defragmentation_heuristic_enabled=enabled)
     assert len(balancing_variants(engine.config, slow=False)) == searches

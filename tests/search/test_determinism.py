@@ -1,4 +1,4 @@
-"""The same seed, inputs and budget give the same plan, whatever runs it."""
+"""The same seed, inputs and budget give the same plan on any thread, process or engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.engine.strategies import examples
 @examples(80)
 @given(all_clusters(), st.integers(0, 400))
 def test_two_engines_with_the_same_descriptions_make_the_same_plan(cluster, budget):
-    """Over several calls in a row, with what the plans changed in between."""
+    """The plans are equal over several calls in sequence, each on the result of the last."""
     one, other = cluster.engine(), cluster.engine()
     for verb in ("place", "repair", "balance", "balance"):
         plan = getattr(one, verb)(budget=budget)
@@ -50,7 +50,7 @@ def test_order_of_dictionary_keys_does_not_matter(cluster, random):
 @examples(60)
 @given(all_clusters())
 def test_unrelated_calls_in_between_do_not_matter(cluster):
-    """Reading replicas and violations, and repeating what the engine knows, shift no random number."""
+    """Reading replicas and violations, and repeating known descriptions, does not change the random numbers."""
     quiet, asked = cluster.engine(), cluster.engine()
     first = quiet.refresh(0.0, budget=240)
     asked.violations()
@@ -63,7 +63,7 @@ def test_unrelated_calls_in_between_do_not_matter(cluster):
 
 @pytest.mark.parametrize("threads", [2, 4])
 def test_number_of_threads_does_not_matter(threads, small_cluster):
-    """With budgets large enough that chains do run on threads, plans equal those of one thread."""
+    """With budgets large enough for threads, plans equal those of one thread."""
     many = attrs.evolve(small_cluster, config={**small_cluster.config, "chains": 4})
     for seed in range(3):
         cluster = attrs.evolve(many, seed=seed)
@@ -77,7 +77,7 @@ def test_number_of_threads_does_not_matter(threads, small_cluster):
 @examples(5)
 @given(all_clusters())
 def test_number_of_threads_does_not_matter_to_any_cluster(cluster):
-    """The same as a property, over all kinds of clusters."""
+    """The property holds over all kinds of clusters."""
     plans = [cluster.engine(threads=threads, chains=3).balance(budget=3 * THREADED_PROPOSALS) for threads in (1, 2, 4)]
     assert plans[0] == plans[1] == plans[2]
 
@@ -88,8 +88,8 @@ def test_seed_matters(small_cluster):
     assert len({repr(plan) for plan in plans}) > 1
 
 
-def test_inserted_metric_of_other_nodes_does_not_matter(small_cluster):
-    """A node's capacities may be completed in a later update; the plan is that of the final state."""
+def test_capacity_added_in_a_later_update_does_not_matter(small_cluster):
+    """A later update may complete the capacities of a node; the plan is that of the final state."""
     bare, whole = small_cluster.engine(), small_cluster.engine()
     bare.update_node(Node("n2", capacities={"memory": 40}))
     bare.update_node(Node("n2", capacities={"cpu": 20, "memory": 40}))
@@ -121,7 +121,7 @@ for verb in ("place", "repair", "balance"):
 
 
 def test_new_processes_make_the_same_plan_for_any_hash_seed():
-    """Nothing depends on the order of sets, on addresses or on what a process did before."""
+    """No plan depends on the order of sets, on addresses or on the history of its process."""
     printed = []
     for hash_seed in ("0", "1", "4242"):
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""A child that fits nowhere beside its parent: the parent moves to where both fit, if there is such a node."""
+"""A child without a feasible node next to its parent: the parent moves to a node for both, if there is one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.engine.strategies import examples
 
 pytestmark = pytest.mark.kernels
 
-ROOM = 10
+CAPACITY = 10
 PARENT, CHILD = 3, 4
 
 
 @examples(60)
-@given(st.lists(st.integers(0, ROOM), min_size=1, max_size=4), st.booleans())
-def test_a_parent_moves_if_that_lets_its_child_be_placed(others: list[int], moves: bool):
-    """Where both fit beside the loads that stay; nothing moves if they fit nowhere, or if nothing may move."""
-    others[0] = min(others[0], ROOM - PARENT)  # where the parent stands
+@given(st.lists(st.integers(0, CAPACITY), min_size=1, max_size=4), st.booleans())
+def test_parent_moves_if_its_child_can_then_be_placed(others: list[int], moves: bool):
+    """It moves where both fit next to the other loads; nothing moves if there is no such node, or if moves are off."""
+    others[0] = min(others[0], CAPACITY - PARENT)  # the node of the parent
     names = [f"n{number}" for number in range(len(others))]
-    nodes = [Node(name, capacities={"cpu": ROOM}) for name in names]
+    nodes = [Node(name, capacities={"cpu": CAPACITY}) for name in names]
     engine = engine_on(*nodes, capacity_limit="capacity", move_existing_replica_for_placement=moves)
     engine.update_service(Service("stays", stateful=False, max_moves=0))
     for name, load in zip(names, others, strict=True):
@@ -37,7 +37,7 @@ def test_a_parent_moves_if_that_lets_its_child_be_placed(others: list[int], move
 
     engine.apply(engine.place())
     home, place = (engine.replicas(name)[0].node for name in ("parent", "child"))
-    fitting = {name for name, load in zip(names, others, strict=True) if load + PARENT + CHILD <= ROOM}
+    fitting = {name for name, load in zip(names, others, strict=True) if load + PARENT + CHILD <= CAPACITY}
     reachable = fitting if moves else fitting & {"n0"}
     if "n0" in reachable:
         assert (home, place) == ("n0", "n0")

@@ -1,4 +1,4 @@
-"""The order of a plan's moves: what leaves comes before what takes its place."""
+"""The order of a plan's moves: a replica leaves before another takes its place."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.engine.strategies import examples
 
 @examples(200)
 @given(cluster=all_clusters(), chained=st.booleans(), capacity=st.floats(0.0, 2.0), data=st.data())
-def test_order_is_that_of_asking_every_step_each_time(cluster, chained, capacity, data):
-    """After any walk, with any room on the nodes, and whether or not replicas may follow siblings."""
+def test_order_equals_that_of_checking_every_step_each_time(cluster, chained, capacity, data):
+    """It is so after any walk, with any capacity of the nodes, with and without chained moves."""
     configuration = configuration_of(cluster.engine())
     for proposal in data.draw(walks(configuration)):
         configuration.apply(proposal)
@@ -25,7 +25,7 @@ def test_order_is_that_of_asking_every_step_each_time(cluster, chained, capacity
     limit = (problem.limit * capacity).astype(np.int64) if problem.limit.max(initial=0) < 2**40 else problem.limit
     problem = problem._replace(chains=chained, limit=limit)
     steps = steps_of(problem, solution)
-    assert executable_order(problem, solution, steps) == asked_one_by_one(problem, solution, steps)
+    assert executable_order(problem, solution, steps) == checked_one_by_one(problem, solution, steps)
 
 
 def steps_of(problem: Problem, solution: Solution) -> list[Step]:
@@ -35,8 +35,8 @@ def steps_of(problem: Problem, solution: Solution) -> list[Step]:
     return [(row, swaps.get(row, NOWHERE)) for row in changed.tolist() if row not in swaps.values()]
 
 
-def asked_one_by_one(problem: Problem, solution: Solution, steps: list[Step]) -> list[Step]:
-    """Return the order by the definition: of the steps left, the first that is free of siblings and fits, and so on."""
+def checked_one_by_one(problem: Problem, solution: Solution, steps: list[Step]) -> list[Step]:
+    """Return the order by the definition: the next step is the first that waits for no sibling and fits."""
     waiting = sorted(steps, key=lambda step: (problem.origin[step[0]] == NOWHERE, step[1] == NOWHERE, step[0]))
     load = solution.node_load + problem.leaving_load
     rows = [row for row, _ in steps]
@@ -62,7 +62,7 @@ def asked_one_by_one(problem: Problem, solution: Solution, steps: list[Step]) ->
 
 
 def change_of(problem: Problem, solution: Solution, step: Step) -> Int:
-    """Return by how much a step changes the load of every node, (N, R)."""
+    """Return the change of the load of every node by a step, (N, R)."""
     change = np.zeros_like(solution.node_load)
     for row in step:
         if row != NOWHERE:
@@ -73,7 +73,7 @@ def change_of(problem: Problem, solution: Solution, step: Step) -> Int:
 
 
 def waits(problem: Problem, solution: Solution, step: Step, to_move: set[int]) -> bool:
-    """Tell whether a sibling that has yet to move stands on the target."""
+    """Return whether a sibling that has not moved yet is on the target."""
     row, partner = step
     if not problem.chains or partner != NOWHERE:
         return False

@@ -1,4 +1,4 @@
-"""Settings of the searches: time, temperature, cost, what repair and placement may do."""
+"""Settings of the searches: time, temperature, cost, and the options of repair and placement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMEOUTS = {
 
 
 def busy(**settings):
-    """Return an engine with a node that is overloaded and a new instance to place."""
+    """Return an engine with an overloaded node and a new instance to place."""
     replicas = {f"p{index}": ("n0", 1 + index) for index in range(8)}
     engine = engine_with({"n0": 20, "n1": 40, "n2": 40}, replicas, threads=1, **settings)
     add_instance(engine, 3, instances=2)
@@ -37,11 +37,11 @@ def busy(**settings):
 
 
 @pytest.mark.parametrize(("verb", "timeout"), TIMEOUTS.items())
-def test_search_ends_when_its_time_is_up_and_the_plan_says_so(verb, timeout):
+def test_search_ends_at_its_timeout_and_the_plan_reports_it(verb, timeout):
     """A search without other limits ends; one whose rounds end first is as reproducible as without a timeout."""
-    cut = getattr(busy(**ENDLESS, **{timeout: 0.0}), verb)()
-    assert not cut.reproducible
-    assert cut.end_reason == "the time limit was reached"
+    ended = getattr(busy(**ENDLESS, **{timeout: 0.0}), verb)()
+    assert not ended.reproducible
+    assert ended.end_reason == "the time limit was reached"
     ample = getattr(busy(**{timeout: 1e6}), verb)()
     assert ample.reproducible
     assert ample == getattr(busy(), verb)()
@@ -49,13 +49,13 @@ def test_search_ends_when_its_time_is_up_and_the_plan_says_so(verb, timeout):
     assert getattr(busy(**{other: 0.0}), verb)().reproducible
 
 
-def test_placement_without_time_still_places_what_fits():
-    """Annealing is cut short, the walk over the nodes is not."""
+def test_placement_without_time_still_places_replicas_that_fit():
+    """The time ends annealing, but not the walk over the nodes."""
     assert len(busy(placement_search_timeout=0.0, **ENDLESS).place().moves) == 2
 
 
 def test_budget_within_a_timeout_keeps_its_other_limits():
-    """Proposals still count; no timeout is no end."""
+    """The limit of proposals stays; without a timeout the time does not end."""
     budget = Budget(100).within(60.0)
     assert budget.proposals == 100
     assert not budget.is_up
@@ -66,8 +66,8 @@ def test_budget_within_a_timeout_keeps_its_other_limits():
 @pytest.mark.parametrize(
     ("slow", "timeout"), [(False, "fast_balancing_search_timeout"), (True, "slow_balancing_search_timeout")]
 )
-def test_quick_and_slow_balancing_have_separate_timeouts(slow, timeout):
-    """Each is cut short by its own, and not by the other."""
+def test_fast_and_slow_balancing_have_separate_timeouts(slow, timeout):
+    """Each ends by its own timeout, and not by the other."""
     for name in ("fast_balancing_search_timeout", "slow_balancing_search_timeout"):
         settings = ENDLESS if name == timeout else {}
         engine = busy(**settings, **{name: 0.0})
@@ -76,8 +76,8 @@ def test_quick_and_slow_balancing_have_separate_timeouts(slow, timeout):
         assert run.plan([], None).reproducible is (name != timeout)
 
 
-def test_searches_side_by_side_share_the_time():
-    """The first of three has a third of it, the last all that is left; chains share what their search has."""
+def test_parallel_searches_share_the_time():
+    """The first of three searches has a third of the time, the last the remainder; chains share that of a search."""
     budget = Budget().within(90.0)
     first, last = budget.share(3), budget.share(1)
     assert first.until - budget.until == pytest.approx(-60.0, abs=1.0)
@@ -90,7 +90,7 @@ def test_searches_side_by_side_share_the_time():
 @examples(60)
 @given(st.floats(0, 100), st.integers(1, 10**6), st.floats(0, 10), st.floats(0, 60))
 def test_cluster_specific_temperature_is_bounded_by_the_usual_one(coefficient, slots, imbalance, usual):
-    """It falls with the replicas that may move and with their imbalance; a coefficient of 0 makes it 0."""
+    """It falls with the movable replicas and their imbalance; a coefficient of 0 makes it 0."""
     plain = Settings(10, 10, 10, usual, -1.0, 0.8)
     specific = plain._replace(cluster_coefficient=coefficient)
     assert first_temperature(plain, slots, imbalance) == usual
@@ -100,8 +100,8 @@ def test_cluster_specific_temperature_is_bounded_by_the_usual_one(coefficient, s
     assert first_temperature(specific, slots, imbalance + 1) <= found
 
 
-def test_cluster_specific_temperature_of_zero_takes_improvements_only():
-    """No accepted proposal is ever taken back by the best solution: the last is the best."""
+def test_cluster_specific_temperature_of_zero_accepts_only_improvements():
+    """At temperature 0 every accepted proposal improves, so fewer are accepted."""
     settings = {"enable_cluster_specific_initial_temperature": True, "cluster_specific_temperature_coefficient": 0.0}
     cold, warm = (busy(**extra).balance().proposals.accepted for extra in (settings, {}))
     assert cold < warm
@@ -109,8 +109,8 @@ def test_cluster_specific_temperature_of_zero_takes_improvements_only():
 
 @examples(80)
 @given(all_clusters(), st.data())
-def test_without_cost_the_energy_is_the_deviation_alone(cluster, data):
-    """In the product form; the additive one loses the moves and keeps its other terms."""
+def test_energy_without_cost_is_the_deviation(cluster, data):
+    """The product form has only the deviation; the additive form loses the moves and keeps its other terms."""
     configuration = configuration_of(cluster.engine(ignore_cost_in_scoring=True))
     for proposal in data.draw(walks(configuration)):
         configuration.apply(proposal)
@@ -130,14 +130,14 @@ def test_without_cost_the_energy_is_the_deviation_alone(cluster, data):
 
 
 def test_dummy_takes_the_last_node_that_fits():
-    """Whatever the seed and the energy; a full node is passed over."""
+    """Seed and energy do not matter; a full node is skipped."""
     engine = engine_with({"n0": 10, "n1": 10, "n2": 10, "n3": 2}, {}, dummy_plb_enabled=True)
     add_instance(engine, 4, instances=2)
     assert sorted(move.target for move in engine.place().moves) == ["n1", "n2"]
 
 
 def full_cluster(**settings):
-    """Return an engine in which a new instance of 9 fits only where three others make room."""
+    """Return an engine in which a new instance of 9 fits only after three evictions."""
     replicas = {f"p{index}": ("n0", 3) for index in range(3)}
     engine = engine_with({"n0": 9, "n1": 3, "n2": 3, "n3": 3}, replicas, **settings)
     add_instance(engine, 9)
@@ -153,7 +153,7 @@ def test_share_that_may_move_for_placement_is_rounded_up(share, moves):
 @examples(40)
 @given(busy_clusters(), st.sampled_from([0.0, 0.1, 0.3]))
 def test_placement_moves_no_more_than_its_share(cluster, share):
-    """Of the replicas that may move."""
+    """The share is that of the movable replicas."""
     engine = cluster.engine(max_percentage_to_move_for_placement=share)
     problem = configuration_of(engine).problem
     movable = int((problem.movable & (problem.origin >= 0)).sum())
@@ -163,7 +163,7 @@ def test_placement_moves_no_more_than_its_share(cluster, share):
 
 
 def overloaded_pair(**settings):
-    """Return an engine in which only a swap of roles mends an overloaded node."""
+    """Return an engine in which only a swap of roles repairs an overloaded node."""
     engine = engine_with({"n0": 10, "n1": 10}, {}, **settings)
     engine.update_service(Service("db", target_replicas=2))
     replicas = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1")]
@@ -175,16 +175,16 @@ def overloaded_pair(**settings):
 
 
 @pytest.mark.parametrize(("swaps", "kinds"), [(True, [MoveKind.SWAP]), (False, [])])
-def test_constraint_check_swaps_roles_only_where_it_may(swaps, kinds):
-    """A primary of 8 beside a pinned 4 on a node of 10; the secondary's node has room for it."""
+def test_constraint_check_swaps_roles_only_if_set(swaps, kinds):
+    """A primary of 8 and a pinned 4 are on a node of 10; the node of the secondary has capacity for the primary."""
     plan = overloaded_pair(
         enable_preferred_swap_solution_in_constraint_check=swaps, swap_primary_probability=0
     ).repair()
     assert [move.kind for move in plan.moves] == kinds
 
 
-def test_score_decides_between_repairs_only_where_it_may():
-    """Three nodes can take the replica that must leave; by score it is always the emptiest."""
+def test_score_decides_between_repairs_only_if_set():
+    """Three nodes are feasible for the replica that must leave; by score it is always the emptiest."""
     found = {True: set(), False: set()}
     for scores, targets in found.items():
         for seed in range(12):
@@ -221,15 +221,15 @@ def test_domains_can_be_turned_off(kind, enabled, placed):
 
 @pytest.mark.parametrize(("prefers", "refused"), [(True, Rule.PREFERRED_LOCATION), (False, None)])
 def test_existing_locations_are_preferred_unless_set_otherwise(prefers, refused):
-    """A replica that stands may go to any node where they are not."""
+    """Without the setting, a placed replica may go to any node."""
     settings = {"preferred_location_constraint_priority": 2, "prefer_existing_replica_locations": prefers}
     configuration = configuration_of(engine_with({"n0": 10, "n1": 10}, {"a": ("n0", 4)}, **settings))
     assert configuration.refusal(Proposal(0, 1)) is refused
 
 
 @pytest.mark.parametrize("prefers", [True, False])
-def test_standbys_are_preferred_in_any_case(prefers):
-    """Where a partition has a standby, its replicas go there or nowhere."""
+def test_nodes_of_standbys_are_preferred_with_either_setting(prefers):
+    """If a partition has a standby, its replicas may go only there."""
     settings = {"preferred_location_constraint_priority": 2, "prefer_existing_replica_locations": prefers}
     engine = engine_with({"n0": 10, "n1": 10, "n2": 10}, {}, **settings)
     engine.update_service(Service("db", target_replicas=1))
@@ -241,8 +241,8 @@ def test_standbys_are_preferred_in_any_case(prefers):
 
 
 @pytest.mark.parametrize(("priority", "moves"), [(0, 0), (1, 0), (2, 1), (-1, 1)])
-def test_balancing_also_searches_without_what_is_only_wished_for(priority, moves):
-    """An instance may leave the loaded node only for the domain that holds its sibling."""
+def test_balancing_also_searches_without_preferences(priority, moves):
+    """An instance may leave the loaded node only for the domain of its sibling."""
     nodes = [Node(f"n{index}", fault_domain=f"fd:/{index // 2}") for index in range(3)]
     engine = engine_with(nodes, {"fixed": ("n2", 9)}, fault_domain_constraint_priority=priority)
     replicas = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n2")]
@@ -253,8 +253,8 @@ def test_balancing_also_searches_without_what_is_only_wished_for(priority, moves
     assert [(move.partition, move.target) for move in engine.balance().moves] == [("pair", "n1")] * moves
 
 
-def test_search_with_time_does_not_take_a_few_quiet_rounds_for_the_end():
-    """Ten short rounds change little where there are many replicas: each chain draws as many proposals first."""
+def test_search_with_time_does_not_end_after_a_few_short_rounds():
+    """Ten short rounds change little with many replicas: each chain first generates one proposal per replica."""
     engine = bench_cluster(40, seed=0)
     engine.configure(attrs.evolve(engine.config, simulated_annealing_iterations_per_round=1, initial_temperature=50.0))
     plan = engine.balance(budget=Budget(seconds=30.0))

@@ -1,4 +1,4 @@
-"""`spread_moves`: balancing lets siblings move on where a move would break the spread, which holds again then."""
+"""`spread_moves`: balancing moves siblings as well if a move breaks the spread, so that it holds again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.kernels
 
 
 def unbalanced(**settings) -> PlacementAndLoadBalancing:
-    """Return two racks of two nodes; the primary of ``db`` belongs on ``b2``, where the secondary's rack is."""
+    """Return two racks of two nodes; the best node for the primary of ``db`` is ``b2``, in the secondary's rack."""
     config = PlbConfig(metrics=[Metric("cpu")], swap_primary_probability=0.0, exchange_probability=0.0, **settings)
     engine = PlacementAndLoadBalancing(config, seed=5)
     for name, load in {"a1": 5, "a2": 10, "b1": 8, "b2": 1}.items():
@@ -30,9 +30,9 @@ def unbalanced(**settings) -> PlacementAndLoadBalancing:
     return engine
 
 
-@pytest.mark.parametrize("constraints", [(), ("one_primary_a_node",)], ids=["compiled", "own constraint"])
-def test_a_primary_moves_to_the_rack_of_its_secondary_if_that_frees_capacity(constraints):
-    """Without the setting it stays in its rack, as both racks would be wrong after the first move alone."""
+@pytest.mark.parametrize("constraints", [(), ("one_primary_a_node",)], ids=["compiled", "extension constraint"])
+def test_primary_moves_to_the_rack_of_its_secondary_if_that_lowers_the_energy(constraints):
+    """Without the setting it stays in its rack, since the first move alone would break the spread of both racks."""
     for makes_spread_moves, racks in (
         (False, {"primary": "a", "secondary": "b"}),
         (True, {"primary": "b", "secondary": "a"}),
@@ -45,8 +45,8 @@ def test_a_primary_moves_to_the_rack_of_its_secondary_if_that_frees_capacity(con
 
 @examples(80)
 @given(busy_clusters())
-def test_no_plan_breaks_a_rule_that_held(cluster):
-    """Whoever moves on stands by every hard rule, and the energy is none the worse."""
+def test_no_plan_breaks_a_rule(cluster):
+    """Every move keeps the hard rules, and the energy does not rise."""
     engine = cluster.engine(spread_moves=True, checks="step")
     before = placement_of(engine, cluster)
     plan = engine.balance(budget=240)

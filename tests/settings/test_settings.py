@@ -1,4 +1,4 @@
-"""Settings: Service Fabric's names, defaults and ranges; what stays as it was; the page that lists them all."""
+"""Settings: Service Fabric's names, defaults and ranges, unchanged defaults, and the page that lists them."""
 
 from __future__ import annotations
 
@@ -69,21 +69,21 @@ NOT_NEUTRAL = {
     "simulated_annealing_iterations_per_round",
     "slow_balancing_search_timeout",
 }
-"""Settings whose default here is not Service Fabric's."""
+"""Settings whose default here differs from Service Fabric's."""
 
 
 def translated_default(setting: Setting) -> Any:
-    """Return Service Fabric's default as a value of ours."""
+    """Return Service Fabric's default as a value of this engine."""
     return setting.translate(setting.original)
 
 
 def default_of(field: attrs.Attribute[Any]) -> Any:
-    """Return the default of a field; an empty mapping for one that has a factory."""
+    """Return the default of a field; an empty mapping for one with a factory."""
     return {} if isinstance(field.default, attrs.Factory) else field.default
 
 
 def snake_case(name: str) -> str:
-    """Return a Service Fabric name as Python writes it."""
+    """Return a Service Fabric name in snake case."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", "_", name).lower()
 
 
@@ -96,29 +96,29 @@ def shared() -> dict[str, Any]:
 
 
 def test_every_name_of_service_fabric_is_known(shared):
-    """Each is a field, a map by metric or passed over with a reason: exactly one of the three."""
+    """Each name is exactly one of a field, a map by metric, and ignored with a reason."""
     names = [*SCALARS, *MAPS, *IGNORED]
     assert len(names) == len(set(names))
     assert set(names) == set(shared)
 
 
 def test_every_default_of_service_fabric_is_accepted(shared):
-    """All defaults given at once, and each alone, are the settings that one starts from."""
+    """All defaults together, and each alone, give the initial settings."""
     bare = PlbConfig.from_service_fabric({}, metrics=[CPU])
     assert PlbConfig.from_service_fabric(shared, metrics=[CPU]) == bare
     for name, value in shared.items():
         assert PlbConfig.from_service_fabric({name: value}, metrics=[CPU]) == bare
 
 
-def test_every_default_in_the_code_is_that_of_service_fabric(shared):
-    """Value by value, and a switch is a switch, not a number."""
+def test_every_original_default_equals_that_of_service_fabric(shared):
+    """Values are equal, and a Boolean is a Boolean, not a number."""
     for name, (_, setting) in {**SCALARS, **MAPS}.items():
         assert setting.original == shared[name], name
         assert isinstance(setting.original, bool) == isinstance(shared[name], bool), name
 
 
 def test_reasons_share_no_name():
-    """A name that is not acted on has one reason."""
+    """An ignored name has one reason."""
     assert sum(map(len, NOT_ACTED_ON.values())) == len(IGNORED)
 
 
@@ -127,8 +127,8 @@ def test_fields_are_the_original_names_in_snake_case():
     assert {name: field for name, (field, _) in SCALARS.items()} == {name: snake_case(name) for name in SCALARS}
 
 
-def test_defaults_that_differ_are_these():
-    """Whoever changes a default of either side has to say so here."""
+def test_different_defaults_are_listed():
+    """A changed default on either side must be listed here."""
     fields = attrs.fields_dict(PlbConfig)
     differing = {
         field for field, setting in SCALARS.values() if default_of(fields[field]) != translated_default(setting)
@@ -137,7 +137,7 @@ def test_defaults_that_differ_are_these():
 
 
 def test_from_service_fabric_without_settings():
-    """Service Fabric's defaults, its form of the energy, nodes full to their capacity; the rest as ever."""
+    """They are Service Fabric's defaults, its form of the energy, and nodes full to their capacity."""
     config = PlbConfig.from_service_fabric({}, metrics=[CPU])
     plain = PlbConfig(metrics=[CPU])
     assert config.combination is Combination.SERVICE_FABRIC
@@ -152,7 +152,7 @@ def test_from_service_fabric_without_settings():
         assert getattr(config, field) == translated_default(setting), field
 
 
-def test_settings_overlay_the_defaults_and_fields_prevail():
+def test_settings_override_defaults_and_fields_override_settings():
     """The order is defaults, mapping, keywords."""
     config = PlbConfig.from_service_fabric(
         {"MaxPercentageToMove": 0.5, "SwapCost": 0.0, "MaxSimulatedAnnealingIterations": 10},
@@ -166,8 +166,8 @@ def test_settings_overlay_the_defaults_and_fields_prevail():
     assert config.combination is Combination.ADDITIVE
 
 
-def test_max_is_never():
-    """Times may be without end; other settings may not."""
+def test_max_means_unlimited():
+    """Only times may be unlimited."""
     assert PlbConfig.from_service_fabric({"MinPlacementInterval": "max"}, metrics=[CPU]).min_placement_interval is None
     with pytest.raises(InvalidValueError, match="PlbConfig: max_percentage_to_move = 'max' is not allowed"):
         PlbConfig.from_service_fabric({"MaxPercentageToMove": "max"}, metrics=[CPU])
@@ -196,16 +196,16 @@ MAPPED = [
 
 
 @pytest.mark.parametrize(("name", "value", "field", "expected"), MAPPED)
-def test_entry_of_a_map_goes_to_its_metric(name, value, field, expected):
-    """The other metric, and what the user gave the metric beside it, stay as they are."""
+def test_entry_of_a_map_belongs_to_its_metric(name, value, field, expected):
+    """The other metric, and the other values of this metric, stay the same."""
     config = PlbConfig.from_service_fabric({name: {"cpu": value}}, metrics=[Metric("cpu", weight=3), Metric("disk")])
     assert getattr(config.metrics[0], field) == expected
     assert config.metrics[0].weight == 3
     assert config.metrics[1] == Metric("disk")
 
 
-def test_every_map_is_tried_above():
-    """No map by metric without an example."""
+def test_every_map_has_an_example():
+    """Every map by metric has an example."""
     assert {row[0] for row in MAPPED} == set(MAPS)
 
 
@@ -243,43 +243,43 @@ BAD_ORIGINALS = [
 
 @pytest.mark.parametrize(("mapping", "message"), BAD_ORIGINALS)
 def test_bad_value_under_an_original_name_is_refused(mapping, message):
-    """The message has the name here and the range."""
+    """The message has the name of this engine and the range."""
     with pytest.raises(InvalidValueError, match=re.escape(message)):
         PlbConfig.from_service_fabric(mapping, metrics=[CPU])
 
 
 @pytest.mark.parametrize("field", ["extension_terms", "policy_options", "maximum_in_build_replicas_per_node"])
 def test_settings_by_name_cannot_be_changed_in_place(field):
-    """What was checked stays as it was checked."""
+    """Validated values stay valid."""
     with pytest.raises(TypeError):
         getattr(PlbConfig(metrics=[CPU]), field)["other"] = -1
 
 
 def test_metrics_must_be_metrics():
-    """A name in place of a metric is refused as in `PlbConfig` itself."""
+    """A name in place of a metric is refused as in `PlbConfig`."""
     with pytest.raises(InvalidValueError, match="PlbConfig: metrics = 'cpu' is not allowed; expected a Metric"):
         PlbConfig.from_service_fabric({}, metrics=["cpu"])
 
 
 @pytest.mark.parametrize("field", sorted(settings_of(PlbConfig)))
 def test_value_out_of_range_is_refused_by_name(field):
-    """No setting takes a number below -1, one that is not finite, or something else; a policy is any known name."""
-    words = () if field == "policy" else ("much",)
-    for value in (-2, float("nan"), float("inf"), [1], *words):
+    """No setting accepts numbers below -1, numbers that are not finite, or other types; a policy is any known name."""
+    texts = () if field == "policy" else ("much",)
+    for value in (-2, float("nan"), float("inf"), [1], *texts):
         with pytest.raises(InvalidValueError, match=f"PlbConfig: {field} = "):
             PlbConfig(metrics=[CPU], **{field: value})
 
 
 @pytest.mark.parametrize("field", sorted(settings_of(MetricSettings)))
 def test_value_out_of_range_of_a_metric_is_refused_by_name(field):
-    """The message says which metric."""
+    """The message names the metric."""
     with pytest.raises(InvalidValueError, match=f"metric cpu: {field} = -2 is not allowed"):
         Metric("cpu", **{field: -2})
 
 
 @st.composite
 def original_settings(draw):
-    """Return some of Service Fabric's settings by original name, each with an allowed value."""
+    """Draw some of Service Fabric's settings by original name, each with an allowed value."""
     names = draw(st.lists(st.sampled_from(sorted(SCALARS)), unique=True))
     kinds = {
         "seconds": st.floats(0, 1e6) | st.just("max"),
@@ -294,8 +294,8 @@ def original_settings(draw):
 
 @examples(100)
 @given(original_settings())
-def test_settings_given_arrive_and_the_others_stay(mapping):
-    """Whatever is set: those fields have these values, all others Service Fabric's defaults; the result can be sent."""
+def test_given_settings_have_their_values_and_others_the_defaults(mapping):
+    """The given fields have these values, all others Service Fabric's defaults; the result can be pickled."""
     config = PlbConfig.from_service_fabric(mapping, metrics=[CPU])
     for name, (field, setting) in SCALARS.items():
         assert getattr(config, field) == setting.translate(mapping.get(name, setting.original)), name
@@ -305,13 +305,13 @@ def test_settings_given_arrive_and_the_others_stay(mapping):
 
 @examples(50)
 @given(st.dictionaries(st.sampled_from(sorted(IGNORED)), st.none() | st.integers() | st.text()))
-def test_names_that_are_passed_over_change_nothing(mapping):
-    """Whatever their values."""
+def test_ignored_names_change_nothing(mapping):
+    """Their values do not matter."""
     assert PlbConfig.from_service_fabric(mapping, metrics=[CPU]) == PlbConfig.from_service_fabric({}, metrics=[CPU])
 
 
-def test_defaults_of_the_batch_interface_are_as_they_were():
-    """Those who set nothing keep the engine that they know."""
+def test_defaults_of_the_batch_interface_are_unchanged():
+    """Hosts without settings keep the same engine."""
     config = PlbConfig(metrics=[CPU])
     assert (config.max_simulated_annealing_iterations, config.simulated_annealing_iterations_per_round) == (25, 60)
     assert (config.placement_search_iterations_per_round, config.constraint_check_iterations_per_round) == (20, 20)
@@ -345,8 +345,8 @@ def test_balancing_threshold_of_zero_never_triggers():
         assert bool(uneven(config).balance().moves) is moves
 
 
-def test_annealing_without_limit_ends_when_nothing_improves():
-    """None rounds: the search converges and says so."""
+def test_annealing_without_limit_converges():
+    """With None rounds, the search converges and reports it."""
     config = PlbConfig(metrics=[CPU], w_imbalance=100.0, max_simulated_annealing_iterations=None)
     plan = uneven(config).balance()
     assert plan.moves
@@ -354,15 +354,15 @@ def test_annealing_without_limit_ends_when_nothing_improves():
 
 
 @pytest.mark.parametrize("budget", [None, 100])
-def test_no_proposals_a_round_is_no_annealing(budget):
-    """0 proposals a round: no move, and an end."""
+def test_zero_proposals_per_round_turn_annealing_off(budget):
+    """With 0 proposals per round, no replica moves and the search ends."""
     config = PlbConfig(metrics=[CPU], w_imbalance=100.0, simulated_annealing_iterations_per_round=0)
     plan = uneven(config).balance(budget=budget)
     assert plan.moves == ()
 
 
 def rows_of_page() -> dict[str, list[str]]:
-    """Return the cells of each row of the tables by the name in the first; an empty page where there is none."""
+    """Return the cells of each table row of the page, by the name in its first cell."""
     rows = [line.strip("|").split(" | ") for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     return {row[0].strip(" `"): [cell.strip(" `|") for cell in row[1:]] for row in rows}
 
@@ -375,7 +375,7 @@ def shown(value: Any) -> str:
 
 @pytest.mark.parametrize("kind", [PlbConfig, Metric])
 def test_page_lists_every_field_with_its_defaults(kind):
-    """Name, original name, both defaults and the unit; and no other names."""
+    """A row has name, original name, both defaults and the unit."""
     rows = rows_of_page()
     settings = settings_of(kind)
     for field in attrs.fields(kind):
@@ -389,8 +389,8 @@ def test_page_lists_every_field_with_its_defaults(kind):
             assert row[0] == row[2] == ""
 
 
-def test_page_lists_no_field_that_is_gone_and_all_names_passed_over():
-    """The page is neither longer nor shorter than the code."""
+def test_page_lists_only_existing_fields_and_all_ignored_names():
+    """The page lists exactly the fields of the code."""
     fields = {*attrs.fields_dict(PlbConfig), *attrs.fields_dict(Metric)}
     assert set(rows_of_page()) == fields
     text = PAGE.read_text()
@@ -413,7 +413,7 @@ def test_docstring_says_unit_and_defaults(kind):
 
 
 def test_page_names_every_setting_without_effect():
-    """A setting that no module reads is listed as such, and none that is read."""
+    """Exactly the settings that no module reads are listed as such."""
     sources = [
         path.read_text()
         for path in (PAGE.parents[1] / "plb").rglob("*.py")

@@ -1,4 +1,4 @@
-"""Which draws a replica keeps, and when it gets others: only what lost eligibility is redrawn."""
+"""A replica keeps its sampled traces while they are eligible; only the others are sampled again."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ pytestmark = pytest.mark.kernels
 PRIMARY, SECONDARY, INSTANCE = Role
 
 
-def draws_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> np.ndarray:
-    """Return the sampled traces of every row, brought up to date."""
+def samples_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> np.ndarray:
+    """Return the sampled traces of every row, up to date."""
     engine._planner.problem(now)
     return engine._planner.demand_forecast.trace.copy()
 
 
 @examples(120)
 @given(clusters(with_history=True), st.data())
-def test_reports_redraw_only_what_is_no_longer_eligible(cluster, data):
-    """While the eligible set shrinks within one level, draws that are in it stay; the rest come from it."""
+def test_reports_resample_only_ineligible_traces(cluster, data):
+    """While the eligible set shrinks within one level, samples in it stay; new samples come from it."""
     engine = cluster.engine(w_failovers=0.1)
     history = engine._planner.demand_forecast.history
     classes = {p.name: cluster.service_of(p.name).tenant_class for p in cluster.partitions}
@@ -50,9 +50,9 @@ def test_reports_redraw_only_what_is_no_longer_eligible(cluster, data):
 
     rows = {i: r for i, r in placement_of(engine, cluster).items() if not r.leaving}
     levels = {index: eligible(index, replica) for index, replica in rows.items()}
-    draws = draws_of(engine, now)
+    samples = samples_of(engine, now)
     for index, (_, fit) in levels.items():
-        assert set(draws[index].tolist()) <= set(fit.tolist())
+        assert set(samples[index].tolist()) <= set(fit.tolist())
     for _ in range(data.draw(st.integers(1, 3))):
         now += data.draw(st.integers(0, 15))
         for index, replica in rows.items():
@@ -61,35 +61,35 @@ def test_reports_redraw_only_what_is_no_longer_eligible(cluster, data):
                 engine.report_load(replica.partition, replica.node, load)
                 old = largest.get(index, engine._state.rows.largest_demand[index])
                 largest[index] = np.maximum(old, list(load.values()))
-        later = draws_of(engine, now)
+        later = samples_of(engine, now)
         for index, replica in rows.items():
             level, fit = eligible(index, replica)
             assert set(later[index].tolist()) <= set(fit.tolist())
             if level == levels[index][0]:
-                kept = np.isin(draws[index], fit)
-                assert (later[index][kept] == draws[index][kept]).all()
+                kept = np.isin(samples[index], fit)
+                assert (later[index][kept] == samples[index][kept]).all()
             levels[index] = level, fit
-        draws = later
+        samples = later
 
 
 @examples(60)
 @given(all_clusters())
-def test_moves_and_swaps_redraw_nothing(cluster):
-    """Draws, age and largest demand belong to the role slot and go with it, wherever a plan puts it."""
+def test_moves_and_swaps_keep_all_samples(cluster):
+    """Samples, age and largest demand belong to the role slot and move with it."""
     engine = cluster.engine(swap_primary_probability=0.5, w_imbalance=100.0, w_failovers=0.1)
     table = engine._state.rows
-    draws = draws_of(engine)
+    samples = samples_of(engine)
     demand, created = table.largest_demand.copy(), table.created.copy()
     for verb in ("place", "repair", "balance"):
         engine.apply(getattr(engine, verb)(budget=240))
-    assert np.array_equal(draws_of(engine), draws)
+    assert np.array_equal(samples_of(engine), samples)
     assert np.array_equal(table.largest_demand, demand)
     assert np.array_equal(table.created, created)
 
 
 @pytest.fixture
 def engine() -> PlacementAndLoadBalancing:
-    """Four nodes, a stateful partition of three replicas with a report on each, many traces."""
+    """Return five nodes, a stateful partition of three replicas with a report on each, and many traces."""
     traces = 200
     level = [[float(i % 40)] for i in range(traces)]
     history = DemandHistory.from_columns(
@@ -121,7 +121,7 @@ def db(*ends: tuple[str, Role], leaving: str | None = None) -> Partition:
 
 
 def index_of(engine: PlacementAndLoadBalancing, node: str) -> int:
-    """Return the index of the standing replica on a node."""
+    """Return the index of the replica on a node that does not leave."""
     return next(r.index for r in engine.replicas("db/0") if r.node == node and not r.leaving)
 
 
@@ -130,66 +130,66 @@ def rows_of(engine: PlacementAndLoadBalancing) -> list[int]:
     return [r.index for r in engine.replicas("db/0") if not r.leaving]
 
 
-def test_move_that_the_host_reports_redraws_nothing(engine):
-    """A secondary that stands elsewhere in the next update keeps index, draws and largest demand."""
-    draws, row = draws_of(engine), index_of(engine, "n2")
+def test_move_that_the_host_reports_keeps_all_samples(engine):
+    """A secondary on another node in the next update keeps index, samples and largest demand."""
+    samples, row = samples_of(engine), index_of(engine, "n2")
     engine.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY), ("n4", SECONDARY)))
     assert index_of(engine, "n4") == row
-    assert np.array_equal(draws_of(engine), draws)
+    assert np.array_equal(samples_of(engine), samples)
     assert engine._state.rows.largest_demand[row].tolist() == [3.0]
 
 
-def test_swap_that_the_host_reports_redraws_nothing(engine):
-    """Primary and secondary that changed places keep their slots: each slot's draws go to the other node."""
-    draws, primary, secondary = draws_of(engine), index_of(engine, "n0"), index_of(engine, "n1")
+def test_swap_that_the_host_reports_keeps_all_samples(engine):
+    """Primary and secondary that changed places keep their slots: the samples of each slot go to the other node."""
+    samples, primary, secondary = samples_of(engine), index_of(engine, "n0"), index_of(engine, "n1")
     engine.update_partition(db(("n1", PRIMARY), ("n0", SECONDARY), ("n2", SECONDARY)))
     assert (index_of(engine, "n1"), index_of(engine, "n0")) == (primary, secondary)
-    assert np.array_equal(draws_of(engine), draws)
+    assert np.array_equal(samples_of(engine), samples)
 
 
-def test_promotion_redraws_the_primary_alone(engine):
-    """The primary is gone and a secondary is primary in its stead: the primary's slot draws anew, no other."""
-    draws, primary = draws_of(engine), index_of(engine, "n0")
+def test_promotion_resamples_only_the_primary(engine):
+    """A secondary takes the place of the lost primary: only the slot of the primary is sampled again."""
+    samples, primary = samples_of(engine), index_of(engine, "n0")
     engine.update_partition(db(("n1", PRIMARY), ("n2", SECONDARY)))
-    later = draws_of(engine)
+    later = samples_of(engine)
     assert index_of(engine, "n1") == primary
-    assert not np.array_equal(later[primary], draws[primary])
+    assert not np.array_equal(later[primary], samples[primary])
     others = [r.index for r in engine.replicas("db/0") if r.index != primary]
-    assert np.array_equal(later[others], draws[others])
+    assert np.array_equal(later[others], samples[others])
 
 
-def test_repeated_update_redraws_nothing(engine):
-    """Telling the engine what it knows changes no draw."""
-    draws = draws_of(engine)
+def test_repeated_update_keeps_all_samples(engine):
+    """A repeated description changes no sample."""
+    samples = samples_of(engine)
     engine.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY), ("n2", SECONDARY)))
-    assert np.array_equal(draws_of(engine), draws)
+    assert np.array_equal(samples_of(engine), samples)
 
 
-def test_age_redraws_what_did_not_live_as_long(engine):
-    """Nobody has died by 1000 s; at 1001 s all draws have, so the criteria widen."""
-    draws = draws_of(engine)
-    assert np.array_equal(draws_of(engine, 1000.0), draws)
+def test_age_resamples_traces_with_shorter_lifetimes(engine):
+    """All traces live to 1000 s; at 1001 s none does, so the criteria widen."""
+    samples = samples_of(engine)
+    assert np.array_equal(samples_of(engine, 1000.0), samples)
     assert engine._planner.demand_forecast.update(engine._state, 1000.0) == 0
     assert engine._planner.demand_forecast.update(engine._state, 1001.0) == 3
 
 
 @pytest.mark.parametrize("now", [400.0, 1500.0])
-def test_partition_that_is_created_again_samples_as_a_new_one(engine, now):
-    """A tenant who left and came back under the same name is young again: what its namesake had drawn is void."""
-    first = draws_of(engine)[rows_of(engine)]
+def test_partition_that_is_created_again_has_the_samples_of_a_new_one(engine, now):
+    """A tenant that left and returned under the same name is young again: the samples of the first one are void."""
+    first = samples_of(engine)[rows_of(engine)]
     engine.report_load("db/0", "n0", {"cpu": 38.0})
-    old = draws_of(engine, now)[rows_of(engine)]
+    old = samples_of(engine, now)[rows_of(engine)]
     engine.remove_partition("db/0")
     engine.update_partition(attrs.evolve(db(("n0", PRIMARY), ("n1", SECONDARY), ("n2", SECONDARY)), created=now))
     for index, load in enumerate((9.0, 2.0, 3.0)):
         engine.report_load("db/0", f"n{index}", {"cpu": load})
     assert not np.array_equal(old, first)
-    assert np.array_equal(draws_of(engine, now)[rows_of(engine)], first)
+    assert np.array_equal(samples_of(engine, now)[rows_of(engine)], first)
 
 
 @pytest.mark.parametrize("reports", [True, False])
-def test_namesake_expects_what_a_new_replica_expects(reports):
-    """Peaks that were anchored at a predecessor's load do not outlive it, whether or not the namesake reports."""
+def test_second_partition_of_a_name_has_the_forecast_of_a_new_one(reports):
+    """Peaks anchored at the load of the first partition end with it, whether or not the second one reports."""
     level = [[97.0]]
     history = DemandHistory.from_columns(
         ("cpu",),
@@ -223,18 +223,18 @@ def test_namesake_expects_what_a_new_replica_expects(reports):
     assert risk(used) == risk(made()) == 1.0
 
 
-def test_time_that_goes_back_anchors_again(engine):
-    """A host may go back to an earlier snapshot; what is expected then is what was expected there."""
+def test_going_back_in_time_anchors_again(engine):
+    """A host may go back to an earlier snapshot; the forecast equals the one made then."""
     engine.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY), ("n2", SECONDARY)))
-    draws_of(engine, 100.0)
+    samples_of(engine, 100.0)
     before = engine._planner.demand_forecast.peak.copy()
-    draws_of(engine, 900.0)
-    draws_of(engine, 100.0)
+    samples_of(engine, 900.0)
+    samples_of(engine, 100.0)
     assert np.array_equal(engine._planner.demand_forecast.peak, before)
 
 
 def growing_history(random: np.random.Generator) -> DemandHistory:
-    """Return 40 traces of a metric with trend and one without, some of which grow long and some not at all."""
+    """Return 40 traces of one metric with trend and one without; some grow for long and some not at all."""
     initial, growth = random.integers(0, 8, (40, 2)), random.choice([0.0, 300.0, 5000.0, 90_000.0], (40, 2))
     level = initial + random.integers(0, 24, (40, 2)) / 4
     return DemandHistory.from_columns(
@@ -249,14 +249,14 @@ def growing_history(random: np.random.Generator) -> DemandHistory:
     )
 
 
-steps_of_time = st.sampled_from([0.0, 0.5, 60.0, 300.0, 600.0, 7000.0, -600.0])
+time_steps = st.sampled_from([0.0, 0.5, 60.0, 300.0, 600.0, 7000.0, -600.0])
 reports = st.none() | st.tuples(st.sampled_from(["n0", "n1"]), st.integers(0, 12), st.integers(0, 12))
 
 
 @examples(100)
-@given(st.integers(0, 2**32 - 1), st.lists(st.tuples(steps_of_time, reports), min_size=6, max_size=14))
+@given(st.integers(0, 2**32 - 1), st.lists(st.tuples(time_steps, reports), min_size=6, max_size=14))
 def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events):
-    """Draws that are kept and peaks that are only brought up to date are those of a first look at the same replicas."""
+    """Kept samples and updated peaks equal those of a new forecast for the same replicas."""
     metrics = [Metric("memory", quantum=0.25), Metric("cpu", quantum=0.25, trend=False)]
     history = growing_history(np.random.default_rng(seed))
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics, repetitions=60), seed=3, history=history)
@@ -264,22 +264,22 @@ def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events):
         engine.update_node(Node(name))
     engine.update_service(Service("db", tenant_class="gold", target_replicas=2))
     engine.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY)))
-    state, followed, now = engine._state, engine._planner.demand_forecast, 0.0
+    state, kept_forecast, now = engine._state, engine._planner.demand_forecast, 0.0
     rows = state.partitions["db/0"].rows
     for passed, report in events:
         now = max(0.0, now + passed)
         if report is not None:
             engine.report_load("db/0", report[0], {"memory": report[1] / 4, "cpu": report[2] / 4})
-        followed.update(state, now)
-        anew = DemandForecast(engine.config, history, 3)
-        anew.update(state, now)
-        assert np.array_equal(followed.trace[rows], anew.trace[rows])
-        assert np.array_equal(followed.peak, anew.peak)
-        assert np.array_equal(followed.peak_ceiling, anew.peak_ceiling)
+        kept_forecast.update(state, now)
+        from_scratch = DemandForecast(engine.config, history, 3)
+        from_scratch.update(state, now)
+        assert np.array_equal(kept_forecast.trace[rows], from_scratch.trace[rows])
+        assert np.array_equal(kept_forecast.peak, from_scratch.peak)
+        assert np.array_equal(kept_forecast.peak_ceiling, from_scratch.peak_ceiling)
 
 
 def test_engine_without_weight_on_risk_samples_nothing(engine):
-    """The original energy does not pay for terms that it does not have."""
+    """The original energy has no cost for these terms."""
     made = PlacementAndLoadBalancing(
         attrs.evolve(engine.config, w_failovers=0.0, w_overload=0.0),
         seed=2,
@@ -289,8 +289,8 @@ def test_engine_without_weight_on_risk_samples_nothing(engine):
     assert made._planner.demand_forecast.peak.nbytes == 0
 
 
-def test_slots_of_a_partition_never_share_their_draws(engine):
-    """Also after slots were given up and others taken: each has a key of its own."""
+def test_slots_of_a_partition_have_different_samples(engine):
+    """The samples differ even after slots were removed and others added: each slot has its own key."""
     engine.update_service(Service("db", target_replicas=2, tenant_class="gold"))
     engine.update_partition(db(("n0", PRIMARY), ("n2", SECONDARY)))
     engine.update_service(Service("db", target_replicas=5, tenant_class="gold"))
@@ -302,18 +302,18 @@ def test_slots_of_a_partition_never_share_their_draws(engine):
 
 @examples(40)
 @given(clusters(with_history=True), st.permutations(range(5)))
-def test_draws_do_not_depend_on_what_else_there_is(cluster, order):
-    """The draws of a partition are those it has in an engine with other partitions, added in another order."""
+def test_samples_do_not_depend_on_other_partitions(cluster, order):
+    """The samples of a partition equal those in an engine with the partitions added in another order."""
     other = attrs.evolve(cluster, partitions=tuple(cluster.partitions[i] for i in order if i < len(cluster.partitions)))
     one, two = cluster.engine(w_failovers=0.1), other.engine(w_failovers=0.1)
-    traces, twins = draws_of(one), draws_of(two)
+    traces, twins = samples_of(one), samples_of(two)
     for partition in cluster.partitions:
         rows, others = ([r.index for r in e.replicas(partition.name) if not r.leaving] for e in (one, two))
         assert np.array_equal(traces[rows], twins[others])
 
 
-def test_swap_in_a_plan_exchanges_nodes_and_keeps_draws(engine):
-    """A plan's swap changes where the two slots stand, nothing else."""
+def test_swap_in_a_plan_exchanges_nodes_and_keeps_samples(engine):
+    """A swap in a plan changes only the nodes of the two slots."""
     config = attrs.evolve(engine.config, swap_primary_probability=1.0, w_imbalance=1000.0, exchange_probability=0.0)
     for seed in range(20):
         swapping = PlacementAndLoadBalancing(config, seed=seed, history=engine._planner.demand_forecast.history)
@@ -325,10 +325,10 @@ def test_swap_in_a_plan_exchanges_nodes_and_keeps_draws(engine):
         swapping.update_partition(Partition("web/0", service="web", replicas=[Replica(INSTANCE, "n0", pinned=True)]))
         swapping.report_load("db/0", "n0", {"cpu": 20})
         swapping.report_load("web/0", "n0", {"cpu": 20})
-        draws, primary = draws_of(swapping), index_of(swapping, "n0")
+        samples, primary = samples_of(swapping), index_of(swapping, "n0")
         plan = swapping.balance()
         swaps = [move for move in plan.moves if move.kind is MoveKind.SWAP]
         assert len(swaps) == 1
         swapping.apply(plan)
         assert index_of(swapping, swaps[0].target) == primary
-        assert np.array_equal(draws_of(swapping), draws)
+        assert np.array_equal(samples_of(swapping), samples)

@@ -1,4 +1,4 @@
-"""Moves that take time: both ends hold room, one end counts."""
+"""Moves that take time: both nodes reserve capacity, only the target counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.kernels
 @examples(100)
 @given(all_clusters())
 def test_loads_are_conserved_from_replica_to_node_to_cluster(cluster):
-    """Node loads add up to the loads of standing replicas, metric by metric; room held by departing ends apart."""
+    """Node loads are the sums of the loads of their replicas, by metric; leaving replicas are counted separately."""
     engine = cluster.engine()
     for verb in ("place", "balance"):
         engine.apply(getattr(engine, verb)(budget=240), leaving=True)
@@ -37,36 +37,36 @@ def test_loads_are_conserved_from_replica_to_node_to_cluster(cluster):
         problem, table = configuration.problem, engine._state.rows
         placed = [i for i, r in placement_of(engine, cluster).items() if r.node is not None]
         standing = [i for i in placed if not table.leaving[i]]
-        departing = [i for i in placed if table.leaving[i]]
+        leaving_rows = [i for i in placed if table.leaving[i]]
         expected = table.load[standing].sum(axis=0).tolist()
         assert configuration.solution.node_load.sum(axis=0).tolist() == expected
-        assert problem.leaving_load.sum(axis=0).tolist() == table.load[departing].sum(axis=0).tolist()
+        assert problem.leaving_load.sum(axis=0).tolist() == table.load[leaving_rows].sum(axis=0).tolist()
         counted = (configuration.solution.node_load * problem.counted_for).sum(axis=0)
         assert counted.tolist() == configuration.solution.total.tolist()
 
 
 @examples(100)
 @given(all_clusters())
-def test_vacating_every_departing_end_gives_what_instant_moves_give(cluster):
-    """Begun and finished, or done at once: the same replicas on the same nodes, and the same state of the search."""
-    slow, instant = cluster.engine(), cluster.engine()
+def test_vacating_every_leaving_replica_equals_immediate_moves(cluster):
+    """Moves in two steps and immediate moves lead to the same placement and the same state of the search."""
+    slow, immediate = cluster.engine(), cluster.engine()
     plan = slow.balance(budget=240)
     slow.apply(plan, leaving=True)
-    instant.apply(plan)
+    immediate.apply(plan)
     ends = Counter((r.partition, r.node) for r in placement_of(slow, cluster).values() if r.leaving)
-    before = Counter((r.partition, r.node) for r in placement_of(instant, cluster).values() if r.leaving)
+    before = Counter((r.partition, r.node) for r in placement_of(immediate, cluster).values() if r.leaving)
     begun = [(m.partition, m.source) for m in plan.moves if m.kind is MoveKind.MOVE]
     assert ends - before == Counter(begun)
     for partition, node in begun:
         slow.vacate(partition, node)
-    assert placement_of(slow, cluster) == placement_of(instant, cluster)
-    one, other = configuration_of(slow), configuration_of(instant)
+    assert placement_of(slow, cluster) == placement_of(immediate, cluster)
+    one, other = configuration_of(slow), configuration_of(immediate)
     assert one.solution.node_load.tolist() == other.solution.node_load.tolist()
     assert one.problem.leaving_load.tolist() == other.problem.leaving_load.tolist()
 
 
 def moving() -> PlacementAndLoadBalancing:
-    """Two nodes of capacity 20, one instance of load 10 that must leave the first, which is down afterwards."""
+    """Return two nodes of capacity 20 with two instances of load 8 on the first, one of which should move."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], w_imbalance=100.0), seed=0)
     engine.update_node(Node("a", capacities={"cpu": 20}))
     engine.update_node(Node("b", capacities={"cpu": 20}))
@@ -78,7 +78,7 @@ def moving() -> PlacementAndLoadBalancing:
 
 
 def test_both_ends_reserve_capacity_until_the_source_is_vacated():
-    """A departing end keeps its load from others, and gives it back when it is gone."""
+    """A leaving replica reserves its load until it is gone."""
     engine = moving()
     plan = engine.balance()
     (move,) = plan.moves
@@ -94,8 +94,8 @@ def test_both_ends_reserve_capacity_until_the_source_is_vacated():
     assert [(r.node, r.leaving) for r in engine.replicas(move.partition)] == [("b", False)]
 
 
-def test_departing_end_is_left_out_of_statistics_and_violations():
-    """Its load is neither in the imbalance nor in a violation."""
+def test_leaving_replica_is_excluded_from_statistics_and_violations():
+    """Its load counts neither in the imbalance nor in a violation."""
     engine = moving()
     assert configuration_of(engine).solution.node_load.ravel().tolist() == [16 * 2**15, 0]
     engine.apply(engine.balance(), leaving=True)
@@ -105,8 +105,8 @@ def test_departing_end_is_left_out_of_statistics_and_violations():
     assert engine.violations() == ()
 
 
-def test_departing_end_excludes_its_partition():
-    """No replica of the partition goes where one is leaving."""
+def test_node_of_a_leaving_replica_excludes_its_partition():
+    """No replica of the partition goes to the node of its leaving replica."""
     engine = moving()
     engine.apply(engine.balance(), leaving=True)
     leaving = next(f"web/{i}" for i in range(2) if any(r.leaving for r in engine.replicas(f"web/{i}")))
@@ -117,8 +117,8 @@ def test_departing_end_excludes_its_partition():
     assert dict(engine.place(leaving).unplaced[0].ruled_out) == {"exclusion": 2}
 
 
-def test_departing_end_is_vacated_once():
-    """A second time there is none."""
+def test_leaving_replica_is_vacated_once():
+    """A second call finds no leaving replica."""
     engine = moving()
     plan = engine.balance()
     engine.apply(plan, leaving=True)
@@ -127,8 +127,8 @@ def test_departing_end_is_vacated_once():
         engine.vacate(plan.moves[0].partition, "a")
 
 
-def test_host_that_reports_the_move_itself_gets_the_same():
-    """An update with the new place and a departing end equals apply(leaving=True)."""
+def test_host_may_report_the_move_itself():
+    """An update with the new place and a leaving replica equals apply(leaving=True)."""
     described, applied = moving(), moving()
     plan = applied.balance()
     name = plan.moves[0].partition
@@ -143,8 +143,8 @@ def test_host_that_reports_the_move_itself_gets_the_same():
     assert one.problem.leaving_load.tolist() == other.problem.leaving_load.tolist()
 
 
-def test_removed_partition_leaves_nothing_behind():
-    """Its rows are free again, as if never used, and the next partition may have them."""
+def test_removed_partition_frees_its_rows():
+    """Its rows are free and cleared, and the next partition may use them."""
     engine = moving()
     before = configuration_of(engine).solution.node_load.copy()
     engine.update_partition(Partition("web/2", service="web", replicas=[Replica(Role.INSTANCE, "b")]))
@@ -158,8 +158,8 @@ def test_removed_partition_leaves_nothing_behind():
     assert engine._state.rows.largest_demand[index].tolist() == [0.0]
 
 
-def test_hundreds_of_replicas_outgrow_the_first_rows():
-    """Arrays grow as replicas come; what stood before stands after, and sums stay right."""
+def test_arrays_grow_with_hundreds_of_replicas():
+    """Arrays grow with the replicas; placed replicas stay, and sums remain right."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=0)
     for index in range(4):
         engine.update_node(Node(f"n{index}"))
@@ -171,13 +171,13 @@ def test_hundreds_of_replicas_outgrow_the_first_rows():
     indices = [engine.replicas(f"web/{index}")[0].index for index in range(300)]
     assert len(set(indices)) == 300
     engine.report_loads(indices, [[float(index)] for index in range(300)])
-    steps = 1 / engine._state.quanta.quanta[0]
-    expected = [sum(range(node, 300, 4)) * steps for node in range(4)]
+    quanta = 1 / engine._state.quanta.quanta[0]
+    expected = [sum(range(node, 300, 4)) * quanta for node in range(4)]
     assert configuration_of(engine).solution.node_load.ravel().tolist() == expected
 
 
-def test_host_that_repeats_a_move_under_way_changes_nothing():
-    """The departing end keeps its own load, and the replica that moves is still not to be moved again."""
+def test_repeated_report_of_a_move_under_way_changes_nothing():
+    """The leaving replica keeps its load, and the moving replica stays immovable."""
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]), seed=3)
     for index in range(6):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))
@@ -208,4 +208,4 @@ def test_host_that_repeats_a_move_under_way_changes_nothing():
     engine.report_load("y", move.target, {"cpu": 60})
     assert engine.repair().moves == ()
     engine.vacate("db/0", "n1")
-    assert [step.source for step in engine.repair().moves] == [move.target]
+    assert [one.source for one in engine.repair().moves] == [move.target]

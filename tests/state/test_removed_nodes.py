@@ -1,4 +1,4 @@
-"""A node that is removed leaves nothing behind: the engine is as one that never knew it."""
+"""An engine after the removal of a node equals one that never had the node."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from plb import ConflictError, InvalidValueError, Node, Replica, Role, UnknownNameError
 from plb.testing import all_clusters
 from tests.engine.fingerprint import snapshot
-from tests.engine.stories import engine_on, four_nodes, stand
+from tests.engine.stories import add_partition, engine_on, four_nodes
 from tests.engine.strategies import examples
 
 
 @examples(40)
 @given(all_clusters(), st.integers(0, 5))
-def test_engine_without_a_node_plans_as_one_that_never_had_it(cluster, place):
-    """Wherever among the others it stood."""
+def test_removed_node_does_not_change_plans(cluster, place):
+    """The plans are equal for any position of the node in the order of nodes."""
     nodes = list(cluster.nodes)
     nodes.insert(place, Node("passing"))
     plain, other = cluster.engine(), attrs.evolve(cluster, nodes=tuple(nodes)).engine()
@@ -36,13 +36,13 @@ def test_engine_without_a_node_plans_as_one_that_never_had_it(cluster, place):
         Replica(Role.INSTANCE, "n1", leaving=True),
         Replica(Role.INSTANCE, "n1", state="standby"),
     ],
-    ids=["one that stands", "a departing end", "a standby"],
+    ids=["a placed replica", "a leaving replica", "a standby"],
 )
-def test_node_that_holds_a_replica_stays(replica):
-    """The message names the partition, and nothing is changed."""
+def test_node_with_a_replica_cannot_be_removed(replica):
+    """The message names the partition, and the engine does not change."""
     engine = engine_on("n0", "n1")
     engine.update_service(attrs.evolve(four_nodes()._state.services[0]))
-    stand(engine, "web/0", replica)
+    add_partition(engine, "web/0", replica)
     before = snapshot(engine)
     with pytest.raises(ConflictError, match=re.escape("node n1: holds replicas of web/0; move or remove them first")):
         engine.remove_node("n1")
@@ -52,8 +52,8 @@ def test_node_that_holds_a_replica_stays(replica):
     assert list(engine.node_loads()) == ["n0"]
 
 
-def test_last_node_may_go_and_others_come():
-    """Under its name, too."""
+def test_last_node_may_be_removed_and_others_added():
+    """A new node may have the same name."""
     engine = engine_on("n0")
     engine.remove_node("n0")
     assert engine.node_loads() == {}
@@ -66,8 +66,8 @@ def test_last_node_may_go_and_others_come():
     assert list(engine.node_loads()) == ["n0"]
 
 
-def test_replicas_keep_their_nodes_when_one_before_theirs_goes():
-    """Indices of nodes move up, names do not."""
+def test_replicas_keep_their_nodes_after_a_removal():
+    """The indices of nodes shift, their names stay."""
     engine = four_nodes((None, "n1", "n2", "n3", None))
     engine.remove_node("n0")
     assert [engine.replicas(f"web/{index}")[0].node for index in (1, 2, 3)] == ["n1", "n2", "n3"]
@@ -75,8 +75,8 @@ def test_replicas_keep_their_nodes_when_one_before_theirs_goes():
 
 
 @pytest.mark.parametrize("up", [True, False])
-def test_balancing_waits_after_a_node_has_gone(up):
-    """As after one that goes down, where the settings say so; one that was down already is no news."""
+def test_balancing_waits_after_a_removal(up):
+    """Removal delays balancing as a failure does, if set; the removal of a node that is down does not."""
     engine = four_nodes(balancing_delay_after_node_down=100.0, w_imbalance=1000.0)
     engine.update_node(Node("spare", up=up), now=0.0)
     engine.refresh(1000.0, budget=0)

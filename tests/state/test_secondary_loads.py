@@ -40,9 +40,9 @@ def engine_with_secondaries(**settings) -> PlacementAndLoadBalancing:
 
 
 def loads_of(engine, metric: int = 0) -> dict[str | None, float]:
-    """Return the load of each replica by its node, None for the one without."""
-    table, steps = engine._state.rows, engine._state.quanta.quanta
-    return {replica.node: float(table.load[replica.index, metric] * steps[metric]) for replica in engine.replicas("p")}
+    """Return the load of each replica by its node, None for the replica without a node."""
+    table, quanta = engine._state.rows, engine._state.quanta.quanta
+    return {replica.node: float(table.load[replica.index, metric] * quanta[metric]) for replica in engine.replicas("p")}
 
 
 reports = st.lists(st.dictionaries(st.sampled_from(NODES[1:]), st.integers(0, 50), min_size=1), min_size=1, max_size=3)
@@ -51,7 +51,7 @@ reports = st.lists(st.dictionaries(st.sampled_from(NODES[1:]), st.integers(0, 50
 @examples(60)
 @given(reports, st.booleans())
 def test_new_secondaries_have_the_rounded_mean(updates, separate):
-    """Each has what was last said of its node, else what it carried; one to come has the average of all."""
+    """A secondary has the last report for its node, or else its old load; a new one has the mean of all reports."""
     engine = engine_with_secondaries(use_separate_secondary_load=separate)
     said = {}
     for update in updates:
@@ -60,11 +60,11 @@ def test_new_secondaries_have_the_rounded_mean(updates, separate):
     average = math.floor(sum(said.values()) / len(said) + 0.5)
     expected = {node: said.get(node, 1) if separate else average for node in NODES[1:]}
     assert loads_of(engine) == {"n0": 0, **expected, None: average}
-    assert loads_of(engine, 1) == {"n0": 0, "n1": 7, "n2": 7, "n3": 7, None: 7}, "the other metric is untouched"
+    assert loads_of(engine, 1) == {"n0": 0, "n1": 7, "n2": 7, "n3": 7, None: 7}, "the other metric does not change"
 
 
 def test_later_secondary_has_the_mean():
-    """One that stood before and was never reported keeps its load."""
+    """A secondary without a report keeps its load."""
     engine = engine_with_secondaries()
     engine.report_secondary_loads("p", {"n1": {"cpu": 4}, "n2": {"cpu": 7}})
     engine.update_service(Service("db", target_replicas=6))
@@ -73,8 +73,8 @@ def test_later_secondary_has_the_mean():
     assert loads_of(engine) == {"n0": 0, "n1": 4, "n2": 7, "n3": 1, None: 6}
 
 
-def test_primary_is_left_alone():
-    """A report for the node of the primary counts in the average only."""
+def test_primary_keeps_its_load():
+    """A report for the node of the primary counts only in the mean."""
     engine = engine_with_secondaries()
     engine.report_secondary_loads("p", {"n0": {"cpu": 8}, "n1": {"cpu": 2}})
     assert loads_of(engine) == {"n0": 0, "n1": 2, "n2": 1, "n3": 1, None: 5}
@@ -89,7 +89,7 @@ BAD = [
 
 @pytest.mark.parametrize(("loads", "error", "message"), BAD)
 def test_bad_report_changes_nothing(loads, error, message):
-    """It is refused as a whole, by name."""
+    """The call is refused as a whole, with the name in the message."""
     engine = engine_with_secondaries()
     before = loads_of(engine)
     with pytest.raises(error, match=message):

@@ -1,4 +1,4 @@
-"""What the tests of `plb.testing` share."""
+"""Fixtures and helpers of the tests of `plb.testing`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plb.testing.machine import REPEATABLE
 
 
 def first_failure(subject: Any, **options: Any) -> Invariant:
-    """Return the invariant that is broken first; nothing is shrunk, which takes most of the time otherwise."""
+    """Return the invariant that is broken first, without shrinking, which takes most of the time otherwise."""
     case: Any = machine_of(subject, **options)
     with pytest.raises(BrokenInvariantError) as caught:
         run_state_machine_as_test(case.machine, settings=settings(REPEATABLE, phases=[Phase.generate]))
@@ -25,7 +25,7 @@ def first_failure(subject: Any, **options: Any) -> Invariant:
 
 @pytest.fixture
 def small_problem() -> Problem:
-    """Eleven nodes and seven replicas: numbers that no other axis has."""
+    """Return a problem of eleven nodes and seven replicas: no other axis has these lengths."""
     cluster = Cluster(
         metrics=tuple(Metric(name) for name in METRICS),
         config={},

@@ -1,4 +1,4 @@
-"""A right term of every kind, and errors planted into each of them, one a class."""
+"""Valid terms of every kind, and classes with one planted error each."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from plb.extensions.configuration import Configuration, Proposal
 
 
 class Crowding:
-    """Σ over nodes and metrics of the squared load: with sums of its own, and increments from them."""
+    """Σ over nodes and metrics of the squared load, with kept sums and deltas from them."""
 
     name = "crowding"
     kind: type = np.float64
 
     def begin(self, configuration: Configuration) -> None:
-        """Add up the load of every node."""
+        """Compute the load of every node."""
         self.load = np.zeros((configuration.nodes, configuration.problem.load.shape[1]), self.kind)
         for row in configuration.rows:
             if configuration.node_of(row) != NOWHERE:
@@ -26,7 +26,7 @@ class Crowding:
         return float((configuration.loads**2).sum())
 
     def after(self, configuration: Configuration, proposal: Proposal) -> dict[int, np.ndarray]:
-        """Return the load of each node concerned after a proposal."""
+        """Return the load of each changed node after a proposal."""
         load: dict[int, np.ndarray] = {}
         for row, source, target in configuration.relocations(proposal):
             for node, sign in ((source, -1), (target, 1)):
@@ -35,17 +35,17 @@ class Crowding:
         return load
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
-        """Return the change on the nodes concerned."""
+        """Return the change on the changed nodes."""
         after = self.after(configuration, proposal)
         return sum(float((load**2).sum() - (self.load[node] ** 2).sum()) for node, load in after.items())
 
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Change the sums of the nodes concerned."""
+        """Update the sums of the changed nodes."""
         for node, load in self.after(configuration, proposal).items():
             self.load[node] = load
 
     def undo(self, configuration: Configuration, proposal: Proposal) -> None:
-        """Change them back."""
+        """Restore the sums."""
         for row, source, target in configuration.relocations(proposal):
             for node, sign in ((source, 1), (target, -1)):
                 if node != NOWHERE:
@@ -53,7 +53,7 @@ class Crowding:
 
 
 class WrongSign(Crowding):
-    """A change with the wrong sign."""
+    """A delta with the wrong sign."""
 
     def delta(self, configuration, proposal):
         return -super().delta(configuration, proposal)
@@ -70,7 +70,7 @@ class StaleSums(Crowding):
 
 
 class ForgottenMetric(Crowding):
-    """Increments that know the first metric only."""
+    """Deltas of the first metric only."""
 
     def delta(self, configuration, proposal):
         after = self.after(configuration, proposal)
@@ -117,7 +117,7 @@ class ForgottenDeparture(Crowding):
 
 
 class DoubleSwap(Crowding):
-    """A swap of roles that counts once for each of the two."""
+    """A swap of roles that counts once for each of the two replicas."""
 
     def delta(self, configuration, proposal):
         change = super().delta(configuration, proposal)
@@ -128,14 +128,14 @@ class DoubleSwap(Crowding):
 
 
 class IgnoredExchange(Crowding):
-    """The second replica of an exchange stays where it was."""
+    """A delta that leaves out the second replica of an exchange."""
 
     def delta(self, configuration, proposal):
         return super().delta(configuration, Proposal(proposal.row, proposal.target))
 
 
 class NodeNumbers(Crowding):
-    """Nodes that count by their number, both in totals and in increments."""
+    """Totals and deltas that weigh nodes by their index."""
 
     def total(self, configuration):
         weight = 1.0 + np.arange(configuration.nodes)
@@ -147,7 +147,7 @@ class NodeNumbers(Crowding):
 
 
 class ReplicaNumbers:
-    """Replicas that count by their row."""
+    """A total that weighs replicas by their row."""
 
     name = "replica_numbers"
 
@@ -156,7 +156,7 @@ class ReplicaNumbers:
 
 
 class CachedTotal(Crowding):
-    """A total that is kept, and that taking a proposal back does not restore."""
+    """A kept total that undoing a proposal does not restore."""
 
     def begin(self, configuration):
         super().begin(configuration)
@@ -171,7 +171,7 @@ class CachedTotal(Crowding):
 
 
 class NowhereIsANode(Crowding):
-    """NOWHERE is -1, which numpy takes for the last node."""
+    """NOWHERE is -1, which NumPy reads as the last node."""
 
     def after(self, configuration, proposal):
         load = {}
@@ -182,7 +182,7 @@ class NowhereIsANode(Crowding):
 
 
 class DepartingLoad(Crowding):
-    """Increments that start from sums in which departing ends count."""
+    """Deltas from sums that include leaving replicas."""
 
     def begin(self, configuration):
         super().begin(configuration)
@@ -191,7 +191,7 @@ class DepartingLoad(Crowding):
 
 
 class PathDependent(Crowding):
-    """A total of the moves made, not of where they lead."""
+    """A total of the moves made, not of the placement."""
 
     def begin(self, configuration):
         super().begin(configuration)
@@ -209,43 +209,43 @@ class PathDependent(Crowding):
 
 
 class Peaks:
-    """Expected number of nodes on which the sampled peaks reach the threshold: the expected failovers, by hand."""
+    """Expected number of nodes on which sampled peaks reach the threshold, computed independently."""
 
     name = "peaks"
 
-    def draws(self, configuration):
+    def repetitions(self, configuration):
         return configuration.problem.peak.shape[2]
 
-    def reached(self, configuration, draws):
+    def reached(self, configuration, repetitions):
         problem, found = configuration.problem, 0
         for node in range(configuration.nodes):
             peaks = problem.peak[configuration.rows_on(node)].sum(axis=0, dtype=np.int64)
-            found += int((peaks >= problem.threshold[node][:, None]).any(axis=0)[:draws].sum())
-        return found / max(1, self.draws(configuration))
+            found += int((peaks >= problem.threshold[node][:, None]).any(axis=0)[:repetitions].sum())
+        return found / max(1, self.repetitions(configuration))
 
     def total(self, configuration):
-        return self.reached(configuration, self.draws(configuration))
+        return self.reached(configuration, self.repetitions(configuration))
 
     def delta(self, configuration, proposal):
-        return self.predicted(configuration, proposal, self.draws(configuration))
+        return self.predicted(configuration, proposal, self.repetitions(configuration))
 
-    def predicted(self, configuration, proposal, draws):
-        before = self.reached(configuration, draws)
+    def predicted(self, configuration, proposal, repetitions):
+        before = self.reached(configuration, repetitions)
         back = configuration.apply(proposal)
-        after = self.reached(configuration, draws)
+        after = self.reached(configuration, repetitions)
         configuration.apply(back)
         return after - before
 
 
 class OneDrawLess(Peaks):
-    """Increments that miss the last repetition."""
+    """Deltas without the last repetition."""
 
     def delta(self, configuration, proposal):
-        return self.predicted(configuration, proposal, self.draws(configuration) - 1)
+        return self.predicted(configuration, proposal, self.repetitions(configuration) - 1)
 
 
 class UpgradeDomains:
-    """Σ over upgrade domains of the squared number of replicas: a right term that looks at nodes in words."""
+    """Σ over upgrade domains of the squared number of replicas: a valid term that reads node descriptions."""
 
     name = "upgrade_domains"
 
@@ -262,43 +262,43 @@ class UpgradeDomains:
         return float(sum(count**2 for count in self.counts(configuration).values()))
 
     def delta(self, configuration, proposal):
-        """Return the change in the domains concerned."""
+        """Return the change in the changed domains."""
         counts = self.counts(configuration)
         before = sum(count**2 for count in counts.values())
         for _, source, target in configuration.relocations(proposal):
             for node, sign in ((source, -1), (target, 1)):
-                if node != NOWHERE and self.knows(configuration, node):
+                if node != NOWHERE and self.counts_node(configuration, node):
                     counts[configuration.node(node).upgrade_domain_name] += sign
         return float(sum(count**2 for count in counts.values()) - before)
 
-    def knows(self, configuration, node):
-        """Tell whether a node counts: all do."""
+    def counts_node(self, configuration, node):
+        """Return whether a node counts: all nodes do."""
         return True
 
 
 class ForgottenDomain(UpgradeDomains):
-    """Increments that do not know one of the upgrade domains."""
+    """Deltas without one of the upgrade domains."""
 
-    def knows(self, configuration, node):
+    def counts_node(self, configuration, node):
         return configuration.node(node).upgrade_domain != "ud1"
 
 
 class IdleNodesThatAreDown(UpgradeDomains):
-    """Increments for which nothing stands on nodes that are down."""
+    """Deltas that ignore replicas on nodes that are down."""
 
-    def knows(self, configuration, node):
+    def counts_node(self, configuration, node):
         return configuration.node(node).up
 
 
 class ForgottenProperty(UpgradeDomains):
-    """Increments that leave nodes with a property out."""
+    """Deltas without the nodes that have a property."""
 
-    def knows(self, configuration, node):
+    def counts_node(self, configuration, node):
         return not configuration.node(node).properties
 
 
 class TrialNotTakenBack(UpgradeDomains):
-    """Increments by trial, after which the replica stays where it was tried."""
+    """Deltas by a trial that is not undone."""
 
     def delta(self, configuration, proposal):
         before = self.total(configuration)
@@ -307,7 +307,7 @@ class TrialNotTakenBack(UpgradeDomains):
 
 
 class LaterMetrics(Crowding):
-    """Increments that know two metrics only."""
+    """Deltas of two metrics only."""
 
     def delta(self, configuration, proposal):
         after = self.after(configuration, proposal)
@@ -315,7 +315,7 @@ class LaterMetrics(Crowding):
 
 
 class NarrowIntegers(Crowding):
-    """Increments in 32 bits, in which squares of large loads do not fit."""
+    """Deltas in 32 bits, in which squares of large loads overflow."""
 
     def delta(self, configuration, proposal):
         after = self.after(configuration, proposal)
@@ -328,7 +328,7 @@ class NarrowIntegers(Crowding):
 
 
 class ClassOfTenants(Crowding):
-    """Totals in which one class counts twice, and increments in which it does not."""
+    """Totals in which one class counts twice, and deltas in which it counts once."""
 
     def total(self, configuration):
         load = configuration.loads

@@ -1,4 +1,4 @@
-"""State machines of constraints and risk models, facts in one line, and what is refused at the door."""
+"""State machines of constraints and risk models, facts in one line, and refused arguments."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from .conftest import first_failure
 
 
 class AtMostTwo:
-    """At most two replicas stand on a node."""
+    """A node has at most two replicas."""
 
     name = "at_most_two"
 
     def refuses(self, configuration, proposal):
-        """Refuse a third."""
+        """Refuse a third replica."""
         gone = 1 if proposal.partner >= 0 else 0
         targets = [one.target for one in configuration.relocations(proposal) if one.target >= 0]
         return any(len(configuration.rows_on(target)) + 1 - gone > 2 for target in targets)
 
     def broken(self, configuration):
-        """Return all that stand where more than two do."""
+        """Return the replicas of nodes with more than two."""
         on = [configuration.rows_on(node) for node in range(configuration.nodes)]
         return [row for rows in on if len(rows) > 2 for row in rows.tolist()]
 
 
-class RefusesTheThirdTooLate(AtMostTwo):
-    """Off by one: three are let through."""
+class AllowsAThird(AtMostTwo):
+    """The limit is off by one: a third replica is allowed."""
 
     def refuses(self, configuration, proposal):
-        """Refuse a fourth."""
+        """Refuse a fourth replica."""
         return proposal.target >= 0 and len(configuration.rows_on(proposal.target)) >= 3
 
 
-class RefusesWithoutGround(AtMostTwo):
-    """Refuses what would be fine."""
+class RefusesValidProposals(AtMostTwo):
+    """Refuses valid proposals."""
 
     def refuses(self, configuration, proposal):
-        """Refuse whatever goes to the first node."""
+        """Refuse every proposal to the first node."""
         return proposal.target == 0
 
 
@@ -70,7 +70,7 @@ HISTORY = DemandHistory.from_columns(
 
 
 class Certain:
-    """A risk model that the first replica settles, whatever the room."""
+    """A risk model that depends only on the first replica, not on the thresholds."""
 
     def probability_of_violation(self, replicas, *, thresholds, now):
         """Return a number from the first key."""
@@ -78,10 +78,10 @@ class Certain:
 
 
 class Percent(Certain):
-    """Counts in percent."""
+    """A risk model that returns percentages."""
 
     def probability_of_violation(self, replicas, *, thresholds, now):
-        """Return 100 as soon as there is a replica."""
+        """Return 100 if there is a replica."""
         return 100.0 if replicas else 0.0
 
 
@@ -92,32 +92,32 @@ TestMonteCarlo = machine_of(MonteCarloRisk(HISTORY, quanta={"cpu": 1.0, "disk": 
 @pytest.mark.parametrize(
     ("subject", "broken"),
     [
-        (RefusesTheThirdTooLate(), {Invariant.AGREEMENT}),
-        (RefusesWithoutGround(), {Invariant.AGREEMENT}),
+        (AllowsAThird(), {Invariant.AGREEMENT}),
+        (RefusesValidProposals(), {Invariant.AGREEMENT}),
         (Certain(), {Invariant.ORDER, Invariant.MORE_REPLICAS}),
         (Percent(), {Invariant.RANGE}),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, set) else "",
 )
-def test_planted_error_of_a_constraint_or_risk_model_is_caught(subject, broken):
-    """By the invariant that it breaks."""
+def test_planted_error_of_a_constraint_or_risk_model_is_found(subject, broken):
+    """The error breaks the expected invariant."""
     assert first_failure(subject) in broken
 
 
-def test_invariant_that_is_not_asked_is_not_checked():
+def test_excluded_invariant_is_not_checked():
     """A term in units of load breaks the invariant of scale; `TestCrowding` passes without it."""
     assert first_failure(planted.Crowding()) is Invariant.SCALE
 
 
 def test_same_call_has_the_same_result():
-    """A counterexample is the same whenever it is asked for."""
-    story = counterexample(planted.TrialNotTakenBack())
-    assert story is not None
-    assert story == counterexample(planted.TrialNotTakenBack())
+    """A counterexample is the same in every call."""
+    text = counterexample(planted.TrialNotTakenBack())
+    assert text is not None
+    assert text == counterexample(planted.TrialNotTakenBack())
 
 
-def test_facts_in_one_line():
-    """Loads by number or by metric, nodes by count, capacity or description, moves and exchanges."""
+def test_facts_may_be_given_in_one_line():
+    """Facts have loads by number or by metric, nodes by count, capacity or description, moves and exchanges."""
     crowding = verify(planted.Crowding())
     crowding.given(nodes=2, replicas=[(0, 4), (0, 2)]).totals(36).moves((1, 1)).changes_by(-16).totals(20)
     crowding.given(nodes=[10, 10], replicas=[(0, 4), (0, 1), (1, 2)]).exchanges((1, 2)).changes_by(8)
@@ -128,8 +128,8 @@ def test_facts_in_one_line():
     verify(AtMostTwo()).given(nodes=2, replicas=[(0, 1), (0, 1), (1, 1)]).moves((1, 1)).is_allowed()
 
 
-def test_facts_that_do_not_hold_say_what_does():
-    """Total, increments, refusals and broken replicas, each with the numbers found."""
+def test_wrong_facts_report_the_right_values():
+    """Totals, deltas, refusals and broken replicas have the numbers that were found."""
     with pytest.raises(AssertionError, match="crowding: the total is 16, expected 5"):
         verify(planted.Crowding()).given(nodes=1, replicas=[(0, 4)]).totals(5)
     facts = verify(planted.WrongSign()).given(nodes=2, replicas=[(0, 4), (0, 2)]).moves((1, 1))
@@ -146,12 +146,12 @@ def test_facts_that_do_not_hold_say_what_does():
         facts.is_refused()
 
 
-def test_what_cannot_be_tested_is_refused():
-    """An object of no kind, and a term with half of the verbs for sums."""
+def test_invalid_subjects_are_refused():
+    """The objects are of no kind, or have half of the methods for sums."""
 
     class Half(planted.Peaks):
         def begin(self, configuration):
-            """Form sums that nothing changes."""
+            """Compute sums that nothing updates."""
 
     with pytest.raises(InvalidValueError, match="an energy term, a constraint or a risk model"):
         machine_of(object())
@@ -159,12 +159,12 @@ def test_what_cannot_be_tested_is_refused():
         machine_of(Half())
 
 
-def test_relabelling_knows_every_array_of_nodes_and_replicas(small_problem):
-    """Each array of a problem whose shape has an axis of nodes or of replicas is one that relabelling changes."""
+def test_relabelling_changes_every_array_of_nodes_and_replicas(small_problem):
+    """Each array of a problem with an axis of nodes or of replicas is one that relabelling changes."""
     nodes, rows = small_problem.limit.shape[0], small_problem.origin.shape[0]
     for name in Problem._fields:
         shape = np.shape(getattr(small_problem, name))
-        # arrays of domains have room for one a node; there are as many weights by chance
+        # arrays of domains have one entry per node; the number of weights equals it by chance
         if nodes in shape and name not in ("parent", "siblings", "weights"):
             assert name in {*NODE_AXIS, *NODE_VALUES}, name
         if {rows, rows + 1} & set(shape):
@@ -173,8 +173,8 @@ def test_relabelling_knows_every_array_of_nodes_and_replicas(small_problem):
 
 @given(small_clusters(), st.integers(0, 7), st.integers(0, 7))
 @settings(deadline=None)
-def test_forecasts_go_with_the_replicas(cluster, one, other):
-    """Whatever row or unit a replica has, the same is known of it, in the units of all else."""
+def test_forecasts_belong_to_the_replicas(cluster, one, other):
+    """Row and unit of a replica do not change its forecast, in the units of the rest."""
     configuration = configuration_of(cluster.engine())
     rows = configuration.rows.tolist()
     one, other = rows[one % len(rows)], rows[other % len(rows)]
@@ -187,7 +187,7 @@ def test_forecasts_go_with_the_replicas(cluster, one, other):
             assert getattr(twice, field) == {name: 2 * value for name, value in getattr(known, field).items()}
 
 
-def test_a_single_name_is_no_collection_of_metrics():
-    """Its letters would be taken for names."""
+def test_single_name_is_no_collection_of_metrics():
+    """The letters of a string would be read as names."""
     with pytest.raises(InvalidValueError, match="machine_of: metrics = 'cpu'"):
         machine_of(AtMostTwo(), metrics="cpu")

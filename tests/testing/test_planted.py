@@ -1,4 +1,4 @@
-"""Errors that are planted into terms, constraints and risk models are found, each by the invariant that it breaks."""
+"""Errors planted into terms, constraints and risk models are found, each by the invariant that it breaks."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ TestUpgradeDomains = machine_of(planted.UpgradeDomains())
 
 @pytest.mark.parametrize("term", TERMS, ids=lambda term: term.name)
 def test_built_in_terms_keep_every_invariant(term):
-    """Nothing is found in the terms of the engine."""
+    """The terms of the engine have no counterexample."""
     assert counterexample(term) is None
 
 
 @pytest.mark.parametrize("term", PLANTED, ids=lambda term: term.__name__)
-def test_planted_error_is_caught_by_the_invariant_it_breaks(term):
-    """Within the default number of examples."""
+def test_planted_error_is_found_by_the_invariant_it_breaks(term):
+    """The default number of examples is enough."""
     assert first_failure(term(), **UNITS) in PLANTED[term]
 
 
@@ -63,9 +63,9 @@ def test_planted_error_is_caught_by_the_invariant_it_breaks(term):
     ],
 )
 def test_counterexample_is_shrunk_to_a_few_steps(term):
-    """To at most four after the start, and the story ends in the invariant that is broken."""
-    story = counterexample(term(), **UNITS)
-    assert story is not None
-    assert any(story.splitlines()[-1].startswith(f"BrokenInvariantError: {one.value}") for one in PLANTED[term]), story
-    steps = [line for line in story.splitlines() if line.startswith("state.") and not line.startswith("state.begin")]
-    assert len(steps) <= 4, story
+    """It has at most four steps after the start, and ends with the broken invariant."""
+    text = counterexample(term(), **UNITS)
+    assert text is not None
+    assert any(text.splitlines()[-1].startswith(f"BrokenInvariantError: {one.value}") for one in PLANTED[term]), text
+    lines = [line for line in text.splitlines() if line.startswith("state.") and not line.startswith("state.begin")]
+    assert len(lines) <= 4, text

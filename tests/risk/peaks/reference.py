@@ -1,4 +1,4 @@
-"""The rules of the peak predictors in plain Python, task by task and sample by sample: what the kernels must equal."""
+"""The rules of the peak predictors in plain Python, task by task and sample by sample, as oracles for the kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Snapshot = dict[int, tuple[float, float]]
 
 
 def snapshots(samples: Iterable[Sample]) -> dict[int, Snapshot]:
-    """Return what was on a machine by time, in the order of time."""
+    """Return the tasks of a machine by time, in the order of time."""
     found: dict[int, Snapshot] = {}
     for task, time, usage, limit in samples:
         found.setdefault(time, {})[task] = (usage, limit)
@@ -26,7 +26,7 @@ def snapshots(samples: Iterable[Sample]) -> dict[int, Snapshot]:
 
 
 class Tracked:
-    """A task that is there: the samples it is known by, newest first, and for how many steps in a row."""
+    """A present task: its samples, newest first, and its number of consecutive steps."""
 
     def __init__(self, history: int) -> None:
         self.usage: deque[float] = deque(maxlen=history)
@@ -43,7 +43,7 @@ class Windowed:
         self.machine: deque[Mapping[int, float]] = deque(maxlen=predictor.history)
 
     def peak(self, snapshot: Snapshot) -> float:
-        """Take in a step and return the prediction."""
+        """Add a step and return the prediction."""
         predictor = self.predictor
         used = {task: min(u, limit) if predictor.cap else u for task, (u, limit) in snapshot.items()}
         self.tasks = {task: self.tasks.get(task, Tracked(predictor.history)) for task in snapshot}
@@ -58,7 +58,7 @@ class Windowed:
         return cold + (self.of_warm(warm) if warm else 0.0)
 
     def of_warm(self, warm: Mapping[int, Tracked]) -> float:
-        """Return the part of the prediction that is about warm tasks."""
+        """Return the part of the prediction for warm tasks."""
         predictor = self.predictor
         if isinstance(predictor, RcLike):
             return sum(one.limit[0] * percentile(shares(one.usage, one.limit), predictor) for one in warm.values())
@@ -113,7 +113,7 @@ def predicted(predictor: Any, samples: Iterable[Sample], step: int) -> dict[int,
 
 
 def oracle(predictor: PeakOracle, found: Mapping[int, Snapshot], step: int) -> dict[int, float]:
-    """Return the largest usage to come of the tasks that are there, within the horizon."""
+    """Return the largest future usage of the present tasks within the horizon."""
     reach, last = predictor.horizon * step, max(found)
     times = [time for time in found if time + reach <= last] or [min(found)]
     peaks = {}

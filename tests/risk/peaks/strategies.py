@@ -31,7 +31,7 @@ windows = {"warmup": st.integers(0, 6), "history": st.integers(2, 7), "cap": st.
 
 @st.composite
 def machines(draw: st.DrawFn) -> list[Sample]:
-    """Return samples of a machine: tasks that come, go and come back, steps without any, limits of 0."""
+    """Draw samples of a machine: tasks that start, end and return, empty steps, limits of 0."""
     steps = draw(st.integers(1, 25))
     there = draw(st.lists(st.integers(1, 2**4 - 1) | st.just(0) | st.just(15), min_size=steps, max_size=steps))
     if not any(there):

@@ -17,7 +17,7 @@ ORACLE = np.array([8.0, 8.0, NONE, 4.0, 0.0])
 
 
 def test_metrics_by_machine_are_means_over_its_steps():
-    """Steps without an oracle do not count; a limit of 0 saves nothing."""
+    """Steps without an oracle do not count; a limit of 0 has no savings."""
     found = machine_metrics(MACHINE, LIMIT, PEAK, ORACLE)
     assert found.machine.tolist() == [4, 9]
     assert found.steps.tolist() == [2, 2]
@@ -26,8 +26,8 @@ def test_metrics_by_machine_are_means_over_its_steps():
     np.testing.assert_allclose(found.violation_severity, [3 / 8 / 2, 1 / 4 / 2])
 
 
-def test_savings_of_the_cell_are_of_all_limits():
-    """At each time the sums of all machines are compared, not their ratios."""
+def test_savings_of_the_cell_compare_total_limits():
+    """Savings compare the sums of all machines at each time, not their ratios."""
     found = cell_metrics(TIME, LIMIT, PEAK, ORACLE)
     assert found.time.tolist() == [0, 300]
     np.testing.assert_allclose(found.savings, [1 - 8 / 14, 1 - 8 / 10])
@@ -36,7 +36,7 @@ def test_savings_of_the_cell_are_of_all_limits():
 
 
 def test_rounding_is_no_violation():
-    """A prediction may lie a billionth below the oracle."""
+    """A prediction may be a billionth below the oracle."""
     oracle = np.array([1.0, 1.0, 1e-30, 0.0])
     peak = np.array([1.0 - 1e-10, 1.0 - 1e-8, 1e-30 * (1 - 1e-8), 0.0])
     assert violations(peak, oracle).tolist() == [False, True, True, False]
@@ -45,7 +45,7 @@ def test_rounding_is_no_violation():
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(0, 10), st.floats(0, 10)), min_size=1, max_size=30))
 def test_metrics_are_within_their_ranges(rows: list[tuple[float, float, float]]):
-    """A prediction up to the limit saves from nothing to everything; a violation is severe by at most 1."""
+    """Savings of a prediction up to the limit are from 0 to 1; severity is at most 1."""
     limit, peak, oracle = (np.array(column) for column in zip(*rows, strict=True))
     saved = savings_ratio(np.minimum(peak, limit), limit)
     assert ((saved >= 0) & (saved <= 1)).all()

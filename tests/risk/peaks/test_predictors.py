@@ -1,4 +1,4 @@
-"""The predictors and the oracle follow the released simulator's rules, in both forms and to the last bit."""
+"""The predictors and the oracle equal the released simulator in both forms, to the last bit."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ pytestmark = pytest.mark.kernels
 
 
 def peaks(predictor: Any, samples: list[Sample]) -> list[float]:
-    """Return the predictions for one machine; not a number where an oracle has none."""
+    """Return the predictions for one machine; NaN where an oracle has none."""
     return predict(as_samples({0: samples}), [predictor], threads=1).peak[0].tolist()
 
 
 def constant(steps: range, task: int = 0, usage: float = 0.5, limit: float = 1.0) -> list[Sample]:
-    """Return samples of a task that does not change."""
+    """Return samples of a constant task."""
     return [(task, STEP * step, usage, limit) for step in steps]
 
 
 @NO_DEADLINE
 @given(cells, predictors)
 def test_predictions_follow_the_rules(cell: dict[int, list[Sample]], predictor: Any):
-    """At every step of every machine, as plain Python finds them."""
+    """They equal plain Python at every step of every machine."""
     found = predict(as_samples(cell), [predictor], threads=1)
     requested = [reference.predicted(predictor, cell[machine], STEP) for machine in sorted(cell)]
     assert found.time.tolist() == [time for one in requested for time in one]
@@ -54,8 +54,8 @@ def test_predictions_follow_the_rules(cell: dict[int, list[Sample]], predictor: 
 
 @NO_DEADLINE
 @given(cells, oracles)
-def test_the_oracle_follows_the_rules(cell: dict[int, list[Sample]], oracle: PeakOracle):
-    """It has a value where the horizon is covered, or at the first step alone."""
+def test_oracle_follows_the_rules(cell: dict[int, list[Sample]], oracle: PeakOracle):
+    """It has a value where the trace covers the horizon, or at the first step only."""
     found = predict(as_samples(cell), [oracle], threads=1)
     predicted = ~np.isnan(found.peak[0])
     requested = {m: reference.predicted(oracle, cell[m], STEP) for m in sorted(cell)}
@@ -68,17 +68,17 @@ def test_the_oracle_follows_the_rules(cell: dict[int, list[Sample]], oracle: Pea
 @NO_DEADLINE
 @given(machines(), predictors)
 def test_streaming_and_bulk_agree_to_the_last_bit(samples: list[Sample], predictor: Any):
-    """Peaks, limits and usage alike."""
+    """Peaks, limits and usage are equal."""
     bulk = predict(as_samples({0: samples}), [predictor], threads=1)
     stream = MachinePeak(predictor)
     for row, snapshot in enumerate(snapshots(samples).values()):
         usage, limit = zip(*snapshot.values(), strict=True)
-        said = stream.update(list(snapshot), usage, limit)
-        assert said == (bulk.peak[0, row], bulk.limit[row], bulk.usage[row])
+        found = stream.update(list(snapshot), usage, limit)
+        assert found == (bulk.peak[0, row], bulk.limit[row], bulk.usage[row])
 
 
 def random_cell(seed: int, machines: int, tasks: int, steps: int) -> TaskSamples:
-    """Return a cell in which tasks come and go now and then."""
+    """Return a cell in which tasks start and end at random."""
     rng = np.random.default_rng(seed)
     machine, task, step = (one.ravel() for one in np.indices((machines, tasks, steps)))
     kept = rng.random(len(task)) < 0.99
@@ -88,24 +88,24 @@ def random_cell(seed: int, machines: int, tasks: int, steps: int) -> TaskSamples
 
 
 def test_long_streams_agree_with_bulk_to_the_last_bit():
-    """With the defaults, over more steps and tasks than the first windows have room for."""
+    """The defaults are used, with more steps and tasks than the first windows can store."""
     samples = random_cell(3, machines=1, tasks=20, steps=400)
     predictors = [RcLike(), NSigma(), NSigma(form="paper"), MachinePercentile()]
     bulk = predict(samples, predictors, threads=1)
     for row, predictor in enumerate(predictors):
         stream = MachinePeak(predictor)
-        said = []
+        found = []
         for time in bulk.time:
             now = samples.time == time
             columns = (column[now].tolist() for column in (samples.task, samples.usage, samples.limit))
-            said.append(stream.update(*columns).peak)
-        assert said == bulk.peak[row].tolist()
+            found.append(stream.update(*columns).peak)
+        assert found == bulk.peak[row].tolist()
 
 
 @NO_DEADLINE
 @given(cells, predictors | oracles, st.integers(0, 2**32 - 1))
-def test_neither_order_nor_threads_change_anything(cell: dict[int, list[Sample]], predictor: Any, seed: int):
-    """Rows may be in any order; machines may be shared out among threads."""
+def test_order_and_threads_do_not_change_predictions(cell: dict[int, list[Sample]], predictor: Any, seed: int):
+    """Rows may be in any order; machines may be shared among threads."""
     plain = predict(as_samples(cell), [predictor], threads=1)
     other = predict(as_samples(cell, seed), [predictor], threads=3)
     for one, two in zip(columns_of(plain), columns_of(other), strict=True):
@@ -118,85 +118,85 @@ def columns_of(found: Predictions) -> list[Any]:
 
 
 def test_limit_and_usage_are_sums_and_usage_is_capped():
-    """Whatever the predictor makes of usage above the limit."""
+    """The treatment of usage above the limit by the predictor does not matter."""
     samples = [(0, 0, 2.0, 1.0), (1, 0, 0.25, 0.5)]
     found = predict(as_samples({7: samples}), [RcLike(cap=False)])
     assert (found.machine.tolist(), found.limit.tolist(), found.usage.tolist()) == ([7], [1.5], [1.25])
 
 
 @pytest.mark.parametrize("warmup", [0, 1, 2])
-def test_a_first_sample_is_never_warm(warmup: int):
-    """A warm-up below two is one of two."""
+def test_first_sample_is_never_warm(warmup: int):
+    """A warm-up below two counts as two."""
     assert peaks(RcLike(warmup=warmup), constant(range(3))) == [1.0, 0.5, 0.5]
 
 
-def test_a_task_that_comes_back_is_new():
-    """If others were there while it was away."""
+def test_task_that_returns_is_new():
+    """It is new if other tasks were there during its absence."""
     samples = constant(range(8), task=1, usage=0.0) + [s for s in constant(range(8)) if s[1] != 4 * STEP]
     assert peaks(RcLike(warmup=3), samples) == [2.0, 2.0, 0.5, 0.5, 0.0, 1.0, 1.0, 0.5]
 
 
-def test_a_gap_of_the_whole_machine_is_no_step():
-    """Tasks stay warm across it, and it has no row."""
+def test_gap_of_the_whole_machine_is_no_step():
+    """Tasks stay warm during it, and it has no row."""
     assert peaks(RcLike(warmup=3), [*constant(range(3)), *constant(range(50, 52))]) == [1.0, 1.0, 0.5, 0.5, 0.5]
 
 
-def test_a_task_that_turns_warm_brings_its_past():
+def test_task_that_becomes_warm_keeps_its_past():
     """The samples of its warm-up are in its history."""
     rising = [(0, STEP * step, step / 10, 1.0) for step in range(5)]
     assert peaks(RcLike(percentile=0.0, warmup=4), rising)[3] == 0.0
 
 
 def test_percentiles_are_shares_of_the_limit_of_each_task():
-    """And are scaled by the present limit; a sample with limit 0 has the share 0."""
+    """Shares are scaled by the present limit; a sample with limit 0 has the share 0."""
     samples = [(0, 0, 0.5, 1.0), (0, STEP, 1.0, 4.0), (0, 2 * STEP, 0.0, 0.0), (0, 3 * STEP, 1.0, 8.0)]
     np.testing.assert_allclose(peaks(RcLike(percentile=100.0, warmup=2), samples), [1.0, 2.0, 0.0, 4.0])
 
 
 def test_only_warm_tasks_count_in_the_past_of_the_released_form():
-    """When a busy task leaves, the prediction drops at once; in the paper's form it stays in the machine's past."""
+    """When a busy task ends, the prediction drops at once; in the paper's form it stays in the machine's past."""
     samples = constant(range(10), usage=0.25) + constant(range(5), task=1, usage=1.0, limit=1.0)
     released, paper = (peaks(NSigma(n=1.0, warmup=2, history=8, form=form), samples) for form in ("released", "paper"))
     assert released[5] == pytest.approx(0.25)
     assert paper[5] > 1.0
 
 
-def test_the_released_form_is_at_most_the_limits():
-    """However many deviations are added."""
+def test_released_form_is_at_most_the_limits():
+    """The number of deviations does not matter."""
     samples = [(0, STEP * step, step % 2, 1.0) for step in range(10)]
     assert peaks(NSigma(n=50.0, warmup=2), samples) == [1.0] * 10
     assert max(peaks(NSigma(n=50.0, warmup=2, form="paper"), samples)) > 20.0
 
 
-def test_the_maximum_is_of_whole_predictions():
-    """Each with its own warm-up: limits of tasks that are cold in one are inside it."""
+def test_maximum_is_that_of_whole_predictions():
+    """Each prediction has its own warm-up and includes the limits of its cold tasks."""
     samples = constant(range(6))
     both = Maximum((RcLike(warmup=2), RcLike(warmup=4)))
     assert peaks(both, samples) == peaks(RcLike(warmup=4), samples)
 
 
-def test_the_oracle_sees_neither_now_nor_arrivals():
-    """The window begins after now and ends with the horizon; the last steps have no value."""
+def test_oracle_excludes_the_present_and_arrivals():
+    """The window starts after now and ends with the horizon; the last steps have no value."""
     samples = [(0, STEP * step, usage, 9.0) for step, usage in enumerate([5.0, 1.0, 2.0, 4.0, 3.0])]
     samples += constant(range(2, 5), task=1, usage=9.0, limit=9.0)
     np.testing.assert_array_equal(peaks(PeakOracle(horizon=2), samples), [2.0, 4.0, 13.0, np.nan, np.nan])
 
 
-def test_the_oracle_caps_usage_to_come_at_the_limit_of_now():
-    """Not at that of then."""
+def test_oracle_caps_future_usage_at_the_present_limit():
+    """The limit at the time of the usage does not matter."""
     samples = [(0, 0, 0.0, 1.0), (0, STEP, 3.0, 5.0), (0, 2 * STEP, 0.0, 5.0)]
     assert peaks(PeakOracle(horizon=1), samples)[:2] == [1.0, 0.0]
     assert peaks(PeakOracle(horizon=1, cap=False), samples)[:2] == [3.0, 0.0]
 
 
-def test_the_oracle_counts_its_horizon_in_time():
-    """Over a gap the window holds fewer steps; with nothing to come it says the limits."""
+def test_oracle_counts_its_horizon_in_time():
+    """A gap leaves fewer steps in the window; without future usage the oracle gives the limits."""
     samples = [*constant(range(2), usage=0.5), *constant(range(4, 7), usage=0.75)]
     np.testing.assert_array_equal(peaks(PeakOracle(horizon=2), samples), [0.5, 1.0, 0.75, np.nan, np.nan])
 
 
-def test_a_trace_shorter_than_the_horizon_has_one_value():
-    """At its first step; a single sample has the limit."""
+def test_trace_shorter_than_the_horizon_has_one_value():
+    """It has a value at its first step; a single sample has the limit."""
     np.testing.assert_array_equal(peaks(PeakOracle(horizon=9), constant(range(3))), [0.5, np.nan, np.nan])
     assert peaks(PeakOracle(horizon=9), constant(range(1))) == [1.0]
     assert peaks(PeakOracle(horizon=0), constant(range(3))) == [1.0, 1.0, 1.0]
@@ -204,7 +204,7 @@ def test_a_trace_shorter_than_the_horizon_has_one_value():
 
 
 def test_times_may_be_any_whole_numbers():
-    """Of any unit, sign and size; a step is as long as it is said to be."""
+    """Times may have any unit, sign and size; a step has the given length."""
     time = np.array([-(2**60), 2**60, 2**60 + 7])
     samples = TaskSamples.from_columns(
         machine=[0] * 3, task=[0] * 3, time=time[::-1], usage=[1.0, 2.0, 3.0], limit=[9.0] * 3, step=7
@@ -214,7 +214,7 @@ def test_times_may_be_any_whole_numbers():
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "message"),
     [
         ({"usage": [1.0, -1.0]}, r"usage\[1\] = -1.0 is not allowed"),
         ({"limit": [1.0, float("nan")]}, r"limit\[1\] = nan"),
@@ -226,8 +226,8 @@ def test_times_may_be_any_whole_numbers():
         ({"task": [3, 3]}, "rows 0 and 1 are of one machine, task and time"),
     ],
 )
-def test_bad_samples_are_refused(changed: dict[str, Any], words: str):
-    """With the row and what is wrong with it."""
+def test_bad_samples_are_refused(changed: dict[str, Any], message: str):
+    """The error names the row and the reason."""
     columns: dict[str, Any] = {
         "machine": [0, 0],
         "task": [0, 1],
@@ -235,18 +235,18 @@ def test_bad_samples_are_refused(changed: dict[str, Any], words: str):
         "usage": [1.0, 1.0],
         "limit": [1.0, 1.0],
     }
-    with pytest.raises((InvalidValueError, ConflictError), match=words):
+    with pytest.raises((InvalidValueError, ConflictError), match=message):
         TaskSamples.from_columns(**(columns | changed))
 
 
-def test_two_samples_of_one_time_are_named_wherever_they_stand():
-    """By the rows as they were given."""
+def test_two_samples_of_one_time_are_named_in_any_order():
+    """The error has the rows as they were given."""
     with pytest.raises(ConflictError, match="rows 1 and 3 "):
         TaskSamples.from_columns(machine=[0] * 4, task=[9, 5, 1, 5], time=[0] * 4, usage=[1.0] * 4, limit=[1.0] * 4)
 
 
 @pytest.mark.parametrize(
-    ("tasks", "usage", "words"),
+    ("tasks", "usage", "message"),
     [
         ([], [], "at least one"),
         (["a"], [1.0, 2.0], "equally many"),
@@ -255,12 +255,12 @@ def test_two_samples_of_one_time_are_named_wherever_they_stand():
         (["a", "b"], [1.0, 1e50], "usage of 'b'"),
     ],
 )
-def test_bad_steps_are_refused_and_not_counted(tasks: list[str], usage: list[float], words: str):
-    """The next good step finds the stream as it was."""
+def test_bad_steps_are_refused_and_not_counted(tasks: list[str], usage: list[float], message: str):
+    """The stream continues as if the bad step had not been given."""
     stream, other = MachinePeak(RcLike(warmup=2)), MachinePeak(RcLike(warmup=2))
     for one in (stream, other):
         one.update(["a"], [0.5], [1.0])
-    with pytest.raises((InvalidValueError, ConflictError), match=words):
+    with pytest.raises((InvalidValueError, ConflictError), match=message):
         stream.update(tasks, usage, [1.0] * len(usage))
     assert stream.update(["a"], [0.5], [1.0]) == other.update(["a"], [0.5], [1.0])
 
@@ -283,13 +283,13 @@ def test_bad_steps_are_refused_and_not_counted(tasks: list[str], usage: list[flo
     ],
 )
 def test_parameters_out_of_range_are_refused(make: Any):
-    """When the predictor is made."""
+    """The check runs when the predictor is created."""
     with pytest.raises(InvalidValueError):
         make()
 
 
-def test_the_oracle_looks_ahead_at_the_end_of_time():
-    """Where a time and the horizon together are beyond 64 bits."""
+def test_oracle_works_at_the_largest_times():
+    """A time plus the horizon may exceed 64 bits."""
     last = 2**63 - 1
     samples = TaskSamples.from_columns(
         machine=[0, 0], task=[0, 0], time=[last - 1, last], usage=[1.0, 2.0], limit=[5.0, 5.0], step=1

@@ -14,8 +14,8 @@ from .strategies import oracles, predictors
 
 
 @given(predictors | oracles)
-def test_text_of_a_predictor_makes_the_same_predictor(predictor: Any):
-    """Whatever its parameters are."""
+def test_text_of_a_predictor_is_parsed_to_the_same_predictor(predictor: Any):
+    """The parameters may have any valid values."""
     assert parse(spec(predictor)) == predictor
 
 
@@ -33,13 +33,13 @@ def test_text_of_a_predictor_makes_the_same_predictor(predictor: Any):
         ("max(max( rc-like ); borg-default)", Maximum((Maximum((RcLike(),)), BorgDefault()))),
     ],
 )
-def test_what_is_not_said_keeps_its_default(text: str, requested: Any):
+def test_missing_parameters_have_their_defaults(text: str, requested: Any):
     """Spaces do not matter."""
     assert parse(text) == requested
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "words"),
+    ("text", "error", "message"),
     [
         ("nsigma", UnknownNameError, "did you mean 'n-sigma'"),
         ("", UnknownNameError, "known: 'borg-default'"),
@@ -64,14 +64,14 @@ def test_what_is_not_said_keeps_its_default(text: str, requested: Any):
         ("max(rc-like;oracle)", InvalidValueError, "the oracle is none"),
     ],
 )
-def test_text_that_makes_no_predictor_is_refused(text: str, error: type[PlbError], words: str):
-    """With what is wrong, and what would be right."""
-    with pytest.raises(error, match=words.replace("(", r"\(")):
+def test_invalid_text_is_refused(text: str, error: type[PlbError], message: str):
+    """The error names the fault and the valid forms."""
+    with pytest.raises(error, match=message.replace("(", r"\(")):
         parse(text)
 
 
 @pytest.mark.parametrize("text", ["max(" * 5000 + "n-sigma" + ")" * 5000, "max(" * 100, 3, None])
-def test_no_text_breaks_the_reading(text: Any):
-    """However deep its brackets are, and also if it is none."""
+def test_parser_refuses_any_other_value(text: Any):
+    """The text may have deep brackets, or be no text."""
     with pytest.raises(InvalidValueError, match="predictor: spec"):
         parse(text)
