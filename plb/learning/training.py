@@ -95,7 +95,8 @@ def train(
 ) -> Checkpoint:
     """Train a policy; equal settings and games give equal weights, bit for bit, for any number of workers.
 
-    This holds on processors of one kind and with one version of PyTorch; others may round differently.
+    This holds on processors of one kind and with one version of PyTorch; others may round differently. The result holds
+    the policy and the state of its training; `LearnedPolicy` decides with it.
 
     Parameters
     ----------
@@ -119,11 +120,6 @@ def train(
         Plays the job sequences of an iteration: `map`, or the `map` of a pool of workers.
     progress
         Called with each row of the curve.
-
-    Returns
-    -------
-    Checkpoint
-        The policy and the state of its training; `LearnedPolicy` decides with it.
 
     Raises
     ------
