@@ -18,7 +18,7 @@ from plb.validation import check_count, check_number
 from workloads.checks import Checker
 from workloads.parameters import RegionParameters
 from workloads.regions import CHUNK, generate
-from workloads.segments import spread
+from workloads.segments import per_row
 from workloads.task_samples import MICROSECONDS, read_task_samples
 from workloads.trace import DAY_SECONDS, STEP_SECONDS
 
@@ -83,8 +83,8 @@ def _tape(region: RegionParameters, length: int, seed: int) -> tuple[Float, Floa
         traces = generate(region, CHUNK, seed, first)
         cpu = traces.metric_names.index("cpu")
         usage.append(traces.values[:, cpu])
-        limit.append(spread(traces.max_usage[traces.series_tenant, cpu], traces.series_start))
-        lives.append(spread(np.arange(len(traces.series_tenant)) + 2 * first, traces.series_start))
+        limit.append(per_row(traces.max_usage[traces.series_tenant, cpu], traces.series_start))
+        lives.append(per_row(np.arange(len(traces.series_tenant)) + 2 * first, traces.series_start))
         first, found = first + CHUNK, found + len(usage[-1])
     of_all = (np.concatenate(column)[:length] for column in (usage, limit, lives))
     used, allowed, life = of_all

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from plb.array_types import Bool, Float, Float32, Int, Int8
 from plb.risk.demand import DemandHistory
 from plb.validation import check_count, check_metrics
-from workloads.segments import first_where, maximum, percentile, rows_of, spread, step_of_row
+from workloads.segments import first_where, maximum, per_row, percentile, rows_of, step_of_row
 from workloads.trace import TraceSet
 
 GROWN = 0.95
@@ -109,8 +109,8 @@ def compress_columns(traces: TraceSet) -> Compressed:
 
 def _growth_steps(values: Float32, highest: Float32, bounds: Int) -> Float:
     """Return G in steps, shape (S,), by the rule of this module."""
-    grown_at = first_where(values >= spread(np.float32(GROWN) * highest, bounds), bounds)
-    peak_at = first_where(values == spread(highest, bounds), bounds)
+    grown_at = first_where(values >= per_row(np.float32(GROWN) * highest, bounds), bounds)
+    peak_at = first_where(values == per_row(highest, bounds), bounds)
     initial, grown = (values[bounds[:-1] + at].astype(np.float64) for at in (np.zeros_like(grown_at), grown_at))
     stretch = np.ones(len(highest))
     np.divide(highest - initial, grown - initial, out=stretch, where=grown_at > 0)
@@ -121,7 +121,7 @@ def model_curves(traces: TraceSet) -> Float32:
     """Return the compressed models of `traces` replayed at the same times, shape (N, R) like its values."""
     models, bounds = compress_columns(traces), traces.series_start
     age = (step_of_row(bounds) * traces.step_seconds)[:, None]
-    initial, level, growth = (spread(column, bounds) for column in (models.initial, models.level, models.growth))
+    initial, level, growth = (per_row(column, bounds) for column in (models.initial, models.level, models.growth))
     share = np.divide(age, growth, out=np.ones(growth.shape), where=age < growth)
     return np.asarray(initial + (level - initial) * share, np.float32)
 
@@ -208,7 +208,7 @@ def compression_effect(
 def _violations(start: Int, curves: tuple[Float32, Float32], series: Int, stagger: int, limits: Float) -> list[bool]:
     """Return for each kind of curve whether the node is ever in violation."""
     rows, bounds = rows_of(series, start)
-    time = step_of_row(bounds) + spread(np.arange(len(series)) * stagger, bounds)
+    time = step_of_row(bounds) + per_row(np.arange(len(series)) * stagger, bounds)
     return [
         any(bool((np.bincount(time, curve[rows, i]) >= limit).any()) for i, limit in enumerate(limits))
         for curve in curves

@@ -14,7 +14,7 @@ from plb.array_types import Bool, Float, Float32, Int32
 from workloads.classes import CLASS_LIMITS
 from workloads.parameters import RegionParameters
 from workloads.population import STEPS_PER_HOUR, Population, Shape
-from workloads.segments import bounds_of, rows_of, spread, step_of_row
+from workloads.segments import bounds_of, per_row, rows_of, step_of_row
 
 Index = npt.NDArray[np.intp]
 
@@ -135,7 +135,7 @@ def _reclaim_memory(tenants: Population, layout: Layout, out: Float32) -> None:
     """Take memory back at times; the CPU idles then."""
     series = np.flatnonzero(tenants.reclaim_depth[layout.owner] > 0.0)
     rows, bounds = rows_of(series, layout.bounds)
-    owner = spread(layout.owner[series], bounds)
+    owner = per_row(layout.owner[series], bounds)
     period = tenants.reclaim_period[owner]
     since = layout.step[rows] - tenants.reclaim_start[owner]
     idle = (since >= 0.0) & (since % period < tenants.reclaim_duty[owner] * period)
@@ -147,6 +147,6 @@ def _drop_disk(tenants: Population, layout: Layout, out: Float32) -> None:
     """Let disk demand fall for good."""
     series = np.flatnonzero(np.isfinite(tenants.drop_step[layout.owner]))
     rows, bounds = rows_of(series, layout.bounds)
-    owner = spread(layout.owner[series], bounds)
+    owner = per_row(layout.owner[series], bounds)
     late = layout.step[rows] >= tenants.drop_step[owner]
     out[rows[late], 2] *= (1.0 - tenants.drop_depth[owner[late]]).astype(np.float32)

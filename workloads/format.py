@@ -30,7 +30,7 @@ from plb.errors import PlbError
 from plb.risk.demand import DemandHistory
 from workloads.checks import Checker
 from workloads.header import Header, read_header
-from workloads.segments import spread, step_of_row
+from workloads.segments import per_row, step_of_row
 from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
 from workloads.validation import ROLES, SeriesTable, check_samples, check_tenants
 from workloads.writing import write_parquet
@@ -122,7 +122,7 @@ def samples_frame(traces: TraceSet) -> pl.DataFrame:
     owner, start = traces.series_tenant, traces.series_start
 
     def texts(values: npt.NDArray[Any], index: npt.NDArray[Any]) -> pl.Series:
-        return pl.Series(values, dtype=pl.String).gather(spread(index, start))
+        return pl.Series(values, dtype=pl.String).gather(per_row(index, start))
 
     columns: dict[str, Any] = {
         "tenant": texts(traces.tenant_names(), owner),

@@ -33,7 +33,7 @@ from workloads.format import TRACES_FILE, read_traces
 from workloads.readers.bitbrains import FILE as BITBRAINS_FILE
 from workloads.readers.bitbrains import KEYS, check_keys
 from workloads.readers.chunks import ROW
-from workloads.segments import bounds_of, maximum, mean, spread
+from workloads.segments import bounds_of, maximum, mean, per_row
 from workloads.trace import MetricInfo
 
 PLANETLAB_FILE = "planetlab.parquet"
@@ -143,8 +143,8 @@ class UsageSamples:
         lengths = np.diff(self.start)
         blocks = np.maximum(lengths // samples, 1)
         start = bounds_of(blocks)
-        within = np.arange(start[-1]) - spread(start[:-1], start)
-        first = spread(self.start[:-1], start) + within * samples
+        within = np.arange(start[-1]) - per_row(start[:-1], start)
+        first = per_row(self.start[:-1], start) + within * samples
         averages = mean(self.values, np.append(first, self.start[-1])).astype(np.float32)
         return UsageSamples(self.resources, averages, start, self.left_out, self.period)
 
@@ -260,7 +260,7 @@ def _without_small(file: Path, found: UsageSamples) -> UsageSamples:
         Checker(file).refuse(requested, "at least one such task")
     return UsageSamples(
         found.resources,
-        found.values[spread(keep, found.start)],
+        found.values[per_row(keep, found.start)],
         bounds_of(lengths[keep]),
         int((~keep).sum()),
         found.period[keep],

@@ -20,7 +20,7 @@ def bounds_of(lengths: npt.NDArray[Any]) -> Int:
     return bounds
 
 
-def spread(per_segment: npt.NDArray[Any], bounds: Int) -> npt.NDArray[Any]:
+def per_row(per_segment: npt.NDArray[Any], bounds: Int) -> npt.NDArray[Any]:
     """Return one value a row from one value a segment; of (S, R), (N, R)."""
     return np.repeat(per_segment, np.diff(bounds), axis=0)
 
@@ -28,14 +28,14 @@ def spread(per_segment: npt.NDArray[Any], bounds: Int) -> npt.NDArray[Any]:
 def step_of_row(bounds: Int) -> Int32:
     """Return the position of every row in its segment, from 0."""
     rows = np.arange(bounds[-1], dtype=np.int32)
-    rows -= spread(bounds[:-1].astype(np.int32), bounds)
+    rows -= per_row(bounds[:-1].astype(np.int32), bounds)
     return rows
 
 
 def rows_of(segments: npt.NDArray[Any], bounds: Int) -> tuple[Int, Int]:
     """Return the rows of these segments, one segment after the other, and the bounds of the segments in them."""
     chosen = bounds_of(np.diff(bounds)[segments])
-    return np.arange(chosen[-1]) + spread(bounds[segments] - chosen[:-1], chosen), chosen
+    return np.arange(chosen[-1]) + per_row(bounds[segments] - chosen[:-1], chosen), chosen
 
 
 def first_where(mask: Bool, bounds: Int) -> Int:
@@ -48,7 +48,7 @@ def first_where(mask: Bool, bounds: Int) -> Int:
 
 def rows_from(first: Int, bounds: Int) -> Bool:
     """Return which rows stand at or after position `first` of their segment."""
-    return np.asarray(step_of_row(bounds) >= spread(first, bounds))
+    return np.asarray(step_of_row(bounds) >= per_row(first, bounds))
 
 
 def maximum(rows: Float32, bounds: Int) -> Float32:
@@ -58,7 +58,7 @@ def maximum(rows: Float32, bounds: Int) -> Float32:
 
 def highest_ahead(rows: npt.NDArray[Any], bounds: Int, steps: int) -> npt.NDArray[Any]:
     """Return the largest of every row and the `steps` rows that follow it in its segment, of the shape of `rows`."""
-    last = spread(bounds[1:] - 1, bounds)
+    last = per_row(bounds[1:] - 1, bounds)
     place = np.arange(len(rows))
     highest, width = rows, 1
     while width <= steps:
@@ -96,7 +96,7 @@ def percentile(rows: Float32, bounds: Int, share: float) -> Float32:
     Floats of at least 0 sort like their bit patterns, so one sort of (segment, bits) as 64-bit integers orders all
     segments at once.
     """
-    keys = spread(np.arange(len(bounds) - 1, dtype=np.uint64) << np.uint64(32), bounds)
+    keys = per_row(np.arange(len(bounds) - 1, dtype=np.uint64) << np.uint64(32), bounds)
     keys |= np.ascontiguousarray(rows + np.float32(0.0), np.float32).view(np.uint32)
     keys.sort()
     # a share such as 0.9 is a hair more than it says: take it back, so that 10 rows give rank 9

@@ -42,8 +42,8 @@ def check_command(
     from cluster.results.writing import check_file, stamped, write_json
     from cluster.traces.tables import statistics_table
     from plb.errors import UnknownNameError
+    from workloads.region_statistics import check_region
     from workloads.regions import REGIONS
-    from workloads.statistics import check_region
 
     names = region or list(REGIONS)
     for name in names:
@@ -127,8 +127,8 @@ def describe_command(
     from cluster.plots.traces import save_description
     from cluster.results.writing import check_file, check_outputs, stamped, write_json
     from cluster.traces.tables import description_tables
-    from workloads.describe import describe
     from workloads.readers import convert
+    from workloads.trace_description import describe
 
     reader = None if format_name is None else _reader(format_name)
     check_outputs([path], [], json)

@@ -6,8 +6,9 @@ from typing import Any
 
 import attrs
 
-from cluster.explanation.explanation import Explanation, parts_of_energy
+from cluster.explanation.explanation import Explanation
 from plb import Alternatives, ClosedNode, Place
+from plb.energy.score import weighted_terms
 from plb.model.unplaced import RuledOut
 
 
@@ -53,7 +54,7 @@ def _place(found: Explanation, place: Place) -> dict[str, Any]:
         "node": place.node,
         "energy": place.energy.total,
         "terms": place.energy.terms,
-        "parts": parts_of_energy(found.config, place.energy),
+        "parts": weighted_terms(found.config, place.energy),
         "violation_probability": place.violation_probability,
     }
 

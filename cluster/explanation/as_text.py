@@ -8,9 +8,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from cluster.explanation.explanation import Explanation, parts_of_energy
+from cluster.explanation.explanation import Explanation
 from cluster.scenario.times import in_words
 from plb import Alternatives, Combination, Place
+from plb.energy.score import weighted_terms
 from plb.model.unplaced import RuledOut
 from plb.phrasing import counted, listed, rule_in_words
 
@@ -114,7 +115,7 @@ def _places(found: Explanation, one: Alternatives, best: int) -> Table:
     base = one.standing or one.places[0]
     first = {base.node: base, **{place.node: place for place in one.places[: best + 1]}}
     shown = list(first.values())[: best + 1]
-    parts = {place.node: parts_of_energy(found.config, place.energy) for place in shown}
+    parts = {place.node: weighted_terms(found.config, place.energy) for place in shown}
     present = parts[base.node]
     changes = {node: {name: value - present[name] for name, value in there.items()} for node, there in parts.items()}
     names = [name for name in present if any(abs(there[name]) > SMALLEST for there in changes.values())]
@@ -169,7 +170,7 @@ def _price_of_move(found: Explanation, one: Alternatives, best: Place) -> Iterat
         return
 
     def price(place: Place) -> float:
-        return parts_of_energy(config, place.energy)["movement"]
+        return weighted_terms(config, place.energy)["movement"]
 
     def without_move(place: Place) -> float:
         return place.energy.total - price(place)

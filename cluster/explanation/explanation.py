@@ -11,7 +11,7 @@ from cluster.explanation.replay import RunReplay
 from cluster.explanation.tenant_history import Event, Stay, history_of, stay_of, times_to_look
 from cluster.results.recorded_run import RecordedRun
 from cluster.scenario.times import in_words
-from plb import Alternatives, Combination, Energy, InvalidValueError, PlbConfig
+from plb import Alternatives, InvalidValueError, PlbConfig
 from plb.settings.extensions import ANNEALING
 
 
@@ -111,21 +111,6 @@ def answer(asked: Explanation, progress: Callable[[float], None] | None = None) 
         shares=_shares(replay),
         config=engine.config,
     )
-
-
-def parts_of_energy(config: PlbConfig, energy: Energy) -> dict[str, float]:
-    """Return the summand of each term of an energy, if terms are summed; otherwise the terms without weights."""
-    if config.combination is not Combination.ADDITIVE:
-        return energy.terms
-    weights = {
-        "movement": 0.0 if config.ignore_cost_in_scoring else 1.0,
-        "imbalance": config.w_imbalance,
-        "fragmentation": config.w_fragmentation,
-        "expected_failovers": config.w_failovers,
-        "expected_overload": config.w_overload,
-        **config.extension_terms,
-    }
-    return {name: weights[name] * value for name, value in energy.terms.items()}
 
 
 def _shares(replay: RunReplay) -> dict[str, dict[str, float]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster.plots.base import COLOURS, coloured, save_figure
 from plb.array_types import Float
-from workloads.describe import DAY, HOUR, HOURS, TENTHS, TraceDescription
+from workloads.trace_description import DAY, HOUR, HOURS, TENTHS, TraceDescription
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,9 +12,9 @@ from cluster.scenario.scenario import Scenario
 from plb.array_types import Int
 from plb.provisioning import ProvisioningPlan
 from workloads.provisioning import NodeSpec, read_instance, read_plan
-from workloads.provisioning.building import user_nodes
 from workloads.provisioning.source import parse_nodes
 from workloads.provisioning.tenants import PlannedTenants, tenants_of_plan
+from workloads.provisioning.user_units import user_nodes
 
 FAULTS_SHOWN = 3
 """Number of faults that the message about an invalid plan lists."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from plb.array_types import Float
-from workloads.describe import GROWS, HOURS, LIVES, MetricFigures, TraceDescription
+from workloads.trace_description import GROWS, HOURS, LIVES, MetricFigures, TraceDescription
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from workloads.statistics import StatisticRow
+    from workloads.region_statistics import StatisticRow
 
 
 def description_tables(trace: TraceDescription, title: str) -> tuple[Table, Table]:

@@ -7,6 +7,7 @@ import numpy as np
 from plb.array_types import Float
 from plb.compiler import kernel
 from plb.energy.overload import UNITS
+from plb.model.plan import Energy
 from plb.settings.config import Combination, PlbConfig
 from plb.state.arrays import TENTHS
 
@@ -82,3 +83,18 @@ def energy_of(
             first = -first  # moves must also cost where packing makes the factor negative
         return float(factor * (weights[PRODUCT_OFFSET] + first))
     return float(first + weights[W_IMBALANCE] * imbalance + weights[W_FRAGMENTATION] * fragmentation)
+
+
+def weighted_terms(config: PlbConfig, energy: Energy) -> dict[str, float]:
+    """Return the summand of each term of an energy, if terms are summed; otherwise the terms without weights."""
+    if config.combination is not Combination.ADDITIVE:
+        return energy.terms
+    weights = {
+        "movement": 0.0 if config.ignore_cost_in_scoring else 1.0,
+        "imbalance": config.w_imbalance,
+        "fragmentation": config.w_fragmentation,
+        "expected_failovers": config.w_failovers,
+        "expected_overload": config.w_overload,
+        **config.extension_terms,
+    }
+    return {name: weights[name] * value for name, value in energy.terms.items()}

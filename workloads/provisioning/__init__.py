@@ -1,10 +1,14 @@
 """Instances of provisioning ([3]): files of the contest and of the authors, generated ones, and plans.
 
-Begin reading in `workloads.provisioning.building`.
+Begin reading in `workloads.provisioning.user_units`.
 """
 
 from workloads.provisioning.authors import read_authors, write_authors
-from workloads.provisioning.building import (
+from workloads.provisioning.contest import read_contest, write_contest
+from workloads.provisioning.graphs import GraphKind, affinity_graph
+from workloads.provisioning.plans import read_contest_placement, read_plan, write_moves, write_plan
+from workloads.provisioning.source import read_instance
+from workloads.provisioning.user_units import (
     PAPER_NODES,
     NodeSpec,
     build_instance,
@@ -13,10 +17,6 @@ from workloads.provisioning.building import (
     with_graph,
     without_self_limits,
 )
-from workloads.provisioning.contest import read_contest, write_contest
-from workloads.provisioning.graphs import GraphKind, affinity_graph
-from workloads.provisioning.plans import read_contest_placement, read_plan, write_moves, write_plan
-from workloads.provisioning.source import read_instance
 
 __all__ = [
     "PAPER_NODES",

@@ -9,8 +9,8 @@ from pathlib import Path
 from plb.errors import InvalidValueError
 from plb.provisioning import Instance
 from workloads.provisioning.authors import read_authors
-from workloads.provisioning.building import PAPER_NODES, NodeSpec
 from workloads.provisioning.contest import read_contest
+from workloads.provisioning.user_units import PAPER_NODES, NodeSpec
 
 _NODE = re.compile(r"((?P<name>[^=,]+)=)?(?P<capacity>\d+(\.\d+)?(,\d+(\.\d+)?)*)(x(?P<count>\d{1,9}))?")
 

@@ -19,7 +19,7 @@ from plb.provisioning import ProvisioningPlan
 from plb.risk.demand import DemandHistory
 from plb.validation import check_count, check_number
 from workloads.compression import compress
-from workloads.provisioning.building import user_demand
+from workloads.provisioning.user_units import user_demand
 from workloads.segments import bounds_of
 from workloads.trace import HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 from workloads.validation import MOST_REPLICAS

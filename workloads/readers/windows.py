@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import Bool, Int
-from workloads.segments import bounds_of, spread
+from workloads.segments import bounds_of, per_row
 
 
 @attrs.frozen(eq=False)
@@ -38,7 +38,7 @@ class Windows:
 
     def keep(self, pieces: Bool) -> Windows:
         """Return these pieces only."""
-        inside = spread(pieces, self.bounds)
+        inside = per_row(pieces, self.bounds)
         return attrs.evolve(
             self, rows=self.rows[inside], bounds=bounds_of(self.lengths[pieces]), first_step=self.first_step[pieces]
         )

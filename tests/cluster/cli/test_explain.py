@@ -14,7 +14,6 @@ from typer.main import get_command
 
 from cluster.cli.app import app
 from cluster.console.output import BAD_INPUT
-from cluster.explanation.explanation import parts_of_energy
 from cluster.explanation.replay import RunReplay
 from cluster.explanation.tenant_history import history_of, stay_of
 from cluster.results.recorded_run import RecordedRun, read_run
@@ -22,6 +21,7 @@ from cluster.results.writing import ResultsFolder
 from cluster.scenario.times import in_words
 from cluster.simulation.run_tables import frame_of_rows
 from plb import Energy, Metric, PlbConfig
+from plb.energy.score import weighted_terms
 from tests.cluster.small_runs import TWO_CRASHES
 from tests.cluster.tiny import Tenant, scenario_of, source_of, story, traces_of
 from tests.command_line import plb
@@ -229,9 +229,9 @@ def test_terms_of_a_product_energy_have_no_weights():
     """Terms of the product form are printed unweighted."""
     energy = Energy(10.0, 1.0, 2.0, 0.0, 3.0)
     product = PlbConfig(metrics=[Metric("cpu")], combination="service_fabric")
-    assert parts_of_energy(product, energy) == energy.terms
+    assert weighted_terms(product, energy) == energy.terms
     ignoring = PlbConfig(metrics=[Metric("cpu")], ignore_cost_in_scoring=True, w_imbalance=10.0)
-    parts = parts_of_energy(ignoring, energy)
+    parts = weighted_terms(ignoring, energy)
     assert (parts["movement"], parts["imbalance"]) == (0.0, 20.0)
 
 

@@ -39,8 +39,8 @@ from cluster.studies.peaks.study import plot_panel
 from cluster.studies.plots import plot_ratios, plot_settings
 from plb.learning.checkpoints import CurveRow
 from tests.cluster.capacity.synthetic import point, question_of
-from workloads.describe import MetricFigures, TraceDescription
 from workloads.trace import MetricInfo
+from workloads.trace_description import MetricFigures, TraceDescription
 
 STYLE: Mapping[str, Any] = MappingProxyType(
     {

@@ -8,7 +8,7 @@ import pytest
 from plb.errors import InvalidValueError
 from plb.provisioning import Affinity
 from workloads.provisioning import PAPER_NODES, build_instance
-from workloads.provisioning.building import MOST_DEMAND
+from workloads.provisioning.user_units import MOST_DEMAND
 
 
 @pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 2 * MOST_DEMAND])

@@ -20,8 +20,8 @@ from plb.provisioning import Affinity, Instance, NodeType, ProvisioningPlan, pro
 from tests.cluster.small_provisioning import base
 from tests.workloads.provisioning.test_plan_files import plans
 from workloads.provisioning import tenants
-from workloads.provisioning.building import user_demand
 from workloads.provisioning.tenants import PlannedTenants, tenants_of_plan
+from workloads.provisioning.user_units import user_demand
 
 DAY = 86_400
 

@@ -17,7 +17,7 @@ from plb.model import Role
 from workloads.compression import GROWN
 from workloads.parameters import PUBLISHED_SHARE, RegionParameters
 from workloads.regions import generate_chunks
-from workloads.segments import bounds_of, first_where, maximum, mean, minimum, rows_from, spread
+from workloads.segments import bounds_of, first_where, maximum, mean, minimum, per_row, rows_from
 from workloads.trace import HOUR_SECONDS, TraceSet
 
 KEPT = {"disk": 0.90, "memory": 0.80}
@@ -108,7 +108,7 @@ def trace_statistics(traces: TraceSet) -> TraceStatistics:
     )
     chosen = np.zeros(len(traces.series_tenant), np.bool_)
     chosen[series] = True
-    rows = spread(chosen, traces.series_start)
+    rows = per_row(chosen, traces.series_start)
     bounds = bounds_of(np.diff(traces.series_start)[chosen])
     trends, bursts = {}, {}
     owner = traces.series_tenant[chosen]
@@ -124,7 +124,7 @@ def trace_statistics(traces: TraceSet) -> TraceStatistics:
 
 def _trend_figures(values: Float32, bounds: Int, most: Float32, kept: float) -> TrendFigures:
     highest = maximum(values, bounds)
-    grown = first_where(values >= spread(np.float32(GROWN) * highest, bounds), bounds)
+    grown = first_where(values >= per_row(np.float32(GROWN) * highest, bounds), bounds)
     later = np.where(rows_from(grown, bounds), values, np.float32(np.inf))
     dropped = minimum(later, bounds) < np.float32(kept) * highest
     return TrendFigures(grown / np.diff(bounds), dropped, _ratio(highest, most))
