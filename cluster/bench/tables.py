@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rich.table import Column, Table
+from rich.table import Table
 
 from cluster.bench.figures import PAPER_PER_SECOND, EngineFigures, SizeFigures
 from cluster.bench.start import StartFigures
+from cluster.console.tables import new_table
 from cluster.runs.processes import cores
 from plb.phrasing import counted
 
@@ -33,8 +34,8 @@ LINES: dict[str, Callable[[SizeFigures], str]] = {
 def table_of(figures: EngineFigures) -> Table:
     """Return the table, a column for each size."""
     sizes = figures.sizes
-    headings = [Column(f"{size.nodes:,} nodes", justify="right") for size in sizes]
-    table = Table(Column("scored configurations a second"), *headings, caption=_caption(figures))
+    headings = ("scored configurations a second", *(f"{size.nodes:,} nodes" for size in sizes))
+    table = new_table(headings, caption=_caption(figures))
     for what, line in LINES.items():
         table.add_row(what, *map(line, sizes))
     for limit in sizes[0].quality:
@@ -50,9 +51,7 @@ def table_of(figures: EngineFigures) -> Table:
 
 def start_table(figures: StartFigures) -> Table:
     """Return what new processes take, a line for each kind."""
-    table = Table(
-        Column("a new process"), Column("seconds", justify="right"), Column("from start to exit", justify="right")
-    )
+    table = new_table(("a new process", "seconds", "from start to exit"))
     cold = f"first plan that compiles {counted(figures.cold_kernels, 'kernel')}"
     rows = {"import plb": figures.imported, "first plan, kernels compiled": figures.warm, cold: figures.cold}
     for what, timed in rows.items():

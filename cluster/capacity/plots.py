@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cluster.capacity.answers import Answer
 from cluster.capacity.question import Question, Searched
-from cluster.plots.base import coloured, save_figure
+from cluster.plots.base import coloured, new_figure, save_figure, use_open_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,15 +57,11 @@ def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> No
     ax.xaxis.set_major_locator(MaxNLocator(integer=of_nodes))
     ax.set(xlabel="nodes" if of_nodes else "tenant density", ylabel="violations a day")
     ax.legend(title="policy (answer)", frameon=False)
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax)
 
 
 def save_capacity(path: Path, question: Question, answers: Sequence[Answer], title: str) -> None:
     """Write the plot to a file."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    figure = new_figure(7.5, 4.2, f"{title}: capacity")
     plot_capacity(figure.subplots(), question, answers)
-    figure.suptitle(f"{title}: capacity")
     save_figure(figure, path)

@@ -9,6 +9,7 @@ from rich.table import Table
 from cluster.capacity.answers import Answer
 from cluster.capacity.points import Point
 from cluster.capacity.question import Question, Searched
+from cluster.console.tables import new_table
 from cluster.scenario.scenario import Scenario
 
 
@@ -20,12 +21,10 @@ def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str
     caption = f"{run.days:g} days, seed {run.seed}"
     if run.repeats > 1:
         caption += f"; means of {run.repeats} repeats with 95 % intervals"
-    table = Table(title=title, caption=caption)
-    table.add_column("policy", no_wrap=True)
     of_nodes = question.searched is Searched.NODES
-    headings = ("nodes", "density") if of_nodes else ("density",)
-    for heading in (*headings, "violations a day", "unresolved", "failovers a day", "not placed"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    values = ("nodes", "density") if of_nodes else ("density",)
+    headings = ("policy", *values, "violations a day", "unresolved", "failovers a day", "not placed")
+    table = new_table(headings, no_wrap=True, title=title, caption=caption)
     table.add_column("suffices", no_wrap=True)
     for policy, found in answers.items():
         for point in sorted(found.points, key=lambda one: one.value):

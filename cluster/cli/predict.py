@@ -122,22 +122,17 @@ def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], foun
 
 def _table(figures: dict[str, Any]) -> Table:
     """Return the savings of the predictors, and how often and by how much they are below an oracle."""
-    from rich.table import Table
+    from cluster.console.tables import new_table
 
-    table = Table(title="peak predictions, means over machines")
-    table.add_column("predictor")
-    for heading in ("rows", "savings"):
-        table.add_column(heading, justify="right")
     oracles = list(dict.fromkeys(oracle for figure in figures.values() for oracle in figure["oracles"]))
-    for oracle in oracles:
-        beside = f" of\n{oracle}" if len(oracles) > 1 else ""
-        table.add_column(f"violation rate{beside}", justify="right")
-        table.add_column(f"severity{beside}", justify="right")
+    beside = [f" of\n{oracle}" if len(oracles) > 1 else "" for oracle in oracles]
+    metrics = (f"{metric}{one}" for one in beside for metric in ("violation rate", "severity"))
+    table = new_table(("predictor", "rows", "savings", *metrics), title="peak predictions, means over machines")
     for name, figure in figures.items():
         cells = []
         for oracle in oracles:
-            metrics = figure["oracles"].get(oracle)
-            cells += [f"{metrics[key]:.2%}" if metrics else "" for key in ("violation_rate", "violation_severity")]
+            found = figure["oracles"].get(oracle)
+            cells += [f"{found[key]:.2%}" if found else "" for key in ("violation_rate", "violation_severity")]
         table.add_row(name, f"{figure['rows']:,}", f"{figure['savings']:.2%}", *cells)
     return table
 

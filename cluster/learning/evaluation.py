@@ -11,6 +11,7 @@ import attrs
 from rich.box import SIMPLE_HEAVY
 from rich.table import Table
 
+from cluster.console.tables import new_table
 from cluster.learning.baselines import BASELINES, Policy, play
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
@@ -192,14 +193,13 @@ def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Ta
     resources = config.machines.resources
     used = [UTILISATION + one for one in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
     columns = ("reward", "over_use", "machines", *used, "fragmentation", "wait")
-    table = Table(
+    table = new_table(
+        ("policy", *(figure(column).heading for column in columns)),
+        no_wrap=True,
         title=f"{config.name}: {evaluation.machines} machines, {evaluation.sequences} held-out job sequences",
         caption="± half of the 95 % interval; < the learned policy is better, > worse, sequence by sequence",
         box=SIMPLE_HEAVY,
     )
-    table.add_column("policy", no_wrap=True)
-    for column in columns:
-        table.add_column(figure(column).heading, justify="right", no_wrap=True)
     for policy in evaluation.figures:
         cells = []
         for column in columns:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cluster.plots.base import plot_violations, save_figure
+from cluster.plots.base import new_figure, plot_violations, save_figure
 from cluster.plots.loads import plot_load_bands, plot_load_map
 
 if TYPE_CHECKING:
@@ -46,14 +46,11 @@ def save_plots(
     Loads are shown for the first repeat that all policies have run. Parameters as in `plot_violations` and
     `plot_load_bands`.
     """
-    from matplotlib.figure import Figure
-
     first = node_load.filter((pl.col("repeat") == first_common(lengths)) & pl.col("share").is_not_null())
     metrics = first["metric"].unique(maintain_order=True).to_list()
     shown = [policy for policy in policies if policy in set(first["policy"].to_list())]
-    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    figure = new_figure(7.5, 4.2, f"{title}: resource violations")
     plot_violations(figure.subplots(), shortages, policies, lengths, days)
-    figure.suptitle(f"{title}: resource violations")
     paths = [save_figure(figure, folder / "violations.png")]
     if metrics and shown:
         paths.append(save_figure(_bands(first, metrics, shown, threshold, days, title), folder / "load.png"))
@@ -64,9 +61,7 @@ def save_plots(
 def _bands(
     node_load: pl.DataFrame, metrics: Sequence[str], policies: Sequence[str], threshold: float, days: float, title: str
 ) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.8 * len(policies) + 0.6, 2.5 * len(metrics) + 0.8), layout="constrained")
+    figure = new_figure(4.8 * len(policies) + 0.6, 2.5 * len(metrics) + 0.8, f"{title}: load of the nodes")
     axes = figure.subplots(len(metrics), len(policies), squeeze=False, sharex=True, sharey="row")
     for row, metric in enumerate(metrics):
         for column, policy in enumerate(policies):
@@ -77,16 +72,13 @@ def _bands(
                 ax.set_title(policy)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(f"{title}: load of the nodes")
     return figure
 
 
 def _maps(
     node_load: pl.DataFrame, metrics: Sequence[str], policies: Sequence[str], threshold: float, days: float, title: str
 ) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.8 * len(policies) + 1.2, 2.5 * len(metrics) + 0.6), layout="constrained")
+    figure = new_figure(4.8 * len(policies) + 1.2, 2.5 * len(metrics) + 0.6, f"{title}: load by node")
     axes = figure.subplots(len(metrics), len(policies), squeeze=False, sharex=True, sharey=True)
     for row, metric in enumerate(metrics):
         for column, policy in enumerate(policies):
@@ -96,5 +88,4 @@ def _maps(
             ax.set_title(f"{metric}, {policy}", fontsize=10)
     bar = figure.colorbar(mesh, ax=axes, extend="max", shrink=0.8)
     bar.set_label(f"load (% of capacity; red: at least the threshold of {threshold:.0%})")
-    figure.suptitle(f"{title}: load by node")
     return figure

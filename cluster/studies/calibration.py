@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from cluster.plots.base import COLOURS
+from cluster.console.tables import new_table
+from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.simulation.calendar import At, Kind
@@ -175,12 +176,9 @@ def table_of_calibrations(found: Sequence[Calibration]) -> Table:
         f"share of the nodes in violation within {HORIZON_HOURS} hours (number of samples), by predicted probability; "
         f"of all nodes {first.base_rate:.3f}, at the next metering {first.base_rate_next:.4f}"
     )
-    shown = Table(title="risk: violations by predicted probability", caption=caption)
-    shown.add_column("", no_wrap=True)
-    for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True):
-        shown.add_column(f"{low:g} to {high:g}", justify="right")
-    for heading in ("Brier score", "... next"):
-        shown.add_column(heading, justify="right")
+    bins = [f"{low:g} to {high:g}" for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True)]
+    headings = ("", *bins, "Brier score", "... next")
+    shown = new_table(headings, no_wrap=True, title="risk: violations by predicted probability", caption=caption)
     for one in found:
         cells = [
             f"{observed:.3f} ({int(samples)})" if samples else "-"
@@ -201,18 +199,14 @@ def plot_calibrations(ax: Axes, found: Sequence[Calibration]) -> None:
     ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8)
     ax.set(xlabel="predicted probability of a violation", ylabel="observed share of violations")
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax)
 
 
 def figure_of_calibrations(found: Sequence[Calibration]) -> Figure:
     """Return a plot of all estimators."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.6, 6.0), layout="constrained")
+    figure = new_figure(5.6, 6.0, f"violations within {HORIZON_HOURS} hours by predicted probability")
     ax = figure.subplots()
     plot_calibrations(ax, found)
-    figure.suptitle(f"violations within {HORIZON_HOURS} hours by predicted probability")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 

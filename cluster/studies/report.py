@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
-from rich.table import Table as RichTable
+from rich.table import Table
 
+from cluster.console.tables import new_table
 from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.figures import Ratio, Violations, figures_of
 
@@ -42,12 +43,10 @@ def means_of(repeats: int) -> str:
     return f"means of {repeats} repeats" if repeats > 1 else "one repeat"
 
 
-def table_of_settings(table: ClaimTable, title: str, repeats: int) -> RichTable:
+def table_of_settings(table: ClaimTable, title: str, repeats: int) -> Table:
     """Return the mean violations of every setting."""
-    shown = RichTable(title=title, caption=f"violations, {means_of(repeats)}")
-    shown.add_column("workload")
-    for heading in ("vCores", "density", *table.columns, f"{table.above} / {table.below}"):
-        shown.add_column(heading, justify="right")
+    headings = ("workload", "vCores", "density", *table.columns, f"{table.above} / {table.below}")
+    shown = new_table(headings, title=title, caption=f"violations, {means_of(repeats)}")
     for index, setting in enumerate(table.settings):
         cells = [_with_remark(table, name, index) for name in table.columns]
         below, above = (table.columns[name][index] for name in (table.below, table.above))
@@ -56,29 +55,26 @@ def table_of_settings(table: ClaimTable, title: str, repeats: int) -> RichTable:
     return shown
 
 
-def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIOS) -> RichTable:
+def table_of_claims(claims: Sequence[Claim], title: str, caption: str = OF_RATIOS) -> Table:
     """Return our figures, with those of the paper if it has any of them."""
     is_of_paper = any(claim.paper for claim in claims)
     if any(isinstance(claim.ours, Ratio) and claim.ours.low is not None for claim in claims):
         caption += INTERVALS
-    shown = RichTable(title=f"{title}, compared with [1]" if is_of_paper else title, caption=caption)
-    for heading in ("", *(("paper",) if is_of_paper else ()), "here", "95 % interval", "settings"):
-        shown.add_column(heading, justify="left" if not heading else "right")
+    headings = ("", *(("paper",) if is_of_paper else ()), "here", "95 % interval", "settings")
+    shown = new_table(headings, title=f"{title}, compared with [1]" if is_of_paper else title, caption=caption)
     for claim in claims:
         paper = (claim.paper or "-",) if is_of_paper else ()
         shown.add_row(claim.label, *paper, *_cells(claim.ours))
     return shown
 
 
-def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> RichTable:
+def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> Table:
     """Return failovers, moves, downtime and placements of each arm."""
     ratios = [one for figures in arms.values() for one in (figures.failovers, figures.moves, figures.downtime)]
     intervals = INTERVALS if any(one.low is not None for one in ratios) else ""
     caption = f"relative to {compared}{intervals}; failovers: all moves except those for balance"
-    shown = RichTable(title=f"{name}: failovers, moves and downtime", caption=caption)
-    shown.add_column("")
-    for heading in ("failovers", "moves", "downtime", "tenants not placed at once"):
-        shown.add_column(heading, justify="right")
+    headings = ("", "failovers", "moves", "downtime", "tenants not placed at once")
+    shown = new_table(headings, title=f"{name}: failovers, moves and downtime", caption=caption)
     for arm, figures in arms.items():
         cells = (_with_interval(one) for one in (figures.failovers, figures.moves, figures.downtime))
         shown.add_row(arm, *cells, f"{figures.not_placed:.2%}")

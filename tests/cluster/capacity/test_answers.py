@@ -120,7 +120,7 @@ def test_share_of_the_sentence_is_of_the_density_that_was_found(place):
     said = sentence(
         question, answered(question, {"any": lambda density: 0.0 if density <= edge + 1e-9 else 2.0})["any"]
     )
-    share = re.search(r"The scenario's 2 is (\d+)% (less|more)", said)
+    share = re.search(r"That of the scenario, 2, is (\d+)% (less|more)", said)
     if share is None:
         assert "That is the density of the scenario." in said
         assert edge == pytest.approx(2.0)
