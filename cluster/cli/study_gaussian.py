@@ -71,12 +71,12 @@ def gaussian_command(
     check_outputs([traces], [], json)
     found = of.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
     count = instances or (of.QUICK_INSTANCES if quick else of.INSTANCES)
-    design = of.GaussianDesign(
+    study = GaussianStudy(
         traces=traces,
         resources=tuple(metric.name for metric in found.resources),
         capacity=of.capacities_of(found, capacity),
         instances=count,
-        tasks=tasks,
+        instance_tasks=tasks,
         realisations=realisations,
         samples=samples or (of.QUICK_SAMPLES if quick else of.SAMPLES),
         periods=of.periods_of(found, count, seed),
@@ -84,10 +84,10 @@ def gaussian_command(
         seed=seed,
     )
     output = OutputDirectory(out or Path("results") / "study-gaussian", jobs, scheduler, restart, quiet)
-    report = run_study(GaussianStudy(design), output)
+    report = run_study(study, output)
     if not quiet:
         units = [
-            f"{c:g} {metric.unit} of {metric.name}" for c, metric in zip(design.capacity, found.resources, strict=True)
+            f"{c:g} {metric.unit} of {metric.name}" for c, metric in zip(study.capacity, found.resources, strict=True)
         ]
         typer.echo(f"{found.tasks:,} tasks in the trace, {found.left_out:,} left out; capacity: {', '.join(units)}")
     print_report(report, output, json)

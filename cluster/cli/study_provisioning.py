@@ -94,7 +94,7 @@ def provisioning_command(
     graphs = [check_member("study", "graph", name, GraphKind) for name in graph or ()]
     figures = [check_member("study", "figure", number, of.PublishedFigure) for number in figure or ()]
     usual_seconds = of.QUICK_AUTO_SECONDS if quick else of.AUTO_SECONDS
-    design = of.ProvisioningDesign(
+    study = ProvisioningStudy(
         base=base,
         curves=curves,
         figures=tuple(figures) or None,
@@ -104,10 +104,10 @@ def provisioning_command(
         instances=instances or (of.QUICK_INSTANCES if quick else of.INSTANCES),
         auto_seconds=usual_seconds if auto_seconds is None else auto_seconds,
         seed=seed,
+        published=PublishedMeans(published),
     )
-    means = PublishedMeans(published)
     for source in (base, curves):
         if source is not None:
             base_of(str(source.resolve()))
     output = OutputDirectory(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet)
-    print_report(run_study(ProvisioningStudy(design, means), output), output, json)
+    print_report(run_study(study, output), output, json)

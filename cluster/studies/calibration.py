@@ -25,12 +25,12 @@ from cluster.simulation.ledger import NOWHERE, Ledger
 from cluster.simulation.simulation import Process, Simulation
 from cluster.simulation.tenants import TenantSequence
 from cluster.studies.arms import Arm
-from cluster.studies.design import Design, StudySetting
+from cluster.studies.design import StudySetting
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, Row
-from cluster.studies.simulated import prepared, whole
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.simulated import SimulatedStudy, prepared, whole
+from cluster.studies.study import StudyResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -211,19 +211,10 @@ def figure_of_calibrations(found: Sequence[Calibration]) -> Figure:
     return figure
 
 
-@attrs.frozen(eq=False)
-class CalibrationStudy(Study):
-    """The calibration of estimators at the middle density of each workload.
-
-    Parameters
-    ----------
-    design
-        An arm for each estimator.
-    """
+class CalibrationStudy(SimulatedStudy):
+    """The calibration of estimators, an arm each, at the middle density of each workload."""
 
     name = "calibration"
-
-    design: Design
 
     @classmethod
     def of(
@@ -237,10 +228,6 @@ class CalibrationStudy(Study):
         middle = [of_workload[len(of_workload) // 2] for of_workload in ordered]
         arms = [Arm(label, POLICY, engine={"estimator": spec, **AS_IN_PAPER}) for label, spec in estimators.items()]
         return cls(request.design_at(middle, arms, repeats=1, days=DAYS, engine=ANNEALING_PILOT.engine))
-
-    def described(self) -> Mapping[str, Any]:
-        """Return the design as plain JSON values."""
-        return self.design.described()
 
     def tasks(self) -> Sequence[Task]:
         """Return a run for each estimator and workload."""

@@ -12,18 +12,15 @@ import numpy as np
 
 from cluster.bench.clusters import bench_cluster
 from cluster.bench.engine import SizeBench
-from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER, WITHOUT_RISK
 from cluster.studies.arms import AT_DEPARTURES, BY_PEAKS
-from cluster.studies.claims import Claim
-from cluster.studies.design import Design
 from cluster.studies.figures import figures_of, placement_times, violations_of
 from cluster.studies.pilots import POLICIES_PILOTS
-from cluster.studies.report import counts_as_json, table_of_claims
+from cluster.studies.report import Claim, counts_as_json, table_of_claims
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, Row
-from cluster.studies.simulated import run_simulation
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.simulated import SimulatedStudy, run_simulation
+from cluster.studies.study import StudyResult
 from workloads.regions import REGIONS, generate_history
 
 DAYS, QUICK_DAYS = 3.0, 0.5
@@ -85,34 +82,17 @@ def placement_claims(rows: Sequence[Row], timings: Sequence[Mapping[str, Any]]) 
     return found
 
 
-@attrs.frozen(eq=False)
-class OverheadStudy(Study):
-    """[1] section 8.5.
-
-    Parameters
-    ----------
-    design
-        The policies with probabilities at the densities of the study of policies.
-    """
+class OverheadStudy(SimulatedStudy):
+    """[1] section 8.5: the policies with probabilities at the densities of the study of policies."""
 
     name = "overhead"
     jobs = 1
-
-    design: Design
 
     @classmethod
     def of(cls, request: StudyRequest) -> OverheadStudy:
         """Return the study that a user requests, of one region."""
         one = attrs.evolve(request, base=attrs.evolve(request.base, workloads=request.base.workloads[:1]))
         return cls(one.design(POLICIES_PILOTS[:1], ARMS, repeats=1, days=DAYS, quick_days=QUICK_DAYS))
-
-    def described(self) -> Mapping[str, Any]:
-        """Return the design as plain JSON values."""
-        return self.design.described()
-
-    def tasks(self) -> Sequence[Task]:
-        """Return the runs."""
-        return self.design.tasks()
 
     @staticmethod
     def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Tables and JSON figures of the studies of policies."""
+"""The claims of a paper with our figures, and the tables and JSON figures of the studies of policies."""
 
 from __future__ import annotations
 
@@ -9,11 +9,53 @@ import attrs
 from rich.table import Table
 
 from cluster.console.tables import new_table
-from cluster.studies.claims import Claim, ClaimTable
-from cluster.studies.figures import Ratio, Violations, figures_of
+from cluster.studies.design import StudySetting
+from cluster.studies.figures import Floats, Ratio, Violations, figures_of
 
 OF_RATIOS = "ratios of violations, averaged over settings"
 INTERVALS = ", with 95 % intervals"
+
+
+@attrs.frozen
+class Claim:
+    """One figure of a paper.
+
+    Parameters
+    ----------
+    label
+        Name of the figure.
+    paper
+        The figure in the paper; "" if it has none.
+    ours
+        Our figure.
+    """
+
+    label: str
+    paper: str
+    ours: Ratio | str
+
+
+@attrs.frozen(eq=False)
+class ClaimTable:
+    """Mean violations by setting.
+
+    Parameters
+    ----------
+    settings
+        The rows.
+    columns
+        Means by heading, (S,) each.
+    remarks
+        Remarks on the cells of some columns, by heading.
+    above, below
+        Columns whose ratio is a further column.
+    """
+
+    settings: Sequence[StudySetting]
+    columns: Mapping[str, Floats]
+    remarks: Mapping[str, Sequence[str]]
+    above: str
+    below: str
 
 
 @attrs.frozen

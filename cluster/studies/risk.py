@@ -14,11 +14,10 @@ import numpy as np
 
 from cluster.studies.arms import MODIFIED, Arm
 from cluster.studies.calibration import CalibrationStudy
-from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.figures import Violations, placement_times
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.report import counts_as_json, table_of_claims
+from cluster.studies.report import Claim, ClaimTable, counts_as_json, table_of_claims
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished
 from cluster.studies.study import Study, StudyResult
@@ -68,7 +67,7 @@ class RiskStudy(PolicyStudy):
     Parameters
     ----------
     design
-        As in `cluster.studies.policy_study.PolicyStudy`.
+        As in `cluster.studies.simulated.SimulatedStudy`.
     calibration
         The calibration of the estimators.
     """

@@ -16,12 +16,12 @@ from cluster.errors import DensityError
 from cluster.runs.sweep import Task
 from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
 from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
-from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.design import Design, digest, digests_of
 from cluster.studies.figures import Floats, Violations
 from cluster.studies.pilots import PILOT_SEED, Pilot
 from cluster.studies.plots import figure_of_ratios
 from cluster.studies.policy_study import PolicyStudy
+from cluster.studies.report import Claim, ClaimTable
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Failures, Row, run_tasks
 from cluster.studies.simulated import run_simulation
@@ -137,7 +137,7 @@ class SensitivityStudy(PolicyStudy):
     Parameters
     ----------
     design
-        As in `cluster.studies.policy_study.PolicyStudy`.
+        As in `cluster.studies.simulated.SimulatedStudy`.
     failed
         Tasks of the pilot that failed. The study has no setting for their workloads.
     """

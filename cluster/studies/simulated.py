@@ -1,19 +1,22 @@
-"""One run of a study of policies, in any process."""
+"""Studies of simulated runs, and one run, in any process."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from cluster.runs.sweep import Task
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import scenario_from
 from cluster.scenario.workload_section import OF_REPORTS
 from cluster.simulation.pools import Source, read_source
 from cluster.simulation.tenants import TenantSequence, make_tenants
+from cluster.studies.design import Design
+from cluster.studies.study import Study
 
 if TYPE_CHECKING:
     from cluster.simulation.record import RunResult
@@ -29,6 +32,29 @@ def run_simulation(arguments: Mapping[str, Any]) -> dict[str, Any]:
     scenario, source, tenants, repeat = prepared(arguments)
     result = whole(simulate(scenario, source, tenants, scenario.run.policies[0], repeat))
     return {"totals": result.totals, "timings": result.timings}
+
+
+@attrs.frozen(eq=False)
+class SimulatedStudy(Study):
+    """A study whose tasks are the simulated runs of a design.
+
+    Parameters
+    ----------
+    design
+        Settings, arms and repeats.
+    """
+
+    run = staticmethod(run_simulation)
+
+    design: Design
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the design as plain JSON values."""
+        return self.design.described()
+
+    def tasks(self) -> Sequence[Task]:
+        """Return the runs of every arm in every setting and repeat."""
+        return self.design.tasks()
 
 
 def whole(result: RunResult) -> RunResult:

@@ -12,9 +12,8 @@ from cluster.studies.gaussian.design import BY_CAPACITY, MEANS_AND_GPAS
 from cluster.studies.gaussian.figures import (
     PAPER_COARSE,
     PAPER_MACHINES,
-    PAPER_MEANS,
     PAPER_Q,
-    PAPER_REJECTED,
+    PAPER_TOTALS,
     REQUESTED,
     Finding,
     averaged_beside_samples,
@@ -54,10 +53,10 @@ def table_of_totals(totals: pl.DataFrame) -> Table:
         "in machines; P95 to P99.9: Gaussian divided by empirical percentile, minus 1",
     )
     for row in mean_totals(totals).to_dicts():
-        size = row["size"]
-        ours = f"{row['rejected']:.3f}", PAPER_MEANS[size], f"{row['mean']:.2f}"
+        rejected, mean = PAPER_TOTALS[row["size"]]
+        figures = rejected, f"{row['rejected']:.3f}", mean, f"{row['mean']:.2f}"
         differences = ("-" if row[name] is None else f"{row[name]:+.2%}" for name in ("p95", "p99", "p99.9"))
-        shown.add_row(row["resource"], str(size), PAPER_REJECTED[size], *ours, *differences)
+        shown.add_row(row["resource"], str(row["size"]), *figures, *differences)
     return shown
 
 

@@ -13,7 +13,6 @@ import polars as pl
 from cluster.studies.gaussian.design import SIZES, TOTALS, samples_of
 from cluster.studies.gaussian.packings import choose_tasks
 from cluster.studies.runner import Row
-from plb.compiler import working_time
 from plb.risk.gaussian import Total, observe
 
 PERCENTS = (95.0, 99.0, 99.9)
@@ -27,7 +26,6 @@ Floats = npt.NDArray[np.float64]
 
 def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Sample tasks for every size; return the differences between their totals and Gaussians."""
-    began = working_time()
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], TOTALS, arguments["part"]])
     realisations = samples.draw(
@@ -44,7 +42,7 @@ def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
                 differences = _differences(totals[:, resource], fitted, resource)
                 rejected = not is_gaussian(totals[:, resource])
                 found.append([size, resource, rejected, float(fitted.mean[resource]) / capacity, *differences])
-    return {"totals": {"found": found}, "timings": {"seconds": working_time() - began}}
+    return {"found": found}
 
 
 def _differences(totals: Floats, fitted: Total, resource: int) -> list[float | None]:

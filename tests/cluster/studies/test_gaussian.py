@@ -20,13 +20,11 @@ from cluster.studies.gaussian.design import (
     CLAIRVOYANCE,
     MEAN_TASK,
     Case,
-    GaussianDesign,
     capacities_of,
     cases,
 )
 from cluster.studies.gaussian.figures import findings, rebalancing
-from cluster.studies.gaussian.packings import PackingInstance, packings_frame
-from cluster.studies.gaussian.simultaneous import run_simultaneous, simultaneous_frame
+from cluster.studies.gaussian.packings import PackingInstance, packings_frame, run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.study import GaussianStudy
 from cluster.studies.gaussian.totals import CRITICAL, anderson_darling, is_gaussian
 from plb import PlbError
@@ -120,7 +118,7 @@ def test_tasks_that_rise_together_overload_machines_more_often_than_independent_
     pl.DataFrame({"cpu_pct": rows, "day": ["a"] * 80}).write_parquet(tmp_path / "planetlab.parquet")
     arguments = {"traces": str(tmp_path), "resources": ["cpu"], "capacity": [400.0], "realisations": 2000}
     found = run_simultaneous({**arguments, "seed": 1, "part": 1})
-    frame = simultaneous_frame([{"part": 1, **found["totals"]}])
+    frame = simultaneous_frame([{"part": 1, **found}])
     gpa = frame.filter(pl.col("test") == "GPA 0.05").row(0, named=True)
     assert gpa["q_independent"] < 0.05
     assert gpa["q"] > 0.15
@@ -141,30 +139,30 @@ def test_capacity_makes_the_mean_task_that_of_the_paper(traces: Path) -> None:
 
 def test_runs_say_all_they_depend_on(traces: Path) -> None:
     """Another seed, capacity or file is another run; other numbers of instances and samples add runs."""
-    design = GaussianDesign(traces=traces, resources=("cpu",), capacity=(100.0,), instances=3, samples=250)
-    keys = [task.key for task in design.sweep_tasks()]
+    study = GaussianStudy(traces=traces, resources=("cpu",), capacity=(100.0,), instances=3, samples=250)
+    keys = [task.key for task in study.tasks()]
     assert len(set(keys)) == len(keys) == 3 + 3
-    more = attrs.evolve(design, instances=5, samples=300)
-    assert set(keys) < {task.key for task in more.sweep_tasks()} | {keys[-1]}
-    for other in (attrs.evolve(design, seed=1), attrs.evolve(design, capacity=(101.0,))):
-        assert not set(keys) & {task.key for task in other.sweep_tasks()}
+    more = attrs.evolve(study, instances=5, samples=300)
+    assert set(keys) < {task.key for task in more.tasks()} | {keys[-1]}
+    for other in (attrs.evolve(study, seed=1), attrs.evolve(study, capacity=(101.0,))):
+        assert not set(keys) & {task.key for task in other.tasks()}
     traces.write_bytes(traces.read_bytes() + b" ")
-    assert not set(keys) & {task.key for task in design.sweep_tasks()}
+    assert not set(keys) & {task.key for task in study.tasks()}
 
 
 def test_runs_depend_on_nothing_but_their_arguments(traces: Path) -> None:
     """In whatever order and process they are made; each kind has random numbers of its own, and each part."""
-    design = GaussianDesign(
+    study = GaussianStudy(
         traces=traces,
         resources=("cpu",),
         capacity=(200.0,),
         instances=2,
-        tasks=30,
+        instance_tasks=30,
         realisations=100,
         samples=101,
         periods=(1,),
     )
-    tasks = design.sweep_tasks()
+    tasks = study.tasks()
     first = [GaussianStudy.run(task.arguments)["totals"] for task in tasks if task.arguments.get("samples") != 100]
     again = [
         GaussianStudy.run(task.arguments)["totals"] for task in reversed(tasks) if task.arguments.get("samples") != 100
