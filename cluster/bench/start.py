@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from rich.table import Table
 
+from cluster.console.tables import new_table
 from cluster.runs.processes import cores
 from plb.compiler.cache import SUFFIX
 from plb.errors import PlbError
+from plb.phrasing import counted
 
 RUNS = 5
 """Number of processes, of which the fastest is the figure."""
@@ -112,6 +115,18 @@ class StartFigures:
             "warmup_kernels": self.warmup_kernels,
             "cores": cores(),
         }
+
+
+def start_table(figures: StartFigures) -> Table:
+    """Return what new processes take, a line for each kind."""
+    table = new_table(("a new process", "seconds", "from start to exit"))
+    cold = f"first plan that compiles {counted(figures.cold_kernels, 'kernel')}"
+    rows = {"import plb": figures.imported, "first plan, kernels compiled": figures.warm, cold: figures.cold}
+    for what, timed in rows.items():
+        table.add_row(what, f"{timed.seconds:.2f}", f"{timed.process_seconds:.2f}")
+    warmup = f"plb warmup that compiles {counted(figures.warmup_kernels, 'kernel')}, {counted(cores(), 'core')}"
+    table.add_row(warmup, "", f"{figures.warmup_seconds:.2f}")
+    return table
 
 
 def bench_start(report: Callable[[str], None] = lambda _step: None) -> StartFigures:

@@ -20,7 +20,7 @@ from cluster.simulation.pools import Source, read_source
 from cluster.simulation.tenants import TenantSequence, make_tenants
 from cluster.studies.base import digests_of_inputs
 from cluster.studies.design import digest
-from cluster.studies.simulated import whole
+from cluster.studies.simulated import on_one_thread, simulated
 from plb import PlbError
 
 
@@ -90,8 +90,6 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
         ``totals`` of the run and ``timings``; or ``impossible``, the reason why the cluster cannot hold the tenants, or
         that the workload has too few.
     """
-    from cluster.simulation.simulation import simulate
-
     subject, question = (_text(arguments[name]) for name in ("subject", "question"))
     scenario, source = _read(subject)
     value, repeat = float(arguments["value"]), int(arguments["repeat"])
@@ -100,10 +98,7 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
         tenants = _tenants(subject, question, value, repeat)
     except DensityError as error:
         return {"impossible": str(error)}
-    # one thread, because there is a process for each core
-    alone = attrs.evolve(there, engine={"threads": 1, **there.engine})
-    result = whole(simulate(alone, source, tenants, arguments["policy"], repeat))
-    return {"totals": result.totals, "timings": result.timings}
+    return simulated(on_one_thread(there), source, tenants, arguments["policy"], repeat)
 
 
 def tenants_at(question: Question, scenario: Scenario, source: Source, value: float, repeat: int = 0) -> TenantSequence:

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
-from cluster.capacity.answers import Answer
-from cluster.capacity.points import Point
+from cluster.capacity.answers import Answer, Point
 from cluster.capacity.question import Question, Searched
 from cluster.console.tables import new_table
 from cluster.scenario.scenario import Scenario

@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cluster.capacity.answers import Answer, answer, figures
+from cluster.capacity.answers import Answer, Point, answer, figures, point_of
 from cluster.capacity.evaluation import Subject, run_at, tenants_at
 from cluster.capacity.plots import save_capacity
-from cluster.capacity.points import Point, point_of
 from cluster.capacity.question import Question
 from cluster.capacity.report import in_words
 from cluster.results.writing import check_free, json_object, stamp, write_json

@@ -34,7 +34,7 @@ def engine_command(
     All sizes take some minutes and 2 GB of memory.
     """
     from cluster.bench.engine import QUALITY_SECONDS, SIZES, bench_engine
-    from cluster.bench.tables import table_of
+    from cluster.bench.figures import table_of
     from cluster.results.writing import check_file, stamped, write_json
 
     check_file(json)
@@ -55,8 +55,7 @@ def start_command(json: Json = None) -> None:
 
     It takes one or two minutes, because everything is compiled twice, in separate directories.
     """
-    from cluster.bench.start import bench_start
-    from cluster.bench.tables import start_table
+    from cluster.bench.start import bench_start, start_table
     from cluster.results.writing import check_file, stamped, write_json
 
     check_file(json)

@@ -19,4 +19,7 @@ Scheduler: TypeAlias = Annotated[
 ]
 Restart: TypeAlias = Annotated[bool, typer.Option("--restart", help="Repeat the finished runs in the directory.")]
 Json: TypeAlias = Annotated[Path | None, typer.Option(help="Write the figures to this file.")]
+StudyFolder: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Directory of the results. Default: results/study-NAME.", show_default=False)
+]
 Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]

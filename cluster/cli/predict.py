@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cluster.cli.options import Json, Quiet
-from cluster.console.output import clear_errors, messages, output
+from cluster.console.output import clear_errors, output, progress
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -154,10 +154,9 @@ def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples,
 @contextmanager
 def _progress(quiet: bool) -> Iterator[tuple[Callable[..., None], Callable[[int], None]]]:
     """Show the progress on standard error; yield a function for the stage, and one for its progress."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import TimeRemainingColumn
 
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=messages(), disable=quiet, transient=True) as bar:
+    with progress(TimeRemainingColumn(), quiet=quiet, transient=True) as bar:
         shown = bar.add_task("", total=None)
 
         def say(stage: str, samples: int | None = None) -> None:

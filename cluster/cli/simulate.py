@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cluster.cli.options import Quiet
-from cluster.console.output import clear_errors, messages, output
+from cluster.console.output import clear_errors, messages, output, progress
 
 if TYPE_CHECKING:
     from cluster.results.writing import ResultsFolder
@@ -66,7 +66,6 @@ def simulate_command(
 
 
 def _prepare(scenario: Scenario, quiet: bool) -> Experiment:
-
     from cluster.runs.experiment import prepare
 
     with messages(quiet=quiet).status("Reading the workload and sampling the tenants ..."):
@@ -75,13 +74,12 @@ def _prepare(scenario: Scenario, quiet: bool) -> Experiment:
 
 def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool) -> tuple[list[RunResult], bool]:
     """Run everything with a progress bar; return the runs, and whether Ctrl-C ended them."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import TaskProgressColumn, TimeElapsedColumn
 
     days = experiment.scenario.run.days
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
     runs: list[RunResult] = []
     try:
-        with Progress(*columns, console=messages(), disable=quiet) as bar:
+        with progress(TaskProgressColumn(), TimeElapsedColumn(), quiet=quiet) as bar:
             label = {pair: f"{pair[0]}, repeat {pair[1] + 1}" for pair in experiment.pairs}
             tasks = {pair: bar.add_task(name, total=days, start=False) for pair, name in label.items()}
 

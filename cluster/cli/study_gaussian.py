@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cluster.cli.options import Jobs, Json, Quiet, Restart, Scheduler, Seed
-from cluster.cli.study_report import print_report
+from cluster.cli.options import Jobs, Json, Quiet, Restart, Scheduler, Seed, StudyFolder
+from cluster.cli.study_report import run_and_print
 from cluster.console.output import clear_errors
 
 
@@ -49,9 +49,7 @@ def gaussian_command(
         int, typer.Option(min=1, help="Consecutive samples of the trace whose mean is the coarser measurement.")
     ] = 12,
     seed: Seed = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Directory of the results. Default: results/study-gaussian.", show_default=False)
-    ] = None,
+    out: StudyFolder = None,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     restart: Restart = False,
@@ -66,7 +64,6 @@ def gaussian_command(
     from cluster.studies.gaussian import design as of
     from cluster.studies.gaussian.study import GaussianStudy
     from cluster.studies.runner import OutputDirectory
-    from cluster.studies.study import run_study
 
     check_outputs([traces], [], json)
     found = of.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
@@ -84,10 +81,6 @@ def gaussian_command(
         seed=seed,
     )
     output = OutputDirectory(out or Path("results") / "study-gaussian", jobs, scheduler, restart, quiet)
-    report = run_study(study, output)
-    if not quiet:
-        units = [
-            f"{c:g} {metric.unit} of {metric.name}" for c, metric in zip(study.capacity, found.resources, strict=True)
-        ]
-        typer.echo(f"{found.tasks:,} tasks in the trace, {found.left_out:,} left out; capacity: {', '.join(units)}")
-    print_report(report, output, json)
+    units = [f"{c:g} {metric.unit} of {metric.name}" for c, metric in zip(study.capacity, found.resources, strict=True)]
+    caption = f"{found.tasks:,} tasks in the trace, {found.left_out:,} left out; capacity: {', '.join(units)}"
+    run_and_print(study, output, json, caption=caption)

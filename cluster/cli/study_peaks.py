@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed
-from cluster.cli.study_report import print_report
+from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
+from cluster.cli.study_report import run_and_print
 from cluster.console.output import clear_errors
 
 
@@ -21,9 +21,7 @@ def peaks_command(
     region: Regions = None,
     quick: Annotated[bool, typer.Option("--quick", help="Run few machines, in a minute.")] = False,
     seed: Seed = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Directory of the results. Default: results/study-peaks.", show_default=False)
-    ] = None,
+    out: StudyFolder = None,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     restart: Restart = False,
@@ -38,7 +36,6 @@ def peaks_command(
     from cluster.studies.base import base_of_regions
     from cluster.studies.peaks.study import PeakStudy
     from cluster.studies.runner import OutputDirectory
-    from cluster.studies.study import run_study
 
     if region and traces is not None:
         raise typer.BadParameter("the traces have the tasks", param_hint="--region")
@@ -48,4 +45,4 @@ def peaks_command(
         study = PeakStudy.of_traces(traces, seed)
     else:
         study = PeakStudy.of_regions(base_of_regions(region or ()).workloads, quick=quick, seed=seed)
-    print_report(run_study(study, output), output, json)
+    run_and_print(study, output, json)

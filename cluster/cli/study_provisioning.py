@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cluster.cli.options import Jobs, Json, Quiet, Restart, Scheduler, Seed
-from cluster.cli.study_report import print_report
+from cluster.cli.options import Jobs, Json, Quiet, Restart, Scheduler, Seed, StudyFolder
+from cluster.cli.study_report import run_and_print
 from cluster.console.output import clear_errors
 
 
@@ -65,10 +65,7 @@ def provisioning_command(
         float | None, typer.Option(help="Time limit of the algorithm auto in seconds. Default: 10.", show_default=False)
     ] = None,
     seed: Seed = 0,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Directory of the results. Default: results/study-provisioning.", show_default=False),
-    ] = None,
+    out: StudyFolder = None,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     restart: Restart = False,
@@ -86,7 +83,6 @@ def provisioning_command(
     from cluster.studies.provisioning.published import PublishedMeans
     from cluster.studies.provisioning.study import ProvisioningStudy
     from cluster.studies.runner import OutputDirectory
-    from cluster.studies.study import run_study
     from plb.validation import check_member
     from workloads.provisioning import GraphKind
 
@@ -110,4 +106,4 @@ def provisioning_command(
         if source is not None:
             base_of(str(source.resolve()))
     output = OutputDirectory(out or Path("results") / "study-provisioning", jobs, scheduler, restart, quiet)
-    print_report(run_study(study, output), output, json)
+    run_and_print(study, output, json)

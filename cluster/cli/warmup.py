@@ -28,7 +28,7 @@ def warmup_command(
     from cluster.results.writing import check_file, stamped, write_json
     from cluster.runs.processes import cores
     from cluster.warmup.log import WarmupLog
-    from cluster.warmup.warmup import TASKS
+    from cluster.warmup.tasks import TASKS
     from plb.compiler.cache import cache_directory
 
     check_file(json)
@@ -54,7 +54,8 @@ def _do_tasks(jobs: int, log: WarmupLog) -> list[Warmed]:
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from cluster.warmup.warmup import TASKS, warm_up
+    from cluster.warmup.tasks import TASKS
+    from cluster.warmup.warmup import warm_up
     from plb.errors import PlbError
 
     left, done = list(TASKS), []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +23,6 @@ from cluster.simulation.streams import stream_seed
 
 LEARNED = "learned"
 """Name of the trained policy in tables."""
-
-
-@attrs.frozen
-class EvaluationTask:
-    """One job sequence, to be played by every policy.
-
-    Parameters
-    ----------
-    config
-        Says which jobs, rewards and baselines.
-    policy
-        File of the trained policy.
-    machines
-        Number of machines.
-    sequence
-        Number of the sequence.
-    """
-
-    config: LearningConfig
-    policy: str
-    machines: int
-    sequence: int
 
 
 @attrs.frozen(eq=False)
@@ -136,9 +114,8 @@ def evaluate(
     """
     count = config.machines.machines if machines is None else machines
     attrs.evolve(config, evaluation=attrs.evolve(config.evaluation, machines=(count,)))  # is checked
-    tasks = [EvaluationTask(config, policy, count, sequence) for sequence in range(config.evaluation.sequences)]
     found = []
-    for figures in over(play_task, tasks):
+    for figures in over(partial(play_sequence, config, policy, count), range(config.evaluation.sequences)):
         found.append(figures)
         if progress is not None:
             progress()
@@ -147,24 +124,25 @@ def evaluate(
     return EvaluationResult(int(count), by_policy)
 
 
-def play_task(task: EvaluationTask) -> dict[str, dict[str, float]]:
-    """Return the figures of every policy on one job sequence."""
-    config = task.config
-    dimensions = attrs.evolve(config.machines, machines=task.machines)
-    jobs = scaled(config.jobs, task.machines / config.machines.machines)
-    seed = stream_seed(config.evaluation.seed, "evaluation", task.sequence)
+def play_sequence(config: LearningConfig, policy: str, machines: int, number: int) -> dict[str, dict[str, float]]:
+    """Return the figures of every policy on one job sequence.
+
+    Parameters
+    ----------
+    config, policy, machines
+        As in `evaluate`.
+    number
+        Number of the sequence, from 0.
+    """
+    jobs = scaled(config.jobs, machines / config.machines.machines)
+    seed = stream_seed(config.evaluation.seed, "evaluation", number)
     sequence = SourceOf(jobs, held_back=True).sequence(seed)
-    episode = Episode(dimensions, config.penalties)
+    episode = Episode(attrs.evolve(config.machines, machines=machines), config.penalties)
     found = {}
-    for name, policy in {LEARNED: learned(task.policy), **baselines(config)}.items():
+    for name in (LEARNED, *config.evaluation.baselines):
         episode.begin(sequence)
-        found[name] = play(episode, policy)
+        found[name] = play(episode, learned(policy) if name == LEARNED else BASELINES[name])
     return found
-
-
-def baselines(config: LearningConfig) -> dict[str, Policy]:
-    """Return the baselines that are wanted, by name."""
-    return {name: BASELINES[name] for name in config.evaluation.baselines}
 
 
 def learned(path: str) -> Policy:

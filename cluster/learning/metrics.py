@@ -39,32 +39,26 @@ class LearningFigure:
     less_is_better: bool | None
 
 
+LESS, MORE = True, False
+"""Values of `LearningFigure.less_is_better`."""
 FIGURES: Mapping[str, LearningFigure] = MappingProxyType(
     {
-        "reward": LearningFigure("reward", "sum of the rewards", less_is_better=False),
-        "over_use": LearningFigure(
-            "over-use", "usage beyond capacity, in machines, mean over steps", less_is_better=True
-        ),
-        "overloaded": LearningFigure(
-            "overloaded", "share of steps of used machines with over-use", less_is_better=True
-        ),
-        "machines": LearningFigure("machines", "machines with a job, mean over steps", less_is_better=True),
-        "most_machines": LearningFigure(
-            "most machines", "machines with a job, the most at a time", less_is_better=True
-        ),
-        "utilisation": LearningFigure("utilisation", "usage of used machines, at most 1, mean", less_is_better=False),
+        "reward": LearningFigure("reward", "sum of the rewards", MORE),
+        "over_use": LearningFigure("over-use", "usage beyond capacity, in machines, mean over steps", LESS),
+        "overloaded": LearningFigure("overloaded", "share of steps of used machines with over-use", LESS),
+        "machines": LearningFigure("machines", "machines with a job, mean over steps", LESS),
+        "most_machines": LearningFigure("most machines", "machines with a job, the most at a time", LESS),
+        "utilisation": LearningFigure("utilisation", "usage of used machines, at most 1, mean", MORE),
         "fragmentation": LearningFigure(
-            "fragmentation", "share of the free capacity that is not on the freest machine", less_is_better=True
+            "fragmentation", "share of the free capacity that is not on the freest machine", LESS
         ),
-        "wait": LearningFigure("wait", "steps from arrival to placement, mean over jobs", less_is_better=True),
-        "unplaced": LearningFigure("unplaced", "jobs that were not placed", less_is_better=True),
-        "penalty_contention": LearningFigure("contention", "penalty for contention, weighted sum", less_is_better=True),
-        "penalty_over_use": LearningFigure(
-            "over-use penalty", "penalty for over-use, weighted sum", less_is_better=True
-        ),
-        "penalty_wait": LearningFigure("wait penalty", "penalty for waiting, weighted sum", less_is_better=True),
-        "penalty_under_use": LearningFigure("under-use", "penalty for under-use, weighted sum", less_is_better=True),
-        "steps": LearningFigure("steps", "steps from the first arrival to the end", less_is_better=None),
+        "wait": LearningFigure("wait", "steps from arrival to placement, mean over jobs", LESS),
+        "unplaced": LearningFigure("unplaced", "jobs that were not placed", LESS),
+        "penalty_contention": LearningFigure("contention", "penalty for contention, weighted sum", LESS),
+        "penalty_over_use": LearningFigure("over-use penalty", "penalty for over-use, weighted sum", LESS),
+        "penalty_wait": LearningFigure("wait penalty", "penalty for waiting, weighted sum", LESS),
+        "penalty_under_use": LearningFigure("under-use", "penalty for under-use, weighted sum", LESS),
+        "steps": LearningFigure("steps", "steps from the first arrival to the end", None),
     }
 )
 """The figures of every episode, by name, without the utilisations of the single resources."""
@@ -75,7 +69,7 @@ def figure(name: str) -> LearningFigure:
     if name in FIGURES or not name.startswith(UTILISATION):
         return FIGURES[name]
     resource = name.removeprefix(UTILISATION)
-    return LearningFigure(resource, f"usage of {resource} of used machines, at most 1, mean", less_is_better=False)
+    return LearningFigure(resource, f"usage of {resource} of used machines, at most 1, mean", MORE)
 
 
 def figures(record: Record) -> dict[str, float]:

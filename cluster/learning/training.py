@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from cluster.learning.config import LearningConfig
-from cluster.learning.dimensions import Dimensions
 from cluster.learning.game import JobPlacementGame
-from cluster.learning.rewards import Penalties
 from cluster.learning.sources import Jobs, SourceOf
 from cluster.learning.workers import Map
 from cluster.results.writing import check_free, json_object, versions, write_json
@@ -32,25 +30,6 @@ PACKAGES = ("torch",)
 
 Progress = Callable[[str, int, "CurveRow"], object]
 """Called with the stage, its number of iterations and the newest row of its curve."""
-
-
-@attrs.frozen
-class MakeGame:
-    """Makes games for training, in any process.
-
-    Parameters
-    ----------
-    jobs, machines, penalties
-        Settings of the games; jobs of traces are those that are not held out.
-    """
-
-    jobs: Jobs
-    machines: Dimensions
-    penalties: Penalties
-
-    def __call__(self) -> JobPlacementGame:
-        """Return a game."""
-        return JobPlacementGame(SourceOf(self.jobs), self.machines, self.penalties)
 
 
 @attrs.frozen
@@ -144,7 +123,7 @@ def train(
         with naming(stage.file):
             trained = train_policy(
                 attrs.evolve(config.training, iterations=stage.iterations, seed=stage.seed),
-                MakeGame(stage.jobs, config.machines, config.penalties),
+                partial(JobPlacementGame, SourceOf(stage.jobs), config.machines, config.penalties),
                 resources=config.machines.resources,
                 checkpoint=stage.file,
                 resume=resume,

@@ -141,21 +141,6 @@ def figures_of(
     return {"study": study, "settings": list(settings), "ratios": dict(ratios), **further}
 
 
-def placement_times(rows: Sequence[Mapping[str, Any]], timings: Sequence[Mapping[str, Any]], arm: str) -> list[float]:
-    """Return the mean milliseconds that the placement of a tenant took in each run of an arm.
-
-    Parameters
-    ----------
-    rows, timings
-        Totals and timings of the same runs.
-    """
-    return [
-        1000.0 * timing["placement"] / row["tenants"]
-        for row, timing in zip(rows, timings, strict=True)
-        if row["arm"] == arm and row["tenants"]
-    ]
-
-
 def _ratios(above: Floats, below: Floats) -> Floats:
     """Return the ratios of the settings with a denominator above 0."""
     some = below > 0

@@ -14,11 +14,11 @@ from cluster.bench.clusters import bench_cluster
 from cluster.bench.engine import SizeBench
 from cluster.scenario.scenario import AS_IN_PAPER, WITHOUT_RISK
 from cluster.studies.arms import AT_DEPARTURES, BY_PEAKS
-from cluster.studies.figures import figures_of, placement_times, violations_of
+from cluster.studies.figures import figures_of, violations_of
 from cluster.studies.pilots import POLICIES_PILOTS
-from cluster.studies.report import Claim, counts_as_json, table_of_claims
+from cluster.studies.report import Claim, counts_as_json, placement_claims, table_of_claims
 from cluster.studies.request import StudyRequest
-from cluster.studies.runner import Finished, Row
+from cluster.studies.runner import Finished
 from cluster.studies.simulated import SimulatedStudy, run_simulation
 from cluster.studies.study import StudyResult
 from workloads.regions import REGIONS, generate_history
@@ -31,6 +31,7 @@ ACCEPTANCE = 0.05
 HISTORY_TENANTS = 20_000
 """Past tenants of the measured demand models."""
 PUBLISHED_PLACEMENT = {"prv_best_fit": "9.66 to 76.7 ms", "prv_worst_fit": "8.58 to 65.4 ms"}
+"""By policy: the least and the largest mean over the densities."""
 ARMS = (*BY_PEAKS, *AT_DEPARTURES)
 
 
@@ -65,21 +66,8 @@ def scoring_claims(nodes: int = 40, proposals: int = 100_000) -> list[Claim]:
     return found
 
 
-def placement_claims(rows: Sequence[Row], timings: Sequence[Mapping[str, Any]]) -> list[Claim]:
-    """Return the time of the placement of a tenant: the least and the largest mean over the densities.
-
-    Parameters
-    ----------
-    rows, timings
-        Totals and timings of the same runs.
-    """
-    found = []
-    for arm in ARMS:
-        means = placement_times(rows, timings, arm.name)
-        if means:
-            ours = f"{min(means):.2f} to {max(means):.2f} ms"
-            found.append(Claim(f"placement of a tenant, {arm.name}", PUBLISHED_PLACEMENT[arm.policy], ours))
-    return found
+def _least_to_largest(times: Sequence[float]) -> str:
+    return f"{min(times):.2f} to {max(times):.2f} ms"
 
 
 class OverheadStudy(SimulatedStudy):
@@ -105,7 +93,11 @@ class OverheadStudy(SimulatedStudy):
 
     def result(self, finished: Finished) -> StudyResult:
         """Return times and bytes; those without a cluster are measured now."""
-        claims = [*memory_claims(), *scoring_claims(), *placement_claims(finished.rows, finished.timings)]
+        claims = [
+            *memory_claims(),
+            *scoring_claims(),
+            *placement_claims(finished, ARMS, _least_to_largest, PUBLISHED_PLACEMENT),
+        ]
         found = violations_of(self.design.settings, finished.rows)
         figures = figures_of(self.name, found.as_json(), counts=counts_as_json(claims))
         return StudyResult(figures, (table_of_claims(claims, "overheads", ""),))

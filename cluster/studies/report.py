@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
 from rich.table import Table
 
 from cluster.console.tables import new_table
+from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.design import StudySetting
 from cluster.studies.figures import Floats, Ratio, Violations, figures_of
+from cluster.studies.runner import Finished
 
 OF_RATIOS = "ratios of violations, averaged over settings"
 INTERVALS = ", with 95 % intervals"
@@ -121,6 +123,33 @@ def table_of_arms(arms: Mapping[str, ArmFigures], compared: str, name: str) -> T
         cells = (_with_interval(one) for one in (figures.failovers, figures.moves, figures.downtime))
         shown.add_row(arm, *cells, f"{figures.not_placed:.2%}")
     return shown
+
+
+def placement_claims(
+    finished: Finished,
+    arms: Sequence[Arm],
+    in_words: Callable[[Sequence[float]], str],
+    published: Mapping[str, str] = NOTHING,
+) -> list[Claim]:
+    """Return the time that the placement of a tenant took with each arm that has runs.
+
+    Parameters
+    ----------
+    in_words
+        Returns the figure for the mean milliseconds of a placement in each run of an arm.
+    published
+        The figures of the paper by policy.
+    """
+    claims = []
+    for arm in arms:
+        times = [
+            1000.0 * timing["placement"] / row["tenants"]
+            for row, timing in zip(finished.rows, finished.timings, strict=True)
+            if row["arm"] == arm.name and row["tenants"]
+        ]
+        if times:
+            claims.append(Claim(f"placement of a tenant, {arm.name}", published.get(arm.policy, ""), in_words(times)))
+    return claims
 
 
 def ratios_as_json(claims: Sequence[Claim]) -> dict[str, Any]:

@@ -25,13 +25,23 @@ NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
 """Fields of ``[workload]`` that change the arrivals, but not the source of tenants and history."""
 
 
-def run_simulation(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def run_simulation(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Simulate a task of `cluster.studies.design.Design`; return totals and timings."""
+    scenario, source, tenants, repeat = prepared(arguments)
+    return simulated(scenario, source, tenants, scenario.run.policies[0], repeat)
+
+
+def simulated(scenario: Scenario, source: Source, tenants: TenantSequence, policy: str, repeat: int) -> dict[str, Any]:
+    """Simulate one run; return totals and timings."""
     from cluster.simulation.simulation import simulate
 
-    scenario, source, tenants, repeat = prepared(arguments)
-    result = whole(simulate(scenario, source, tenants, scenario.run.policies[0], repeat))
+    result = whole(simulate(scenario, source, tenants, policy, repeat))
     return {"totals": result.totals, "timings": result.timings}
+
+
+def on_one_thread(scenario: Scenario) -> Scenario:
+    """Return a scenario whose engine has one thread by default, because there is a process for each core."""
+    return attrs.evolve(scenario, engine={"threads": 1, **scenario.engine})
 
 
 @attrs.frozen(eq=False)
@@ -70,10 +80,7 @@ def prepared(arguments: Mapping[str, Any]) -> tuple[Scenario, Source, TenantSequ
     Demand history and tenants are kept for the next run, which often has the same.
     """
     tables, repeat = arguments["scenario"], int(arguments["repeat"])
-    scenario = scenario_from(tables)
-    # one thread, because there is a process for each core
-    scenario = attrs.evolve(scenario, engine={"threads": 1, **scenario.engine})
-    return scenario, _source(_origin(tables)), _tenants(_common(tables), repeat), repeat
+    return on_one_thread(scenario_from(tables)), _source(_origin(tables)), _tenants(_common(tables), repeat), repeat
 
 
 def _common(tables: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -122,18 +123,8 @@ def change_terms() -> None:
 
 def _tiny_engine(**settings: Any) -> PlacementAndLoadBalancing:
     """Return an engine with a few nodes and one partition, which has a demand history."""
-    history = DemandHistory.from_columns(
-        ("cpu",),
-        tenant_class=["a", "a"],
-        role=[0, 1],
-        lifetime=[1e6, 1e6],
-        level=[[50.0], [60.0]],
-        initial=[[1.0], [1.0]],
-        growth=[[600.0], [600.0]],
-        maximum=[[100.0], [100.0]],
-    )
     config = PlbConfig(metrics=[Metric("cpu")], held_out_nodes=1, checks="phase", **settings)
-    engine = PlacementAndLoadBalancing(config, history=history)
+    engine = PlacementAndLoadBalancing(config, history=_past_tenants({PRIMARY: 50.0, SECONDARY: 60.0}, 100.0))
     for node in range(NODES):
         rack, upgraded = f"fd:/r{node % 3}", f"u{node % 2}"
         engine.update_node(Node(f"n{node}", capacities={"cpu": 100}, fault_domain=rack, upgrade_domain=upgraded))
@@ -142,6 +133,21 @@ def _tiny_engine(**settings: Any) -> PlacementAndLoadBalancing:
     copies = (Replica(PRIMARY, "n0"), Replica(SECONDARY, "n1"))
     engine.update_partition(Partition("wide", service="wide", replicas=copies))
     return engine
+
+
+def _past_tenants(level: Mapping[Role, float], maximum: float) -> DemandHistory:
+    """Return a demand history with a trace for each role, of one class."""
+    count = len(level)
+    return DemandHistory.from_columns(
+        ("cpu",),
+        tenant_class=["a"] * count,
+        role=[role.value for role in level],
+        lifetime=[1e6] * count,
+        level=[[one] for one in level.values()],
+        initial=[[1.0]] * count,
+        growth=[[600.0]] * count,
+        maximum=[[maximum]] * count,
+    )
 
 
 def _add_service(engine: PlacementAndLoadBalancing, name: str, cpu: float, **fields: Any) -> None:
@@ -194,16 +200,7 @@ USAGE = ([1.0], [2.0], [3.0])
 
 def replay_past_tenants() -> None:
     """Ask for the probability of a violation by past tenants, at their peaks and at departures."""
-    history = DemandHistory.from_columns(
-        ("cpu",),
-        tenant_class=["a"],
-        role=[Role.INSTANCE.value],
-        lifetime=[1e6],
-        level=[[5.0]],
-        initial=[[1.0]],
-        growth=[[600.0]],
-        maximum=[[9.0]],
-    )
+    history = _past_tenants({Role.INSTANCE: 5.0}, 9.0)
     eligible_traces(history, tenant_class="a", role=Role.INSTANCE, age=0.0, largest_demand=[1.0])
     model = MonteCarloRisk(history, repetitions=2, quanta={"cpu": 1.0})
     replicas = [ReplicaForecast("a", Role.INSTANCE, 0.0, {}, 0)]
@@ -279,3 +276,29 @@ def _tiny_instance() -> Instance:
         nodes=(NodeType("node", 2 * ones[:1]),),
         units=(1.0,),
     )
+
+
+PROVISIONING: Mapping[str, Callable[[], None]] = {
+    "provisioning as in the paper": provision_as_in_the_paper,
+    "provisioning by search": provision_by_search,
+    "provisioning anew": provision_anew,
+    "provisioning as released": provision_as_released,
+}
+TASKS: Mapping[str, Callable[[], None]] = {
+    "placement": place_new_replicas,
+    **PROVISIONING,
+    "repair": repair,
+    "peak predictions": predict_peaks,
+    "extension terms": plan_with_extension_terms,
+    "energy terms": change_terms,
+    "placement policies": place_one_at_a_time,
+    "evictions for new replicas": evict,
+    "peaks of a machine": predict_a_machine,
+    "placement with affinity": place_beside_others,
+    "risk from past tenants": replay_past_tenants,
+    "estimators": plan_by_reports,
+    "upgrades": hand_over_and_drop,
+    "risk by samples": go_by_samples,
+    "balancing": balance,
+}
+"""The longest first, so that processes finish at about the same time. The first ones compile what tasks share."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 from rich.table import Table
 
@@ -15,7 +13,7 @@ from cluster.studies.gaussian.figures import (
     PAPER_Q,
     PAPER_TOTALS,
     REQUESTED,
-    Finding,
+    Findings,
     averaged_beside_samples,
     base_cases,
     by_capacity,
@@ -141,17 +139,17 @@ def table_of_simultaneous(simultaneous: pl.DataFrame) -> Table:
     return shown
 
 
-def table_of_findings(found: Sequence[Finding]) -> Table:
+def table_of_findings(found: Findings) -> Table:
     """Return the figures of [2] with ours."""
     shown = new_table(
         ("", "paper", "here", "95 % interval"),
         "compared with [2]",
         "means over instances, with 95 % intervals",
     )
-    for one in found:
-        mean = "-" if one.ours.mean is None else f"{one.ours.mean:.3g}"
-        interval = "-" if one.ours.low is None else f"{one.ours.low:.3g} to {one.ours.high:.3g}"
-        shown.add_row(one.label, one.paper, mean, interval)
+    for label, (paper, ours) in found.items():
+        mean = "-" if ours.mean is None else f"{ours.mean:.3g}"
+        interval = "-" if ours.low is None else f"{ours.low:.3g} to {ours.high:.3g}"
+        shown.add_row(label, paper, mean, interval)
     return shown
 
 

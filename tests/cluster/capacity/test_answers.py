@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cluster.capacity.answers import answer, figures
-from cluster.capacity.points import point_of
+from cluster.capacity.answers import answer, figures, point_of
 from cluster.capacity.question import Searched, ask
 from cluster.capacity.report import sentence
 from cluster.errors import ScenarioError

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from cluster.console.output import BAD_INPUT
+from cluster.warmup import tasks as warmup_tasks
 from cluster.warmup import warmup
-from cluster.warmup.warmup import TASKS
+from cluster.warmup.tasks import TASKS
 from plb.compiler.cache import SUFFIX, kernel_cache
 from plb.compiler.notice import NOTICE, logger
 from tests.command_line import plb
@@ -40,7 +41,7 @@ def given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.setenv("PLB_CACHE_DIR", str(folder))
 
     def run(tasks: Mapping[str, Callable[[], object]], *arguments: Any) -> Any:
-        monkeypatch.setattr(warmup, "TASKS", tasks)
+        monkeypatch.setattr(warmup_tasks, "TASKS", tasks)
         return plb("warmup", "--jobs", 1, *arguments)
 
     return run
