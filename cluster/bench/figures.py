@@ -16,12 +16,12 @@ PAPER_PER_SECOND = 1000 / 0.890
 
 @attrs.frozen
 class SizeFigures:
-    """What is measured at one size; figures a second are scored configurations on one thread.
+    """The figures of one size. Speeds are scored configurations a second on one thread.
 
     Parameters
     ----------
     nodes, replicas
-        The size.
+        Size of the cluster.
     full
         (a) All repetitions of both nodes evaluated for every proposal.
     early_half, early_five
@@ -29,19 +29,19 @@ class SizeFigures:
     two_threads
         As `early_five`, on two threads at once.
     arithmetic
-        A loop over prepared moves with only the 2·R·K adds and compares.
+        Moves a second of a loop over prepared moves with only the 2·R·K additions and comparisons.
     reached_monte_carlo_half, reached_monte_carlo_five
         Share of evaluated configurations whose repetitions were evaluated.
     bytes_per_replica
-        Memory of the arrays of a search for each replica.
+        Bytes of the arrays of a search for each replica.
     timeline_five
-        As `early_five`, with repetitions tested at every departure (`plb.energy.timeline`).
+        As `early_five`, with repetitions evaluated at every departure (`plb.energy.timeline`).
     report_seconds, refresh_seconds
-        Of a bulk report of all loads, each changed by up to a tenth, and of the refresh after it.
+        Seconds of a report of all loads, each changed by up to a tenth, and of the refresh after it.
     decision_seconds, timeline_decision_seconds
-        By placement policy, of a decision where one replica goes; with the evaluation at peaks and at departures.
+        Seconds of the placement of one replica by each policy, with evaluation by peaks and at departures.
     quality
-        By seconds of balancing: which share of the energy that can be won was won; the best of all runs is all of it.
+        By seconds of balancing: the decrease of the energy, relative to the largest decrease of all times.
     """
 
     nodes: int
@@ -63,7 +63,7 @@ class SizeFigures:
 
     @property
     def ratio(self) -> float:
-        """Full evaluation relative to the arithmetic-only loop."""
+        """Speed of the full evaluation relative to that of the arithmetic loop."""
         return self.full / self.arithmetic
 
     def as_json(self) -> dict[str, Any]:
@@ -74,16 +74,16 @@ class SizeFigures:
 
 @attrs.frozen
 class EngineFigures:
-    """What `plb bench engine` reports.
+    """The figures of `plb bench engine`.
 
     Parameters
     ----------
     sizes
-        Figures by size, the smallest first.
+        Figures by size, in ascending order.
     first_plan_seconds
         Time from `import plb` to the first plan in a new process, with compiled kernels.
     cold_first_plan_seconds
-        The same with none; None: not measured.
+        The same without compiled kernels; None: not measured.
     """
 
     sizes: tuple[SizeFigures, ...]

@@ -23,20 +23,20 @@ class Point:
     value
         Nodes or density.
     violations
-        Of each repeat, violations a day: nodes and metering times at which a node was short, and a failover was
-        started, or none could be.
+        Violations a day of each repeat: pairs of a node and a metering time with a shortage, after which a failover
+        started or was not possible.
     unresolved
-        Those of them where none could be, a day, mean over the repeats.
+        Those without a possible failover, a day, mean over the repeats.
     failovers
-        Violations a day, mean over the repeats.
+        Failovers a day, mean over the repeats.
     not_placed
         Tenants that were not placed when they arrived, mean over the repeats.
     tenants
         Arrived tenants, mean over the repeats.
     impossible
-        Why there was no run at all; empty where there was one.
+        The reason why there was no run; empty if there was one.
     suffices
-        Whether violations and tenants without a place are few enough.
+        Whether violations and tenants that are not placed are within the limits.
     """
 
     value: float
@@ -55,11 +55,11 @@ class Point:
 
     @property
     def half_width(self) -> float | None:
-        """Half the width of the 95 % interval of that mean (Student's t); None for fewer than two runs."""
+        """Half the width of the 95 % interval of the mean (Student's t); None for fewer than two runs."""
         return half_width(self.violations)
 
     def verdict(self, question: Question) -> str:
-        """Return whether it suffices, and if not, why."""
+        """Return whether the value suffices, and if not, the reason."""
         if self.suffices:
             return "yes"
         if self.impossible:
@@ -68,7 +68,7 @@ class Point:
         return "no: not placed" if few else "no"
 
     def as_json(self, name: str) -> dict[str, Any]:
-        """Return plain JSON values, the value with a given name."""
+        """Return plain JSON values; `name` is that of the searched quantity."""
         return {
             name: self.value,
             "suffices": self.suffices,
@@ -84,7 +84,7 @@ class Point:
 
 
 def point_of(question: Question, value: float, outcomes: Sequence[Mapping[str, Any]]) -> Point:
-    """Return the summary of the runs at a value.
+    """Return the results of the runs at a value.
 
     Parameters
     ----------
@@ -108,23 +108,23 @@ def point_of(question: Question, value: float, outcomes: Sequence[Mapping[str, A
 
 
 Evaluate = Callable[[Sequence[tuple[str, float]]], Sequence[Point]]
-"""Returns the points of policies at values, in their order."""
+"""Returns the results of pairs of a policy and a value, in their order."""
 
 
 @attrs.frozen
 class Answer:
-    """What was found for a policy.
+    """The answer for a policy.
 
     Parameters
     ----------
     policy
-        Its name.
+        Name of the policy.
     points
-        All that was tried, in the order in which it was.
+        The results at all values that were tried, in their order.
     found
-        The value that suffices; None where the search is not at its end, or none suffices.
+        The value that suffices; None if the search has not ended, or no value suffices.
     complete
-        Whether the search is at its end.
+        Whether the search has ended.
     """
 
     policy: str
@@ -133,17 +133,17 @@ class Answer:
     complete: bool = False
 
     def point(self, value: float | None) -> Point | None:
-        """Return what was found at a value; None where it was not tried."""
+        """Return the results at a value; None if it was not tried."""
         return next((one for one in self.points if one.value == value), None)
 
     def failing(self, question: Question) -> Point | None:
-        """Return the point right before the one that suffices, which does not; None at the end of the range."""
+        """Return the point next to the one that suffices, which does not suffice; None at the end of the range."""
         if self.found is None:
             return None
         return self.point(question.value(question.place(self.found) - 1))
 
     def as_json(self, question: Question) -> dict[str, Any]:
-        """Return it as plain JSON values, the points by value."""
+        """Return plain JSON values, with the points in the order of their values."""
         failing = self.failing(question)
         return {
             "answer": self.found,
@@ -161,7 +161,7 @@ def answer(
     evaluate: Evaluate,
     note: Callable[[Mapping[str, Answer]], None] | None = None,
 ) -> dict[str, Answer]:
-    """Search for all policies together, one value of each at a time.
+    """Search for all policies together; in each step, one value of each policy is tried.
 
     Parameters
     ----------
@@ -170,9 +170,9 @@ def answer(
     policies
         Names of the policies.
     evaluate
-        Tries values.
+        Runs the simulations at values.
     note
-        Called with the answers so far whenever some values were tried.
+        Called with the answers so far after each step.
     """
     searches = {policy: question.search() for policy in policies}
     answers = {policy: Answer(policy) for policy in policies}

@@ -37,7 +37,7 @@ class Subject:
     scenario
         The resulting scenario.
     inputs
-        Digests of the files of its tenants.
+        Digests of the files with its tenants.
     """
 
     file: str
@@ -54,7 +54,7 @@ class Subject:
 
     @property
     def source(self) -> Source:
-        """Source of its tenants; read once."""
+        """Source of its tenants, which is read once."""
         return _read(_text(self._as_json()))[1]
 
     def _as_json(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Subject:
         }
 
     def task(self, question: Question, value: float, policy: str, repeat: int) -> Task:
-        """Return a run. Its key has everything on which it depends, but not the limits and the range of the search."""
+        """Return a run. Its key depends on everything that the run depends on, which excludes limits and range."""
         there = question.scenario(self.scenario, value)
         run = attrs.evolve(there.run, policies=(policy,), repeats=1)
         of_cluster = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
@@ -87,8 +87,8 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``totals`` of the run and ``timings``; or ``impossible``, the reason why the cluster cannot hold the tenants, or
-        that the workload has too few.
+        ``totals`` and ``timings`` of the run; or ``impossible``, the reason: the cluster cannot hold the tenants, or
+        the workload has too few.
     """
     subject, question = (_text(arguments[name]) for name in ("subject", "question"))
     scenario, source = _read(subject)
@@ -102,7 +102,7 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tenants_at(question: Question, scenario: Scenario, source: Source, value: float, repeat: int = 0) -> TenantSequence:
-    """Return the tenants of a repeat at a value: the same for any number of nodes, others for another density.
+    """Return the tenants of a repeat at a value: the same for all numbers of nodes, others for another density.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def tenants_at(question: Question, scenario: Scenario, source: Source, value: fl
 
 
 def _text(table: Mapping[str, Any]) -> str:
-    """Return a table as a text, under which what is made of it can be kept."""
+    """Return a table as a text, which is the key of a cache."""
     return json.dumps(table, sort_keys=True)
 
 

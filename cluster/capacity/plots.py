@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LINEAR_BELOW = 1.0
-"""Violations a day up to which the axis is linear, where the limit is smaller."""
+"""Least number of violations a day up to which the axis is linear."""
 LOGARITHMIC_FROM = 10.0
-"""With so many times what it shows linearly, the axis is logarithmic beyond that."""
+"""Factor above the end of the linear range from which the axis is logarithmic."""
 
 
 def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> None:
     """Draw the violations a day of each policy at every value that was tried, with 95 % intervals, and the limit.
 
-    Filled points suffice; the largest ones are the answers. Where there are very many violations, their axis is
-    logarithmic above the limit.
+    Filled points suffice; the largest ones are the answers. With very many violations, their axis is logarithmic above
+    the limit.
 
     Parameters
     ----------

@@ -46,6 +46,7 @@ def simulate_command(
     columns.json and plots. After Ctrl-C the results so far are kept.
     """
     from cluster.results.writing import ResultsFolder, check_free, check_outputs, files_of_results
+    from cluster.runs.experiment import prepare
     from cluster.scenario.scenario_file import inputs_of, override, read_scenario
 
     chosen = override(
@@ -54,7 +55,8 @@ def simulate_command(
     folder = out or Path("results") / chosen.name
     check_free(folder, force=force)
     check_outputs([scenario, *inputs_of(chosen), *files_of_results(folder)], [], json)
-    experiment = _prepare(chosen, quiet)
+    with messages(quiet=quiet).status("Reading the workload and sampling the tenants ..."):
+        experiment = prepare(chosen)
     results = ResultsFolder(folder, chosen, experiment.source, force=force)
     runs, interrupted = _run(experiment, results, jobs, quiet)
     begun = any(run.totals["simulated_seconds"] for run in runs)
@@ -63,13 +65,6 @@ def simulate_command(
     if interrupted:
         what = "the results so far are in" if begun else "there are no results yet; see"
         raise KeyboardInterrupt(f"{what} {folder}")
-
-
-def _prepare(scenario: Scenario, quiet: bool) -> Experiment:
-    from cluster.runs.experiment import prepare
-
-    with messages(quiet=quiet).status("Reading the workload and sampling the tenants ..."):
-        return prepare(scenario)
 
 
 def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool) -> tuple[list[RunResult], bool]:
@@ -145,7 +140,7 @@ def _title(scenario: Scenario, experiment: Experiment) -> str:
 
 
 def _cut_short(runs: list[RunResult]) -> str:
-    """Print which runs are incomplete, because their figures cannot be compared with those of complete runs."""
+    """Return which runs are incomplete: their figures cannot be compared with those of complete runs."""
     cut = [
         f"{run.policy}, repeat {run.repeat + 1} covers {run.totals['simulated_seconds'] / 86400:.2f} days only"
         for run in runs

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
-import attrs
 import typer
 
 from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
 from cluster.cli.study_report import run_and_print
 from cluster.console.output import clear_errors
 
-OF_RUNS = ("jobs", "scheduler")
-OF_ARMS = (*OF_RUNS, "quick", "days", "repeats")
-OF_TENANTS = ("scenario", "traces")
-SOME_OPTIONS = {*OF_ARMS, *OF_TENANTS, "samples", "full", "oracle", "initial_demand", "density", "region"}
+RUN_OPTIONS = ("jobs", "scheduler")
+ARM_OPTIONS = (*RUN_OPTIONS, "quick", "days", "repeats")
+TENANT_OPTIONS = ("scenario", "traces")
+SOME_OPTIONS = {*ARM_OPTIONS, *TENANT_OPTIONS, "samples", "full", "oracle", "initial_demand", "density", "region"}
 """The options that only some of the studies have."""
 
 
-@attrs.frozen
-class StudyCommand:
+class StudyCommand(NamedTuple):
     """The command of a study.
 
     Parameters
@@ -39,28 +37,30 @@ class StudyCommand:
 COMMANDS: Mapping[str, StudyCommand] = {
     "compression": StudyCommand(
         "[1] figure 7: effect of trace compression on the probability of a violation.",
-        (*OF_RUNS, *OF_TENANTS, "quick", "samples", "region"),
+        (*RUN_OPTIONS, *TENANT_OPTIONS, "quick", "samples", "region"),
     ),
     "annealing": StudyCommand(
         "[1] figure 8: violations of the original and the modified energy.",
-        (*OF_ARMS, *OF_TENANTS, "density", "region"),
+        (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region"),
     ),
     "policies": StudyCommand(
         "[1] figure 9: violations of placement policies.",
-        (*OF_ARMS, *OF_TENANTS, "full", "oracle", "initial_demand", "density", "region"),
+        (*ARM_OPTIONS, *TENANT_OPTIONS, "full", "oracle", "initial_demand", "density", "region"),
     ),
     "overhead": StudyCommand(
         "[1] section 8.5: time and memory of violation probabilities. Default region: region1.",
         ("quick", "days", "density", "region"),
     ),
     "configurations": StudyCommand(
-        "Violations with different settings of the engine.", (*OF_ARMS, *OF_TENANTS, "density")
+        "Violations with different settings of the engine.", (*ARM_OPTIONS, *TENANT_OPTIONS, "density")
     ),
-    "sensitivity": StudyCommand("Sensitivity of the results to the parameters of the tenants.", (*OF_ARMS, "region")),
+    "sensitivity": StudyCommand(
+        "Sensitivity of the results to the parameters of the tenants.", (*ARM_OPTIONS, "region")
+    ),
     "risk": StudyCommand(
-        "Monte Carlo, Gaussian and peak predictors compared.", (*OF_ARMS, *OF_TENANTS, "density", "region")
+        "Monte Carlo, Gaussian and peak predictors compared.", (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region")
     ),
-    "densities": StudyCommand("The tenant densities of the other studies.", (*OF_RUNS, "region")),
+    "densities": StudyCommand("The tenant densities of the other studies.", (*RUN_OPTIONS, "region")),
 }
 
 

@@ -61,22 +61,22 @@ def gaussian_command(
     Finished runs are kept. After Ctrl-C the same command resumes the study.
     """
     from cluster.results.writing import check_outputs
-    from cluster.studies.gaussian import design as of
+    from cluster.studies.gaussian import design
     from cluster.studies.gaussian.study import GaussianStudy
     from cluster.studies.runner import OutputDirectory
 
     check_outputs([traces], [], json)
-    found = of.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
-    count = instances or (of.QUICK_INSTANCES if quick else of.INSTANCES)
+    found = design.samples_of(str(traces.resolve()), tuple(resource) if resource else None)
+    count = instances or (design.QUICK_INSTANCES if quick else design.INSTANCES)
     study = GaussianStudy(
         traces=traces,
         resources=tuple(metric.name for metric in found.resources),
-        capacity=of.capacities_of(found, capacity),
+        capacity=design.capacities_of(found, capacity),
         instances=count,
         instance_tasks=tasks,
         realisations=realisations,
-        samples=samples or (of.QUICK_SAMPLES if quick else of.SAMPLES),
-        periods=of.periods_of(found, count, seed),
+        samples=samples or (design.QUICK_SAMPLES if quick else design.SAMPLES),
+        periods=design.periods_of(found, count, seed),
         averaged=averaged,
         seed=seed,
     )

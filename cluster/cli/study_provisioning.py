@@ -78,7 +78,7 @@ def provisioning_command(
     several --jobs the threads share the machine.
     """
     from cluster.results.writing import check_outputs
-    from cluster.studies.provisioning import design as of
+    from cluster.studies.provisioning import design
     from cluster.studies.provisioning.planning import base_of
     from cluster.studies.provisioning.published import PublishedMeans
     from cluster.studies.provisioning.study import ProvisioningStudy
@@ -88,16 +88,16 @@ def provisioning_command(
 
     check_outputs([one for one in (base, curves, published) if one is not None], [], json)
     graphs = [check_member("study", "graph", name, GraphKind) for name in graph or ()]
-    figures = [check_member("study", "figure", number, of.PublishedFigure) for number in figure or ()]
-    usual_seconds = of.QUICK_AUTO_SECONDS if quick else of.AUTO_SECONDS
+    figures = [check_member("study", "figure", number, design.PublishedFigure) for number in figure or ()]
+    usual_seconds = design.QUICK_AUTO_SECONDS if quick else design.AUTO_SECONDS
     study = ProvisioningStudy(
         base=base,
         curves=curves,
         figures=tuple(figures) or None,
-        graphs=tuple(graphs) or (of.QUICK_GRAPHS if quick else tuple(GraphKind)),
-        densities=tuple(density or (of.QUICK_DENSITIES if quick else of.DENSITIES)),
-        sizes=tuple(applications or of.SIZES[:1]),
-        instances=instances or (of.QUICK_INSTANCES if quick else of.INSTANCES),
+        graphs=tuple(graphs) or (design.QUICK_GRAPHS if quick else tuple(GraphKind)),
+        densities=tuple(density or (design.QUICK_DENSITIES if quick else design.DENSITIES)),
+        sizes=tuple(applications or design.SIZES[:1]),
+        instances=instances or (design.QUICK_INSTANCES if quick else design.INSTANCES),
         auto_seconds=usual_seconds if auto_seconds is None else auto_seconds,
         seed=seed,
         published=PublishedMeans(published),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cluster.warmup.log import WarmupLog
-    from cluster.warmup.warmup import Warmed
+    from cluster.warmup.warmup import WarmupResult
 
 
 @clear_errors
@@ -44,7 +44,7 @@ def warmup_command(
         write_json(json, stamped({"seconds": seconds, "compiled": compiled, "jobs": requested}, None, None))
 
 
-def _do_tasks(jobs: int, log: WarmupLog) -> list[Warmed]:
+def _do_tasks(jobs: int, log: WarmupLog) -> list[WarmupResult]:
     """Run all tasks with a progress bar, and return their results.
 
     Raises
@@ -81,7 +81,7 @@ def _under_way(left: Sequence[str], jobs: int) -> str:
     return f"compiling: {listed(left[:jobs])}" if left else "compiled"
 
 
-def _print_progress(done: Sequence[Warmed], compiled: int, seconds: float) -> None:
+def _print_progress(done: Sequence[WarmupResult], compiled: int, seconds: float) -> None:
     """Print what was compiled, and each warning of the engine once."""
     from plb.phrasing import counted
 

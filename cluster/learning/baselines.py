@@ -1,8 +1,8 @@
 """Heuristics that place jobs ([4], "Evaluations - Baselines").
 
-Tetris, best fit, worst fit and random place the head of the queue only where it fits, and wait if it fits nowhere: a
-job that is larger than a machine waits until the episode is cut short. `FitRule` defines what
-fits. Ties go to the first machine.
+Tetris, best fit, worst fit and random place the head of the queue only on machines on which it fits, and wait if there
+is none: a job that is larger than a machine waits until the episode is truncated. `FitRule` defines on which machines a
+job fits. Of equal machines the first is chosen.
 
 Shapes: M machines, D resources.
 """
@@ -25,22 +25,22 @@ from cluster.simulation.streams import stream
 from plb.learning.interface import WAIT
 
 Policy = Callable[[Episode], int]
-"""What decides: it returns the action for an episode that is not over."""
+"""Returns the action for an episode that is not over."""
 
 
 class FitRule(Enum):
-    """What a job requires, and what a machine has left."""
+    """The usage of jobs that a baseline compares with the free capacity of machines."""
 
     PRESENT = "present"
-    """What the job uses in its first step, and what is unused now: no curve is known."""
+    """Usage of the job in its first step, and capacity that is unused now. No curve is known."""
     MEAN = "mean"
-    """Mean usage of the job, and what the means of the jobs on the machine leave."""
+    """Mean usage of the job, and the capacity that the means of the jobs on the machine leave."""
     PEAK = "peak"
-    """Peak usage, and what the peaks of the jobs on the machine leave: no machine is ever used beyond its capacity."""
+    """Peak usage, and the capacity that the peaks of the jobs on the machine leave. No machine is overloaded."""
 
 
 def requirement(episode: Episode, fit: FitRule) -> Floats:
-    """Return what the head of the queue requires, (D,)."""
+    """Return the usage of the head of the queue that counts, (D,)."""
     return np.asarray(_figures(episode, fit)[episode.head])
 
 
@@ -84,11 +84,11 @@ class Scoring(ABC):
 
     @abstractmethod
     def scores(self, needed: Floats, left: Floats) -> Floats:
-        """Return the score of each machine, (M,), by what the job requires, (D,), and what is left, (M, D)."""
+        """Return the score of each machine, (M,), from the needed capacity, (D,), and the free capacity, (M, D)."""
 
 
 class Tetris(Scoring):
-    """Takes the machine with the largest dot product of what the job requires and what is left.
+    """Chooses the machine with the largest dot product of needed and free capacity.
 
     The alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section 3.2.
     """
@@ -99,18 +99,18 @@ class Tetris(Scoring):
 
 
 class BestFitBaseline(Scoring):
-    """Takes the machine that has the least left of the job's dominant resource: that of which it requires most."""
+    """Chooses the machine with the least free capacity of the job's dominant resource, of which it needs most."""
 
     def scores(self, needed: Floats, left: Floats) -> Floats:
-        """Return how little is left."""
+        """Return the negative free capacity."""
         return -left[:, needed.argmax()]
 
 
 class WorstFitBaseline(Scoring):
-    """Takes the machine that has the most left of the job's dominant resource."""
+    """Chooses the machine with the most free capacity of the job's dominant resource."""
 
     def scores(self, needed: Floats, left: Floats) -> Floats:
-        """Return how much is left."""
+        """Return the free capacity."""
         return left[:, needed.argmax()]
 
 
@@ -123,7 +123,7 @@ class RandomPlacement:
     fit
         The usage that counts.
     seed
-        Equal seeds decide equally in equal episodes, independent of earlier ones.
+        Seed of the choices. They depend on seed and episode, not on earlier episodes.
     """
 
     fit: FitRule = FitRule.PRESENT
@@ -140,8 +140,8 @@ class RandomPlacement:
 class LeastPenalty:
     """Chooses the machine with the least increase of penalties over the steps of the job; it never waits.
 
-    It is not a baseline of [4]. It uses the curves, as a learned policy does, and the weights of the penalties, but
-    not what comes later.
+    It is not a baseline of [4]. Like a learned policy it uses the curves, and also the weights of the penalties, but no
+    prediction of later jobs.
     """
 
     def __call__(self, episode: Episode) -> int:

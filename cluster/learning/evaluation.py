@@ -32,9 +32,9 @@ class EvaluationResult:
     Parameters
     ----------
     machines
-        That number.
+        Number of machines.
     figures
-        By policy and figure, the value on each sequence. The learned policy comes first.
+        The value on each sequence, by policy and figure. The learned policy is the first.
     """
 
     machines: int
@@ -46,16 +46,16 @@ class EvaluationResult:
         return len(self.figures[LEARNED]["reward"])
 
     def interval(self, policy: str, name: str) -> Interval:
-        """Return the mean of a figure."""
+        """Return the mean of a figure, with its interval."""
         return Interval.of(self.figures[policy][name])
 
     def difference(self, baseline: str, name: str) -> Interval:
-        """Return by how much the learned policy differs from a baseline, sequence by sequence."""
+        """Return the mean difference of the learned policy to a baseline on the same sequences."""
         pairs = zip(self.figures[LEARNED][name], self.figures[baseline][name], strict=True)
         return Interval.of([learned - other for learned, other in pairs])
 
     def verdict(self, baseline: str, name: str) -> str:
-        """Return ``"better"`` or ``"worse"`` where the interval of the difference does not hold 0, else ``"equal"``."""
+        """Return ``"better"`` or ``"worse"`` if the interval of the difference does not contain 0, else ``"equal"``."""
         sign, less_is_better = self.difference(baseline, name).sign, figure(name).less_is_better
         if not sign or less_is_better is None:
             return "equal"
@@ -96,21 +96,21 @@ def evaluate(
     config
         Jobs, rewards and baselines.
     policy
-        File of the trained policy. It decides for the most likely action.
+        File of the trained policy. It chooses the most likely action.
     machines
-        Number of machines; None: that of the configuration. Of other numbers jobs arrive in proportion.
+        Number of machines; None: that of the configuration. For other numbers, jobs arrive in proportion.
     over
-        Plays the sequences: `map`, or that of `cluster.learning.workers.workers`.
+        Evaluates the sequences: `map`, or that of `cluster.learning.workers.workers`.
     progress
-        Called whenever a sequence has been played.
+        Called after each sequence.
 
     Raises
     ------
     CheckpointError
-        The file holds no policy.
+        The file has no policy.
     InvalidValueError
-        The policy was trained to see something else, or for another number of machines; or no jobs can come in
-        proportion to so many.
+        The policy was trained for other observations or another number of machines, or the jobs in proportion are out
+        of range.
     """
     count = config.machines.machines if machines is None else machines
     attrs.evolve(config, evaluation=attrs.evolve(config.evaluation, machines=(count,)))  # is checked
@@ -146,14 +146,14 @@ def play_sequence(config: LearningConfig, policy: str, machines: int, number: in
 
 
 def learned(path: str) -> Policy:
-    """Return the trained policy in a file as a baseline: it takes the most likely action."""
+    """Return the trained policy of a file, which chooses the most likely action."""
     file = Path(path)
     return _learned(path, file.stat().st_mtime_ns if file.exists() else 0)
 
 
 @lru_cache(1)
 def _learned(path: str, _changed: int) -> Policy:
-    """Return the policy of a file at its last change; it is called once for each sequence."""
+    """Return the policy of a file, which is read again only after a change."""
     from plb.learning.policy import LearnedPolicy
 
     policy = LearnedPolicy.load(path)
@@ -163,7 +163,7 @@ def _learned(path: str, _changed: int) -> Policy:
 MARKS = {"better": "<", "worse": ">", "equal": " "}
 MOST_DECIMALS = 2
 SHOWN_SINGLY = 2
-"""Largest number of resources with a column each; with more they share one."""
+"""Largest number of resources with a column each; more resources share one."""
 
 
 def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Table:

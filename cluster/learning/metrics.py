@@ -1,4 +1,4 @@
-"""What an episode is measured by ([4], "Evaluations")."""
+"""The figures of an episode ([4], "Evaluations")."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cluster.learning.rewards import PARTS
 from cluster.learning.sequence import Floats
 
 ROUNDING = 1e-9
-"""Usage beyond capacity by so much, or less, is none."""
+"""Largest usage beyond capacity that does not count."""
 UTILISATION = "utilisation_"
 """Prefix of the names of the utilisations of single resources."""
 
@@ -27,11 +27,11 @@ class LearningFigure:
     Parameters
     ----------
     heading
-        Short name, for the head of a table.
+        Heading of its column in a table.
     meaning
-        What it is, in words.
+        Definition in words.
     less_is_better
-        None: neither is better in itself.
+        None: neither less nor more is better.
     """
 
     heading: str
@@ -75,17 +75,17 @@ def figure(name: str) -> LearningFigure:
 def figures(record: Record) -> dict[str, float]:
     """Return the figures of an episode by name, in the order of `FIGURES`; the resources' utilisations come last.
 
-    Steps count from the first arrival to the end. Where there is nothing to take a mean of, it is 0.
+    Steps count from the first arrival to the end. A mean without values is 0.
 
     Notes
     -----
-    Utilisation is taken over pairs of a step and a machine that has a job in it, and over resources. A job that was
-    never placed has waited until the end.
+    Utilisation is a mean over pairs of a step and a machine with a job in it, and over resources. A job that was never
+    placed counts as waiting until the end.
     """
-    usage, _, jobs, _ = record.standing
+    usage, _, jobs, _ = record.states
     used = jobs > 0
     over = np.maximum(usage - 1.0, 0.0)
-    penalties = record.penalties.of(record.standing).sum(axis=1)
+    penalties = record.penalties.of(record.states).sum(axis=1)
     by_resource = [_mean(np.minimum(of, 1.0)[used]) for of in usage.swapaxes(0, 1)]
     machines = used.sum(axis=0)
     arrived = record.arrival <= record.time
@@ -101,7 +101,7 @@ def figures(record: Record) -> dict[str, float]:
         "wait": _mean((placed - record.arrival)[arrived]),
         "unplaced": float((record.placed == NOT_PLACED).sum()),
         **{f"penalty_{part}": float(sum_) for part, sum_ in zip(PARTS, penalties, strict=True)},
-        "steps": float(len(record.standing.queue)),
+        "steps": float(len(record.states.queue)),
     }
     resources = zip(record.dimensions.resources, by_resource, strict=True)
     return values | {f"{UTILISATION}{resource}": mean for resource, mean in resources}
@@ -110,13 +110,13 @@ def figures(record: Record) -> dict[str, float]:
 def fragmentation(usage: Floats) -> float:
     """Return the average fragmentation of free capacity, mean over resources ([4], "Evaluations – Fragmentation").
 
-    It is 1 - (1/T) Σ_t (free capacity of the freest machine) / (free capacity of all), over the steps with any. [4]
-    calls this an average and prints it without 1/T.
+    It is 1 - (1/T) Σ_t (free capacity of the freest machine) / (free capacity of all), over the T steps with free
+    capacity. [4] calls this an average and prints it without 1/T.
 
     Parameters
     ----------
     usage
-        (M, D, S); usage above 1 is not negative free capacity.
+        (M, D, S). With usage above 1, free capacity is 0.
     """
     free = np.maximum(1.0 - usage, 0.0)
     total, largest = free.sum(axis=0), free.max(axis=0, initial=0.0)

@@ -1,4 +1,4 @@
-"""Plots of learning. Each draws into a given `ax` and can be used alone."""
+"""Plots of trainings and evaluations. Each draws into a given `ax` and can be used alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plot_curve(ax: Axes, curves: Mapping[str, Sequence[CurveRow]]) -> None:
     Parameters
     ----------
     curves
-        Rows by stage; the stages follow one another.
+        Rows by stage, in the order of the stages.
     """
     first = 0
     for (stage, curve), colour in coloured(curves.items()):
@@ -53,7 +53,7 @@ def plot_figure(ax: Axes, evaluation: EvaluationResult, name: str) -> None:
     evaluation
         The policies on the same job sequences.
     name
-        Of the figure, see `cluster.learning.metrics.FIGURES`.
+        Name of the figure; see `cluster.learning.metrics.FIGURES`.
     """
     policies = list(evaluation.figures)
     intervals = [evaluation.interval(policy, name) for policy in policies]
@@ -68,7 +68,7 @@ def plot_figure(ax: Axes, evaluation: EvaluationResult, name: str) -> None:
 
 
 def save_curve(path: Path, curves: Mapping[str, Sequence[CurveRow]], title: str) -> None:
-    """Write the curves of a training as a picture."""
+    """Write the curves of a training to a file."""
     figure = new_figure(8.0, 4.5)
     ax = figure.subplots()
     plot_curve(ax, curves)
@@ -77,7 +77,7 @@ def save_curve(path: Path, curves: Mapping[str, Sequence[CurveRow]], title: str)
 
 
 def save_evaluation(path: Path, evaluation: EvaluationResult, title: str) -> None:
-    """Write the figures of all policies side by side as a picture."""
+    """Write the figures of all policies to a file, side by side."""
     text = f"{title}: {evaluation.machines} machines, {evaluation.sequences} job sequences"
     figure = new_figure(13.0, 7.0, text)
     for ax, name in zip(figure.subplots(2, 3, sharey=True).flat, SHOWN, strict=True):

@@ -25,7 +25,7 @@ from workloads.regions import REGIONS, generate_history
 
 DAYS, QUICK_DAYS = 3.0, 0.5
 WARM_UP_DAYS, WARM_UP_DENSITY = 0.02, 1.0
-CONFIGURATIONS = 1000
+NODES, CONFIGURATIONS = 40, 1000
 ACCEPTANCE = 0.05
 """Approximate share of the proposals that an annealing search accepts while it is measured."""
 HISTORY_TENANTS = 20_000
@@ -41,20 +41,20 @@ def _load_kernels(arguments: str) -> None:
     run_simulation(json.loads(arguments))
 
 
-def memory_claims(nodes: int = 40) -> list[Claim]:
+def memory_claims() -> list[Claim]:
     """Return the bytes of a demand model, and of the aggregates of a search."""
     history = generate_history(next(iter(REGIONS.values())), HISTORY_TENANTS, 0)
     fields = attrs.asdict(history, recurse=False).values()
     columns = [value for value in fields if isinstance(value, np.ndarray) and len(value) == len(history)]
-    solution = SizeBench(bench_cluster(nodes, 0), 1000, 0).solution
+    solution = SizeBench(bench_cluster(NODES, 0), 1000, 0).solution
     kept = solution.aggregate.nbytes
     return [
         Claim("memory of a demand model", "66 bytes", f"{sum(one.nbytes for one in columns) / len(history):.0f} bytes"),
-        Claim(f"memory of the sums of {nodes} nodes", "32 KB", f"{kept / 1024:.0f} KB"),
+        Claim(f"memory of the sums of {NODES} nodes", "32 KB", f"{kept / 1024:.0f} KB"),
     ]
 
 
-def scoring_claims(nodes: int = 40, proposals: int = 100_000) -> list[Claim]:
+def scoring_claims(nodes: int = NODES, proposals: int = 100_000) -> list[Claim]:
     """Return the time of a thousand configurations with the original and with the modified energy."""
     found = []
     for label, paper, weights in (("original", "432 ms", WITHOUT_RISK), ("modified", "890 ms", AS_IN_PAPER)):

@@ -107,7 +107,8 @@ class StudyRequest:
         first_seed: int = 0,
     ) -> Design:
         """Return the runs of these arms in these settings; `first_seed` is added to the seed."""
-        return self.base.design(
+        return Design(
+            self.base,
             settings,
             arms,
             days=(quick_days if self.quick else days) if self.days is None else self.days,

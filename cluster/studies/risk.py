@@ -7,7 +7,6 @@ parameters are those of the papers, in samples of ten minutes. They are not tune
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import attrs
 import numpy as np
@@ -42,12 +41,11 @@ POLICIES = (PLACEMENT, ANNEALING)
 """Policies that use each estimator."""
 
 
-def with_estimator(policy: str, label: str, **engine: Any) -> Arm:
-    """Return a policy with an estimator."""
-    return Arm(f"{policy}, {label}", policy, engine={"estimator": ESTIMATORS[label], **engine})
-
-
-ARMS = tuple(with_estimator(policy, label) for policy in POLICIES for label in ESTIMATORS)
+ARMS = tuple(
+    Arm(f"{policy}, {label}", policy, engine={"estimator": spec})
+    for policy in POLICIES
+    for label, spec in ESTIMATORS.items()
+)
 
 
 @attrs.frozen(eq=False)

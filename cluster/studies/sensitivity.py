@@ -16,7 +16,7 @@ from cluster.errors import DensityError
 from cluster.runs.sweep import Task
 from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
 from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
-from cluster.studies.design import Design, digest, digests_of
+from cluster.studies.design import Design, digest
 from cluster.studies.figures import Floats, Violations
 from cluster.studies.pilots import PILOT_SEED, Pilot
 from cluster.studies.plots import figure_of_ratios
@@ -106,8 +106,8 @@ def pilot_tasks(base: Base) -> list[Task]:
     """Return the tasks of the pilot, one a workload."""
     found = []
     for name in base.workloads:
-        digests = digests_of(name, base.variants, base.digests)
-        of_one = attrs.evolve(base, workloads=(name,), variants={name: base.variants[name]}, digests=digests)
+        variants = {name: base.variants[name]}
+        of_one = attrs.evolve(base, workloads=(name,), variants=variants, digests=base.digests_of(name))
         arguments = {"workload": name, "base": attrs.asdict(of_one), "pilot": attrs.asdict(PILOT)}
         plain = json.loads(json.dumps(arguments))
         found.append(Task(f"{name}, {digest(plain)}", plain))

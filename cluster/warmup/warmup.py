@@ -1,4 +1,4 @@
-"""Compiles every kernel in advance, so that later processes do not wait: `plb warmup`.
+"""Compiles every kernel in advance for later processes: `plb warmup`.
 
 The work is divided into tasks, each with a tiny engine or instance, which run in as many processes as there are
 cores. Each process finds the kernels of the others on disk, and none compiles a kernel that another one is compiling
@@ -22,7 +22,7 @@ from plb.compiler import notice
 
 
 class Compilations(logging.Filter):
-    """Receives announcements of compilations, and warnings, of the engine; nobody else receives them."""
+    """Collects the announcements of compilations and the warnings of the engine, and hides them from other handlers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Compilations(logging.Filter):
         self._times: list[float] = []
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Process a record; return whether others receive it."""
+        """Process a log record; return whether other handlers receive it."""
         if record.pathname == notice.__file__ and isinstance(record.args, tuple):
             self._names.append(str(record.args[0]))
             self._times.append(time.perf_counter())
@@ -46,14 +46,14 @@ class Compilations(logging.Filter):
         self._times.append(time.perf_counter())
 
     def kernels(self) -> list[tuple[str, float]]:
-        """Return the kernels that were compiled, each with the seconds until the next one began, or until the end."""
+        """Return the compiled kernels, each with the seconds until the next compilation began, or until the end."""
         seconds = (later - earlier for earlier, later in pairwise(self._times))
         return list(zip(self._names, seconds, strict=True))
 
 
 @contextmanager
-def noted() -> Iterator[Compilations]:
-    """Yield what is compiled while the block runs, complete after its end."""
+def collected() -> Iterator[Compilations]:
+    """Yield the compilations during the block; they are complete after its end."""
     logger, compilations = notice.logger, Compilations()
     level = logger.level
     logger.addFilter(compilations)
@@ -67,7 +67,7 @@ def noted() -> Iterator[Compilations]:
 
 
 @attrs.frozen
-class Warmed:
+class WarmupResult:
     """The result of a task.
 
     Parameters
@@ -75,13 +75,13 @@ class Warmed:
     task
         Name of the task.
     seconds
-        From its beginning to its end.
+        Seconds from the beginning to the end of the task.
     kernels
-        What it compiled: names, and seconds until the next one began.
+        Compiled kernels: name, and seconds until the next compilation began.
     warnings
-        What the engine warned of meanwhile.
+        Warnings of the engine during the task.
     error
-        The traceback, if it failed.
+        The traceback, if the task failed.
     """
 
     task: str
@@ -91,12 +91,12 @@ class Warmed:
     error: str | None = None
 
     @classmethod
-    def of(cls, outcome: TaskOutcome) -> Warmed:
-        """Return the result of a task from that of its process."""
+    def of(cls, outcome: TaskOutcome) -> WarmupResult:
+        """Return the result of a task from its outcome."""
         return cls(outcome.key, **(outcome.values or {}), error=outcome.error)
 
 
-def warm_up(jobs: int | None = None) -> Iterator[Warmed]:
+def warm_up(jobs: int | None = None) -> Iterator[WarmupResult]:
     """Compile every kernel that is not on disk, and yield the result of each task as it ends.
 
     Parameters
@@ -110,7 +110,7 @@ def warm_up(jobs: int | None = None) -> Iterator[Warmed]:
         A process ended unexpectedly.
     """
     work = [Task(name, {"task": name}) for name in tasks.TASKS]
-    return map(Warmed.of, outcomes(_do, work, jobs=jobs))
+    return map(WarmupResult.of, outcomes(_do, work, jobs=jobs))
 
 
 def warm_up_provisioning() -> None:
@@ -120,9 +120,9 @@ def warm_up_provisioning() -> None:
 
 
 def _do(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a task; return the fields of `Warmed` that a process has."""
+    """Run a task; return seconds, kernels and warnings."""
     begun = time.perf_counter()
-    with noted() as compilations:
+    with collected() as compilations:
         tasks.TASKS[arguments["task"]]()
     seconds = time.perf_counter() - begun
     return {"seconds": seconds, "kernels": compilations.kernels(), "warnings": compilations.warnings}

@@ -19,7 +19,7 @@ import attrs
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario import MOST_REPEATS
 from cluster.studies.design import MOST_SAMPLES, digest
-from cluster.studies.gaussian import design as of
+from cluster.studies.gaussian import design
 from cluster.studies.gaussian.figures import as_json
 from cluster.studies.gaussian.packings import packings_frame, run_packing, run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.plots import plots
@@ -68,12 +68,12 @@ class GaussianStudy(Study):
     traces: Path
     resources: tuple[str, ...]
     capacity: tuple[float, ...]
-    instances: int = of.INSTANCES
-    instance_tasks: int = of.TASKS
-    realisations: int = of.REALISATIONS
-    samples: int = of.SAMPLES
+    instances: int = design.INSTANCES
+    instance_tasks: int = design.TASKS
+    realisations: int = design.REALISATIONS
+    samples: int = design.SAMPLES
     periods: tuple[int, ...] = ()
-    averaged: int = of.AVERAGED
+    averaged: int = design.AVERAGED
     seed: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -81,7 +81,7 @@ class GaussianStudy(Study):
         check_count("study", "samples", self.samples, low=1, high=MOST_SAMPLES)
         check_count("study", "tasks", self.instance_tasks, low=1)
         check_count("study", "averaged", self.averaged, low=1)
-        check_count("study", "realisations", self.realisations, low=of.LEAST_OBSERVED)
+        check_count("study", "realisations", self.realisations, low=design.LEAST_OBSERVED)
         check_count("study", "seed", self.seed)
         for name, capacity in zip(self.resources, self.capacity, strict=True):
             check_number("study", f"capacity[{name}]", capacity, low_open=True)
@@ -93,14 +93,14 @@ class GaussianStudy(Study):
 
     def tasks(self) -> Sequence[Task]:
         """Return a task for each instance, for some samples of all sizes, and for each period."""
-        parts = range(0, self.samples, of.SAMPLES_A_RUN)
+        parts = range(0, self.samples, design.SAMPLES_A_RUN)
         runs = [{"kind": "packing", "part": part} for part in range(self.instances)]
         runs += [
-            {"kind": "totals", "part": part, "samples": min(of.SAMPLES_A_RUN, self.samples - first)}
+            {"kind": "totals", "part": part, "samples": min(design.SAMPLES_A_RUN, self.samples - first)}
             for part, first in enumerate(parts)
         ]
         runs += [{"kind": "simultaneous", "part": period} for period in self.periods]
-        known = digest(self._of_all_runs(), of.digests_of_traces(self.traces), {"sizes": of.SIZES})
+        known = digest(self._of_all_runs(), design.digests_of_traces(self.traces), {"sizes": design.SIZES})
         return [
             Task(f"{run['kind']} {run['part']}, {run.get('samples')}, {known}", run | self._common()) for run in runs
         ]
@@ -126,7 +126,7 @@ class GaussianStudy(Study):
 
     def _of_all_runs(self) -> dict[str, Any]:
         """Return everything on which all runs depend, as plain JSON values."""
-        return {**self._common(), "cases": [case.described() for case in of.cases(self.realisations)]}
+        return {**self._common(), "cases": [case.described() for case in design.cases(self.realisations)]}
 
     def _common(self) -> dict[str, Any]:
         lists = {"resources": list(self.resources), "capacity": list(self.capacity)}

@@ -27,7 +27,7 @@ from cluster.studies.design import digest
 from cluster.studies.figures import figures_of
 from cluster.studies.peaks.panels import QUANTILES, Panel, cell_panels, merged, predictor_panels, week_panels
 from cluster.studies.peaks.samples import week, weeks_of
-from cluster.studies.runner import Finished, Row
+from cluster.studies.runner import Finished
 from cluster.studies.study import Study, StudyResult
 from plb.compiler import working_time
 from workloads.cells import Cell, cell_of_region, read_cell
@@ -155,7 +155,11 @@ class PeakStudy(Study):
     def result(self, finished: Finished) -> StudyResult:
         """Return the panels with finished tasks."""
         panels = merged(_panel(one) for row in finished.rows for one in row["panels"])
-        cells = [_setting(row) for row in finished.rows if row["kind"] == "cell"]
+        cells = [
+            {"cell": row["name"], "machines": row["machines"], "samples": row["samples"]}
+            for row in finished.rows
+            if row["kind"] == "cell"
+        ]
         summaries = {f"{panel.figure}{panel.letter}": _summary(panel) for panel in panels}
         plots = {}
         for figure in dict.fromkeys(panel.figure for panel in panels):
@@ -169,10 +173,6 @@ class PeakStudy(Study):
             plots,
             {CURVES: curves_frame(panels)},
         )
-
-
-def _setting(row: Row) -> dict[str, Any]:
-    return {"cell": row["name"], "machines": row["machines"], "samples": row["samples"]}
 
 
 def _plain(panel: Panel) -> dict[str, Any]:
