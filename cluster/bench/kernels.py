@@ -34,13 +34,7 @@ def _generate_allowed(problem: Problem, solution: Solution, choice: Choice, rng:
 
 @kernel
 def score_only(
-    problem: Problem,
-    solution: Solution,
-    choice: Choice,
-    temperature: float,
-    rng: Stream,
-    proposals: int,
-    tally: Int,
+    problem: Problem, solution: Solution, choice: Choice, temperature: float, rng: Stream, proposals: int, tally: Int
 ) -> int:
     """Generate and evaluate proposals for the present state; return how many would be accepted. None is."""
     energy = present_energy(problem, solution)

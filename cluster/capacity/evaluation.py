@@ -20,7 +20,7 @@ from cluster.simulation.pools import Source, read_source
 from cluster.simulation.tenants import TenantSequence, make_tenants
 from cluster.studies.base import digests_of_inputs
 from cluster.studies.design import digest
-from cluster.studies.simulated import on_one_thread, simulated
+from cluster.studies.simulated import on_one_thread, totals_and_timings
 from plb import PlbError
 
 
@@ -98,7 +98,7 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
         tenants = _tenants(subject, question, value, repeat)
     except DensityError as error:
         return {"impossible": str(error)}
-    return simulated(on_one_thread(there), source, tenants, arguments["policy"], repeat)
+    return totals_and_timings(on_one_thread(there), source, tenants, arguments["policy"], repeat)
 
 
 def tenants_at(question: Question, scenario: Scenario, source: Source, value: float, repeat: int = 0) -> TenantSequence:

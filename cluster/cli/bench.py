@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from cluster.cli.options import Json
 from cluster.console.output import clear_errors, output
@@ -21,11 +22,10 @@ def _group() -> None:
 @clear_errors
 def engine_command(
     nodes: Annotated[
-        list[int] | None,
-        typer.Option(help="Number of nodes. Can be repeated. Default: 40, 400, 4000 and 10000.", min=12),
+        list[int] | None, Option(help="Number of nodes. Can be repeated. Default: 40, 400, 4000 and 10000.", min=12)
     ] = None,
     quick: Annotated[
-        bool, typer.Option(help="40 nodes only, without the search of ten seconds and without compilation.")
+        bool, Option(help="40 nodes only, without the search of ten seconds and without compilation.")
     ] = False,
     json: Json = None,
 ) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Jobs, Json, Quiet
 from cluster.console.output import clear_errors, messages, output, progress
@@ -24,7 +25,7 @@ learn_app = typer.Typer(
 )
 EVALUATION = "evaluation.json"
 
-Config = Annotated[Path, typer.Argument(help="Jobs, machines, rewards and training, a TOML file.", show_default=False)]
+Config = Annotated[Path, Argument(help="Jobs, machines, rewards and training, a TOML file.")]
 
 
 @learn_app.command("train")
@@ -32,16 +33,14 @@ Config = Annotated[Path, typer.Argument(help="Jobs, machines, rewards and traini
 def train_command(
     config: Config,
     out: Annotated[
-        Path | None, typer.Option(help="Directory for the policy, its curve and a summary. Default: results/NAME.")
+        Path | None, Option(help="Directory for the policy, its curve and a summary. Default: results/NAME.")
     ] = None,
-    iterations: Annotated[
-        int | None, typer.Option(help="Updates of the weights, instead of those of the file.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, instead of that of the file.")] = None,
+    iterations: Annotated[int | None, Option(help="Updates of the weights, instead of those of the file.")] = None,
+    seed: Annotated[int | None, Option(help="Seed, instead of that of the file.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the checkpoints in the directory, if there are any.")
+        bool, Option("--resume", help="Continue from the checkpoints in the directory, if there are any.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a training in the directory.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite a training in the directory.")] = False,
     jobs: Jobs = None,
     json: Json = None,
     quiet: Quiet = False,
@@ -94,24 +93,18 @@ def train_command(
 @clear_errors
 def evaluate_command(
     config: Config,
-    policy: Annotated[
-        Path | None, typer.Option(help="The trained policy. Default: results/NAME/policy.pt.", show_default=False)
-    ] = None,
+    policy: Annotated[Path | None, Option(help="The trained policy. Default: results/NAME/policy.pt.")] = None,
     machines: Annotated[
         list[int] | None,
-        typer.Option(
-            min=1,
-            help="Number of machines. Can be repeated; jobs arrive in proportion. Default: those of the file.",
-            show_default=False,
+        Option(
+            min=1, help="Number of machines. Can be repeated; jobs arrive in proportion. Default: those of the file."
         ),
     ] = None,
     sequences: Annotated[
-        int | None, typer.Option(help="Number of held-out job sequences, instead of that of the file.")
+        int | None, Option(help="Number of held-out job sequences, instead of that of the file.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Directory for evaluation.json and plots. Default: results/NAME.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an evaluation in the directory.")] = False,
+    out: Annotated[Path | None, Option(help="Directory for evaluation.json and plots. Default: results/NAME.")] = None,
+    force: Annotated[bool, Option("--force", help="Overwrite an evaluation in the directory.")] = False,
     jobs: Jobs = None,
     json: Json = None,
     quiet: Quiet = False,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Json, Quiet
 from cluster.console.output import clear_errors, output, progress
@@ -24,38 +25,28 @@ DEFAULT = "max(n-sigma;rc-like)"
 @clear_errors
 def predict_command(
     # long because of the options, each with its help
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="Samples, CSV or Parquet: machine, task, time_s, usage, limit; in any order.", show_default=False
-        ),
-    ],
-    more: Annotated[
-        list[str] | None, typer.Argument(metavar="[SPEC]...", help="Further predictors.", show_default=False)
-    ] = None,
+    file: Annotated[Path, Argument(help="Samples, CSV or Parquet: machine, task, time_s, usage, limit; in any order.")],
+    more: Annotated[list[str] | None, Argument(metavar="[SPEC]...", help="Further predictors.")] = None,
     predictor: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="SPEC",
             help="Predictor. Can be repeated: borg-default, rc-like, n-sigma, per-machine-percentile, "
             "max(SPEC;SPEC), or oracle, with parameters such as n-sigma:n=5,warmup=24. "
             f"Default: {DEFAULT}.",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path,
-        typer.Option(
+        Option(
             help="File of the predictions, CSV or Parquet: machine, time_s, predictor, predicted_peak, limit, usage."
         ),
     ] = Path("results/predictions.parquet"),
-    step: Annotated[
-        float, typer.Option(help="Seconds of a step. The horizon of the oracle is a number of steps.")
-    ] = 300.0,
+    step: Annotated[float, Option(help="Seconds of a step. The horizon of the oracle is a number of steps.")] = 300.0,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads. The results do not depend on it. Default: one for each core.")
+        int | None, Option(min=1, help="Threads. The results do not depend on it. Default: one for each core.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite predictions.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite predictions.")] = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:

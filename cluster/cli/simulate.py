@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Quiet
 from cluster.console.output import clear_errors, messages, output, progress
@@ -20,24 +20,19 @@ if TYPE_CHECKING:
 
 @clear_errors
 def simulate_command(
-    scenario: Annotated[Path, typer.Argument(help="The scenario, a TOML file.", show_default=False)],
+    scenario: Annotated[Path, Argument(help="The scenario, a TOML file.")],
     policy: Annotated[
-        list[str] | None,
-        typer.Option(help="Policy to run. Can be repeated. Default: those of the scenario."),
+        list[str] | None, Option(help="Policy to run. Can be repeated. Default: those of the scenario.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, instead of that of the scenario.")] = None,
-    repeats: Annotated[int | None, typer.Option(help="Runs of each policy, each with its own tenants.")] = None,
-    density: Annotated[float | None, typer.Option(help="Tenant density, instead of that of the scenario.")] = None,
-    days: Annotated[float | None, typer.Option(help="Simulated days, instead of those of the scenario.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Directory for tables, summary and plots. Default: results/NAME.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite results in the directory.")] = False,
-    traces: Annotated[
-        Path | None, typer.Option(help="Directory of the traces, instead of that of the scenario.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the figures of the summary table to this file.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes. The results do not depend on it.")] = 1,
+    seed: Annotated[int | None, Option(help="Seed, instead of that of the scenario.")] = None,
+    repeats: Annotated[int | None, Option(help="Runs of each policy, each with its own tenants.")] = None,
+    density: Annotated[float | None, Option(help="Tenant density, instead of that of the scenario.")] = None,
+    days: Annotated[float | None, Option(help="Simulated days, instead of those of the scenario.")] = None,
+    out: Annotated[Path | None, Option(help="Directory for tables, summary and plots. Default: results/NAME.")] = None,
+    force: Annotated[bool, Option("--force", help="Overwrite results in the directory.")] = False,
+    traces: Annotated[Path | None, Option(help="Directory of the traces, instead of that of the scenario.")] = None,
+    json: Annotated[Path | None, Option(help="Write the figures of the summary table to this file.")] = None,
+    jobs: Annotated[int, Option(min=1, help="Processes. The results do not depend on it.")] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario under its policies, and compare them.
@@ -93,13 +88,7 @@ def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool)
 
 
 def _close(
-    scenario: Scenario,
-    experiment: Experiment,
-    runs: list[RunResult],
-    folder: Path,
-    json: Path | None,
-    *,
-    quiet: bool,
+    scenario: Scenario, experiment: Experiment, runs: list[RunResult], folder: Path, json: Path | None, *, quiet: bool
 ) -> None:
     """Compare the runs: the table, the figures as JSON, the plots."""
     from cluster.plots.saved import save_plots

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
+from typer import Option
 
 from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
 from cluster.cli.study_report import run_and_print
@@ -68,35 +69,33 @@ COMMANDS: Mapping[str, StudyCommand] = {
 def clusters_command(
     # long because of the options, each with its help
     study: str,
-    quick: Annotated[bool, typer.Option("--quick", help="Run a small part of the study, in minutes.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Run a small part of the study, in minutes.")] = False,
     full: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--full",
             help="Run all variants with 20 repeats, which takes days. Default: the core with 5 repeats, some hours.",
         ),
     ] = False,
-    oracle: Annotated[bool, typer.Option("--oracle", help="Add the policies with an oracle.")] = False,
+    oracle: Annotated[bool, Option("--oracle", help="Add the policies with an oracle.")] = False,
     initial_demand: Annotated[
-        bool, typer.Option("--initial-demand", help="Add other percentiles of the initial demand.")
+        bool, Option("--initial-demand", help="Add other percentiles of the initial demand.")
     ] = False,
-    samples: Annotated[
-        int | None, typer.Option(min=1, help="Samples for each number of tenants. Default: 10,000.")
-    ] = None,
+    samples: Annotated[int | None, Option(min=1, help="Samples for each number of tenants. Default: 10,000.")] = None,
     region: Regions = None,
     scenario: Annotated[
-        Path | None, typer.Option(help="Scenario file with the cluster and the tenants, instead of the regions.")
+        Path | None, Option(help="Scenario file with the cluster and the tenants, instead of the regions.")
     ] = None,
     traces: Annotated[
-        Path | None, typer.Option(help="Directory of the traces, instead of the one in the scenario file.")
+        Path | None, Option(help="Directory of the traces, instead of the one in the scenario file.")
     ] = None,
     density: Annotated[
-        list[float] | None, typer.Option(help="Tenant density. Can be repeated. Default: see `densities`.")
+        list[float] | None, Option(help="Tenant density. Can be repeated. Default: see `densities`.")
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Runs of each arm and setting, each with its own tenants.")
+        int | None, Option(min=1, help="Runs of each arm and setting, each with its own tenants.")
     ] = None,
-    days: Annotated[float | None, typer.Option(help="Simulated days of a run.")] = None,
+    days: Annotated[float | None, Option(help="Simulated days of a run.")] = None,
     seed: Seed = 0,
     out: StudyFolder = None,
     jobs: Jobs = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from cluster.cli.options import Jobs, Json, Quiet, Restart, Scheduler, Seed, StudyFolder
 from cluster.cli.study_report import run_and_print
@@ -16,37 +16,25 @@ from cluster.console.output import clear_errors
 def gaussian_command(
     # long because of the options, each with its help
     traces: Annotated[
-        Path,
-        typer.Option(
-            help="File or directory: PlanetLab, Bitbrains (Parquet), or traces in this project's format.",
-            show_default=False,
-        ),
+        Path, Option(help="File or directory: PlanetLab, Bitbrains (Parquet), or traces in this project's format.")
     ],
     resource: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Resource, such as cpu. Can be repeated; a task has to fit in all. Default: cpu, or the first."
-        ),
+        Option(help="Resource, such as cpu. Can be repeated; a task has to fit in all. Default: cpu, or the first."),
     ] = None,
     capacity: Annotated[
         list[float] | None,
-        typer.Option(
-            help="Capacity of a machine for each resource, in its unit. Default: the mean task uses 0.0274 of it.",
-            show_default=False,
-        ),
+        Option(help="Capacity of a machine for each resource, in its unit. Default: the mean task uses 0.0274 of it."),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Run 4 instances and 200 samples, in a minute.")] = False,
-    instances: Annotated[
-        int | None, typer.Option(min=1, help="Number of instances. Default: 50.", show_default=False)
-    ] = None,
-    tasks: Annotated[int, typer.Option(min=1, help="Tasks of an instance.")] = 1000,
-    realisations: Annotated[int, typer.Option(min=2, help="Realisations of a task.")] = 10_000,
+    quick: Annotated[bool, Option("--quick", help="Run 4 instances and 200 samples, in a minute.")] = False,
+    instances: Annotated[int | None, Option(min=1, help="Number of instances. Default: 50.")] = None,
+    tasks: Annotated[int, Option(min=1, help="Tasks of an instance.")] = 1000,
+    realisations: Annotated[int, Option(min=2, help="Realisations of a task.")] = 10_000,
     samples: Annotated[
-        int | None,
-        typer.Option(min=1, help="Samples of tasks for each size of table 1. Default: 10,000.", show_default=False),
+        int | None, Option(min=1, help="Samples of tasks for each size of table 1. Default: 10,000.")
     ] = None,
     averaged: Annotated[
-        int, typer.Option(min=1, help="Consecutive samples of the trace whose mean is the coarser measurement.")
+        int, Option(min=1, help="Consecutive samples of the trace whose mean is the coarser measurement.")
     ] = 12,
     seed: Seed = 0,
     out: StudyFolder = None,

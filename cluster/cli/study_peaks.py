@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
 from cluster.cli.study_report import run_and_print
@@ -15,11 +16,10 @@ from cluster.console.output import clear_errors
 @clear_errors
 def peaks_command(
     traces: Annotated[
-        Path | None,
-        typer.Option(help="File of samples, as for `plb predict`, or directory of the Google 2019 sample."),
+        Path | None, Option(help="File of samples, as for `plb predict`, or directory of the Google 2019 sample.")
     ] = None,
     region: Regions = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Run few machines, in a minute.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Run few machines, in a minute.")] = False,
     seed: Seed = 0,
     out: StudyFolder = None,
     jobs: Jobs = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from cluster.cli.options import Jobs, Json, Quiet, Restart, Scheduler, Seed, StudyFolder
 from cluster.cli.study_report import run_and_print
@@ -16,53 +16,41 @@ from cluster.console.output import clear_errors
 def provisioning_command(
     # long because of the options, each with its help
     base: Annotated[
-        Path | None,
-        typer.Option(help="CSV file of the paper's authors: constant demand, figures 3 to 5.", show_default=False),
+        Path | None, Option(help="CSV file of the paper's authors: constant demand, figures 3 to 5.")
     ] = None,
     curves: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory of the Tianchi contest's files: demand at 98 time points, figures 6 and 7.",
-            show_default=False,
-        ),
+        Path | None, Option(help="Directory of the Tianchi contest's files: demand at 98 time points, figures 6 and 7.")
     ] = None,
     published: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="CSV file of the authors' means (set, group, algorithm, mean_deviation_percent, mean_seconds). "
-            "Default: the means in the text of the paper.",
-            show_default=False,
+            "Default: the means in the text of the paper."
         ),
     ] = None,
     figure: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="N", help="Figure: 4 (includes 3), 5, 6 or 7. Can be repeated. Default: all.", show_default=False
-        ),
+        list[str] | None, Option(metavar="N", help="Figure: 4 (includes 3), 5, 6 or 7. Can be repeated. Default: all.")
     ] = None,
     graph: Annotated[
-        list[str] | None,
-        typer.Option(help="Graph: arbitrary, normal or threshold. Can be repeated. Default: all.", show_default=False),
+        list[str] | None, Option(help="Graph: arbitrary, normal or threshold. Can be repeated. Default: all.")
     ] = None,
     density: Annotated[
         list[float] | None,
-        typer.Option(help="Density of limits in figures 4 and 6. Can be repeated. Default: 0.01, 0.05 and 0.1."),
+        Option(help="Density of limits in figures 4 and 6. Can be repeated. Default: 0.01, 0.05 and 0.1."),
     ] = None,
     applications: Annotated[
         list[int] | None,
-        typer.Option(
+        Option(
             min=1,
             help="Number of applications in figures 5 and 7; up to 100000 in [3]. Can be repeated. Default: 10000.",
         ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Run 1 instance of arbitrary graphs, 1 % in figures 4 and 6, in a minute.")
+        bool, Option("--quick", help="Run 1 instance of arbitrary graphs, 1 % in figures 4 and 6, in a minute.")
     ] = False,
-    instances: Annotated[
-        int | None, typer.Option(min=1, help="Instances of a group. Default: 3; 10 in [3].", show_default=False)
-    ] = None,
+    instances: Annotated[int | None, Option(min=1, help="Instances of a group. Default: 3; 10 in [3].")] = None,
     auto_seconds: Annotated[
-        float | None, typer.Option(help="Time limit of the algorithm auto in seconds. Default: 10.", show_default=False)
+        float | None, Option(help="Time limit of the algorithm auto in seconds. Default: 10.")
     ] = None,
     seed: Seed = 0,
     out: StudyFolder = None,

@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 @clear_errors
-def warmup_command(
-    jobs: Jobs = None,
-    json: Json = None,
-) -> None:
+def warmup_command(jobs: Jobs = None, json: Json = None) -> None:
     """Compile the kernels of the engine in advance, so that later commands start at once.
 
     Compiled kernels are not compiled again. A log in the directory of the kernels lists what was compiled.

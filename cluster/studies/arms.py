@@ -1,4 +1,4 @@
-"""The arms that studies compare: policies with settings of their own, on the same tenants."""
+"""The arms that studies compare: policies with their own settings, on the same tenants."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITH_PROBABILITIES = ("prv_best_fit", "prv_worst_fit")
 
 @attrs.frozen
 class Arm:
-    """A policy with settings of its own.
+    """A policy with its own settings.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ from cluster.studies.design import StudySetting
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, Row
-from cluster.studies.simulated import SimulatedStudy, prepared, whole
+from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
 from cluster.studies.study import StudyResult
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class CalibrationStudy(SimulatedStudy):
         """Execute a run; its totals are sums by bin of the probability."""
         scenario, source, tenants, repeat = prepared(arguments)
         run = CalibrationRun(scenario, source, tenants, POLICY, repeat)
-        result = whole(run.run())
+        result = require_complete(run.run())
         samples = np.concatenate([np.zeros((1 + len(OUTCOMES), 0)), *run.samples], axis=1)
         return {"totals": binned(samples), "timings": result.timings}
 

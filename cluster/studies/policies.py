@@ -40,7 +40,7 @@ PUBLISHED = {
 
 
 def arms(*, oracle: bool, initial_demand: bool) -> tuple[Arm, ...]:
-    """Return what is compared: the core, and if asked for the same with an oracle, or under other initial demands."""
+    """Return the compared arms: the core, and optionally arms with an oracle and with other initial demands."""
     demands = [with_initial_demand(arm, one) for one in PERCENTILES for arm in _varied()] if initial_demand else []
     return (*CORE, *(ORACLES if oracle else ()), *demands)
 

@@ -80,13 +80,7 @@ class StudyRequest:
         return found
 
     def design(
-        self,
-        pilots: Sequence[Pilot],
-        arms: Sequence[Arm],
-        *,
-        repeats: int,
-        days: float,
-        quick_days: float = QUICK_DAYS,
+        self, pilots: Sequence[Pilot], arms: Sequence[Arm], *, repeats: int, days: float, quick_days: float = QUICK_DAYS
     ) -> Design:
         """Return the runs of these arms at the densities of pilots; `repeats` and `days` are those of the paper."""
         of_runs: dict[str, Any] = {"repeats": repeats, "days": days, "quick_days": quick_days}

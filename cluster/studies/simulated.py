@@ -28,14 +28,16 @@ NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
 def run_simulation(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Simulate a task of `cluster.studies.design.Design`; return totals and timings."""
     scenario, source, tenants, repeat = prepared(arguments)
-    return simulated(scenario, source, tenants, scenario.run.policies[0], repeat)
+    return totals_and_timings(scenario, source, tenants, scenario.run.policies[0], repeat)
 
 
-def simulated(scenario: Scenario, source: Source, tenants: TenantSequence, policy: str, repeat: int) -> dict[str, Any]:
+def totals_and_timings(
+    scenario: Scenario, source: Source, tenants: TenantSequence, policy: str, repeat: int
+) -> dict[str, Any]:
     """Simulate one run; return totals and timings."""
     from cluster.simulation.simulation import simulate
 
-    result = whole(simulate(scenario, source, tenants, policy, repeat))
+    result = require_complete(simulate(scenario, source, tenants, policy, repeat))
     return {"totals": result.totals, "timings": result.timings}
 
 
@@ -67,7 +69,7 @@ class SimulatedStudy(Study):
         return self.design.tasks()
 
 
-def whole(result: RunResult) -> RunResult:
+def require_complete(result: RunResult) -> RunResult:
     """Return the result of a complete run. An interrupted run would count too few violations, so it has no result."""
     if not result.complete:
         raise KeyboardInterrupt

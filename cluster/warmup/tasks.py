@@ -281,7 +281,7 @@ def _tiny_instance() -> Instance:
 PROVISIONING: Mapping[str, Callable[[], None]] = {
     "provisioning as in the paper": provision_as_in_the_paper,
     "provisioning by search": provision_by_search,
-    "provisioning anew": provision_from_placement,
+    "provisioning from a placement": provision_from_placement,
     "provisioning as released": provision_as_released,
 }
 TASKS: Mapping[str, Callable[[], None]] = {

@@ -102,7 +102,8 @@ class GaussianStudy(Study):
         runs += [{"kind": "simultaneous", "part": period} for period in self.periods]
         known = digest(self._of_all_runs(), design.digests_of_traces(self.traces), {"sizes": design.SIZES})
         return [
-            Task(f"{run['kind']} {run['part']}, {run.get('samples')}, {known}", run | self._common()) for run in runs
+            Task(f"{run['kind']} {run['part']}, {run.get('samples')}, {known}", run | self._shared_arguments())
+            for run in runs
         ]
 
     @staticmethod
@@ -126,9 +127,9 @@ class GaussianStudy(Study):
 
     def _of_all_runs(self) -> dict[str, Any]:
         """Return everything on which all runs depend, as plain JSON values."""
-        return {**self._common(), "cases": [case.described() for case in design.cases(self.realisations)]}
+        return {**self._shared_arguments(), "cases": [case.described() for case in design.cases(self.realisations)]}
 
-    def _common(self) -> dict[str, Any]:
+    def _shared_arguments(self) -> dict[str, Any]:
         lists = {"resources": list(self.resources), "capacity": list(self.capacity)}
         numbers = {name: getattr(self, name) for name in ("realisations", "averaged", "seed")}
         return {"traces": str(self.traces.resolve()), **lists, "tasks": self.instance_tasks, **numbers}

@@ -8,12 +8,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from cluster.studies.peaks.samples import (
-    peak_differences,
-    run_times,
-    task_level_peaks,
-    usage_by_limit,
-)
+from cluster.studies.peaks.samples import peak_differences, run_times, task_level_peaks, usage_by_limit
 from plb.risk.peaks import (
     BorgDefault,
     CellMetrics,
