@@ -16,12 +16,11 @@ from types import MappingProxyType
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from cluster.learning.episode import Episode
 from cluster.learning.metrics import ROUNDING, figures
-from cluster.learning.sequence import Floats
 from cluster.simulation.streams import stream
+from plb.array_types import Bool, Float
 from plb.learning.interface import WAIT
 
 Policy = Callable[[Episode], int]
@@ -39,12 +38,12 @@ class FitRule(Enum):
     """Peak usage, and the capacity that the peaks of the jobs on the machine leave. No machine is overloaded."""
 
 
-def requirement(episode: Episode, fit: FitRule) -> Floats:
+def requirement(episode: Episode, fit: FitRule) -> Float:
     """Return the usage of the head of the queue that counts, (D,)."""
     return np.asarray(_figures(episode, fit)[episode.head])
 
 
-def capacity(episode: Episode, fit: FitRule) -> Floats:
+def capacity(episode: Episode, fit: FitRule) -> Float:
     """Return the free capacity of each machine, (M, D)."""
     if fit is FitRule.PRESENT:
         return np.asarray(1.0 - episode.usage)
@@ -54,12 +53,12 @@ def capacity(episode: Episode, fit: FitRule) -> Floats:
     return left
 
 
-def _figures(episode: Episode, fit: FitRule) -> Floats:
+def _figures(episode: Episode, fit: FitRule) -> Float:
     jobs = episode.jobs
     return {FitRule.PRESENT: jobs.usage[:, :, 0], FitRule.MEAN: jobs.mean, FitRule.PEAK: jobs.peak}[fit]
 
 
-def fits(needed: Floats, left: Floats) -> npt.NDArray[np.bool_]:
+def fits(needed: Float, left: Float) -> Bool:
     """Return on which machines the job fits, (M,)."""
     return np.asarray((needed <= left + ROUNDING).all(axis=1))
 
@@ -83,7 +82,7 @@ class Scoring(ABC):
         return int(np.where(possible, self.scores(needed, left), -np.inf).argmax()) + 1 if possible.any() else WAIT
 
     @abstractmethod
-    def scores(self, needed: Floats, left: Floats) -> Floats:
+    def scores(self, needed: Float, left: Float) -> Float:
         """Return the score of each machine, (M,), from the needed capacity, (D,), and the free capacity, (M, D)."""
 
 
@@ -93,7 +92,7 @@ class Tetris(Scoring):
     The alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section 3.2.
     """
 
-    def scores(self, needed: Floats, left: Floats) -> Floats:
+    def scores(self, needed: Float, left: Float) -> Float:
         """Return the dot products."""
         return left @ needed
 
@@ -101,7 +100,7 @@ class Tetris(Scoring):
 class BestFitBaseline(Scoring):
     """Chooses the machine with the least free capacity of the job's dominant resource, of which it needs most."""
 
-    def scores(self, needed: Floats, left: Floats) -> Floats:
+    def scores(self, needed: Float, left: Float) -> Float:
         """Return the negative free capacity."""
         return -left[:, needed.argmax()]
 
@@ -109,7 +108,7 @@ class BestFitBaseline(Scoring):
 class WorstFitBaseline(Scoring):
     """Chooses the machine with the most free capacity of the job's dominant resource."""
 
-    def scores(self, needed: Floats, left: Floats) -> Floats:
+    def scores(self, needed: Float, left: Float) -> Float:
         """Return the free capacity."""
         return left[:, needed.argmax()]
 

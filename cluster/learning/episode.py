@@ -19,7 +19,8 @@ import numpy as np
 
 from cluster.learning.dimensions import MOST_CELLS, Dimensions
 from cluster.learning.rewards import Penalties, RewardState
-from cluster.learning.sequence import Floats, Ints, JobArrays, JobSequence
+from cluster.learning.sequence import JobArrays, JobSequence
+from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
 from plb.learning.interface import WAIT, Observation
 from plb.validation import check_count
@@ -55,9 +56,9 @@ class Record:
     dimensions: Dimensions
     penalties: Penalties
     states: RewardState
-    arrival: Ints
-    machine: Ints
-    placed: Ints
+    arrival: Int
+    machine: Int
+    placed: Int
     time: int
     truncated: bool
 
@@ -152,7 +153,7 @@ class Episode:
         return self._arrived - self.head
 
     @property
-    def usage(self) -> Floats:
+    def usage(self) -> Float:
         """Usage of each machine in the present step by the jobs placed so far, (M, D)."""
         self._check_begun()
         return self._usage[:, :, self.dimensions.past + self.time]
@@ -169,7 +170,7 @@ class Episode:
             queue=np.zeros(steps, np.int64),
         )
 
-    def running(self) -> Ints:
+    def running(self) -> Int:
         """Return the jobs that are on a machine now."""
         self._check_begun()
         placed = self.placed[: self.head]

@@ -7,12 +7,12 @@ from typing import Any
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
-from cluster.learning.sequence import Floats, Ints, Job, JobSequence, poisson_arrivals
+from cluster.learning.sequence import Job, JobSequence, poisson_arrivals
 from cluster.scenario.sections import Section, count, number
 from cluster.simulation.streams import stream
+from plb.array_types import Float, Int
 from plb.errors import PlbError
 from plb.validation import check_count
 
@@ -93,7 +93,7 @@ class SyntheticJobs(Section):
         found = zip(arrival.tolist(), steps.tolist(), usage, strict=True)
         return JobSequence(tuple(Job(begin, curve[:last]) for begin, last, curve in found), f"synthetic/{seed}")
 
-    def _curves(self, rng: np.random.Generator) -> tuple[Ints, Floats]:
+    def _curves(self, rng: np.random.Generator) -> tuple[Int, Float]:
         """Return the durations of all jobs, (N,), and their usage, (N, T of the longest, D)."""
         jobs, resources = self.jobs, len(self.resources)
         short = rng.random(jobs) < self.short_share
@@ -110,8 +110,8 @@ class SyntheticJobs(Section):
         noise = rng.uniform(1.0 - self.noise, 1.0 + self.noise, (jobs, len(step), resources))
         return steps, np.minimum(curve[:, :, None] * share[:, None, :] * noise, 1.0)
 
-    def _drawn(self, rng: np.random.Generator, ends: tuple[float, float]) -> Floats:
+    def _drawn(self, rng: np.random.Generator, ends: tuple[float, float]) -> Float:
         return rng.uniform(*ends, self.jobs)
 
-    def _whole(self, rng: np.random.Generator, ends: tuple[int, int]) -> npt.NDArray[np.int64]:
+    def _whole(self, rng: np.random.Generator, ends: tuple[int, int]) -> Int:
         return rng.integers(ends[0], ends[1] + 1, self.jobs)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from cluster.learning.episode import NOT_PLACED, Record
 from cluster.learning.rewards import PARTS
-from cluster.learning.sequence import Floats
+from plb.array_types import Float
 
 ROUNDING = 1e-9
 """Largest usage beyond capacity that does not count."""
@@ -107,7 +107,7 @@ def figures(record: Record) -> dict[str, float]:
     return values | {f"{UTILISATION}{resource}": mean for resource, mean in resources}
 
 
-def fragmentation(usage: Floats) -> float:
+def fragmentation(usage: Float) -> float:
     """Return the average fragmentation of free capacity, mean over resources ([4], "Evaluations – Fragmentation").
 
     It is 1 - (1/T) Σ_t (free capacity of the freest machine) / (free capacity of all), over the T steps with free

@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
-from cluster.learning.sequence import Floats, Ints
 from cluster.scenario.sections import Section, number
+from plb.array_types import Float, Int
 
 PARTS = ("contention", "over_use", "wait", "under_use")
 """The penalties, in the order of the rows of `Penalties.of`."""
@@ -33,13 +32,13 @@ class RewardState(NamedTuple):
         Number of waiting jobs, (S,).
     """
 
-    usage: Floats
-    squares: Floats
-    jobs: Ints
-    queue: Ints
+    usage: Float
+    squares: Float
+    jobs: Int
+    queue: Int
 
 
-def contention(usage: Floats, squares: Floats) -> Floats:
+def contention(usage: Float, squares: Float) -> Float:
     """Return Σ u_i·u_j over the pairs of jobs on a machine and over resources, by machine and step, (M, S).
 
     The sum over the steps is Cr(i, j, d) of [4], but with both jobs at the times at which they run; in [4] both start
@@ -48,12 +47,12 @@ def contention(usage: Floats, squares: Floats) -> Floats:
     return np.asarray((usage * usage - squares).sum(axis=1)) / 2.0
 
 
-def over_use(usage: Floats) -> Floats:
+def over_use(usage: Float) -> Float:
     """Return the usage of machines beyond their capacity, summed over resources, (M, S)."""
     return np.asarray(np.maximum(usage - 1.0, 0.0).sum(axis=1))
 
 
-def under_use(usage: Floats, jobs: Ints) -> Floats:
+def under_use(usage: Float, jobs: Int) -> Float:
     """Return the unused capacity of machines with a job, summed over resources, (M, S); 0 without a job."""
     return np.asarray(np.maximum(1.0 - usage, 0.0).sum(axis=1)) * (jobs > 0)
 
@@ -83,16 +82,16 @@ class Penalties(Section):
     wait: float = number(0.25, high=1e6)
     under_use: float = number(0.25, high=1e6)
 
-    def of(self, state: RewardState) -> Floats:
+    def of(self, state: RewardState) -> Float:
         """Return the weighted penalties, at least 0, by part and step: (4, S), in the order of `PARTS`."""
-        parts: npt.NDArray[np.float64] = np.empty((len(PARTS), len(state.queue)))
+        parts: Float = np.empty((len(PARTS), len(state.queue)))
         parts[0] = self.contention * contention(state.usage, state.squares).sum(axis=0)
         parts[1] = self.over_use * over_use(state.usage).sum(axis=0)
         parts[2] = self.wait * state.queue
         parts[3] = self.under_use * under_use(state.usage, state.jobs).sum(axis=0)
         return parts
 
-    def of_machines(self, usage: Floats, squares: Floats, jobs: Ints) -> Floats:
+    def of_machines(self, usage: Float, squares: Float, jobs: Int) -> Float:
         """Return the weighted penalties of each machine without that for waiting, summed over the steps, (M,).
 
         Parameters

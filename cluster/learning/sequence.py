@@ -12,11 +12,9 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
 from plb.validation import check_count
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 ALLOWED = "an array of steps by resources, none of them 0"
 MOST_USAGE = 1e6
@@ -25,7 +23,7 @@ LATEST = 1_000_000
 """Last step in which a job may arrive; every step until then needs memory."""
 
 
-def _usage(values: npt.ArrayLike) -> Floats:
+def _usage(values: npt.ArrayLike) -> Float:
     try:
         usage = np.array(values, np.float64)
     except (TypeError, ValueError):
@@ -47,7 +45,7 @@ class Job:
     """
 
     arrival: int
-    usage: Floats = attrs.field(converter=_usage)
+    usage: Float = attrs.field(converter=_usage)
 
     def __attrs_post_init__(self) -> None:
         check_count("job", "arrival", self.arrival, high=LATEST)
@@ -81,11 +79,11 @@ class JobArrays(NamedTuple):
         Mean and largest usage of each job, (N, D).
     """
 
-    arrival: Ints
-    steps: Ints
-    usage: Floats
-    mean: Floats
-    peak: Floats
+    arrival: Int
+    steps: Int
+    usage: Float
+    mean: Float
+    peak: Float
 
 
 @attrs.frozen(eq=False)
@@ -148,7 +146,7 @@ class JobSource(Protocol):
         ...
 
 
-def poisson_arrivals(rng: np.random.Generator, jobs: int, rate: float) -> Ints:
+def poisson_arrivals(rng: np.random.Generator, jobs: int, rate: float) -> Int:
     """Return the steps in which jobs arrive: on average `rate` in each step, independently of other steps.
 
     Parameters

@@ -12,9 +12,10 @@ import numpy as np
 
 from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
 from cluster.learning.jobs import SyntheticJobs
-from cluster.learning.sequence import Floats, Ints, Job, JobSequence, JobSource, poisson_arrivals
+from cluster.learning.sequence import Job, JobSequence, JobSource, poisson_arrivals
 from cluster.scenario.sections import Section, count, number
 from cluster.simulation.streams import stream
+from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import Role
 from plb.validation import check_count
@@ -154,10 +155,10 @@ class TraceJobs:
         self._samples = self._samples_a_step()
         series = traces.series_index[:, Role.PRIMARY]
         shortest = self.windows.steps[0] * self._samples
-        self._series: Ints = series[traces.lifetime_steps >= shortest].astype(np.int64)
+        self._series: Int = series[traces.lifetime_steps >= shortest].astype(np.int64)
         starts = traces.series_start[:-1]
         most = np.maximum.reduceat(traces.values[:, self._metrics], starts) if len(starts) else np.empty((0, 0))
-        self._most: Floats = most.astype(np.float64)
+        self._most: Float = most.astype(np.float64)
         if not len(self._series):
             raise ConflictError(
                 f"{name}: no tenant lives for the shortest job, {self.windows.steps[0]} steps of "
@@ -187,7 +188,7 @@ class TraceJobs:
         jobs = tuple(Job(begin, self._window(rng)) for begin in arrival.tolist())
         return JobSequence(jobs, f"{self.name}/{seed}")
 
-    def _window(self, rng: np.random.Generator) -> Floats:
+    def _window(self, rng: np.random.Generator) -> Float:
         """Return the usage of a random job, (T, D)."""
         shortest, longest = self.windows.steps
         series = self._series[rng.integers(len(self._series))]
@@ -200,7 +201,7 @@ class TraceJobs:
         means = window.reshape(steps, self._samples, -1).mean(axis=1)
         return np.asarray(np.divide(means, whole_machine, out=np.zeros_like(means), where=whole_machine > 0.0))
 
-    def _whole_machine(self, series: int, size: float) -> Floats:
+    def _whole_machine(self, series: int, size: float) -> Float:
         """Return the demand that corresponds to a whole machine for a series, (D,); 0 for demand that is always 0."""
         if self.windows.capacity:
             return np.array(self.windows.capacity)

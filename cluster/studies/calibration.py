@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 from rich.table import Table
 
 from cluster.console.tables import new_table
@@ -31,13 +30,12 @@ from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, Row
 from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
 from cluster.studies.study import StudyResult
+from plb.array_types import Bool, Float
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 POLICY = "worst_fit_max"
 """The policy that runs the cluster. It uses no probabilities."""
 DAYS = 10.0
@@ -61,7 +59,7 @@ class CalibrationRun(Simulation):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.samples: list[Floats] = []
+        self.samples: list[Float] = []
 
     def processes(self) -> tuple[Process, ...]:
         """Return the processes of the simulation and that of the predictions."""
@@ -76,8 +74,8 @@ class CalibrationRun(Simulation):
 
 
 def outcomes_of(
-    ledger: Ledger, sequence: TenantSequence, now: int, interval: int, threshold: Floats
-) -> tuple[Bools, Bools]:
+    ledger: Ledger, sequence: TenantSequence, now: int, interval: int, threshold: Float
+) -> tuple[Bool, Bool]:
     """Return on which nodes the present replicas reach a threshold: at the next metering, and within the horizon, (H,).
 
     Parameters
@@ -100,7 +98,7 @@ def outcomes_of(
     return at_next, ahead
 
 
-def binned(samples: Floats) -> dict[str, Any]:
+def binned(samples: Float) -> dict[str, Any]:
     """Return sums by bin of the probability: samples, probabilities and violations; and the sums of squared errors.
 
     Parameters
@@ -136,9 +134,9 @@ class Calibration:
     """
 
     label: str
-    samples: Floats
-    predicted: Floats
-    observed: Floats
+    samples: Float
+    predicted: Float
+    observed: Float
     brier: float
     brier_next: float
     base_rate: float
@@ -147,7 +145,7 @@ class Calibration:
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; null in a bin without samples."""
 
-        def listed(values: Floats) -> list[float | None]:
+        def listed(values: Float) -> list[float | None]:
             return [None if np.isnan(value) else float(value) for value in values]
 
         values = attrs.asdict(self, recurse=False)

@@ -11,8 +11,9 @@ from rich.table import Table
 from cluster.console.tables import new_table
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.design import StudySetting
-from cluster.studies.figures import Floats, Ratio, Violations, figures_of
+from cluster.studies.figures import Ratio, Violations, figures_of
 from cluster.studies.runner import Finished
+from plb.array_types import Float
 
 OF_RATIOS = "ratios of violations, averaged over settings"
 INTERVALS = ", with 95 % intervals"
@@ -54,7 +55,7 @@ class ClaimTable:
     """
 
     settings: Sequence[StudySetting]
-    columns: Mapping[str, Floats]
+    columns: Mapping[str, Float]
     remarks: Mapping[str, Sequence[str]]
     above: str
     below: str

@@ -17,7 +17,7 @@ from cluster.runs.sweep import Task
 from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
 from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
 from cluster.studies.design import Design, digest
-from cluster.studies.figures import Floats, Violations
+from cluster.studies.figures import Violations
 from cluster.studies.pilots import PILOT_SEED, Pilot
 from cluster.studies.plots import figure_of_ratios
 from cluster.studies.policy_study import PolicyStudy
@@ -25,6 +25,7 @@ from cluster.studies.report import Claim, ClaimTable
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Failures, Row, run_tasks
 from cluster.studies.simulated import run_simulation
+from plb.array_types import Float
 from workloads.parameters import RegionParameters, Usage, highest
 from workloads.regions import REGIONS
 
@@ -191,7 +192,7 @@ def _extremes(found: Violations, above: str, below: str) -> Iterator[Claim]:
     if not some.any():
         return
     names = [setting.workload for setting, has_some in zip(found.settings, some, strict=True) if has_some]
-    ratios: Floats = found.means(above)[some] / found.means(below)[some]
+    ratios: Float = found.means(above)[some] / found.means(below)[some]
     for word, index in (("least", int(ratios.argmin())), ("largest", int(ratios.argmax()))):
         yield Claim(f"{word} {above} / {below}", "", f"{ratios[index]:.2f} ({names[index]})")
 

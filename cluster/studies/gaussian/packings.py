@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from cluster.studies.gaussian.design import GPAS, INSTANCE, MEANS, SIMULTANEOUS, Case, cases, samples_of
 from cluster.studies.runner import Row
+from plb.array_types import Float32, Int
 from plb.risk.gaussian import (
     MAX_FAILURES,
     PERCENTS,
@@ -29,9 +29,6 @@ from plb.risk.gaussian import (
     split_observations,
 )
 from workloads.realisations import UsageSamples
-
-Samples = npt.NDArray[np.float32]
-
 
 COLUMNS: Mapping[str, Any] = {
     "instance": pl.Int64,
@@ -56,7 +53,7 @@ SIMULTANEOUS_FIGURES: Mapping[str, Any] = {
 }
 
 
-def choose_tasks(samples: UsageSamples, tasks: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def choose_tasks(samples: UsageSamples, tasks: int, rng: np.random.Generator) -> Int:
     """Return random tasks; without replacement if there are enough."""
     return rng.choice(samples.tasks, tasks, replace=tasks > samples.tasks)
 
@@ -91,7 +88,7 @@ class PackingInstance:
         Seed of the splits into observed and evaluated realisations.
     """
 
-    def __init__(self, realisations: Samples, averages: Samples, capacity: Sequence[float], split_seed: int) -> None:
+    def __init__(self, realisations: Float32, averages: Float32, capacity: Sequence[float], split_seed: int) -> None:
         self._measured = {False: realisations, True: averages}
         self._capacity = np.array(capacity)
         self._seed = split_seed
