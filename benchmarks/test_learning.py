@@ -5,6 +5,8 @@ pytest benchmarks/test_learning.py
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -49,12 +51,12 @@ def test_game_without_a_network(benchmark):
 def test_gradient_of_a_job_sequence(benchmark, kind):
     """For each sequence of an iteration, a worker plays eight trajectories and computes their gradient."""
     from cluster.learning.config import LearningConfig
-    from cluster.learning.training import MakeGame
+    from cluster.learning.sources import SourceOf
     from plb.learning.settings import TrainingSettings
     from plb.learning.training import SequenceTask, learn_sequence, train
 
     config = LearningConfig()
-    make_game = MakeGame(config.jobs, config.machines, config.penalties)
+    make_game = partial(JobPlacementGame, SourceOf(config.jobs), config.machines, config.penalties)
     settings = TrainingSettings(network=kind, iterations=1, sequences=1, trajectories=TRAJECTORIES)
     weights = train(settings, make_game).weights
     result = benchmark(learn_sequence, SequenceTask(make_game, settings, weights, 1, 0))

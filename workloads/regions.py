@@ -1,7 +1,7 @@
 """Four synthetic regions and their tenants.
 
-The regions replace the four regions of Azure SQL traces in [1], which are not public. They have the published statistics
-of its section 3.1 (see `workloads.region_statistics`), over the public Gen5 classes (see `workloads.classes`).
+The regions replace the four regions of Azure SQL traces in [1], which are not public. They have the statistics that
+section 3.1 of [1] publishes (see `workloads.region_statistics`), over the public Gen5 classes (`workloads.classes`).
 
 Tenants are numbered from 0 without end, and tenant i of a region and a seed is always the same, for any requested
 range: the tenants of each block of `BLOCK` have their own stream. History and simulation are disjoint by

@@ -16,7 +16,7 @@ METRICS = ("cpu", "memory", "disk")
 CAPACITY = np.array([80.0, 408.0, 5000.0])
 REPLICAS_A_NODE = 30
 ROLES = (Role.PRIMARY, Role.SECONDARY, Role.SECONDARY, Role.SECONDARY)
-"""Of the replicas of a partition."""
+"""Roles of the replicas of a partition."""
 TRACES = 2000
 DAY = 86_400.0
 
@@ -24,20 +24,20 @@ DAY = 86_400.0
 def bench_cluster(
     nodes: int, seed: int, *, metrics: Sequence[str] = METRICS, repetitions: int = 100
 ) -> PlacementAndLoadBalancing:
-    """Return an engine with partitions of four replicas each, filled to where some nodes are at risk.
+    """Return an engine with partitions of four replicas each, and so much load that some nodes are at risk.
 
-    The fault domain of a node: five racks, ten upgrade domains.
+    The nodes are in five racks, their fault domains, and ten upgrade domains.
 
     Parameters
     ----------
     nodes
-        Number of nodes; 30 replicas are on each.
+        Number of nodes, with 30 replicas each.
     seed
-        Seed of places, loads and past tenants.
+        Seed of placement, loads and past tenants.
     metrics
-        Names of metrics; those after the third have the capacity of the third.
+        Names of the metrics. Those after the third have the capacity of the third.
     repetitions
-        K.
+        K, number of repetitions.
     """
     rng = np.random.default_rng(seed)
     capacity = _capacities(metrics)
@@ -53,7 +53,7 @@ def bench_cluster(
         engine.update_node(bench_node(index, metrics))
     engine.update_service(Service("tenants", tenant_class="class", target_replicas=len(ROLES)))
     names = [f"p{index}" for index in range(nodes * REPLICAS_A_NODE // len(ROLES))]
-    stride = 11 if nodes > 11 * (len(ROLES) - 1) else 1  # with fewer nodes, 11 might lead back to the first
+    stride = 11 if nodes > 11 * (len(ROLES) - 1) else 1  # with fewer nodes, a stride of 11 may return to the first
     for name in names:
         first = int(rng.integers(nodes))
         places = [(first + stride * step) % nodes for step in range(len(ROLES))]  # four fault and upgrade domains

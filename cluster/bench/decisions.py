@@ -1,4 +1,4 @@
-"""How long a placement policy takes to decide where one replica goes."""
+"""Time that a placement policy needs to choose the node of a replica."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plb.policies import BUILT_IN
 from plb.testing import configuration_of
 
 RUNS = 5
-"""The fastest of so many runs counts, since other work on the machine only slows them down."""
+"""Number of runs, of which the fastest counts, because other work on the machine slows runs down."""
 
 
 def fastest(run: Callable[[], object], runs: int = RUNS) -> float:
@@ -31,11 +31,11 @@ def fastest(run: Callable[[], object], runs: int = RUNS) -> float:
 
 
 DECISIONS = 20
-"""Decisions in one run, as a single one is too short to be timed."""
+"""Decisions in one run, because the time of a single one is too short to be measured."""
 
 
 def decision_seconds(engine: PlacementAndLoadBalancing, service: str) -> dict[str, float]:
-    """Return by policy the seconds from a missing replica of a service to its node, including the rules."""
+    """Return the seconds that each policy needs to choose the node of a new replica, with the check of the rules."""
     name = "newcomer"
     engine.update_partition(Partition(name, service=service))
     row = engine.replicas(name)[0].index
@@ -46,7 +46,7 @@ def decision_seconds(engine: PlacementAndLoadBalancing, service: str) -> dict[st
 
 
 def seconds_of(policy: PlacementPolicy, configuration: Configuration, row: int) -> float:
-    """Return the seconds of one decision, without the moves that a policy makes before it."""
+    """Return the seconds of one decision, without the moves that the policy makes before it."""
     policy = copy.deepcopy(policy)
     if isinstance(policy, PreparedPolicy):
         policy.begin(configuration, np.random.default_rng(0))

@@ -1,8 +1,8 @@
-"""How fast the engine scores configurations: `plb bench engine`.
+"""The speed at which the engine scores configurations: `plb bench engine`.
 
-The yardstick is [1] section 8.5: Service Fabric needs 432 ms to enumerate and score 1,000 configurations, 890 ms with
-the expected failovers. A configuration counts as scored when its proposal passed the constraints and its energy, or a
-bound that settles its fate, was computed.
+The comparison is [1] section 8.5: Service Fabric needs 432 ms to enumerate and score 1,000 configurations, and 890 ms
+with the expected failovers. A configuration counts as scored if its proposal passed the constraints and its energy, or
+a bound that was enough to reject it, was computed.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from plb.testing import configuration_of
 SIZES = (40, 400, 4_000, 10_000)
 """Numbers of nodes."""
 QUALITY_SECONDS = (0.01, 0.1, 1.0, 10.0)
-"""Seconds of balancing after which its quality is measured."""
+"""Times of balancing in seconds after which the quality is measured."""
 BALANCING_WEIGHT = 1e6
-"""Weight of imbalance with which moves lower the energy."""
+"""A weight of imbalance so large that moves lower the energy."""
 BISECTIONS = 20
-"""Halvings of the range in which a temperature is searched."""
+"""Bisections of the range in which a temperature is searched."""
 PLANNED = 4_000
-"""Proposals that a refresh searches."""
+"""Budget of proposals of a refresh."""
 
 
 def bench_engine(
@@ -52,7 +52,7 @@ def bench_engine(
     cold: bool = True,
     report: Callable[[str], None] = lambda _step: None,
 ) -> EngineFigures:
-    """Measure at each size: 3 metrics, 100 repetitions, fault and upgrade domains on, 30 replicas a node.
+    """Measure each size with 3 metrics, 100 repetitions, 30 replicas a node, and fault and upgrade domains.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def bench_engine(
     seconds
         Times after which the quality of a search is measured.
     cold
-        Whether to measure the first plan of a process without compiled kernels as well.
+        True: also measure the first plan of a process without compiled kernels.
     seed
         Seed of the clusters and of all random numbers.
     report
@@ -86,12 +86,12 @@ def _report_of_size(report: Callable[[str], None], nodes: int, step: str) -> Non
 
 
 class SizeBench:
-    """The measurements at one size.
+    """The measurements of one size.
 
     Parameters
     ----------
     engine
-        With the cluster in it, as `cluster.bench.clusters.bench_cluster` makes it.
+        An engine with a cluster, from `cluster.bench.clusters.bench_cluster`.
     proposals, seed, report
         As in `bench_engine`.
     """
@@ -107,7 +107,7 @@ class SizeBench:
         self._describe()
 
     def _describe(self) -> None:
-        """Copy the arrays for the measurements from the engine."""
+        """Read the arrays for the measurements from the engine."""
         self.configuration = configuration_of(self.engine)
         self.problem: Problem = self.configuration.problem
         self.solution: Solution = start_solution(self.problem)
@@ -152,7 +152,7 @@ class SizeBench:
         return int((self.problem.origin >= 0).sum())
 
     def bytes_per_replica(self) -> float:
-        """Return the memory of the arrays of a search for each replica."""
+        """Return the bytes of the arrays of a search for each replica."""
         arrays = (*self.problem, *self.solution)
         size = sum({id(array): array.nbytes for array in arrays if isinstance(array, np.ndarray)}.values())
         return size / self.replicas
@@ -160,7 +160,7 @@ class SizeBench:
     def score(
         self, temperature: float, solution: Solution | None = None, proposals: int | None = None
     ) -> tuple[int, int, int]:
-        """Return how many proposals were scored, reached the repetitions, and would have been accepted."""
+        """Return the number of proposals that were scored, reached the repetitions, and would have been accepted."""
         tally = np.zeros(TALLY_SIZE, np.int64)
         rng = Stream(self.seed)
         solution = self.solution if solution is None else solution
@@ -184,7 +184,7 @@ class SizeBench:
             return 2 * scored / fastest(both)
 
     def full(self) -> float:
-        """Return scored configurations a second where all repetitions of both nodes are evaluated."""
+        """Return the scored configurations a second if all repetitions of both nodes are evaluated."""
 
         def once() -> int:
             rng = Stream(self.seed)
@@ -193,7 +193,7 @@ class SizeBench:
         return once() / fastest(once)
 
     def _arithmetic(self) -> float:
-        """Return moves a second of a loop that does nothing but the 2·R·K adds and compares."""
+        """Return the moves a second of a loop with only the 2·R·K additions and comparisons."""
         rng = np.random.default_rng(self.seed)
         rows = rng.choice(self.choice.movable, self.proposals)
         targets = rng.integers(len(self.problem.limit), size=self.proposals)
@@ -225,7 +225,7 @@ class SizeBench:
         return five, decisions
 
     def temperature_for(self, acceptance: float) -> float:
-        """Return a temperature at which about this share of the scored proposals is accepted."""
+        """Return a temperature at which approximately this share of the scored proposals is accepted."""
         low, high = 1e-9, 1e3
         for _ in range(BISECTIONS):
             middle = math.sqrt(low * high)
@@ -234,15 +234,15 @@ class SizeBench:
         return math.sqrt(low * high)
 
     def _quality(self, seconds: tuple[float, ...]) -> dict[float, float]:
-        """Return which share of the energy that can be won balancing wins in so many seconds.
+        """Return the decrease of the energy by balancing for different times, by the largest decrease of all times.
 
-        Imbalance weighs so much there that it pays to move replicas.
+        Imbalance has so large a weight that moves lower the energy.
         """
         self.engine.configure(attrs.evolve(self.engine.config, w_imbalance=BALANCING_WEIGHT))
-        won = {}
+        decrease = {}
         for limit in seconds:
             self.report(f"balancing for {limit:g} s")
             plan = self.engine.balance(budget=Budget(seconds=limit))
-            won[limit] = plan.energy_before.total - plan.energy_after.total
-        most = max(won.values(), default=0.0)
-        return {limit: share / most if most else 1.0 for limit, share in won.items()}
+            decrease[limit] = plan.energy_before.total - plan.energy_after.total
+        most = max(decrease.values(), default=0.0)
+        return {limit: share / most if most else 1.0 for limit, share in decrease.items()}

@@ -1,4 +1,4 @@
-"""The timed loops of `plb bench engine`: evaluation of proposals without accepting any, and bare arithmetic."""
+"""The timed loops of `plb bench engine`: evaluation of proposals that are not accepted, and arithmetic alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from plb.state.arrays import Problem, Solution
 
 @kernel(inline=True)
 def _generate_allowed(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
-    """Generate a proposal; its row is NOWHERE if none was found or a rule refuses it."""
+    """Generate a proposal. Its row is NOWHERE if none was found or a rule refuses it."""
     row, target, partner = generate_proposal(problem, solution, choice, rng)
     if row == NOWHERE or target == solution.node[row]:
         return NOWHERE, target, partner
@@ -34,15 +34,9 @@ def _generate_allowed(problem: Problem, solution: Solution, choice: Choice, rng:
 
 @kernel
 def score_only(
-    problem: Problem,
-    solution: Solution,
-    choice: Choice,
-    temperature: float,
-    rng: Stream,
-    proposals: int,
-    tally: Int,
+    problem: Problem, solution: Solution, choice: Choice, temperature: float, rng: Stream, proposals: int, tally: Int
 ) -> int:
-    """Generate and evaluate proposals for the present state, and accept none; return how many would be accepted."""
+    """Generate and evaluate proposals for the present state; return how many would be accepted. None is."""
     energy = present_energy(problem, solution)
     accepted = 0
     for _ in range(proposals):
@@ -56,7 +50,7 @@ def score_only(
 
 @kernel
 def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Stream, proposals: int) -> int:
-    """Generate proposals and evaluate all repetitions of both nodes of the allowed ones; return their number."""
+    """Generate proposals, evaluate all repetitions of both nodes of the allowed ones, and return their number."""
     scored = 0
     lowest = math.inf
     for _ in range(proposals):
@@ -84,7 +78,7 @@ def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Strea
 
 @kernel
 def arithmetic(problem: Problem, solution: Solution, rows: Int, sources: Int, targets: Int) -> int:
-    """Do the 2·R·K adds and compares of prepared moves, for three metrics; return the violations."""
+    """Execute the 2·R·K additions and comparisons of prepared moves, for three metrics; return the violations."""
     hits = 0
     aggregate, peak = solution.aggregate, problem.peak
     for index in range(rows.shape[0]):

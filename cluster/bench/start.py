@@ -1,7 +1,7 @@
 """The time of new processes until their first plan: `plb bench start`.
 
-Each figure comes from separate processes. Times without compilation are the fastest of several; times with compilation
-are measured once, with an empty cache directory.
+Each figure is measured in separate processes. Times without compilation are the fastest of several; times with
+compilation are measured once, with an empty cache directory.
 """
 
 from __future__ import annotations
@@ -16,13 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from rich.table import Table
 
+from cluster.console.tables import new_table
 from cluster.runs.processes import cores
 from plb.compiler.cache import SUFFIX
 from plb.errors import PlbError
+from plb.phrasing import counted
 
 RUNS = 5
-"""Number of processes, of which the fastest is the figure."""
+"""Number of processes, of which the fastest counts."""
 IMPORT = """
 import time
 begun = time.perf_counter()
@@ -39,7 +42,7 @@ for partition in partitions:
     engine.update_partition(Partition(partition, service="orders"))
 replicas = [engine.replicas(partition)[0].index for partition in partitions]
 """
-"""That of examples/embedding.py."""
+"""The cluster of examples/embedding.py."""
 FIRST_PLAN = f"""
 import time
 begun = time.perf_counter()
@@ -59,12 +62,12 @@ main()
 
 @attrs.frozen
 class Timed:
-    """Seconds of a process.
+    """The times of a process.
 
     Parameters
     ----------
     seconds
-        Seconds that the process prints.
+        Seconds that the process measures and prints.
     process_seconds
         Seconds from its start to its exit.
     """
@@ -75,20 +78,20 @@ class Timed:
 
 @attrs.frozen
 class StartFigures:
-    """What `plb bench start` reports.
+    """The figures of `plb bench start`.
 
     Parameters
     ----------
     imported
-        `import plb`.
+        Times of `import plb`.
     warm, cold
-        From `import plb` to the first plan of examples/embedding.py, with compiled kernels and without any.
+        Times from `import plb` to the first plan of examples/embedding.py, with compiled kernels and without.
     cold_kernels
-        Kernels that were compiled for the cold one.
+        Kernels that were compiled for the first plan without compiled kernels.
     warmup_seconds
-        `plb warmup` from its start to its exit, where nothing is compiled.
+        Seconds of `plb warmup` from its start to its exit, without compiled kernels.
     warmup_kernels
-        Kernels that it compiled.
+        Kernels that `plb warmup` compiled.
     """
 
     imported: Timed
@@ -99,7 +102,7 @@ class StartFigures:
     warmup_kernels: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures by name, with the cores that the warm-up had."""
+        """Return the figures by name, with the number of cores."""
         return {
             "import_seconds": self.imported.seconds,
             "import_process_seconds": self.imported.process_seconds,
@@ -114,8 +117,20 @@ class StartFigures:
         }
 
 
+def start_table(figures: StartFigures) -> Table:
+    """Return a table of the times of new processes."""
+    table = new_table(("a new process", "seconds", "from start to exit"))
+    cold = f"first plan that compiles {counted(figures.cold_kernels, 'kernel')}"
+    rows = {"import plb": figures.imported, "first plan, kernels compiled": figures.warm, cold: figures.cold}
+    for what, timed in rows.items():
+        table.add_row(what, f"{timed.seconds:.2f}", f"{timed.process_seconds:.2f}")
+    warmup = f"plb warmup that compiles {counted(figures.warmup_kernels, 'kernel')}, {counted(cores(), 'core')}"
+    table.add_row(warmup, "", f"{figures.warmup_seconds:.2f}")
+    return table
+
+
 def bench_start(report: Callable[[str], None] = lambda _step: None) -> StartFigures:
-    """Measure how long new processes take.
+    """Measure the times of new processes.
 
     Parameters
     ----------
@@ -125,7 +140,7 @@ def bench_start(report: Callable[[str], None] = lambda _step: None) -> StartFigu
     Raises
     ------
     PlbError
-        If a process fails.
+        A process failed.
     """
     report("import")
     imported = _fastest(IMPORT)
@@ -138,19 +153,19 @@ def bench_start(report: Callable[[str], None] = lambda _step: None) -> StartFigu
 
 
 def warm_first_plan() -> Timed:
-    """Return how long a new process takes from `import plb` to its first plan, once the kernels are compiled."""
+    """Return the time of a new process from `import plb` to its first plan, with compiled kernels."""
     _timed(FIRST_PLAN)
     return _fastest(FIRST_PLAN)
 
 
 def cold_first_plan() -> tuple[Timed, int]:
-    """Return the same where nothing is compiled, and how many kernels the process compiled."""
+    """Return the same without compiled kernels, and the number of kernels that the process compiled."""
     with tempfile.TemporaryDirectory() as cache:
         return _timed(FIRST_PLAN, cache), _kernels_in(cache)
 
 
 def _cold_warmup() -> tuple[float, int]:
-    """Return the seconds of `plb warmup` where nothing is compiled, and how many kernels it compiled."""
+    """Return the seconds of `plb warmup` without compiled kernels, and the number of kernels that it compiled."""
     with tempfile.TemporaryDirectory() as cache:
         return _run(WARMUP, cache)[1], _kernels_in(cache)
 
@@ -165,13 +180,13 @@ def _fastest(program: str) -> Timed:
 
 
 def _timed(program: str, cache: str | None = None) -> Timed:
-    """Return the seconds that a program prints."""
+    """Return the times of a program, which prints seconds."""
     printed, seconds = _run(program, cache)
     return Timed(float(printed), seconds)
 
 
 def _run(program: str, cache: str | None) -> tuple[str, float]:
-    """Return what a program prints in a new process, and the seconds from its start to its exit.
+    """Return the output of a program in a new process, and the seconds from its start to its exit.
 
     Parameters
     ----------

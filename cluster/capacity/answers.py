@@ -1,4 +1,4 @@
-"""The answer of each policy: the value that suffices, and all that was tried on the way to it."""
+"""The answer of each policy: the value that suffices, and the results at all values that were tried."""
 
 from __future__ import annotations
 
@@ -6,28 +6,125 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
+import numpy as np
 
-from cluster.capacity.points import Point
 from cluster.capacity.question import Question
+from cluster.results.intervals import half_width
+
+DAY = 86400.0
+
+
+@attrs.frozen
+class Point:
+    """The results of a policy at one value.
+
+    Parameters
+    ----------
+    value
+        Nodes or density.
+    violations
+        Violations a day of each repeat: pairs of a node and a metering time with a shortage, after which a failover
+        started or was not possible.
+    unresolved
+        Those without a possible failover, a day, mean over the repeats.
+    failovers
+        Failovers a day, mean over the repeats.
+    not_placed
+        Tenants that were not placed when they arrived, mean over the repeats.
+    tenants
+        Arrived tenants, mean over the repeats.
+    impossible
+        The reason why there was no run; empty if there was one.
+    suffices
+        Whether violations and tenants that are not placed are within the limits.
+    """
+
+    value: float
+    violations: tuple[float, ...]
+    unresolved: float
+    failovers: float
+    not_placed: float
+    tenants: float
+    impossible: str
+    suffices: bool
+
+    @property
+    def mean(self) -> float | None:
+        """Violations a day, mean over the repeats; None without a run."""
+        return float(np.mean(self.violations)) if self.violations else None
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the 95 % interval of the mean (Student's t); None for fewer than two runs."""
+        return half_width(self.violations)
+
+    def verdict(self, question: Question) -> str:
+        """Return whether the value suffices, and if not, the reason."""
+        if self.suffices:
+            return "yes"
+        if self.impossible:
+            return "no: impossible"
+        few = question.suffices(self.mean or 0.0, 0.0)
+        return "no: not placed" if few else "no"
+
+    def as_json(self, name: str) -> dict[str, Any]:
+        """Return plain JSON values; `name` is that of the searched quantity."""
+        return {
+            name: self.value,
+            "suffices": self.suffices,
+            "violations_a_day": self.mean,
+            "half_width": self.half_width,
+            "repeats": list(self.violations),
+            "unresolved_a_day": self.unresolved,
+            "failovers_a_day": self.failovers,
+            "placement_failures": self.not_placed,
+            "tenants": self.tenants,
+            "impossible": self.impossible or None,
+        }
+
+
+def point_of(question: Question, value: float, outcomes: Sequence[Mapping[str, Any]]) -> Point:
+    """Return the results of the runs at a value.
+
+    Parameters
+    ----------
+    outcomes
+        For each repeat, the result of `cluster.capacity.evaluation.run_at`.
+    """
+    impossible = next((str(one["impossible"]) for one in outcomes if "impossible" in one), "")
+    if impossible:
+        return Point(value, (), 0.0, 0.0, 0.0, 0.0, impossible, suffices=False)
+    totals = [one["totals"] for one in outcomes]
+    days = [run["simulated_seconds"] / DAY for run in totals]
+    short = [run["violations"] + run["shortages_unresolved"] for run in totals]
+    violations = tuple(count / length for count, length in zip(short, days, strict=True))
+    unresolved, failovers = (
+        float(np.mean([run[name] / length for run, length in zip(totals, days, strict=True)]))
+        for name in ("shortages_unresolved", "failovers")
+    )
+    not_placed, tenants = (float(np.mean([run[name] for run in totals])) for name in ("placement_failures", "tenants"))
+    suffices = question.suffices(float(np.mean(violations)), not_placed / max(tenants, 1.0))
+    return Point(value, violations, unresolved, failovers, not_placed, tenants, "", suffices)
+
 
 Evaluate = Callable[[Sequence[tuple[str, float]]], Sequence[Point]]
-"""Returns the points of policies at values, in their order."""
+"""Returns the results of pairs of a policy and a value, in their order."""
 
 
 @attrs.frozen
 class Answer:
-    """What was found for a policy.
+    """The answer for a policy.
 
     Parameters
     ----------
     policy
-        Its name.
+        Name of the policy.
     points
-        All that was tried, in the order in which it was.
+        The results at all values that were tried, in their order.
     found
-        The value that suffices; None where the search is not at its end, or none suffices.
+        The value that suffices; None if the search has not ended, or no value suffices.
     complete
-        Whether the search is at its end.
+        Whether the search has ended.
     """
 
     policy: str
@@ -36,17 +133,17 @@ class Answer:
     complete: bool = False
 
     def point(self, value: float | None) -> Point | None:
-        """Return what was found at a value; None where it was not tried."""
+        """Return the results at a value; None if it was not tried."""
         return next((one for one in self.points if one.value == value), None)
 
     def failing(self, question: Question) -> Point | None:
-        """Return the point right before the one that suffices, which does not; None at the end of the range."""
+        """Return the point next to the one that suffices, which does not suffice; None at the end of the range."""
         if self.found is None:
             return None
         return self.point(question.value(question.place(self.found) - 1))
 
     def as_json(self, question: Question) -> dict[str, Any]:
-        """Return it as plain JSON values, the points by value."""
+        """Return plain JSON values, with the points in the order of their values."""
         failing = self.failing(question)
         return {
             "answer": self.found,
@@ -64,7 +161,7 @@ def answer(
     evaluate: Evaluate,
     note: Callable[[Mapping[str, Answer]], None] | None = None,
 ) -> dict[str, Answer]:
-    """Search for all policies together, one value of each at a time.
+    """Search for all policies together; in each step, one value of each policy is tried.
 
     Parameters
     ----------
@@ -73,9 +170,9 @@ def answer(
     policies
         Names of the policies.
     evaluate
-        Tries values.
+        Runs the simulations at values.
     note
-        Called with the answers so far whenever some values were tried.
+        Called with the answers so far after each step.
     """
     searches = {policy: question.search() for policy in policies}
     answers = {policy: Answer(policy) for policy in policies}

@@ -20,7 +20,7 @@ from cluster.simulation.pools import Source, read_source
 from cluster.simulation.tenants import TenantSequence, make_tenants
 from cluster.studies.base import digests_of_inputs
 from cluster.studies.design import digest
-from cluster.studies.simulated import whole
+from cluster.studies.simulated import on_one_thread, totals_and_timings
 from plb import PlbError
 
 
@@ -37,7 +37,7 @@ class Subject:
     scenario
         The resulting scenario.
     inputs
-        Digests of the files of its tenants.
+        Digests of the files with its tenants.
     """
 
     file: str
@@ -54,7 +54,7 @@ class Subject:
 
     @property
     def source(self) -> Source:
-        """Source of its tenants; read once."""
+        """Source of its tenants, which is read once."""
         return _read(_text(self._as_json()))[1]
 
     def _as_json(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Subject:
         }
 
     def task(self, question: Question, value: float, policy: str, repeat: int) -> Task:
-        """Return a run. Its key has everything on which it depends, but not the limits and the range of the search."""
+        """Return a run. Its key depends on everything that the run depends on, which excludes limits and range."""
         there = question.scenario(self.scenario, value)
         run = attrs.evolve(there.run, policies=(policy,), repeats=1)
         of_cluster = {"capacity": self.scenario.cluster.total_capacity(self.scenario.workload.density_metric)}
@@ -87,11 +87,9 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``totals`` of the run and ``timings``; or ``impossible``, the reason why the cluster cannot hold the tenants, or
-        that the workload has too few.
+        ``totals`` and ``timings`` of the run; or ``impossible``, the reason: the cluster cannot hold the tenants, or
+        the workload has too few.
     """
-    from cluster.simulation.simulation import Simulation
-
     subject, question = (_text(arguments[name]) for name in ("subject", "question"))
     scenario, source = _read(subject)
     value, repeat = float(arguments["value"]), int(arguments["repeat"])
@@ -100,14 +98,11 @@ def run_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
         tenants = _tenants(subject, question, value, repeat)
     except DensityError as error:
         return {"impossible": str(error)}
-    # one thread, because there is a process for each core
-    alone = attrs.evolve(there, engine={"threads": 1, **there.engine})
-    result = whole(Simulation(alone, source, tenants, arguments["policy"], repeat).run())
-    return {"totals": result.totals, "timings": result.timings}
+    return totals_and_timings(on_one_thread(there), source, tenants, arguments["policy"], repeat)
 
 
 def tenants_at(question: Question, scenario: Scenario, source: Source, value: float, repeat: int = 0) -> TenantSequence:
-    """Return the tenants of a repeat at a value: the same for any number of nodes, others for another density.
+    """Return the tenants of a repeat at a value: the same for all numbers of nodes, others for another density.
 
     Raises
     ------
@@ -124,7 +119,7 @@ def tenants_at(question: Question, scenario: Scenario, source: Source, value: fl
 
 
 def _text(table: Mapping[str, Any]) -> str:
-    """Return a table as a text, under which what is made of it can be kept."""
+    """Return a table as a text, which is the key of a cache."""
     return json.dumps(table, sort_keys=True)
 
 

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 from cluster.capacity.answers import Answer
 from cluster.capacity.question import Question, Searched
-from cluster.plots.base import coloured, save_figure
+from cluster.plots.base import coloured, new_figure, save_figure, use_open_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 LINEAR_BELOW = 1.0
-"""Violations a day up to which the axis is linear, where the limit is smaller."""
+"""Least number of violations a day up to which the axis is linear."""
 LOGARITHMIC_FROM = 10.0
-"""With so many times what it shows linearly, the axis is logarithmic beyond that."""
+"""Factor above the end of the linear range from which the axis is logarithmic."""
 
 
 def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> None:
     """Draw the violations a day of each policy at every value that was tried, with 95 % intervals, and the limit.
 
-    Filled points suffice; the largest ones are the answers. Where there are very many violations, their axis is
-    logarithmic above the limit.
+    Filled points suffice; the largest ones are the answers. With very many violations, their axis is logarithmic above
+    the limit.
 
     Parameters
     ----------
@@ -57,15 +57,11 @@ def plot_capacity(ax: Axes, question: Question, answers: Sequence[Answer]) -> No
     ax.xaxis.set_major_locator(MaxNLocator(integer=of_nodes))
     ax.set(xlabel="nodes" if of_nodes else "tenant density", ylabel="violations a day")
     ax.legend(title="policy (answer)", frameon=False)
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax)
 
 
 def save_capacity(path: Path, question: Question, answers: Sequence[Answer], title: str) -> None:
     """Write the plot to a file."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    figure = new_figure(7.5, 4.2, f"{title}: capacity")
     plot_capacity(figure.subplots(), question, answers)
-    figure.suptitle(f"{title}: capacity")
     save_figure(figure, path)

@@ -34,28 +34,28 @@ class Searched(StrEnum):
     """The quantity that a search varies."""
 
     NODES = "nodes"
-    """The nodes outside of groups; the tenants do not change."""
+    """The number of nodes without those in groups. The tenants do not change."""
     DENSITY = "density"
-    """The density, with the nodes of the scenario."""
+    """The tenant density, with the nodes of the scenario."""
 
 
 @attrs.frozen(kw_only=True)
 class Question:
     """The question on a scenario.
 
-    Values are on a grid: whole multiples of `step`. Places on it increase with the ability of a cluster: with the
-    nodes, and against the density.
+    Values are on a grid, the whole multiples of `step`. Places on it are whole numbers. A higher place is easier for
+    the cluster: it has more nodes, or a lower density.
 
     Parameters
     ----------
     searched
-        What is varied.
+        The quantity that the search varies.
     violations
-        Most violations a day of the whole cluster, mean over the repeats.
+        Largest number of violations a day of the whole cluster, mean over the repeats.
     refused
-        Largest share of the tenants that may find no place when they arrive.
+        Largest share of the tenants that are not placed when they arrive.
     lowest, highest
-        Ends of the values that are tried.
+        Range of the values.
     step
         Distance between values.
     scenario_value
@@ -88,7 +88,7 @@ class Question:
 
     @property
     def easiest(self) -> float:
-        """The value at which a cluster bears most."""
+        """The value that is easiest for the cluster: the most nodes, or the lowest density."""
         return self.value(self._ends[1])
 
     def value(self, place: int) -> float:
@@ -124,7 +124,7 @@ class Question:
         return attrs.evolve(scenario, workload=attrs.evolve(workload, density=value, density_end=rises))
 
     def density(self, scenario: Scenario, value: float) -> float:
-        """Return how densely the tenants of a scenario are packed at a value."""
+        """Return the tenant density of a scenario at a value."""
         if self.searched is Searched.DENSITY:
             return value
         metric, there = scenario.workload.density_metric, self.scenario(scenario, value).cluster
@@ -139,7 +139,7 @@ class Question:
 
     @property
     def _multiples(self) -> tuple[int, int]:
-        """First and last whole multiple of the step that is tried."""
+        """First and last whole multiple of the step in the range."""
         return math.ceil(self.lowest / self.step - ROUNDING), math.floor(self.highest / self.step + ROUNDING)
 
     @property
@@ -154,12 +154,12 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
     Parameters
     ----------
     given
-        Fields of `Question`; None, or none at all: the default.
+        Fields of `Question`; None, or a missing field: the default.
 
     Raises
     ------
     ScenarioError
-        The scenario has the tenants of a plan, or names nodes that fail while their number is searched.
+        The scenario has the tenants of a plan, or names nodes that fail while the number of nodes is searched.
     InvalidValueError
         A value is out of its range, or there would be fewer nodes than the groups of the scenario have.
     """
@@ -178,10 +178,10 @@ def ask(scenario: Scenario, searched: Searched, given: Mapping[str, float | None
     }
     chosen = {**defaults, **known}
     if chosen["lowest"] < least:
-        allowed = f"at least {least:g}: the nodes in groups stay, and each fault domain that fails needs one"
+        allowed = f"at least {least:g}: nodes in groups are kept, and each fault domain that fails needs one"
         raise InvalidValueError("capacity", "lowest", chosen["lowest"], allowed)
     if chosen["lowest"] > chosen["highest"] and "highest" not in known:
-        allowed = f"at most {chosen['highest']:g}, where the search ends unless --highest says otherwise"
+        allowed = f"at most {chosen['highest']:g}, the end of the search without --highest"
         raise InvalidValueError("capacity", "lowest", chosen["lowest"], allowed)
     return Question(searched=searched, scenario_value=scenario_value, **chosen)
 
@@ -192,7 +192,7 @@ def _most(searched: Searched) -> float:
 
 
 def _least_nodes(scenario: Scenario) -> int:
-    """Return the fewest nodes with which all that a scenario names is there."""
+    """Return the fewest nodes with which all groups and fault domains that a scenario names exist."""
     grouped = sum(group.nodes for group in scenario.cluster.groups)
     domains = min(scenario.cluster.fault_domains, scenario.cluster.nodes) if scenario.faults.outages else 0
     return max(1, grouped, domains)
@@ -202,12 +202,12 @@ def _check(scenario: Scenario, searched: Searched) -> None:
     """Raise an error for a scenario whose nodes and density are fixed."""
     problems = []
     if scenario.workload.kind == "plan":
-        message = "the tenants of a plan stand on its nodes, at no other density; plb provision plans their number"
+        message = "a plan has fixed tenants on fixed nodes; plb provision plans the number of nodes"
         problems.append(ScenarioProblem("workload.kind", message))
     if searched is Searched.NODES:
         for name in ("crashes", "flapping"):
             if getattr(scenario.faults, name):
-                message = "names nodes, and their names change with their number; take it out, or ask with --density"
+                message = "names nodes, and the names change with the number of nodes; remove it, or use --density"
                 problems.append(ScenarioProblem(f"faults.{name}", message))
     if problems:
         raise ScenarioError(scenario.name, problems)

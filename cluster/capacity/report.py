@@ -1,4 +1,4 @@
-"""What a search found, as a table and in sentences."""
+"""The results of a search as a table and in sentences."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
-from cluster.capacity.answers import Answer
-from cluster.capacity.points import Point
+from cluster.capacity.answers import Answer, Point
 from cluster.capacity.question import Question, Searched
+from cluster.console.tables import new_table
 from cluster.scenario.scenario import Scenario
 
 
 def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str, Answer]) -> Table:
-    """Return all that was tried, a row a policy and value, marked where it suffices and where it is the answer."""
+    """Return a row for each policy and value, with the verdict; ``<`` marks the answer."""
     run = scenario.run
     violations = f"{question.violations:g} {'violation' if question.violations == 1 else 'violations'}"
     title = f"{scenario.name}: {question.searched} for at most {violations} a day"
     caption = f"{run.days:g} days, seed {run.seed}"
     if run.repeats > 1:
         caption += f"; means of {run.repeats} repeats with 95 % intervals"
-    table = Table(title=title, caption=caption)
-    table.add_column("policy", no_wrap=True)
     of_nodes = question.searched is Searched.NODES
-    headings = ("nodes", "density") if of_nodes else ("density",)
-    for heading in (*headings, "violations a day", "unresolved", "failovers a day", "not placed"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    values = ("nodes", "density") if of_nodes else ("density",)
+    headings = ("policy", *values, "violations a day", "unresolved", "failovers a day", "not placed")
+    table = new_table(headings, no_wrap=True, title=title, caption=caption)
     table.add_column("suffices", no_wrap=True)
     for policy, found in answers.items():
         for point in sorted(found.points, key=lambda one: one.value):
@@ -41,14 +39,14 @@ def table_of_points(question: Question, scenario: Scenario, answers: Mapping[str
 
 
 def violations_of(point: Point) -> str:
-    """Return violations a day with their interval."""
+    """Return the violations a day with their interval."""
     if point.half_width is None:
         return f"{point.mean:.2f}"
     return f"{point.mean:.2f} ± {point.half_width:.2f}"
 
 
 def in_words(question: Question, point: Point) -> str:
-    """Return what was found at a value, in one line."""
+    """Return the results at a value, in one line."""
     value = _value(question, point.value)
     if point.impossible:
         return f"{value}: impossible: {point.impossible}"
@@ -58,19 +56,19 @@ def in_words(question: Question, point: Point) -> str:
 
 
 def sentence(question: Question, answer: Answer) -> str:
-    """Return the answer of a policy in words: what suffices; in a second line, what that means and how sure it is."""
+    """Return the answer of a policy in words, and in a second line the difference to the scenario and the doubts."""
     if not answer.complete:
-        return f"{answer.policy}: the search is not at its end"
+        return f"{answer.policy}: the search has not ended"
     if answer.found is None:
         easiest = answer.point(question.easiest)
         why = "" if easiest is None else f" ({in_words(question, easiest)})"
         option = "--highest" if question.searched is Searched.NODES else "--lowest"
-        return f"{answer.policy}: nothing that was tried suffices{why}; search further with {option}"
+        return f"{answer.policy}: no value in the range suffices{why}; extend the search with {option}"
     point, failing = answer.point(answer.found), answer.failing(question)
     assert point is not None
     parts = [f"{answer.policy}: {_suffices(question, point)}"]
     if failing is None:
-        parts.append("that is the end of the search")
+        parts.append("this is the end of the range")
     else:
         parts.append(f"{_value(question, failing.value)} {_fails(question, failing)}")
     more = [_change(question, answer.found), *_doubts(question, answer, point)]
@@ -90,7 +88,7 @@ def _fails(question: Question, point: Point) -> str:
     if point.impossible:
         return f"{does_not}: they cannot hold the tenants, or there are too few tenants"
     if question.suffices(point.mean or 0.0, 0.0):
-        return f"{does_not}: {point.not_placed:g} of {point.tenants:g} tenants find no place"
+        return f"{does_not}: {point.not_placed:g} of {point.tenants:g} tenants are not placed"
     return f"{does_not}, with {violations_of(point)}"
 
 
@@ -100,18 +98,17 @@ def _change(question: Question, found: float) -> str:
     if question.searched is Searched.DENSITY:
         share = abs(difference) / found
         if share < 0.005:
-            return "That is the density of the scenario."
-        return (
-            f"That of the scenario, {question.scenario_value:g}, is {share:.0%} {'less' if difference > 0 else 'more'}."
-        )
+            return "This is the density of the scenario."
+        direction = "lower" if difference > 0 else "higher"
+        return f"The density of the scenario, {question.scenario_value:g}, is {share:.0%} {direction}."
     scenario_value, nodes = _value(question, question.scenario_value), _value(question, abs(difference))
     if difference == 0:
         return f"The scenario has {scenario_value}: add none."
-    return f"The scenario has {scenario_value}: {f'add {nodes}' if difference > 0 else f'{nodes} can go'}."
+    return f"The scenario has {scenario_value}: {f'add {nodes}' if difference > 0 else f'{nodes} can be removed'}."
 
 
 def _doubts(question: Question, answer: Answer, point: Point) -> list[str]:
-    """Return what makes an answer unsure."""
+    """Return the reasons why an answer is uncertain."""
     doubts = []
     failing = answer.failing(question)
     reaches = (point.mean or 0.0) + (point.half_width or 0.0) > question.violations
@@ -121,9 +118,7 @@ def _doubts(question: Question, answer: Answer, point: Point) -> list[str]:
     if point.half_width is None:
         doubts.append("A single repeat has no interval.")
     elif reaches:
-        doubts.append(
-            f"An interval there reaches across {question.violations:g}: more --repeats make the answer surer."
-        )
+        doubts.append(f"An interval contains the limit, {question.violations:g}: use more --repeats.")
     return doubts
 
 

@@ -1,9 +1,9 @@
-"""Carrying a search out: in a directory that keeps what is finished, with progress, and with a report at the end.
+"""Runs a search, with progress, in a directory that keeps finished runs, and writes a report at the end.
 
 ::
 
-        OUT/journal.jsonl    the finished runs in the order in which they ended; a search resumes from here
-        OUT/capacity.json    scenario, versions, question, all tried values, answers; the same bytes for any --jobs
+    OUT/journal.jsonl    the finished runs in the order in which they ended; a search resumes from here
+    OUT/capacity.json    scenario, versions, question, all tried values, answers; the same bytes for any --jobs
     OUT/capacity.png     violations a day by nodes or density
 """
 
@@ -13,10 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cluster.capacity.answers import Answer, answer, figures
+from cluster.capacity.answers import Answer, Point, answer, figures, point_of
 from cluster.capacity.evaluation import Subject, run_at, tenants_at
 from cluster.capacity.plots import save_capacity
-from cluster.capacity.points import Point, point_of
 from cluster.capacity.question import Question
 from cluster.capacity.report import in_words
 from cluster.results.writing import check_free, json_object, stamp, write_json
@@ -46,7 +45,7 @@ class CapacitySearch:
     force
         True: another question in the directory is replaced. Finished runs that fit are kept.
     console
-        Called with progress.
+        Console for progress and intermediate results.
 
     Raises
     ------
@@ -61,7 +60,7 @@ class CapacitySearch:
         self._jobs, self._console = jobs, console
         self.answers: Mapping[str, Answer] = {policy: Answer(policy) for policy in subject.scenario.run.policies}
         if not _is_of(folder, self.asked):
-            check_free(folder, force=force, forced="write the answer anew, from the runs that fit and are kept")
+            check_free(folder, force=force, forced="write the answer again, from the finished runs that fit")
             if folder.exists():
                 (folder / PLOT).unlink(missing_ok=True)
 
@@ -82,14 +81,15 @@ class CapacitySearch:
         Raises
         ------
         DensityError
-            Even the easiest value is more than the cluster can hold, or than the workload has tenants for.
+            The cluster cannot hold the tenants even at the easiest value, or the workload has too few.
         PlbError
             A run failed.
         """
         scenario = self.subject.scenario
         with self._console.status("Reading the workload and sampling the tenants ..."):
             source = self.subject.source
-            make_faults(scenario, nodes_of(scenario.cluster, metrics_of(scenario, source)))  # refuses unknown names
+            nodes = nodes_of(scenario.cluster, metrics_of(scenario, source))
+            make_faults(scenario, nodes)  # raises errors for unknown names
             tenants_at(self.question, scenario, source, self.question.easiest)
         head = stamp(scenario, source)
         with Journal(self.folder / JOURNAL) as journal:
@@ -107,7 +107,7 @@ class CapacitySearch:
         return self.answers
 
     def _evaluate(self, journal: Journal, pairs: Sequence[tuple[str, float]]) -> list[Point]:
-        """Make the runs of policies at values, those with the same tenants one after the other."""
+        """Run policies at values; runs with the same tenants are consecutive."""
         repeats = range(self.subject.scenario.run.repeats)
         runs = sorted((value, repeat, place) for place, (_, value) in enumerate(pairs) for repeat in repeats)
         tasks = [self.subject.task(self.question, value, pairs[place][0], repeat) for value, repeat, place in runs]
@@ -120,7 +120,7 @@ class CapacitySearch:
         for (_, _, place), outcome in zip(runs, outcomes, strict=True):
             if outcome.values is None:
                 message = f"a run failed: {outcome.key}: {outcome.last_line}"
-                raise PlbError(f"{message}; what is finished is kept in {self.folder}")
+                raise PlbError(f"{message}; finished runs are kept in {self.folder}")
             found[place].append(outcome.values)
         points = [point_of(self.question, value, of) for (_, value), of in zip(pairs, found, strict=True)]
         for (policy, _), point in zip(pairs, points, strict=True):

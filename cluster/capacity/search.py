@@ -1,8 +1,8 @@
-"""The search for the least place on a line that suffices: doubling steps until both answers are seen, then bisection.
+"""The search for the lowest place that suffices: steps that double until both answers occurred, then bisection.
 
-Places are whole numbers, the larger the easier. Where one that suffices has only such above it, the least of them is
-found. Answers from simulations are noisy, and some place above one that suffices may not; then what is found is still a
-place that suffices right above one that was tried and does not.
+Places are whole numbers, and higher ones are easier. If all places above one that suffices suffice too, the result is
+the lowest of them. Answers from simulations are random, so that a higher place may not suffice. The result is then
+still a place that suffices, and the next lower one was tried and does not.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from __future__ import annotations
 from collections.abc import Generator
 
 Search = Generator[int, bool, int | None]
-"""Yields the place to try next, is sent whether it suffices, and returns the place that it found."""
+"""Yields the next place to try, receives whether it suffices, and returns the result."""
 
 
 def least_sufficient(start: int, lowest: int, highest: int, first_step: int = 1) -> Search:
-    """Search for the least place that suffices.
+    """Search for the lowest place that suffices.
 
     Parameters
     ----------
     start
         The first place to try.
     lowest, highest
-        Ends of the line; both belong to it.
+        Range of the places, with both ends.
     first_step
-        From the start to the second place; each further step is twice as long, until both answers are seen.
+        Distance from the start to the second place. It doubles with each step until both answers occurred.
 
     Returns
     -------
     int or None
-        A place that suffices, and either is the lowest or comes right after one that does not; None if the highest
-        does not suffice.
+        A place that suffices, and is either the lowest or next to one that does not. None: the highest does not
+        suffice.
     """
     sufficient, failing = highest + 1, lowest - 1
     if (yield start):

@@ -6,6 +6,7 @@ import signal
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from cluster.cli.bench import bench_app
 from cluster.cli.capacity import capacity_command
@@ -56,7 +57,7 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+        bool, Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from cluster.cli.options import Json
 from cluster.console.output import clear_errors, output
@@ -21,11 +22,10 @@ def _group() -> None:
 @clear_errors
 def engine_command(
     nodes: Annotated[
-        list[int] | None,
-        typer.Option(help="Number of nodes. Can be repeated. Default: 40, 400, 4000 and 10000.", min=12),
+        list[int] | None, Option(help="Number of nodes. Can be repeated. Default: 40, 400, 4000 and 10000.", min=12)
     ] = None,
     quick: Annotated[
-        bool, typer.Option(help="40 nodes only, without the search of ten seconds and without compilation.")
+        bool, Option(help="40 nodes only, without the search of ten seconds and without compilation.")
     ] = False,
     json: Json = None,
 ) -> None:
@@ -34,7 +34,7 @@ def engine_command(
     All sizes take some minutes and 2 GB of memory.
     """
     from cluster.bench.engine import QUALITY_SECONDS, SIZES, bench_engine
-    from cluster.bench.tables import table_of
+    from cluster.bench.figures import table_of
     from cluster.results.writing import check_file, stamped, write_json
 
     check_file(json)
@@ -55,8 +55,7 @@ def start_command(json: Json = None) -> None:
 
     It takes one or two minutes, because everything is compiled twice, in separate directories.
     """
-    from cluster.bench.start import bench_start
-    from cluster.bench.tables import start_table
+    from cluster.bench.start import bench_start, start_table
     from cluster.results.writing import check_file, stamped, write_json
 
     check_file(json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Jobs, Json, Quiet
 from cluster.console.output import clear_errors, messages, output
@@ -17,56 +17,38 @@ if TYPE_CHECKING:
 @clear_errors
 def capacity_command(
     # long because of the options, each with its help
-    scenario: Annotated[Path, typer.Argument(help="The scenario, a TOML file.", show_default=False)],
+    scenario: Annotated[Path, Argument(help="The scenario, a TOML file.")],
     violations: Annotated[
-        float | None,
-        typer.Option(help="Largest number of violations a day of the cluster. Default: 1.", show_default=False),
+        float | None, Option(help="Largest number of violations a day of the cluster. Default: 1.")
     ] = None,
     nodes: Annotated[
         bool,
-        typer.Option(
-            "--nodes/--density", help="Search for the fewest nodes for the tenants, or for the highest density."
-        ),
+        Option("--nodes/--density", help="Search for the fewest nodes for the tenants, or for the highest density."),
     ] = True,
     refused: Annotated[
-        float | None,
-        typer.Option(help="Largest share of tenants that are not placed on arrival. Default: 0.", show_default=False),
+        float | None, Option(help="Largest share of tenants that are not placed on arrival. Default: 0.")
     ] = None,
     lowest: Annotated[
-        float | None,
-        typer.Option(help="Smallest number of nodes, or lowest density. Default: one step.", show_default=False),
+        float | None, Option(help="Smallest number of nodes, or lowest density. Default: one step.")
     ] = None,
     highest: Annotated[
-        float | None,
-        typer.Option(
-            help="Largest number of nodes, or highest density. Default: 4 times that of the scenario.",
-            show_default=False,
-        ),
+        float | None, Option(help="Largest number of nodes, or highest density. Default: 4 times that of the scenario.")
     ] = None,
-    step: Annotated[
-        float | None, typer.Option(help="Resolution of the answer. Default: 1 node; density 0.05.", show_default=False)
-    ] = None,
+    step: Annotated[float | None, Option(help="Resolution of the answer. Default: 1 node; density 0.05.")] = None,
     policy: Annotated[
-        list[str] | None,
-        typer.Option(help="Policy. Can be repeated; each has an answer. Default: those of the scenario."),
+        list[str] | None, Option(help="Policy. Can be repeated; each has an answer. Default: those of the scenario.")
     ] = None,
     repeats: Annotated[
-        int | None,
-        typer.Option(min=1, help="Runs of each policy at each value. Default: those of the scenario, at least 3."),
+        int | None, Option(min=1, help="Runs of each policy at each value. Default: those of the scenario, at least 3.")
     ] = None,
-    days: Annotated[float | None, typer.Option(help="Simulated days, instead of those of the scenario.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, instead of that of the scenario.")] = None,
-    traces: Annotated[
-        Path | None, typer.Option(help="Directory of the traces, instead of that of the scenario.")
-    ] = None,
+    days: Annotated[float | None, Option(help="Simulated days, instead of those of the scenario.")] = None,
+    seed: Annotated[int | None, Option(help="Seed, instead of that of the scenario.")] = None,
+    traces: Annotated[Path | None, Option(help="Directory of the traces, instead of that of the scenario.")] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory of the results. Default: results/capacity-NAME-nodes or -density.", show_default=False
-        ),
+        Path | None, Option(help="Directory of the results. Default: results/capacity-NAME-nodes or -density.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Answer another question in this directory. Runs that fit are reused.")
+        bool, Option("--force", help="Answer another question in this directory. Runs that fit are reused.")
     ] = False,
     jobs: Jobs = None,
     json: Json = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Json, Quiet
 from cluster.console.output import clear_errors, output
@@ -13,13 +13,12 @@ from cluster.console.output import clear_errors, output
 
 @clear_errors
 def compare_command(
-    folder: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Results directories.", show_default=False)],
+    folder: Annotated[list[Path], Argument(metavar="DIR...", help="Results directories.")],
     figure: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="Figure to show: violations, failovers, moves, placement_failures, downtime_seconds or wall_seconds; "
-            "can be repeated. Ratios are of the first. Default: all.",
-            show_default=False,
+            "can be repeated. Ratios are of the first. Default: all."
         ),
     ] = None,
     json: Json = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Quiet
 from cluster.console.output import clear_errors, messages, output
@@ -16,27 +16,20 @@ if TYPE_CHECKING:
 
 @clear_errors
 def explain_command(
-    results: Annotated[Path, typer.Argument(metavar="DIR", help="The results directory of plb simulate.")],
-    partition: Annotated[
-        str, typer.Option(help="The tenant: a name from the column `tenant` of the tables.", show_default=False)
-    ],
+    results: Annotated[Path, Argument(metavar="DIR", help="The results directory of plb simulate.")],
+    partition: Annotated[str, Option(help="The tenant: a name from the column `tenant` of the tables.")],
     time: Annotated[
-        str,
-        typer.Option(
-            help="Time since the start: seconds, 3d, 2d4h30m or 36h. Includes all events at this time.",
-            show_default=False,
-        ),
+        str, Option(help="Time since the start: seconds, 3d, 2d4h30m or 36h. Includes all events at this time.")
     ],
-    policy: Annotated[str | None, typer.Option(help="Policy of the run. Default: the first of the scenario.")] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Repeat of the run, from 1. Tables count from 0.")] = 1,
-    best: Annotated[int, typer.Option(min=1, help="Number of other nodes to show, the best or nearest ones.")] = 5,
+    policy: Annotated[str | None, Option(help="Policy of the run. Default: the first of the scenario.")] = None,
+    repeat: Annotated[int, Option(min=1, help="Repeat of the run, from 1. Tables count from 0.")] = 1,
+    best: Annotated[int, Option(min=1, help="Number of other nodes to show, the best or nearest ones.")] = 5,
     scenario: Annotated[
-        Path | None,
-        typer.Option(help="Scenario file; required if it names other files, or if the traces have moved."),
+        Path | None, Option(help="Scenario file; required if it names other files, or if the traces have moved.")
     ] = None,
-    traces: Annotated[Path | None, typer.Option(help="Directory of the traces, if they have moved.")] = None,
+    traces: Annotated[Path | None, Option(help="Directory of the traces, if they have moved.")] = None,
     json: Annotated[
-        Path | None, typer.Option(help="Write all data of the explanation to this file; `repeat` counts from 0.")
+        Path | None, Option(help="Write all data of the explanation to this file; `repeat` counts from 0.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:

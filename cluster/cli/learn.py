@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Jobs, Json, Quiet
-from cluster.console.output import clear_errors, messages, output
+from cluster.console.output import clear_errors, messages, output, progress
 
 if TYPE_CHECKING:
     from cluster.learning.config import LearningConfig
@@ -24,7 +25,7 @@ learn_app = typer.Typer(
 )
 EVALUATION = "evaluation.json"
 
-Config = Annotated[Path, typer.Argument(help="Jobs, machines, rewards and training, a TOML file.", show_default=False)]
+Config = Annotated[Path, Argument(help="Jobs, machines, rewards and training, a TOML file.")]
 
 
 @learn_app.command("train")
@@ -32,16 +33,14 @@ Config = Annotated[Path, typer.Argument(help="Jobs, machines, rewards and traini
 def train_command(
     config: Config,
     out: Annotated[
-        Path | None, typer.Option(help="Directory for the policy, its curve and a summary. Default: results/NAME.")
+        Path | None, Option(help="Directory for the policy, its curve and a summary. Default: results/NAME.")
     ] = None,
-    iterations: Annotated[
-        int | None, typer.Option(help="Updates of the weights, instead of those of the file.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, instead of that of the file.")] = None,
+    iterations: Annotated[int | None, Option(help="Updates of the weights, instead of those of the file.")] = None,
+    seed: Annotated[int | None, Option(help="Seed, instead of that of the file.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the checkpoints in the directory, if there are any.")
+        bool, Option("--resume", help="Continue from the checkpoints in the directory, if there are any.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a training in the directory.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite a training in the directory.")] = False,
     jobs: Jobs = None,
     json: Json = None,
     quiet: Quiet = False,
@@ -54,12 +53,13 @@ def train_command(
     import attrs
 
     from cluster.learning import training
+    from cluster.learning.config import read_config
     from cluster.learning.plots import save_curve
     from cluster.learning.workers import workers
     from cluster.results.writing import check_outputs, stamped, write_json
     from cluster.runs.processes import cores
 
-    chosen = _read(config)
+    chosen = read_config(config)
     given = {"iterations": iterations, "seed": seed}
     changes = {name: value for name, value in given.items() if value is not None}
     chosen = attrs.evolve(chosen, training=attrs.evolve(chosen.training, **changes))
@@ -67,8 +67,8 @@ def train_command(
     training.check_folder(chosen, folder, resume=resume, force=force)
     check_outputs([config], [], json)
     try:
-        with workers(jobs or cores()) as over, _training_progress(quiet) as progress:
-            trained = training.train(chosen, folder, resume=resume, over=over, progress=progress)
+        with workers(jobs or cores()) as over, _training_progress(quiet) as advance:
+            trained = training.train(chosen, folder, resume=resume, over=over, progress=advance)
     except KeyboardInterrupt:
         again = "".join(f" --{name} {value}" for name, value in changes.items())
         raise KeyboardInterrupt(f"continue with --resume --out {folder}{again}") from None
@@ -76,15 +76,13 @@ def train_command(
     save_curve(folder / training.PLOT, curves, chosen.name)
     rows = [row for curve in curves.values() for row in curve]
     digest = trained.digest
-    _say(
-        [
-            f"{chosen.name}: {len(rows)} iterations, {sum(row.decisions for row in rows):,} decisions, "
-            f"reward {rows[0].reward:,.1f} in the first and {rows[-1].reward:,.1f} in the last",
-            f"Policy: {folder / training.POLICY} (weights {digest[:12]})",
-            f"Curve: {folder / training.PLOT}",
-        ],
-        quiet,
+    console = output(quiet=quiet)
+    console.print(
+        f"{chosen.name}: {len(rows)} iterations, {sum(row.decisions for row in rows):,} decisions, "
+        f"reward {rows[0].reward:,.1f} in the first and {rows[-1].reward:,.1f} in the last"
     )
+    console.print(f"Policy: {folder / training.POLICY} (weights {digest[:12]})")
+    console.print(f"Curve: {folder / training.PLOT}")
     if json is not None:
         curve = [attrs.asdict(row) for row in rows]
         figures = {"policy": str(folder / training.POLICY), "policy_sha256": digest, "curve": curve}
@@ -95,24 +93,18 @@ def train_command(
 @clear_errors
 def evaluate_command(
     config: Config,
-    policy: Annotated[
-        Path | None, typer.Option(help="The trained policy. Default: results/NAME/policy.pt.", show_default=False)
-    ] = None,
+    policy: Annotated[Path | None, Option(help="The trained policy. Default: results/NAME/policy.pt.")] = None,
     machines: Annotated[
         list[int] | None,
-        typer.Option(
-            min=1,
-            help="Number of machines. Can be repeated; jobs arrive in proportion. Default: those of the file.",
-            show_default=False,
+        Option(
+            min=1, help="Number of machines. Can be repeated; jobs arrive in proportion. Default: those of the file."
         ),
     ] = None,
     sequences: Annotated[
-        int | None, typer.Option(help="Number of held-out job sequences, instead of that of the file.")
+        int | None, Option(help="Number of held-out job sequences, instead of that of the file.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Directory for evaluation.json and plots. Default: results/NAME.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an evaluation in the directory.")] = False,
+    out: Annotated[Path | None, Option(help="Directory for evaluation.json and plots. Default: results/NAME.")] = None,
+    force: Annotated[bool, Option("--force", help="Overwrite an evaluation in the directory.")] = False,
     jobs: Jobs = None,
     json: Json = None,
     quiet: Quiet = False,
@@ -123,13 +115,14 @@ def evaluate_command(
     """
     import attrs
 
+    from cluster.learning.config import read_config
     from cluster.learning.evaluation import evaluate
     from cluster.learning.training import POLICY
     from cluster.learning.workers import workers
     from cluster.results.writing import check_file, check_outputs, stamped, write_json
     from cluster.runs.processes import cores
 
-    chosen = _read(config)
+    chosen = read_config(config)
     if sequences is not None:
         chosen = attrs.evolve(chosen, evaluation=attrs.evolve(chosen.evaluation, sequences=sequences))
     trained = policy or Path("results") / chosen.name / POLICY
@@ -170,40 +163,23 @@ def _close(config: LearningConfig, found: Sequence[EvaluationResult], folder: Pa
     from cluster.learning.evaluation import evaluation_table
     from cluster.learning.plots import save_evaluation
 
+    console = output(quiet=quiet)
     for evaluation in found:
         picture = folder / f"evaluation-{evaluation.machines}.png"
         save_evaluation(picture, evaluation, config.name)
-        output(quiet=quiet).print(evaluation_table(evaluation, config))
-        _say([f"Plot: {picture}"], quiet)
-    _say([f"Figures: {folder / EVALUATION}"], quiet)
-
-
-def _say(lines: Sequence[str], quiet: bool) -> None:
-    """Print lines without markup."""
-    for line in lines:
-        output(quiet=quiet).print(line)
-
-
-def _read(path: Path) -> LearningConfig:
-    from cluster.learning.config import read_config
-
-    return read_config(path)
+        console.print(evaluation_table(evaluation, config))
+        console.print(f"Plot: {picture}")
+    console.print(f"Figures: {folder / EVALUATION}")
 
 
 @contextmanager
 def _training_progress(quiet: bool) -> Iterator[Callable[[str, int, CurveRow], object]]:
     """Show the progress of each stage on standard error, with the recent reward."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import MofNCompleteColumn, TaskID, TextColumn, TimeRemainingColumn
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("reward {task.fields[reward]}"),
-        TimeRemainingColumn(),
-    )
+    columns = MofNCompleteColumn(), TextColumn("reward {task.fields[reward]}"), TimeRemainingColumn()
     tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=messages(), disable=quiet) as bar:
+    with progress(*columns, quiet=quiet) as bar:
 
         def advance(stage: str, iterations: int, row: CurveRow) -> None:
             if stage not in tasks:

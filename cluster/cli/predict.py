@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Json, Quiet
-from cluster.console.output import clear_errors, messages, output
+from cluster.console.output import clear_errors, output, progress
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,38 +25,28 @@ DEFAULT = "max(n-sigma;rc-like)"
 @clear_errors
 def predict_command(
     # long because of the options, each with its help
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="Samples, CSV or Parquet: machine, task, time_s, usage, limit; in any order.", show_default=False
-        ),
-    ],
-    more: Annotated[
-        list[str] | None, typer.Argument(metavar="[SPEC]...", help="Further predictors.", show_default=False)
-    ] = None,
+    file: Annotated[Path, Argument(help="Samples, CSV or Parquet: machine, task, time_s, usage, limit; in any order.")],
+    more: Annotated[list[str] | None, Argument(metavar="[SPEC]...", help="Further predictors.")] = None,
     predictor: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="SPEC",
             help="Predictor. Can be repeated: borg-default, rc-like, n-sigma, per-machine-percentile, "
             "max(SPEC;SPEC), or oracle, with parameters such as n-sigma:n=5,warmup=24. "
             f"Default: {DEFAULT}.",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path,
-        typer.Option(
+        Option(
             help="File of the predictions, CSV or Parquet: machine, time_s, predictor, predicted_peak, limit, usage."
         ),
     ] = Path("results/predictions.parquet"),
-    step: Annotated[
-        float, typer.Option(help="Seconds of a step. The horizon of the oracle is a number of steps.")
-    ] = 300.0,
+    step: Annotated[float, Option(help="Seconds of a step. The horizon of the oracle is a number of steps.")] = 300.0,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads. The results do not depend on it. Default: one for each core.")
+        int | None, Option(min=1, help="Threads. The results do not depend on it. Default: one for each core.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite predictions.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite predictions.")] = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -122,22 +113,17 @@ def _figures(specs: Sequence[str], predictors: Sequence[PredictorOrOracle], foun
 
 def _table(figures: dict[str, Any]) -> Table:
     """Return the savings of the predictors, and how often and by how much they are below an oracle."""
-    from rich.table import Table
+    from cluster.console.tables import new_table
 
-    table = Table(title="peak predictions, means over machines")
-    table.add_column("predictor")
-    for heading in ("rows", "savings"):
-        table.add_column(heading, justify="right")
     oracles = list(dict.fromkeys(oracle for figure in figures.values() for oracle in figure["oracles"]))
-    for oracle in oracles:
-        beside = f" of\n{oracle}" if len(oracles) > 1 else ""
-        table.add_column(f"violation rate{beside}", justify="right")
-        table.add_column(f"severity{beside}", justify="right")
+    beside = [f" of\n{oracle}" if len(oracles) > 1 else "" for oracle in oracles]
+    metrics = (f"{metric}{one}" for one in beside for metric in ("violation rate", "severity"))
+    table = new_table(("predictor", "rows", "savings", *metrics), title="peak predictions, means over machines")
     for name, figure in figures.items():
         cells = []
         for oracle in oracles:
-            metrics = figure["oracles"].get(oracle)
-            cells += [f"{metrics[key]:.2%}" if metrics else "" for key in ("violation_rate", "violation_severity")]
+            found = figure["oracles"].get(oracle)
+            cells += [f"{found[key]:.2%}" if found else "" for key in ("violation_rate", "violation_severity")]
         table.add_row(name, f"{figure['rows']:,}", f"{figure['savings']:.2%}", *cells)
     return table
 
@@ -159,10 +145,9 @@ def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples,
 @contextmanager
 def _progress(quiet: bool) -> Iterator[tuple[Callable[..., None], Callable[[int], None]]]:
     """Show the progress on standard error; yield a function for the stage, and one for its progress."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import TimeRemainingColumn
 
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=messages(), disable=quiet, transient=True) as bar:
+    with progress(TimeRemainingColumn(), quiet=quiet, transient=True) as bar:
         shown = bar.add_task("", total=None)
 
         def say(stage: str, samples: int | None = None) -> None:

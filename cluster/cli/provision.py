@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Json, Quiet
 from cluster.console.output import clear_errors
@@ -24,53 +25,45 @@ def provision_command(
     # long because of the options, each with its help
     instance: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="A CSV file of the paper's authors (app_id, nb_instances, core, memory, inter_degree, inter_aff), or "
-            "the directory of the Tianchi contest's files.",
-            show_default=False,
+            "the directory of the Tianchi contest's files."
         ),
     ],
     algorithm: Annotated[
-        str, typer.Option(metavar="NAME", help="Algorithm: auto for the best plan in the time limit, or one of --list.")
+        str, Option(metavar="NAME", help="Algorithm: auto for the best plan in the time limit, or one of --list.")
     ] = "auto",
     rules: Annotated[
-        str, typer.Option(help="Rules: paper, or released for those of the authors' programs (constant demand).")
+        str, Option(help="Rules: paper, or released for those of the authors' programs (constant demand).")
     ] = "paper",
     time_limit: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0, help="Seconds, after which the best plan so far is the result. Default: none.", show_default=False
-        ),
+        float | None, Option(min=0.0, help="Seconds, after which the best plan so far is the result. Default: none.")
     ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the random numbers of auto. The other algorithms use none.")
-    ] = 0,
+    seed: Annotated[int, Option(min=0, help="Seed of the random numbers of auto. The other algorithms use none.")] = 0,
     node: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="SPEC",
             help="A kind of nodes: 64,128 or large=64,128 or large=64,128x500 (500 nodes). Can be repeated, in order "
             "of use. Default: the machines of the contest, else 64,128.",
-            show_default=False,
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Write the plan to this CSV file: node, node_type, application, replicas."),
+        Path | None, Option(help="Write the plan to this CSV file: node, node_type, application, replicas.")
     ] = None,
     scenario: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="FOLDER",
             help="Write scenario.toml and plan.csv to this folder: a cluster of these nodes that starts with the plan, "
             "for plb simulate FOLDER/scenario.toml.",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a plan, or a scenario in the folder.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite a plan, or a scenario in the folder.")] = False,
     json: Json = None,
     quiet: Quiet = False,
     _list: Annotated[
-        bool, typer.Option("--list", help="List the algorithms.", is_eager=True, callback=_list_algorithms)
+        bool, Option("--list", help="List the algorithms.", is_eager=True, callback=_list_algorithms)
     ] = False,
 ) -> None:
     """Plan nodes for applications with replicas and limits between them (Mommessin et al., 2022)."""

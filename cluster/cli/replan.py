@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Json, Quiet
 from cluster.console.output import clear_errors
@@ -21,41 +21,34 @@ MOST_DIGITS = 18
 @clear_errors
 def replan_command(
     # long because of the options, each with its help
-    instance: Annotated[Path, typer.Argument(help="The applications, as for plb provision.", show_default=False)],
+    instance: Annotated[Path, Argument(help="The applications, as for plb provision.")],
     plan: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="The present placement: a plan of plb provision, or the directory of the files of the Tianchi "
-            "contest. Applications that are not in the instance are ignored.",
-            show_default=False,
+            "contest. Applications that are not in the instance are ignored."
         ),
     ],
     moves: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="N",
             help="Largest number of moves to reduce the nodes, or any. Moves that repair the placement are always "
             "made, and count.",
         ),
     ] = "0",
     time_limit: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0, help="Seconds, after which no further node is emptied. Default: none.", show_default=False
-        ),
+        float | None, Option(min=0.0, help="Seconds, after which no further node is emptied. Default: none.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers.")] = 0,
-    node: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SPEC", help="A kind of nodes, as for plb provision.", show_default=False),
-    ] = None,
+    seed: Annotated[int, Option(min=0, help="Seed of the random numbers.")] = 0,
+    node: Annotated[list[str] | None, Option(metavar="SPEC", help="A kind of nodes, as for plb provision.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the plan to this CSV file: node, node_type, application, replicas.")
+        Path | None, Option(help="Write the plan to this CSV file: node, node_type, application, replicas.")
     ] = None,
     moves_out: Annotated[
-        Path | None, typer.Option(help="Write the moves to this CSV file: application, source, target, replicas.")
+        Path | None, Option(help="Write the moves to this CSV file: application, source, target, replicas.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a plan or moves.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite a plan or moves.")] = False,
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Quiet
 from cluster.console.output import clear_errors, messages, output
@@ -13,11 +13,9 @@ from cluster.console.output import clear_errors, messages, output
 
 @clear_errors
 def report_command(
-    results: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Results directory of plb simulate.", show_default=False)
-    ],
-    out: Annotated[Path | None, typer.Option(help="File to write. Default: DIR/report.html.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    results: Annotated[Path, Argument(metavar="DIR", help="Results directory of plb simulate.")],
+    out: Annotated[Path | None, Option(help="File to write. Default: DIR/report.html.")] = None,
+    force: Annotated[bool, Option("--force", help="Overwrite the file.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a page on a run: policies compared, violations, loads, energies, availability, every move and its reason.

@@ -6,10 +6,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Quiet
-from cluster.console.output import clear_errors, messages, output
+from cluster.console.output import clear_errors, messages, output, progress
 
 if TYPE_CHECKING:
     from cluster.results.writing import ResultsFolder
@@ -20,24 +20,19 @@ if TYPE_CHECKING:
 
 @clear_errors
 def simulate_command(
-    scenario: Annotated[Path, typer.Argument(help="The scenario, a TOML file.", show_default=False)],
+    scenario: Annotated[Path, Argument(help="The scenario, a TOML file.")],
     policy: Annotated[
-        list[str] | None,
-        typer.Option(help="Policy to run. Can be repeated. Default: those of the scenario."),
+        list[str] | None, Option(help="Policy to run. Can be repeated. Default: those of the scenario.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed, instead of that of the scenario.")] = None,
-    repeats: Annotated[int | None, typer.Option(help="Runs of each policy, each with its own tenants.")] = None,
-    density: Annotated[float | None, typer.Option(help="Tenant density, instead of that of the scenario.")] = None,
-    days: Annotated[float | None, typer.Option(help="Simulated days, instead of those of the scenario.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Directory for tables, summary and plots. Default: results/NAME.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite results in the directory.")] = False,
-    traces: Annotated[
-        Path | None, typer.Option(help="Directory of the traces, instead of that of the scenario.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the figures of the summary table to this file.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Processes. The results do not depend on it.")] = 1,
+    seed: Annotated[int | None, Option(help="Seed, instead of that of the scenario.")] = None,
+    repeats: Annotated[int | None, Option(help="Runs of each policy, each with its own tenants.")] = None,
+    density: Annotated[float | None, Option(help="Tenant density, instead of that of the scenario.")] = None,
+    days: Annotated[float | None, Option(help="Simulated days, instead of those of the scenario.")] = None,
+    out: Annotated[Path | None, Option(help="Directory for tables, summary and plots. Default: results/NAME.")] = None,
+    force: Annotated[bool, Option("--force", help="Overwrite results in the directory.")] = False,
+    traces: Annotated[Path | None, Option(help="Directory of the traces, instead of that of the scenario.")] = None,
+    json: Annotated[Path | None, Option(help="Write the figures of the summary table to this file.")] = None,
+    jobs: Annotated[int, Option(min=1, help="Processes. The results do not depend on it.")] = 1,
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario under its policies, and compare them.
@@ -46,6 +41,7 @@ def simulate_command(
     columns.json and plots. After Ctrl-C the results so far are kept.
     """
     from cluster.results.writing import ResultsFolder, check_free, check_outputs, files_of_results
+    from cluster.runs.experiment import prepare
     from cluster.scenario.scenario_file import inputs_of, override, read_scenario
 
     chosen = override(
@@ -54,7 +50,8 @@ def simulate_command(
     folder = out or Path("results") / chosen.name
     check_free(folder, force=force)
     check_outputs([scenario, *inputs_of(chosen), *files_of_results(folder)], [], json)
-    experiment = _prepare(chosen, quiet)
+    with messages(quiet=quiet).status("Reading the workload and sampling the tenants ..."):
+        experiment = prepare(chosen)
     results = ResultsFolder(folder, chosen, experiment.source, force=force)
     runs, interrupted = _run(experiment, results, jobs, quiet)
     begun = any(run.totals["simulated_seconds"] for run in runs)
@@ -65,23 +62,14 @@ def simulate_command(
         raise KeyboardInterrupt(f"{what} {folder}")
 
 
-def _prepare(scenario: Scenario, quiet: bool) -> Experiment:
-
-    from cluster.runs.experiment import prepare
-
-    with messages(quiet=quiet).status("Reading the workload and sampling the tenants ..."):
-        return prepare(scenario)
-
-
 def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool) -> tuple[list[RunResult], bool]:
     """Run everything with a progress bar; return the runs, and whether Ctrl-C ended them."""
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import TaskProgressColumn, TimeElapsedColumn
 
     days = experiment.scenario.run.days
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
     runs: list[RunResult] = []
     try:
-        with Progress(*columns, console=messages(), disable=quiet) as bar:
+        with progress(TaskProgressColumn(), TimeElapsedColumn(), quiet=quiet) as bar:
             label = {pair: f"{pair[0]}, repeat {pair[1] + 1}" for pair in experiment.pairs}
             tasks = {pair: bar.add_task(name, total=days, start=False) for pair, name in label.items()}
 
@@ -100,13 +88,7 @@ def _run(experiment: Experiment, results: ResultsFolder, jobs: int, quiet: bool)
 
 
 def _close(
-    scenario: Scenario,
-    experiment: Experiment,
-    runs: list[RunResult],
-    folder: Path,
-    json: Path | None,
-    *,
-    quiet: bool,
+    scenario: Scenario, experiment: Experiment, runs: list[RunResult], folder: Path, json: Path | None, *, quiet: bool
 ) -> None:
     """Compare the runs: the table, the figures as JSON, the plots."""
     from cluster.results.policy_comparison import compare
@@ -138,6 +120,6 @@ def _title(scenario: Scenario, experiment: Experiment) -> str:
 
 
 def _cut_short(runs: list[RunResult]) -> str:
-    """Print which runs are incomplete, because their figures cannot be compared with those of complete runs."""
+    """Return which runs are incomplete: their figures cannot be compared with those of complete runs."""
     cut = [f"{run.policy}, repeat {run.repeat + 1} covers {run.days:.2f} days only" for run in runs if not run.complete]
     return "; ".join(cut)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import typer
 
-from cluster.cli.study_clusters import HELP, ONLY_OF, StudyName, clusters_command
+from cluster.cli.study_clusters import COMMANDS, SOME_OPTIONS, clusters_command
 from cluster.cli.study_gaussian import gaussian_command
 from cluster.cli.study_peaks import peaks_command
 from cluster.cli.study_provisioning import provisioning_command
@@ -16,7 +16,7 @@ from cluster.cli.study_provisioning import provisioning_command
 study_app = typer.Typer(help="Repeat the experiments of the papers and compare the figures.", no_args_is_help=True)
 
 
-def _command_of(study: StudyName) -> Callable[..., None]:
+def _command_of(study: str) -> Callable[..., None]:
     """Return the command of a study on simulated clusters, with its options."""
 
     @functools.wraps(clusters_command)
@@ -24,17 +24,16 @@ def _command_of(study: StudyName) -> Callable[..., None]:
         clusters_command(study, **options)  # type: ignore[arg-type]
 
     signature = inspect.signature(clusters_command, eval_str=True)
-    options = [
-        one for name, one in signature.parameters.items() if name != "study" and study in ONLY_OF.get(name, StudyName)
-    ]
+    missing = {"study", *SOME_OPTIONS} - {*COMMANDS[study].options}
+    options = [one for name, one in signature.parameters.items() if name not in missing]
     command.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
     command.__annotations__ = {option.name: option.annotation for option in options}
     return command
 
 
-for _study in StudyName:
-    _help = f"{HELP[_study]}\n\n{inspect.cleandoc(clusters_command.__doc__ or '')}"
-    study_app.command(_study.value, help=_help, short_help=HELP[_study])(_command_of(_study))
+for _study, _command in COMMANDS.items():
+    _help = f"{_command.help}\n\n{inspect.cleandoc(clusters_command.__doc__ or '')}"
+    study_app.command(_study, help=_help, short_help=_command.help)(_command_of(_study))
 study_app.command("gaussian", short_help="[2] table 1 and figures 6 to 13: Gaussian percentiles on your traces.")(
     gaussian_command
 )

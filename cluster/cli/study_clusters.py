@@ -3,115 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
+from typer import Option
 
-from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed
-from cluster.cli.study_report import print_report
+from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
+from cluster.cli.study_report import run_and_print
 from cluster.console.output import clear_errors
 
-
-class StudyName(StrEnum):
-    """The names of the studies."""
-
-    COMPRESSION = "compression"
-    ANNEALING = "annealing"
-    POLICIES = "policies"
-    OVERHEAD = "overhead"
-    CONFIGURATIONS = "configurations"
-    SENSITIVITY = "sensitivity"
-    RISK = "risk"
-    DENSITIES = "densities"
+RUN_OPTIONS = ("jobs", "scheduler")
+ARM_OPTIONS = (*RUN_OPTIONS, "quick", "days", "repeats")
+TENANT_OPTIONS = ("scenario", "traces")
+SOME_OPTIONS = {*ARM_OPTIONS, *TENANT_OPTIONS, "samples", "full", "oracle", "initial_demand", "density", "region"}
+"""The options that only some of the studies have."""
 
 
-HELP: Mapping[StudyName, str] = {
-    StudyName.COMPRESSION: "[1] figure 7: effect of trace compression on the probability of a violation.",
-    StudyName.ANNEALING: "[1] figure 8: violations of the original and the modified energy.",
-    StudyName.POLICIES: "[1] figure 9: violations of placement policies.",
-    StudyName.OVERHEAD: "[1] section 8.5: time and memory of violation probabilities. Default region: region1.",
-    StudyName.CONFIGURATIONS: "Violations with different settings of the engine.",
-    StudyName.SENSITIVITY: "Sensitivity of the results to the parameters of the tenants.",
-    StudyName.RISK: "Monte Carlo, Gaussian and peak predictors compared.",
-    StudyName.DENSITIES: "The tenant densities of the other studies.",
-}
-POLICY_STUDIES = (
-    StudyName.ANNEALING,
-    StudyName.POLICIES,
-    StudyName.CONFIGURATIONS,
-    StudyName.SENSITIVITY,
-    StudyName.RISK,
-)
-"""The studies that compare arms."""
-ONLY_OF = {
-    "quick": (*POLICY_STUDIES, StudyName.COMPRESSION, StudyName.OVERHEAD),
-    "samples": (StudyName.COMPRESSION,),
-    "full": (StudyName.POLICIES,),
-    "oracle": (StudyName.POLICIES,),
-    "initial_demand": (StudyName.POLICIES,),
-    "density": (StudyName.ANNEALING, StudyName.POLICIES, StudyName.OVERHEAD, StudyName.CONFIGURATIONS, StudyName.RISK),
-    "days": (*POLICY_STUDIES, StudyName.OVERHEAD),
-    "repeats": POLICY_STUDIES,
-    "region": tuple(study for study in StudyName if study is not StudyName.CONFIGURATIONS),
-    "scenario": (
-        StudyName.COMPRESSION,
-        StudyName.ANNEALING,
-        StudyName.POLICIES,
-        StudyName.CONFIGURATIONS,
-        StudyName.RISK,
+class StudyCommand(NamedTuple):
+    """The command of a study.
+
+    Parameters
+    ----------
+    help
+        Its line in the list of commands.
+    options
+        Those of `SOME_OPTIONS` that it has.
+    """
+
+    help: str
+    options: tuple[str, ...]
+
+
+COMMANDS: Mapping[str, StudyCommand] = {
+    "compression": StudyCommand(
+        "[1] figure 7: effect of trace compression on the probability of a violation.",
+        (*RUN_OPTIONS, *TENANT_OPTIONS, "quick", "samples", "region"),
     ),
-    "traces": (
-        StudyName.COMPRESSION,
-        StudyName.ANNEALING,
-        StudyName.POLICIES,
-        StudyName.CONFIGURATIONS,
-        StudyName.RISK,
+    "annealing": StudyCommand(
+        "[1] figure 8: violations of the original and the modified energy.",
+        (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region"),
     ),
-    "jobs": (*POLICY_STUDIES, StudyName.COMPRESSION, StudyName.DENSITIES),
-    "scheduler": (*POLICY_STUDIES, StudyName.COMPRESSION, StudyName.DENSITIES),
+    "policies": StudyCommand(
+        "[1] figure 9: violations of placement policies.",
+        (*ARM_OPTIONS, *TENANT_OPTIONS, "full", "oracle", "initial_demand", "density", "region"),
+    ),
+    "overhead": StudyCommand(
+        "[1] section 8.5: time and memory of violation probabilities. Default region: region1.",
+        ("quick", "days", "density", "region"),
+    ),
+    "configurations": StudyCommand(
+        "Violations with different settings of the engine.", (*ARM_OPTIONS, *TENANT_OPTIONS, "density")
+    ),
+    "sensitivity": StudyCommand(
+        "Sensitivity of the results to the parameters of the tenants.", (*ARM_OPTIONS, "region")
+    ),
+    "risk": StudyCommand(
+        "Monte Carlo, Gaussian and peak predictors compared.", (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region")
+    ),
+    "densities": StudyCommand("The tenant densities of the other studies.", (*RUN_OPTIONS, "region")),
 }
-"""Options that only some studies have."""
 
 
 @clear_errors
 def clusters_command(
     # long because of the options, each with its help
-    study: StudyName,
-    quick: Annotated[bool, typer.Option("--quick", help="Run a small part of the study, in minutes.")] = False,
+    study: str,
+    quick: Annotated[bool, Option("--quick", help="Run a small part of the study, in minutes.")] = False,
     full: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--full",
             help="Run all variants with 20 repeats, which takes days. Default: the core with 5 repeats, some hours.",
         ),
     ] = False,
-    oracle: Annotated[bool, typer.Option("--oracle", help="Add the policies with an oracle.")] = False,
+    oracle: Annotated[bool, Option("--oracle", help="Add the policies with an oracle.")] = False,
     initial_demand: Annotated[
-        bool, typer.Option("--initial-demand", help="Add other percentiles of the initial demand.")
+        bool, Option("--initial-demand", help="Add other percentiles of the initial demand.")
     ] = False,
-    samples: Annotated[
-        int | None, typer.Option(min=1, help="Samples for each number of tenants. Default: 10,000.")
-    ] = None,
+    samples: Annotated[int | None, Option(min=1, help="Samples for each number of tenants. Default: 10,000.")] = None,
     region: Regions = None,
     scenario: Annotated[
-        Path | None, typer.Option(help="Scenario file with the cluster and the tenants, instead of the regions.")
+        Path | None, Option(help="Scenario file with the cluster and the tenants, instead of the regions.")
     ] = None,
     traces: Annotated[
-        Path | None, typer.Option(help="Directory of the traces, instead of the one in the scenario file.")
+        Path | None, Option(help="Directory of the traces, instead of the one in the scenario file.")
     ] = None,
     density: Annotated[
-        list[float] | None, typer.Option(help="Tenant density. Can be repeated. Default: see `densities`.")
+        list[float] | None, Option(help="Tenant density. Can be repeated. Default: see `densities`.")
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help="Runs of each arm and setting, each with its own tenants.")
+        int | None, Option(min=1, help="Runs of each arm and setting, each with its own tenants.")
     ] = None,
-    days: Annotated[float | None, typer.Option(help="Simulated days of a run.")] = None,
+    days: Annotated[float | None, Option(help="Simulated days of a run.")] = None,
     seed: Seed = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Directory of the results. Default: results/study-NAME.", show_default=False)
-    ] = None,
+    out: StudyFolder = None,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     restart: Restart = False,
@@ -128,19 +114,18 @@ def clusters_command(
     from cluster.studies.catalogue import STUDIES
     from cluster.studies.request import StudyRequest
     from cluster.studies.runner import OutputDirectory
-    from cluster.studies.study import run_study
 
     if traces is not None and scenario is None:
         raise typer.BadParameter("requires --scenario, which has the nodes", param_hint="--traces")
     if region and scenario is not None:
         raise typer.BadParameter("the scenario file has the tenants", param_hint="--region")
-    if region and len(region) > 1 and study is StudyName.OVERHEAD:
+    if region and len(region) > 1 and study == "overhead":
         raise typer.BadParameter("overhead measures one region", param_hint="--region")
     read = [] if scenario is None else [scenario, *inputs_of(read_scenario(scenario))]
     check_outputs(read if traces is None else [*read, traces], [], json)
     request = StudyRequest(
         base=base_of(region, scenario, traces, quick=quick),
-        output=OutputDirectory(out or Path("results") / f"study-{study.value}", jobs, scheduler, restart, quiet),
+        output=OutputDirectory(out or Path("results") / f"study-{study}", jobs, scheduler, restart, quiet),
         quick=quick,
         full=full,
         oracle=oracle,
@@ -151,4 +136,4 @@ def clusters_command(
         days=days,
         seed=seed,
     )
-    print_report(run_study(STUDIES[study.value](request), request.output), request.output, json)
+    run_and_print(STUDIES[study](request), request.output, json)

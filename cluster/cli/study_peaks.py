@@ -6,24 +6,22 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 
-from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed
-from cluster.cli.study_report import print_report
+from cluster.cli.options import Jobs, Json, Quiet, Regions, Restart, Scheduler, Seed, StudyFolder
+from cluster.cli.study_report import run_and_print
 from cluster.console.output import clear_errors
 
 
 @clear_errors
 def peaks_command(
     traces: Annotated[
-        Path | None,
-        typer.Option(help="File of samples, as for `plb predict`, or directory of the Google 2019 sample."),
+        Path | None, Option(help="File of samples, as for `plb predict`, or directory of the Google 2019 sample.")
     ] = None,
     region: Regions = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Run few machines, in a minute.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Run few machines, in a minute.")] = False,
     seed: Seed = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Directory of the results. Default: results/study-peaks.", show_default=False)
-    ] = None,
+    out: StudyFolder = None,
     jobs: Jobs = None,
     scheduler: Scheduler = None,
     restart: Restart = False,
@@ -38,7 +36,6 @@ def peaks_command(
     from cluster.studies.base import base_of_regions
     from cluster.studies.peaks.study import PeakStudy
     from cluster.studies.runner import OutputDirectory
-    from cluster.studies.study import run_study
 
     if region and traces is not None:
         raise typer.BadParameter("the traces have the tasks", param_hint="--region")
@@ -48,4 +45,4 @@ def peaks_command(
         study = PeakStudy.of_traces(traces, seed)
     else:
         study = PeakStudy.of_regions(base_of_regions(region or ()).workloads, quick=quick, seed=seed)
-    print_report(run_study(study, output), output, json)
+    run_and_print(study, output, json)

@@ -1,4 +1,4 @@
-"""The end of every ``plb study`` command: tables, figures as JSON, and the exit code."""
+"""The run of every ``plb study`` command, its tables, its figures as JSON, and the exit code."""
 
 from __future__ import annotations
 
@@ -11,16 +11,26 @@ from cluster.console.output import FAILED, output
 
 if TYPE_CHECKING:
     from cluster.studies.runner import OutputDirectory
-    from cluster.studies.study import StudyReport
+    from cluster.studies.study import Study
 
 
-def print_report(report: StudyReport, directory: OutputDirectory, json: Path | None) -> None:
-    """Print the tables of a study and write its figures; end with exit code 1 if a run failed."""
+def run_and_print(study: Study, directory: OutputDirectory, json: Path | None, *, caption: str = "") -> None:
+    """Run a study, print its tables and write its figures; end with exit code 1 if a run failed.
+
+    Parameters
+    ----------
+    caption
+        A line to print before the tables.
+    """
     from cluster.results.writing import write_json
     from cluster.studies.runner import FAILURES, stamped_as
+    from cluster.studies.study import run_study
     from plb.phrasing import counted
 
+    report = run_study(study, directory)
     console = output(quiet=directory.quiet)
+    if caption:
+        console.print(caption, soft_wrap=True)
     for table in report.tables:
         console.print(table)
     if json is not None:

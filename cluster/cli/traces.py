@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from cluster.cli.options import Json
 from cluster.console.output import FAILED, clear_errors, output
@@ -29,12 +30,10 @@ FORMATS = (
 @traces_app.command("check")
 @clear_errors
 def check_command(
-    region: Annotated[list[str] | None, typer.Argument(help="Regions. Default: all.", show_default=False)] = None,
-    tenants: Annotated[
-        int, typer.Option(min=1, help="Random tenants of each region; 10,000 in [1] section 3.1.")
-    ] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the tenants.")] = 0,
-    json: Annotated[Path | None, typer.Option(help="Write the statistics to this file.")] = None,
+    region: Annotated[list[str] | None, Argument(help="Regions. Default: all.")] = None,
+    tenants: Annotated[int, Option(min=1, help="Random tenants of each region; 10,000 in [1] section 3.1.")] = 10_000,
+    seed: Annotated[int, Option(min=0, help="Seed of the tenants.")] = 0,
+    json: Annotated[Path | None, Option(help="Write the statistics to this file.")] = None,
 ) -> None:
     """Print the statistics of synthetic regions and the published ones; exit with code 1 if one is missed."""
     import attrs
@@ -65,23 +64,17 @@ def check_command(
 @traces_app.command("convert")
 @clear_errors
 def convert_command(
-    source: Annotated[Path, typer.Argument(help="File or directory of the public traces.", show_default=False)],
-    out: Annotated[Path, typer.Argument(help="Directory for the converted traces.", show_default=False)],
-    format_name: Annotated[str, typer.Option("--format", help=FORMATS, show_default=False)],
-    window_days: Annotated[
-        float | None, typer.Option(help="Longest life of a tenant, days. Default: the format's.", show_default=False)
-    ] = None,
-    aggregate: Annotated[str, typer.Option(help="Value of a step: mean or max.")] = "mean",
-    max_gap_minutes: Annotated[
-        float, typer.Option(help="Longest gap in minutes that is filled with the last value.")
-    ] = 60.0,
-    min_hours: Annotated[
-        float | None, typer.Option(help="Shortest life of a tenant, hours. Default: the format's.", show_default=False)
-    ] = None,
+    source: Annotated[Path, Argument(help="File or directory of the public traces.")],
+    out: Annotated[Path, Argument(help="Directory for the converted traces.")],
+    format_name: Annotated[str, Option("--format", help=FORMATS)],
+    window_days: Annotated[float | None, Option(help="Longest life of a tenant, days. Default: the format's.")] = None,
+    aggregate: Annotated[str, Option(help="Value of a step: mean or max.")] = "mean",
+    max_gap_minutes: Annotated[float, Option(help="Longest gap in minutes that is filled with the last value.")] = 60.0,
+    min_hours: Annotated[float | None, Option(help="Shortest life of a tenant, hours. Default: the format's.")] = None,
     rows_in_memory: Annotated[
-        int, typer.Option(min=1000, help="Rows in memory; more are sorted in files in OUT.")
+        int, Option(min=1000, help="Rows in memory; more are sorted in files in OUT.")
     ] = 4_000_000,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite traces in the directory.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite traces in the directory.")] = False,
     json: Json = None,
 ) -> None:
     """Convert public traces to the format of this project, and print how many rows were used."""
@@ -110,15 +103,12 @@ def convert_command(
 @traces_app.command("describe")
 @clear_errors
 def describe_command(
-    path: Annotated[
-        Path, typer.Argument(help="Traces in the format of this project, or public traces.", show_default=False)
-    ],
+    path: Annotated[Path, Argument(help="Traces in the format of this project, or public traces.")],
     format_name: Annotated[
-        str | None,
-        typer.Option("--format", help=f"Public format, which is converted first. {FORMATS}", show_default=False),
+        str | None, Option("--format", help=f"Public format, which is converted first. {FORMATS}")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the plot, trace.png, into this directory.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the plot.")] = False,
+    out: Annotated[Path | None, Option(help="Write the plot, trace.png, into this directory.")] = None,
+    force: Annotated[bool, Option("--force", help="Overwrite the plot.")] = False,
     json: Json = None,
 ) -> None:
     """Print, and with --out plot, the properties of traces: span, gaps, lifetimes, usage, growth and daily shape."""
@@ -161,11 +151,11 @@ def _reader(name: str) -> PublicReader:
 @traces_app.command("generate")
 @clear_errors
 def generate_command(
-    region: Annotated[str, typer.Argument(help="Synthetic region.", show_default=False)],
-    out: Annotated[Path, typer.Argument(help="Directory for the traces.", show_default=False)],
-    tenants: Annotated[int, typer.Option(min=1, help="Number of tenants.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the tenants.")] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite traces in the directory.")] = False,
+    region: Annotated[str, Argument(help="Synthetic region.")],
+    out: Annotated[Path, Argument(help="Directory for the traces.")],
+    tenants: Annotated[int, Option(min=1, help="Number of tenants.")] = 1000,
+    seed: Annotated[int, Option(min=0, help="Seed of the tenants.")] = 0,
+    force: Annotated[bool, Option("--force", help="Overwrite traces in the directory.")] = False,
     json: Json = None,
 ) -> None:
     """Write tenants of a synthetic region in the format of this project."""

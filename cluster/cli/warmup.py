@@ -11,14 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cluster.warmup.log import WarmupLog
-    from cluster.warmup.warmup import Warmed
+    from cluster.warmup.warmup import WarmupResult
 
 
 @clear_errors
-def warmup_command(
-    jobs: Jobs = None,
-    json: Json = None,
-) -> None:
+def warmup_command(jobs: Jobs = None, json: Json = None) -> None:
     """Compile the kernels of the engine in advance, so that later commands start at once.
 
     Compiled kernels are not compiled again. A log in the directory of the kernels lists what was compiled.
@@ -28,7 +25,7 @@ def warmup_command(
     from cluster.results.writing import check_file, stamped, write_json
     from cluster.runs.processes import cores
     from cluster.warmup.log import WarmupLog
-    from cluster.warmup.warmup import TASKS
+    from cluster.warmup.tasks import TASKS
     from plb.compiler.cache import cache_directory
 
     check_file(json)
@@ -44,7 +41,7 @@ def warmup_command(
         write_json(json, stamped({"seconds": seconds, "compiled": compiled, "jobs": requested}, None, None))
 
 
-def _do_tasks(jobs: int, log: WarmupLog) -> list[Warmed]:
+def _do_tasks(jobs: int, log: WarmupLog) -> list[WarmupResult]:
     """Run all tasks with a progress bar, and return their results.
 
     Raises
@@ -54,7 +51,8 @@ def _do_tasks(jobs: int, log: WarmupLog) -> list[Warmed]:
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from cluster.warmup.warmup import TASKS, warm_up
+    from cluster.warmup.tasks import TASKS
+    from cluster.warmup.warmup import warm_up
     from plb.errors import PlbError
 
     left, done = list(TASKS), []
@@ -80,7 +78,7 @@ def _under_way(left: Sequence[str], jobs: int) -> str:
     return f"compiling: {listed(left[:jobs])}" if left else "compiled"
 
 
-def _print_progress(done: Sequence[Warmed], compiled: int, seconds: float) -> None:
+def _print_progress(done: Sequence[WarmupResult], compiled: int, seconds: float) -> None:
     """Print what was compiled, and each warning of the engine once."""
     from plb.phrasing import counted
 

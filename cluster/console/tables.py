@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -72,6 +72,33 @@ class FittingConsole(Console):
 
     def _of_cells(self, column: Column) -> int:
         return max((self._measured(cell).maximum for cell in column.cells), default=0)
+
+
+def new_table(
+    headings: Iterable[str],
+    title: str | None = None,
+    caption: str | None = None,
+    *,
+    texts: int = 1,
+    no_wrap: bool = False,
+    **options: Any,
+) -> Table:
+    """Return a table without rows, with texts in its first columns and figures in the others.
+
+    Parameters
+    ----------
+    texts
+        Number of columns with texts, which are left-aligned. Figures are right-aligned.
+    no_wrap
+        True: cells stay in one line.
+    options
+        Further arguments of `rich.table.Table`.
+    """
+    columns = (
+        Column(heading, justify="right" if number >= texts else "left", no_wrap=no_wrap)
+        for number, heading in enumerate(headings)
+    )
+    return Table(*columns, title=title, caption=caption, **options)
 
 
 def shrunk(widths: Sequence[int], least: Sequence[int], excess: int) -> list[int]:

@@ -1,8 +1,8 @@
 """Heuristics that place jobs ([4], "Evaluations - Baselines").
 
-Tetris, best fit, worst fit and random place the head of the queue only where it fits, and wait if it fits nowhere: a
-job that is larger than a machine waits until the episode is cut short. `FitRule` defines what
-fits. Ties go to the first machine.
+Tetris, best fit, worst fit and random place the head of the queue only on machines on which it fits, and wait if there
+is none: a job that is larger than a machine waits until the episode is truncated. `FitRule` defines on which machines a
+job fits. Of equal machines the first is chosen.
 
 Shapes: M machines, D resources.
 """
@@ -16,35 +16,34 @@ from types import MappingProxyType
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from cluster.learning.episode import Episode
 from cluster.learning.metrics import ROUNDING, figures
-from cluster.learning.sequence import Floats
 from cluster.simulation.streams import stream
+from plb.array_types import Bool, Float
 from plb.learning.placement_game import WAIT
 
 Policy = Callable[[Episode], int]
-"""What decides: it returns the action for an episode that is not over."""
+"""Returns the action for an episode that is not over."""
 
 
 class FitRule(Enum):
-    """What a job requires, and what a machine has left."""
+    """The usage of jobs that a baseline compares with the free capacity of machines."""
 
     PRESENT = "present"
-    """What the job uses in its first step, and what is unused now: no curve is known."""
+    """Usage of the job in its first step, and capacity that is unused now. No curve is known."""
     MEAN = "mean"
-    """Mean usage of the job, and what the means of the jobs on the machine leave."""
+    """Mean usage of the job, and the capacity that the means of the jobs on the machine leave."""
     PEAK = "peak"
-    """Peak usage, and what the peaks of the jobs on the machine leave: no machine is ever used beyond its capacity."""
+    """Peak usage, and the capacity that the peaks of the jobs on the machine leave. No machine is overloaded."""
 
 
-def requirement(episode: Episode, fit: FitRule) -> Floats:
-    """Return what the head of the queue requires, (D,)."""
+def requirement(episode: Episode, fit: FitRule) -> Float:
+    """Return the usage of the head of the queue that counts, (D,)."""
     return np.asarray(_figures(episode, fit)[episode.head])
 
 
-def capacity(episode: Episode, fit: FitRule) -> Floats:
+def capacity(episode: Episode, fit: FitRule) -> Float:
     """Return the free capacity of each machine, (M, D)."""
     if fit is FitRule.PRESENT:
         return np.asarray(1.0 - episode.usage)
@@ -54,12 +53,12 @@ def capacity(episode: Episode, fit: FitRule) -> Floats:
     return left
 
 
-def _figures(episode: Episode, fit: FitRule) -> Floats:
+def _figures(episode: Episode, fit: FitRule) -> Float:
     jobs = episode.jobs
     return {FitRule.PRESENT: jobs.usage[:, :, 0], FitRule.MEAN: jobs.mean, FitRule.PEAK: jobs.peak}[fit]
 
 
-def fits(needed: Floats, left: Floats) -> npt.NDArray[np.bool_]:
+def fits(needed: Float, left: Float) -> Bool:
     """Return on which machines the job fits, (M,)."""
     return np.asarray((needed <= left + ROUNDING).all(axis=1))
 
@@ -83,34 +82,34 @@ class Scoring(ABC):
         return int(np.where(possible, self.scores(needed, left), -np.inf).argmax()) + 1 if possible.any() else WAIT
 
     @abstractmethod
-    def scores(self, needed: Floats, left: Floats) -> Floats:
-        """Return the score of each machine, (M,), by what the job requires, (D,), and what is left, (M, D)."""
+    def scores(self, needed: Float, left: Float) -> Float:
+        """Return the score of each machine, (M,), from the needed capacity, (D,), and the free capacity, (M, D)."""
 
 
 class Tetris(Scoring):
-    """Takes the machine with the largest dot product of what the job requires and what is left.
+    """Chooses the machine with the largest dot product of needed and free capacity.
 
     The alignment score of Grandl et al., "Multi-Resource Packing for Cluster Schedulers", SIGCOMM 2014, section 3.2.
     """
 
-    def scores(self, needed: Floats, left: Floats) -> Floats:
+    def scores(self, needed: Float, left: Float) -> Float:
         """Return the dot products."""
         return left @ needed
 
 
 class BestFitBaseline(Scoring):
-    """Takes the machine that has the least left of the job's dominant resource: that of which it requires most."""
+    """Chooses the machine with the least free capacity of the job's dominant resource, of which it needs most."""
 
-    def scores(self, needed: Floats, left: Floats) -> Floats:
-        """Return how little is left."""
+    def scores(self, needed: Float, left: Float) -> Float:
+        """Return the negative free capacity."""
         return -left[:, needed.argmax()]
 
 
 class WorstFitBaseline(Scoring):
-    """Takes the machine that has the most left of the job's dominant resource."""
+    """Chooses the machine with the most free capacity of the job's dominant resource."""
 
-    def scores(self, needed: Floats, left: Floats) -> Floats:
-        """Return how much is left."""
+    def scores(self, needed: Float, left: Float) -> Float:
+        """Return the free capacity."""
         return left[:, needed.argmax()]
 
 
@@ -123,7 +122,7 @@ class RandomPlacement:
     fit
         The usage that counts.
     seed
-        Equal seeds decide equally in equal episodes, independent of earlier ones.
+        Seed of the choices. They depend on seed and episode, not on earlier episodes.
     """
 
     fit: FitRule = FitRule.PRESENT
@@ -140,8 +139,8 @@ class RandomPlacement:
 class LeastPenalty:
     """Chooses the machine with the least increase of penalties over the steps of the job; it never waits.
 
-    It is not a baseline of [4]. It uses the curves, as a learned policy does, and the weights of the penalties, but
-    not what comes later.
+    It is not a baseline of [4]. Like a learned policy it uses the curves, and also the weights of the penalties, but no
+    prediction of later jobs.
     """
 
     def __call__(self, episode: Episode) -> int:

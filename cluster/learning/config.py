@@ -78,14 +78,14 @@ class LearningConfig:
     Parameters
     ----------
     name
-        Of the policy, for tables and directories.
+        Name of the policy, for tables and directories.
     machines, jobs, penalties, training, evaluation
         The sections.
     bootstrap
-        Jobs that are learned from first, replays of historical traces for instance ([4], "Boot-strapping Learning");
-        None: none.
+        Jobs of the first stage of the training, for example of historical traces ([4], "Boot-strapping Learning");
+        None: there is no such stage.
     bootstrap_iterations
-        Updates of the weights on these.
+        Updates of the weights in that stage.
     """
 
     name: str = "learning"
@@ -104,13 +104,13 @@ class LearningConfig:
             raise error
 
     def as_json(self) -> dict[str, Any]:
-        """Return the configuration as plain JSON values; numbers of NumPy are Python's there."""
+        """Return the configuration as plain JSON values; NumPy numbers become Python numbers."""
         return json.loads(json.dumps(attrs.asdict(self), default=lambda number: number.item()))  # type: ignore[no-any-return]
 
     def digest(self) -> str:
-        """Return the SHA-256 of what the trained policy depends on, in hex.
+        """Return the SHA-256 of everything on which the trained policy depends, in hexadecimal digits.
 
-        What only measures it does not count, nor where traces are: the same file has the same digest in any folder.
+        The evaluation, the name and the directory of the traces do not count.
         """
         plain = self.as_json()
         del plain["evaluation"], plain["name"]
@@ -122,7 +122,7 @@ class LearningConfig:
 def _out_of_range(
     sizes: Dimensions, evaluation: EvaluationSection, jobs: Jobs, bootstrap: Jobs | None
 ) -> Iterator[tuple[str, PlbError]]:
-    """Yield where episodes would take more memory than machines have, or jobs could not come, with the section."""
+    """Yield the sections with which episodes would need too much memory, or jobs would have an invalid rate."""
     for place, some, counts in (("jobs", jobs, evaluation.machines), ("bootstrap", bootstrap, ())):
         if some is None:
             continue
@@ -147,19 +147,19 @@ def _out_of_range(
 
 
 def _most(sizes: Dimensions) -> tuple[int, int]:
-    """Return how many jobs an episode may have, and how many steps until the last arrives."""
+    """Return the largest number of jobs of an episode, and the largest number of steps until the last arrival."""
     wide = len(sizes.resources)
     steps = MOST_CELLS // (wide * sizes.machines) - (HORIZONS + 1) * sizes.horizon - sizes.past
     return MOST_CELLS // (wide * sizes.horizon), steps
 
 
 def read_config(path: str | Path) -> LearningConfig:
-    """Read a learning file; paths of traces in it count from its folder.
+    """Read a learning file. Paths of traces are relative to its folder.
 
     Raises
     ------
     ScenarioError
-        The file cannot be read, or something in it is unknown or out of range; every problem is named, with its place.
+        The file cannot be read, or a field is unknown or out of range. Every problem is named with its field.
     """
     file = Path(path)
     text, data = read_toml(file)
@@ -174,7 +174,7 @@ class _ConfigReader(SectionReader):
     """Reads the tables of a learning file."""
 
     def config(self, data: Mapping[str, Any]) -> LearningConfig | None:
-        """Return what the tables describe, or None if something is wrong with them."""
+        """Return the configuration, or None if there is a problem."""
         self.unknown_keys("", data, TOP_LEVEL)
         name = self.value("name", data["name"], str)
         training = self.settings("training", data.get("training", {}), TRAINING_FIELDS, TrainingSettings, {})
@@ -215,7 +215,7 @@ class _ConfigReader(SectionReader):
         return attrs.evolve(jobs, path=str(self.folder / jobs.path)) if isinstance(jobs, TraceSource) else jobs
 
     def _agree(self, config: LearningConfig) -> None:
-        """Note where jobs do not go with the machines."""
+        """Add a problem for jobs that do not match the machines."""
         machines = config.machines
         for place, jobs in (("jobs", config.jobs), ("bootstrap", config.bootstrap)):
             if jobs is None:

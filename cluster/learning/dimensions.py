@@ -1,4 +1,4 @@
-"""How many machines there are, and how far a policy sees."""
+"""The dimensions of an episode and of its observations, and checks that several sections share."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Dimensions(Section):
     Parameters
     ----------
     machines
-        M, number of machines; they are alike, with capacity 1 of each resource.
+        M, number of machines. They are identical, with capacity 1 of each resource.
     resources
         Names of the D resources.
     horizon
-        H, steps of the future that are shown; no job is longer.
+        H, observed steps of the future. No job is longer.
     past
-        P, steps of the past that are shown.
+        P, observed steps of the past.
     visible
-        Q, jobs of the queue that are shown with their usage.
+        Q, jobs of the queue that are observed with their usage.
     arrivals
         A, steps of the arrival pattern.
     """
@@ -46,12 +46,12 @@ class Dimensions(Section):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield what is wrong with the resources."""
+        """Yield the problems of the resources."""
         yield from resource_conflicts("dimensions", values)
 
     @property
     def shape(self) -> ObservationShape:
-        """How large an observation is."""
+        """Dimensions of an observation."""
         return ObservationShape(
             machines=self.machines,
             resources=len(self.resources),
@@ -63,7 +63,7 @@ class Dimensions(Section):
 
 
 def resource_conflicts(item: str, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-    """Yield what is wrong with the names of resources of a section."""
+    """Yield the problems of the names of resources of a section."""
     names = values.get("resources", RESOURCES)
     is_names = isinstance(names, tuple) and all(isinstance(name, str) and name for name in names)
     if not is_names or not names or len(set(names)) < len(names):
@@ -71,7 +71,7 @@ def resource_conflicts(item: str, values: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def pair_conflicts(item: str, values: Mapping[str, Any], fields: tuple[str, ...]) -> Iterator[tuple[str, PlbError]]:
-    """Yield which of the fields of a section is no pair of a low and a high end."""
+    """Yield the fields of a section that are not pairs of a low and a high end."""
     for field in fields:
         pair = values.get(field)
         if pair is not None and (not isinstance(pair, tuple) or len(pair) != 2 or pair[0] > pair[1]):

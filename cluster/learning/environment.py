@@ -1,4 +1,4 @@
-"""Episodes as an environment of Gymnasium, for other learners."""
+"""Episodes as a Gymnasium environment, for other learning algorithms."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ SEEDS = 2**31
 
 
 class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
-    """Placing jobs on machines: action 0 waits, action m = 1 … M places the head of the queue on machine m - 1.
+    """Placement of jobs on machines: action 0 waits, action m = 1 … M places the head of the queue on machine m - 1.
 
-    Observations are those of `plb.learning.placement_game.Observation`, by name. Nothing bounds the usage of a machine.
-    The last step's `info` has the figures of the episode, see `cluster.learning.metrics.FIGURES`; that of earlier
-    steps is empty.
+    Observations have the fields of `plb.learning.placement_game.Observation`. The usage of a machine is not bounded.
+    The `info` of the last step has the figures of the episode (`cluster.learning.metrics.FIGURES`); that of other steps
+    is empty.
 
     Parameters
     ----------
     source
-        Provider of the jobs; None: `SyntheticJobs`. ``reset(seed=7)`` starts with its sequence 7, a reset without a
-        seed with the sequence of a sampled seed.
+        Source of the jobs; None: `SyntheticJobs`. ``reset(seed=7)`` begins its sequence of seed 7, and a reset without
+        a seed that of a random seed.
     dimensions, penalties, longest_steps
         See `cluster.learning.episode.Episode`.
     """
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - so it is in Gymnasium
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as in Gymnasium
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class PlacementEnvironment(gymnasium.Env[dict[str, Any], np.int64]):
         return self.game.reset(drawn)._asdict(), {}
 
     def step(self, action: np.int64) -> tuple[dict[str, Float32], float, bool, bool, dict[str, Any]]:
-        """Decide; return the observation, the reward, whether the episode ended or was cut short, and the figures."""
+        """Decide; return observation, reward, whether the episode ended or was truncated, and the figures."""
         if not self.action_space.contains(action):
             raise InvalidValueError("step", "action", action, f"a whole number from 0 to {self.game.shape.machines}")
         observation, reward, over = self.game.step(int(action))

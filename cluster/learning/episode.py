@@ -1,15 +1,15 @@
 """One episode: jobs arrive, wait, are placed one after another, and run ([4], "Solution - Workflow").
 
-Time goes in steps. Jobs that arrive join the end of a queue, of which only the head can be placed: it then runs, at
-once and to its end, on the machine that was chosen. Machines can be used beyond their capacity: it costs reward,
-nothing else.
+Time is divided into steps. Arriving jobs join the end of a queue. Only the head of the queue can be placed: it then
+runs from the present step to its end on the chosen machine. Usage of machines beyond their capacity reduces the reward
+and has no other effect.
 
-- As long as jobs wait there are decisions: one places the head on a machine, or waits. Waiting ends the step; so does
-  an empty queue.
-- The penalties of a step are counted at its end. Steps without waiting jobs need no decision.
-- The episode ends when all jobs have arrived, been placed and finished; or, cut short, at its longest step.
+- While jobs wait, each decision places the head on a machine, or waits. A step ends when the decision is to wait, or
+  when the queue is empty.
+- The penalties of a step are computed at its end. Steps without waiting jobs need no decision.
+- The episode ends when all jobs have arrived, been placed and finished, or is truncated at its last step.
 
-Shapes: M machines, D resources, N jobs, P, H, Q and A as in `plb.learning.placement_game`; L the longest step.
+Shapes: M machines, D resources, N jobs, P, H, Q and A as in `plb.learning.placement_game`; L the last step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 
 from cluster.learning.dimensions import MOST_CELLS, Dimensions
 from cluster.learning.rewards import Penalties, RewardState
-from cluster.learning.sequence import Floats, Ints, JobArrays, JobSequence
+from cluster.learning.sequence import JobArrays, JobSequence
+from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
 from plb.learning.placement_game import WAIT, Observation
 from plb.validation import check_count
@@ -27,53 +28,53 @@ from plb.validation import check_count
 NOT_PLACED = -1
 """Machine, and step of the placement, of a job that is not placed."""
 HORIZONS = 4
-"""An episode is cut short so many horizons after the last arrival."""
+"""Horizons from the last arrival to the truncation of an episode."""
 TENTH = 10
-"""The number of jobs on a machine is shown in tenths."""
+"""Divisor of the number of jobs on a machine in observations."""
 
 
 @attrs.frozen(eq=False)
 class Record:
-    """What happened in an episode.
+    """The course of an episode.
 
     Parameters
     ----------
     dimensions, penalties
-        Of the episode.
-    standing
-        Usage in each step, from the first arrival to the end.
+        Those of the episode.
+    states
+        Usage and queue in each step, from the first arrival to the end.
     arrival
         Arrival of each job, (N,).
     machine, placed
-        Where each job was placed, and when, (N,); `NOT_PLACED` where it was not.
+        Machine and step of the placement of each job, (N,); `NOT_PLACED` for jobs that were not placed.
     time
         The step in which the episode ended.
     truncated
-        Whether it was cut short.
+        Whether the episode was truncated.
     """
 
     dimensions: Dimensions
     penalties: Penalties
-    standing: RewardState
-    arrival: Ints
-    machine: Ints
-    placed: Ints
+    states: RewardState
+    arrival: Int
+    machine: Int
+    placed: Int
     time: int
     truncated: bool
 
 
 class Episode:
-    """The rules, played on one sequence of jobs after another.
+    """An episode of a sequence of jobs; `begin` restarts it with other jobs.
 
     Parameters
     ----------
     dimensions
-        How many machines, and how much is seen.
+        Dimensions of the machines and of observations.
     penalties
         Weights of the rewards.
     longest_steps
-        Step at which an episode is cut short, so that it ends for a policy that always waits; None: four
-        horizons after the last arrival.
+        Step at which an episode is truncated, so that it also ends for a policy that always waits. None: four horizons
+        after the last arrival.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Episode:
         self.head = self._arrived = 0
 
     def begin(self, sequence: JobSequence) -> None:
-        """Restart with these jobs: all machines empty, in the step of the first arrival."""
+        """Restart with other jobs, with empty machines, in the step of the first arrival."""
         sizes = self.dimensions
         if sequence.resources != len(sizes.resources):
             allowed = f"{len(sizes.resources)}, as the machines have"
@@ -142,7 +143,7 @@ class Episode:
         self.head = self._arrived = self._end = 0
 
     def _arrive(self) -> None:
-        """Let the jobs that have arrived by now join the queue."""
+        """Add the jobs that have arrived to the queue."""
         while self._arrived < len(self._arrival) and self._arrival[self._arrived] <= self.time:
             self._arrived += 1
 
@@ -152,13 +153,13 @@ class Episode:
         return self._arrived - self.head
 
     @property
-    def usage(self) -> Floats:
+    def usage(self) -> Float:
         """Usage of each machine in the present step by the jobs placed so far, (M, D)."""
         self._check_begun()
         return self._usage[:, :, self.dimensions.past + self.time]
 
     def upcoming(self, steps: int) -> RewardState:
-        """Return the usage of the next steps, the present one first, if nothing more were placed; without the queue."""
+        """Return the usage from the present step on, without further placements and without the queue."""
         self._check_begun()
         now = self.dimensions.past + self.time
         window = slice(now, now + check_count("episode", "steps", steps, low=1, high=self.dimensions.horizon))
@@ -169,7 +170,7 @@ class Episode:
             queue=np.zeros(steps, np.int64),
         )
 
-    def running(self) -> Ints:
+    def running(self) -> Int:
         """Return the jobs that are on a machine now."""
         self._check_begun()
         placed = self.placed[: self.head]
@@ -181,7 +182,7 @@ class Episode:
         Parameters
         ----------
         action
-            `WAIT`, or the number of the machine, from 1 to M.
+            `WAIT`, or the number of a machine, from 1 to M.
         """
         if self.over:
             raise ConflictError("the episode is over; begin another")
@@ -206,10 +207,10 @@ class Episode:
         self.head += 1
 
     def _move_on(self, until: int) -> float:
-        """End the steps before `until`, in which only time changes, and return their reward."""
+        """End the steps before `until`, which have no decisions, and return their reward."""
         until = min(until, self.last_step)
         self._queue[self.time : until] = self.queue
-        reward = -float(self.penalties.of(self._standing(self.time, until)).sum())
+        reward = -float(self.penalties.of(self._states(self.time, until)).sum())
         self.time = until
         self._arrive()
         finished = self.head == len(self._arrival) and until >= self._end
@@ -217,7 +218,7 @@ class Episode:
         self.over = finished or self.truncated
         return reward
 
-    def _standing(self, begin: int, end: int) -> RewardState:
+    def _states(self, begin: int, end: int) -> RewardState:
         past = self.dimensions.past
         steps = slice(past + begin, past + end)
         return RewardState(
@@ -234,7 +235,7 @@ class Episode:
         return Record(
             dimensions=self.dimensions,
             penalties=self.penalties,
-            standing=self._standing(first, self.time),
+            states=self._states(first, self.time),
             arrival=self.jobs.arrival,
             machine=self.machine.copy(),
             placed=self.placed.copy(),
@@ -243,7 +244,7 @@ class Episode:
         )
 
     def observe(self) -> Observation:
-        """Return the present observation, in arrays of its own."""
+        """Return the present observation, in new arrays."""
         self._check_begun()
         sizes, now, head = self.dimensions, self.time, self.head
         shown = min(self.queue, sizes.visible)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import attrs
 from rich.box import SIMPLE_HEAVY
 from rich.table import Table
 
+from cluster.console.tables import new_table
 from cluster.learning.baselines import BASELINES, Policy, play
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
@@ -24,28 +25,6 @@ LEARNED = "learned"
 """Name of the trained policy in tables."""
 
 
-@attrs.frozen
-class EvaluationTask:
-    """One job sequence, to be played by every policy.
-
-    Parameters
-    ----------
-    config
-        Says which jobs, rewards and baselines.
-    policy
-        File of the trained policy.
-    machines
-        Number of machines.
-    sequence
-        Number of the sequence.
-    """
-
-    config: LearningConfig
-    policy: str
-    machines: int
-    sequence: int
-
-
 @attrs.frozen(eq=False)
 class EvaluationResult:
     """The figures of every policy on the same job sequences, for one number of machines.
@@ -53,9 +32,9 @@ class EvaluationResult:
     Parameters
     ----------
     machines
-        That number.
+        Number of machines.
     figures
-        By policy and figure, the value on each sequence. The learned policy comes first.
+        The value on each sequence, by policy and figure. The learned policy is the first.
     """
 
     machines: int
@@ -67,16 +46,16 @@ class EvaluationResult:
         return len(self.figures[LEARNED]["reward"])
 
     def interval(self, policy: str, name: str) -> Interval:
-        """Return the mean of a figure."""
+        """Return the mean of a figure, with its interval."""
         return Interval.of(self.figures[policy][name])
 
     def difference(self, baseline: str, name: str) -> Interval:
-        """Return by how much the learned policy differs from a baseline, sequence by sequence."""
+        """Return the mean difference of the learned policy to a baseline on the same sequences."""
         pairs = zip(self.figures[LEARNED][name], self.figures[baseline][name], strict=True)
         return Interval.of([learned - other for learned, other in pairs])
 
     def verdict(self, baseline: str, name: str) -> str:
-        """Return ``"better"`` or ``"worse"`` where the interval of the difference does not hold 0, else ``"equal"``."""
+        """Return ``"better"`` or ``"worse"`` if the interval of the difference does not contain 0, else ``"equal"``."""
         sign, less_is_better = self.difference(baseline, name).sign, figure(name).less_is_better
         if not sign or less_is_better is None:
             return "equal"
@@ -117,27 +96,26 @@ def evaluate(
     config
         Jobs, rewards and baselines.
     policy
-        File of the trained policy. It decides for the most likely action.
+        File of the trained policy. It chooses the most likely action.
     machines
-        Number of machines; None: that of the configuration. Of other numbers jobs arrive in proportion.
+        Number of machines; None: that of the configuration. For other numbers, jobs arrive in proportion.
     over
-        Plays the sequences: `map`, or that of `cluster.learning.workers.workers`.
+        Evaluates the sequences: `map`, or that of `cluster.learning.workers.workers`.
     progress
-        Called whenever a sequence has been played.
+        Called after each sequence.
 
     Raises
     ------
     CheckpointError
-        The file holds no policy.
+        The file has no policy.
     InvalidValueError
-        The policy was trained to see something else, or for another number of machines; or no jobs can come in
-        proportion to so many.
+        The policy was trained for other observations or another number of machines, or the jobs in proportion are out
+        of range.
     """
     count = config.machines.machines if machines is None else machines
     attrs.evolve(config, evaluation=attrs.evolve(config.evaluation, machines=(count,)))  # is checked
-    tasks = [EvaluationTask(config, policy, count, sequence) for sequence in range(config.evaluation.sequences)]
     found = []
-    for figures in over(play_task, tasks):
+    for figures in over(partial(play_sequence, config, policy, count), range(config.evaluation.sequences)):
         found.append(figures)
         if progress is not None:
             progress()
@@ -146,35 +124,36 @@ def evaluate(
     return EvaluationResult(int(count), by_policy)
 
 
-def play_task(task: EvaluationTask) -> dict[str, dict[str, float]]:
-    """Return the figures of every policy on one job sequence."""
-    config = task.config
-    dimensions = attrs.evolve(config.machines, machines=task.machines)
-    jobs = scaled(config.jobs, task.machines / config.machines.machines)
-    seed = stream_seed(config.evaluation.seed, "evaluation", task.sequence)
+def play_sequence(config: LearningConfig, policy: str, machines: int, number: int) -> dict[str, dict[str, float]]:
+    """Return the figures of every policy on one job sequence.
+
+    Parameters
+    ----------
+    config, policy, machines
+        As in `evaluate`.
+    number
+        Number of the sequence, from 0.
+    """
+    jobs = scaled(config.jobs, machines / config.machines.machines)
+    seed = stream_seed(config.evaluation.seed, "evaluation", number)
     sequence = SourceOf(jobs, held_back=True).sequence(seed)
-    episode = Episode(dimensions, config.penalties)
+    episode = Episode(attrs.evolve(config.machines, machines=machines), config.penalties)
     found = {}
-    for name, policy in {LEARNED: learned(task.policy), **baselines(config)}.items():
+    for name in (LEARNED, *config.evaluation.baselines):
         episode.begin(sequence)
-        found[name] = play(episode, policy)
+        found[name] = play(episode, learned(policy) if name == LEARNED else BASELINES[name])
     return found
 
 
-def baselines(config: LearningConfig) -> dict[str, Policy]:
-    """Return the baselines that are wanted, by name."""
-    return {name: BASELINES[name] for name in config.evaluation.baselines}
-
-
 def learned(path: str) -> Policy:
-    """Return the trained policy in a file as a baseline: it takes the most likely action."""
+    """Return the trained policy of a file, which chooses the most likely action."""
     file = Path(path)
     return _learned(path, file.stat().st_mtime_ns if file.exists() else 0)
 
 
 @lru_cache(1)
 def _learned(path: str, _changed: int) -> Policy:
-    """Return the policy of a file at its last change; it is called once for each sequence."""
+    """Return the policy of a file, which is read again only after a change."""
     from plb.learning.policy import LearnedPolicy
 
     policy = LearnedPolicy.load(path)
@@ -184,7 +163,7 @@ def _learned(path: str, _changed: int) -> Policy:
 MARKS = {"better": "<", "worse": ">", "equal": " "}
 MOST_DECIMALS = 2
 SHOWN_SINGLY = 2
-"""Largest number of resources with a column each; with more they share one."""
+"""Largest number of resources with a column each; more resources share one."""
 
 
 def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Table:
@@ -192,14 +171,13 @@ def evaluation_table(evaluation: EvaluationResult, config: LearningConfig) -> Ta
     resources = config.machines.resources
     used = [UTILISATION + one for one in resources] if len(resources) <= SHOWN_SINGLY else ["utilisation"]
     columns = ("reward", "over_use", "machines", *used, "fragmentation", "wait")
-    table = Table(
+    table = new_table(
+        ("policy", *(figure(column).heading for column in columns)),
+        no_wrap=True,
         title=f"{config.name}: {evaluation.machines} machines, {evaluation.sequences} held-out job sequences",
         caption="± half of the 95 % interval; < the learned policy is better, > worse, sequence by sequence",
         box=SIMPLE_HEAVY,
     )
-    table.add_column("policy", no_wrap=True)
-    for column in columns:
-        table.add_column(figure(column).heading, justify="right", no_wrap=True)
     for policy in evaluation.figures:
         cells = []
         for column in columns:

@@ -1,4 +1,4 @@
-"""Episodes as the game that a policy learns."""
+"""Episodes as the game on which a policy is trained."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from plb.learning.placement_game import Observation, ObservationShape
 
 
 class JobPlacementGame:
-    """A `plb.learning.placement_game.PlacementGame`; the jobs of a seed are those that the source provides for it.
+    """A `plb.learning.placement_game.PlacementGame`. A source has the jobs of each seed.
 
     Parameters
     ----------
     source
-        Who provides the jobs.
+        Source of the jobs.
     dimensions, penalties, longest_steps
         See `Episode`.
     """
@@ -33,7 +33,7 @@ class JobPlacementGame:
 
     @property
     def shape(self) -> ObservationShape:
-        """How large its observations are."""
+        """Dimensions of its observations."""
         return self.episode.dimensions.shape
 
     @property
@@ -42,11 +42,11 @@ class JobPlacementGame:
         return self.episode.time
 
     def reset(self, seed: int) -> Observation:
-        """Begin the game of a seed, and return what there is to see before the first decision."""
+        """Begin the game of a seed, and return the observation before the first decision."""
         self.episode.begin(self.source.sequence(seed))
         return self.episode.observe()
 
     def step(self, action: int) -> tuple[Observation, float, bool]:
-        """Decide; return what there is to see then, the reward until then, and whether the game is over."""
+        """Decide; return the next observation, the reward until then, and whether the game is over."""
         reward = self.episode.decide(action)
         return self.episode.observe(), reward, self.episode.over

@@ -7,12 +7,12 @@ from typing import Any
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
-from cluster.learning.sequence import Floats, Ints, Job, JobSequence, poisson_arrivals
+from cluster.learning.sequence import Job, JobSequence, poisson_arrivals
 from cluster.scenario.sections import Section, count, number
 from cluster.simulation.streams import stream
+from plb.array_types import Float, Int
 from plb.errors import PlbError
 from plb.validation import check_count
 
@@ -24,21 +24,21 @@ class SyntheticJobs(Section):
     """Short and long jobs, each dominated by one resource.
 
     - A **long** job has low usage, its base, and high usage, its peak, in one phase at a random time of the job; if
-      the phase exceeds the end of the job, its rest is at the beginning. By default, and without noise, two
-      such jobs fit on one machine where their peaks alternate, and use one resource beyond its capacity where they
-      meet and are of the same dominant resource.
-    - A **short** job uses about the same in all of its steps: it fits into the valley of a long one, if it begins at
-      the right time.
-    - The dominant resource is random, with equal probability. Of the others the job uses a share of that, so that a job
-      with much CPU and one with much memory fit together in any phase.
+      the phase exceeds the end of the job, its rest is at the beginning. By default and without noise, two such jobs
+      fit on one machine if their peaks alternate, and exceed the capacity if their peaks coincide in the same dominant
+      resource.
+    - A **short** job has about the same usage in all of its steps. It fits beside the base of a long job if it begins
+      at the right time.
+    - The dominant resource is random, with equal probability. The usage of the others is a share of that, so that a job
+      with much CPU and one with much memory fit on one machine in any phase.
 
     All ranges have a low and a high end, and are sampled uniformly and independently for each job; ends are included.
 
     Parameters
     ----------
     rate
-        Mean number of jobs that arrive in a step; numbers are Poisson. By default jobs use 64 % of 10 machines in the
-        long run; less in a short sequence, which begins and ends with empty machines.
+        Mean number of jobs that arrive in a step; numbers are Poisson. By default, jobs use 64 % of 10 machines in a
+        long sequence, and less in a short one, which begins and ends with empty machines.
     jobs
         Number of jobs in a sequence.
     resources
@@ -46,23 +46,24 @@ class SyntheticJobs(Section):
     short_share
         Share of short jobs.
     short_steps, long_steps
-        How long jobs run, in steps.
+        Duration of jobs in steps.
     short_usage
-        What short jobs use of the dominant resource, as a share of a machine.
+        Usage of the dominant resource by short jobs, as a share of a machine.
     base, peak
-        What long jobs use of it, outside the phase and in it.
+        Usage of it by long jobs, outside the phase and in it.
     high_share
-        How much of a long job is the phase, at least a step.
+        Share of the phase in a long job; the phase has at least one step.
     other
         Usage of other resources, as a share of that of the dominant one.
     noise
-        Usage is multiplied in each step by a random number from 1 - noise to 1 + noise. No job uses more than a
+        In each step, usage is multiplied by a random number from 1 - noise to 1 + noise. No job uses more than one
         machine.
 
     Notes
     -----
-    DeepRM, from which [4] begins, has 80 % of short jobs of 1 to 3 steps and long ones of 10 to 15, all of constant
-    usage. The long ones here go to the default horizon, and there are more of them, as only their curves align.
+    DeepRM, on which [4] is based, has 80 % of short jobs of 1 to 3 steps and long jobs of 10 to 15 steps, all with
+    constant usage. Here the long jobs last up to the default horizon, and there are more of them, because only their
+    curves can be aligned.
     """
 
     rate: float = number(3.5, low=0.01, high=1000.0)
@@ -80,7 +81,7 @@ class SyntheticJobs(Section):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield what is wrong with the resources and the ranges."""
+        """Yield the problems of the resources and the ranges."""
         yield from resource_conflicts("syntheticjobs", values)
         yield from pair_conflicts("syntheticjobs", values, PAIRS)
 
@@ -92,8 +93,8 @@ class SyntheticJobs(Section):
         found = zip(arrival.tolist(), steps.tolist(), usage, strict=True)
         return JobSequence(tuple(Job(begin, curve[:last]) for begin, last, curve in found), f"synthetic/{seed}")
 
-    def _curves(self, rng: np.random.Generator) -> tuple[Ints, Floats]:
-        """Return the lengths of all jobs, (N,), and what they use, (N, T of the longest, D)."""
+    def _curves(self, rng: np.random.Generator) -> tuple[Int, Float]:
+        """Return the durations of all jobs, (N,), and their usage, (N, T of the longest, D)."""
         jobs, resources = self.jobs, len(self.resources)
         short = rng.random(jobs) < self.short_share
         steps = np.where(short, self._whole(rng, self.short_steps), self._whole(rng, self.long_steps))
@@ -109,8 +110,8 @@ class SyntheticJobs(Section):
         noise = rng.uniform(1.0 - self.noise, 1.0 + self.noise, (jobs, len(step), resources))
         return steps, np.minimum(curve[:, :, None] * share[:, None, :] * noise, 1.0)
 
-    def _drawn(self, rng: np.random.Generator, ends: tuple[float, float]) -> Floats:
+    def _drawn(self, rng: np.random.Generator, ends: tuple[float, float]) -> Float:
         return rng.uniform(*ends, self.jobs)
 
-    def _whole(self, rng: np.random.Generator, ends: tuple[int, int]) -> npt.NDArray[np.int64]:
+    def _whole(self, rng: np.random.Generator, ends: tuple[int, int]) -> Int:
         return rng.integers(ends[0], ends[1] + 1, self.jobs)

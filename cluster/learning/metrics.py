@@ -1,4 +1,4 @@
-"""What an episode is measured by ([4], "Evaluations")."""
+"""The figures of an episode ([4], "Evaluations")."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from cluster.learning.episode import NOT_PLACED, Record
 from cluster.learning.rewards import PARTS
-from cluster.learning.sequence import Floats
+from plb.array_types import Float
 
 ROUNDING = 1e-9
-"""Usage beyond capacity by so much, or less, is none."""
+"""Largest usage beyond capacity that does not count."""
 UTILISATION = "utilisation_"
 """Prefix of the names of the utilisations of single resources."""
 
@@ -27,11 +27,11 @@ class LearningFigure:
     Parameters
     ----------
     heading
-        Short name, for the head of a table.
+        Heading of its column in a table.
     meaning
-        What it is, in words.
+        Definition in words.
     less_is_better
-        None: neither is better in itself.
+        None: neither less nor more is better.
     """
 
     heading: str
@@ -39,32 +39,26 @@ class LearningFigure:
     less_is_better: bool | None
 
 
+LESS, MORE = True, False
+"""Values of `LearningFigure.less_is_better`."""
 FIGURES: Mapping[str, LearningFigure] = MappingProxyType(
     {
-        "reward": LearningFigure("reward", "sum of the rewards", less_is_better=False),
-        "over_use": LearningFigure(
-            "over-use", "usage beyond capacity, in machines, mean over steps", less_is_better=True
-        ),
-        "overloaded": LearningFigure(
-            "overloaded", "share of steps of used machines with over-use", less_is_better=True
-        ),
-        "machines": LearningFigure("machines", "machines with a job, mean over steps", less_is_better=True),
-        "most_machines": LearningFigure(
-            "most machines", "machines with a job, the most at a time", less_is_better=True
-        ),
-        "utilisation": LearningFigure("utilisation", "usage of used machines, at most 1, mean", less_is_better=False),
+        "reward": LearningFigure("reward", "sum of the rewards", MORE),
+        "over_use": LearningFigure("over-use", "usage beyond capacity, in machines, mean over steps", LESS),
+        "overloaded": LearningFigure("overloaded", "share of steps of used machines with over-use", LESS),
+        "machines": LearningFigure("machines", "machines with a job, mean over steps", LESS),
+        "most_machines": LearningFigure("most machines", "machines with a job, the most at a time", LESS),
+        "utilisation": LearningFigure("utilisation", "usage of used machines, at most 1, mean", MORE),
         "fragmentation": LearningFigure(
-            "fragmentation", "share of the free capacity that is not on the freest machine", less_is_better=True
+            "fragmentation", "share of the free capacity that is not on the freest machine", LESS
         ),
-        "wait": LearningFigure("wait", "steps from arrival to placement, mean over jobs", less_is_better=True),
-        "unplaced": LearningFigure("unplaced", "jobs that were not placed", less_is_better=True),
-        "penalty_contention": LearningFigure("contention", "penalty for contention, weighted sum", less_is_better=True),
-        "penalty_over_use": LearningFigure(
-            "over-use penalty", "penalty for over-use, weighted sum", less_is_better=True
-        ),
-        "penalty_wait": LearningFigure("wait penalty", "penalty for waiting, weighted sum", less_is_better=True),
-        "penalty_under_use": LearningFigure("under-use", "penalty for under-use, weighted sum", less_is_better=True),
-        "steps": LearningFigure("steps", "steps from the first arrival to the end", less_is_better=None),
+        "wait": LearningFigure("wait", "steps from arrival to placement, mean over jobs", LESS),
+        "unplaced": LearningFigure("unplaced", "jobs that were not placed", LESS),
+        "penalty_contention": LearningFigure("contention", "penalty for contention, weighted sum", LESS),
+        "penalty_over_use": LearningFigure("over-use penalty", "penalty for over-use, weighted sum", LESS),
+        "penalty_wait": LearningFigure("wait penalty", "penalty for waiting, weighted sum", LESS),
+        "penalty_under_use": LearningFigure("under-use", "penalty for under-use, weighted sum", LESS),
+        "steps": LearningFigure("steps", "steps from the first arrival to the end", None),
     }
 )
 """The figures of every episode, by name, without the utilisations of the single resources."""
@@ -75,23 +69,23 @@ def figure(name: str) -> LearningFigure:
     if name in FIGURES or not name.startswith(UTILISATION):
         return FIGURES[name]
     resource = name.removeprefix(UTILISATION)
-    return LearningFigure(resource, f"usage of {resource} of used machines, at most 1, mean", less_is_better=False)
+    return LearningFigure(resource, f"usage of {resource} of used machines, at most 1, mean", MORE)
 
 
 def figures(record: Record) -> dict[str, float]:
     """Return the figures of an episode by name, in the order of `FIGURES`; the resources' utilisations come last.
 
-    Steps count from the first arrival to the end. Where there is nothing to take a mean of, it is 0.
+    Steps count from the first arrival to the end. A mean without values is 0.
 
     Notes
     -----
-    Utilisation is taken over pairs of a step and a machine that has a job in it, and over resources. A job that was
-    never placed has waited until the end.
+    Utilisation is a mean over pairs of a step and a machine with a job in it, and over resources. A job that was never
+    placed counts as waiting until the end.
     """
-    usage, _, jobs, _ = record.standing
+    usage, _, jobs, _ = record.states
     used = jobs > 0
     over = np.maximum(usage - 1.0, 0.0)
-    penalties = record.penalties.of(record.standing).sum(axis=1)
+    penalties = record.penalties.of(record.states).sum(axis=1)
     by_resource = [_mean(np.minimum(of, 1.0)[used]) for of in usage.swapaxes(0, 1)]
     machines = used.sum(axis=0)
     arrived = record.arrival <= record.time
@@ -107,22 +101,22 @@ def figures(record: Record) -> dict[str, float]:
         "wait": _mean((placed - record.arrival)[arrived]),
         "unplaced": float((record.placed == NOT_PLACED).sum()),
         **{f"penalty_{part}": float(sum_) for part, sum_ in zip(PARTS, penalties, strict=True)},
-        "steps": float(len(record.standing.queue)),
+        "steps": float(len(record.states.queue)),
     }
     resources = zip(record.dimensions.resources, by_resource, strict=True)
     return values | {f"{UTILISATION}{resource}": mean for resource, mean in resources}
 
 
-def fragmentation(usage: Floats) -> float:
+def fragmentation(usage: Float) -> float:
     """Return the average fragmentation of free capacity, mean over resources ([4], "Evaluations – Fragmentation").
 
-    It is 1 - (1/T) Σ_t (free capacity of the freest machine) / (free capacity of all), over the steps with any. [4]
-    calls this an average and prints it without 1/T.
+    It is 1 - (1/T) Σ_t (free capacity of the freest machine) / (free capacity of all), over the T steps with free
+    capacity. [4] calls this an average and prints it without 1/T.
 
     Parameters
     ----------
     usage
-        (M, D, S); usage above 1 is not negative free capacity.
+        (M, D, S). With usage above 1, free capacity is 0.
     """
     free = np.maximum(1.0 - usage, 0.0)
     total, largest = free.sum(axis=0), free.max(axis=0, initial=0.0)

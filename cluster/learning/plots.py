@@ -1,4 +1,4 @@
-"""Plots of learning. Each draws into a given `ax` and can be used alone."""
+"""Plots of trainings and evaluations. Each draws into a given `ax` and can be used alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster.learning.evaluation import LEARNED, EvaluationResult
 from cluster.learning.metrics import figure
-from cluster.plots.base import COLOURS, coloured, save_figure
+from cluster.plots.base import COLOURS, coloured, new_figure, save_figure, use_open_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ def plot_curve(ax: Axes, curves: Mapping[str, Sequence[CurveRow]]) -> None:
     Parameters
     ----------
     curves
-        Rows by stage; the stages follow one another.
+        Rows by stage, in the order of the stages.
     """
     first = 0
     for (stage, curve), colour in coloured(curves.items()):
@@ -42,8 +42,7 @@ def plot_curve(ax: Axes, curves: Mapping[str, Sequence[CurveRow]]) -> None:
         first += len(curve)
     ax.set(xlabel="iteration", ylabel="reward of a job sequence")
     ax.legend(frameon=False, loc="lower right")
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax)
 
 
 def plot_figure(ax: Axes, evaluation: EvaluationResult, name: str) -> None:
@@ -54,7 +53,7 @@ def plot_figure(ax: Axes, evaluation: EvaluationResult, name: str) -> None:
     evaluation
         The policies on the same job sequences.
     name
-        Of the figure, see `cluster.learning.metrics.FIGURES`.
+        Name of the figure; see `cluster.learning.metrics.FIGURES`.
     """
     policies = list(evaluation.figures)
     intervals = [evaluation.interval(policy, name) for policy in policies]
@@ -65,28 +64,22 @@ def plot_figure(ax: Axes, evaluation: EvaluationResult, name: str) -> None:
     ax.errorbar(means, place, xerr=halves, fmt="none", ecolor="#222222", elinewidth=1.0, capsize=2.0)
     ax.set_yticks(place, policies)
     ax.set_title(figure(name).heading, parse_math=False)
-    ax.grid(axis="x", alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax, "x")
 
 
 def save_curve(path: Path, curves: Mapping[str, Sequence[CurveRow]], title: str) -> None:
-    """Write the curves of a training as a picture."""
-    from matplotlib.figure import Figure
-
-    picture = Figure(figsize=(8.0, 4.5), layout="constrained")
-    ax = picture.subplots()
+    """Write the curves of a training to a file."""
+    figure = new_figure(8.0, 4.5)
+    ax = figure.subplots()
     plot_curve(ax, curves)
     ax.set_title(title, parse_math=False)
-    save_figure(picture, path)
+    save_figure(figure, path)
 
 
 def save_evaluation(path: Path, evaluation: EvaluationResult, title: str) -> None:
-    """Write the figures of all policies side by side as a picture."""
-    from matplotlib.figure import Figure
-
-    picture = Figure(figsize=(13.0, 7.0), layout="constrained")
-    axes = picture.subplots(2, 3, sharey=True)
-    for ax, name in zip(axes.flat, SHOWN, strict=True):
+    """Write the figures of all policies to a file, side by side."""
+    text = f"{title}: {evaluation.machines} machines, {evaluation.sequences} job sequences"
+    figure = new_figure(13.0, 7.0, text)
+    for ax, name in zip(figure.subplots(2, 3, sharey=True).flat, SHOWN, strict=True):
         plot_figure(ax, evaluation, name)
-    picture.suptitle(f"{title}: {evaluation.machines} machines, {evaluation.sequences} job sequences", parse_math=False)
-    save_figure(picture, path)
+    save_figure(figure, path)

@@ -9,69 +9,68 @@ from typing import NamedTuple
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
-from cluster.learning.sequence import Floats, Ints
 from cluster.scenario.sections import Section, number
+from plb.array_types import Float, Int
 
 PARTS = ("contention", "over_use", "wait", "under_use")
 """The penalties, in the order of the rows of `Penalties.of`."""
 
 
 class RewardState(NamedTuple):
-    """The jobs on the machines, and in the queue, over some steps.
+    """The usage of machines by jobs, and the queue, over some steps.
 
     Parameters
     ----------
     usage
-        Σu, the usage of the jobs of each machine together, (M, D, S).
+        Σu, total usage of the jobs on each machine, (M, D, S).
     squares
         Σu² over the same jobs, (M, D, S).
     jobs
         Number of jobs on each machine, (M, S).
     queue
-        Number of jobs that wait, (S,).
+        Number of waiting jobs, (S,).
     """
 
-    usage: Floats
-    squares: Floats
-    jobs: Ints
-    queue: Ints
+    usage: Float
+    squares: Float
+    jobs: Int
+    queue: Int
 
 
-def contention(usage: Floats, squares: Floats) -> Floats:
+def contention(usage: Float, squares: Float) -> Float:
     """Return Σ u_i·u_j over the pairs of jobs on a machine and over resources, by machine and step, (M, S).
 
-    Summed over the steps it is Cr(i, j, d) of [4], save that both jobs are taken when they run; there both start
-    together, at 0. The sum over pairs is ((Σu)² - Σu²) / 2.
+    The sum over the steps is Cr(i, j, d) of [4], but with both jobs at the times at which they run; in [4] both start
+    at time 0. The sum over pairs is ((Σu)² - Σu²) / 2.
     """
     return np.asarray((usage * usage - squares).sum(axis=1)) / 2.0
 
 
-def over_use(usage: Floats) -> Floats:
-    """Return by how much machines are used beyond their capacity, summed over resources, (M, S)."""
+def over_use(usage: Float) -> Float:
+    """Return the usage of machines beyond their capacity, summed over resources, (M, S)."""
     return np.asarray(np.maximum(usage - 1.0, 0.0).sum(axis=1))
 
 
-def under_use(usage: Floats, jobs: Ints) -> Floats:
-    """Return what is left unused of machines with a job, summed over resources, (M, S); 0 where there is no job."""
+def under_use(usage: Float, jobs: Int) -> Float:
+    """Return the unused capacity of machines with a job, summed over resources, (M, S); 0 without a job."""
     return np.asarray(np.maximum(1.0 - usage, 0.0).sum(axis=1)) * (jobs > 0)
 
 
 @attrs.frozen(kw_only=True)
 class Penalties(Section):
-    """Weights of the penalties. All are subtracted: in [4] contention and under-use are printed with a plus sign.
+    """Weights of the penalties. All are subtracted, although [4] prints contention and under-use with a plus sign.
 
     Parameters
     ----------
     contention
-        C, for the product of what two jobs on one machine use of a resource in the same step.
+        C, for the product of the usage of a resource by two jobs on one machine in the same step.
     over_use
-        K, for what is used beyond the capacity of a machine.
+        K, for usage beyond the capacity of a machine.
     wait
-        W, for each job that waits, those beyond the visible queue included.
+        W, for each waiting job, also beyond the visible queue.
     under_use
-        U, for what is left unused on machines with a job.
+        U, for unused capacity of machines with a job.
 
     Notes
     -----
@@ -83,17 +82,17 @@ class Penalties(Section):
     wait: float = number(0.25, high=1e6)
     under_use: float = number(0.25, high=1e6)
 
-    def of(self, standing: RewardState) -> Floats:
+    def of(self, state: RewardState) -> Float:
         """Return the weighted penalties, at least 0, by part and step: (4, S), in the order of `PARTS`."""
-        parts: npt.NDArray[np.float64] = np.empty((len(PARTS), len(standing.queue)))
-        parts[0] = self.contention * contention(standing.usage, standing.squares).sum(axis=0)
-        parts[1] = self.over_use * over_use(standing.usage).sum(axis=0)
-        parts[2] = self.wait * standing.queue
-        parts[3] = self.under_use * under_use(standing.usage, standing.jobs).sum(axis=0)
+        parts: Float = np.empty((len(PARTS), len(state.queue)))
+        parts[0] = self.contention * contention(state.usage, state.squares).sum(axis=0)
+        parts[1] = self.over_use * over_use(state.usage).sum(axis=0)
+        parts[2] = self.wait * state.queue
+        parts[3] = self.under_use * under_use(state.usage, state.jobs).sum(axis=0)
         return parts
 
-    def of_machines(self, usage: Floats, squares: Floats, jobs: Ints) -> Floats:
-        """Return the weighted penalties of each machine, all but that for waiting, summed over the steps, (M,).
+    def of_machines(self, usage: Float, squares: Float, jobs: Int) -> Float:
+        """Return the weighted penalties of each machine without that for waiting, summed over the steps, (M,).
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
-"""Jobs, sequences of them, and their providers.
+"""Jobs, their sequences, and the sources of sequences.
 
-Shapes: N jobs, D resources, T steps of a job, H the longest job that is allowed.
+Shapes: N jobs, D resources, T steps of a job, H largest number of steps of a job.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
 from plb.validation import check_count
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-
 ALLOWED = "an array of steps by resources, none of them 0"
 MOST_USAGE = 1e6
-"""Largest usage of a job in machines; sums of squares are then exact enough."""
+"""Largest usage of a job in machines, up to which sums of squares are exact enough."""
 LATEST = 1_000_000
-"""The last step in which a job may arrive; every step until then needs memory."""
+"""Last step in which a job may arrive; every step until then needs memory."""
 
 
-def _usage(values: npt.ArrayLike) -> Floats:
+def _usage(values: npt.ArrayLike) -> Float:
     try:
         usage = np.array(values, np.float64)
     except (TypeError, ValueError):
@@ -36,18 +34,18 @@ def _usage(values: npt.ArrayLike) -> Floats:
 
 @attrs.frozen(eq=False)
 class Job:
-    """A job: it runs for T steps on one machine, from its placement on.
+    """A job, which runs for T steps on one machine after its placement.
 
     Parameters
     ----------
     arrival
-        Step in which it joins the queue.
+        Step in which the job joins the queue.
     usage
-        What it uses in each of its steps, (T, D), as a share of a machine.
+        Usage in each step, (T, D), as a share of a machine.
     """
 
     arrival: int
-    usage: Floats = attrs.field(converter=_usage)
+    usage: Float = attrs.field(converter=_usage)
 
     def __attrs_post_init__(self) -> None:
         check_count("job", "arrival", self.arrival, high=LATEST)
@@ -60,7 +58,7 @@ class Job:
 
     @property
     def steps(self) -> int:
-        """T, how long it runs."""
+        """T, duration of the job."""
         return len(self.usage)
 
 
@@ -69,35 +67,35 @@ def _jobs(jobs: Iterable[Job]) -> tuple[Job, ...]:
 
 
 class JobArrays(NamedTuple):
-    """The jobs of a sequence as an episode wants them.
+    """The jobs of a sequence as arrays.
 
     Parameters
     ----------
     arrival, steps
-        When each arrives and how long it runs, (N,).
+        Arrival and duration of each job in steps, (N,).
     usage
-        (N, D, H), zeros after its last step.
+        (N, D, H), zeros after the last step of a job.
     mean, peak
-        Mean and largest usage of each, (N, D).
+        Mean and largest usage of each job, (N, D).
     """
 
-    arrival: Ints
-    steps: Ints
-    usage: Floats
-    mean: Floats
-    peak: Floats
+    arrival: Int
+    steps: Int
+    usage: Float
+    mean: Float
+    peak: Float
 
 
 @attrs.frozen(eq=False)
 class JobSequence:
-    """Jobs in the order in which they arrive, and are placed.
+    """Jobs in the order of their arrivals and placements.
 
     Parameters
     ----------
     jobs
-        At least one; all with the same resources.
+        At least one job; all have the same resources.
     name
-        Its origin, such as ``"synthetic/7"``.
+        Origin of the sequence, such as ``"synthetic/7"``.
     """
 
     jobs: tuple[Job, ...] = attrs.field(converter=_jobs)
@@ -141,23 +139,23 @@ class JobSequence:
 
 
 class JobSource(Protocol):
-    """What provides sequences of jobs; it can be pickled, so that other processes provide the same."""
+    """A source of sequences of jobs. It can be pickled for other processes."""
 
     def sequence(self, seed: int) -> JobSequence:
-        """Return the sequence of a seed: equal seeds give equal sequences."""
+        """Return the sequence of a seed, the same for the same seed."""
         ...
 
 
-def poisson_arrivals(rng: np.random.Generator, jobs: int, rate: float) -> Ints:
-    """Return the steps in which jobs arrive: on average `rate` in each step, independent of other steps.
+def poisson_arrivals(rng: np.random.Generator, jobs: int, rate: float) -> Int:
+    """Return the steps in which jobs arrive: on average `rate` in each step, independently of other steps.
 
     Parameters
     ----------
     rng
-        Where the randomness comes from.
+        Random number generator.
     jobs
-        How many.
+        Number of jobs.
     rate
-        Jobs a step.
+        Mean number of jobs in a step.
     """
     return np.floor(np.cumsum(rng.exponential(1.0 / rate, jobs))).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The source of the jobs of some settings, in any process."""
+"""Jobs from traces and regions ([4], "Future Work": evaluation on real-life workloads), and the source of any jobs."""
 
 from __future__ import annotations
 
@@ -8,21 +8,72 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import attrs
+import numpy as np
 
+from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
 from cluster.learning.jobs import SyntheticJobs
-from cluster.learning.sequence import JobSequence, JobSource
-from cluster.learning.trace_jobs import TraceJobs, TraceWindows
-from cluster.scenario.sections import count, number
-from plb.errors import InvalidValueError, PlbError, UnknownNameError
+from cluster.learning.sequence import Job, JobSequence, JobSource, poisson_arrivals
+from cluster.scenario.sections import Section, count, number
+from cluster.simulation.streams import stream
+from plb.array_types import Float, Int
+from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
+from plb.model import Role
+from plb.validation import check_count
 from workloads.regions import REGIONS, generate
+from workloads.trace import TraceSet, split_tenants
 
+MINUTE = 60.0
+"""Seconds."""
 KEPT = 4
 """Number of sources, and of sequences, that a process keeps; traces are large."""
 
 
 @attrs.frozen(kw_only=True)
+class TraceWindows(Section):
+    """The windows of a trace that become jobs.
+
+    Parameters
+    ----------
+    rate
+        Mean number of jobs that arrive in a step; numbers are Poisson.
+    jobs
+        Number of jobs in a sequence.
+    resources
+        Metrics of the trace that become resources of the machines.
+    step_minutes
+        Duration of a step, over which demand is averaged: a multiple of the interval of the trace.
+    steps
+        Shortest and longest duration of jobs.
+    sizes
+        Range of the usage of a job at the maximum demand of its tenant, as a share of a machine. It is sampled once for
+        each job, for all resources.
+    capacity
+        Capacity of a machine by resource, in the units of the metrics. Jobs are then as large as their tenants, and
+        `sizes` is not used. Empty: sizes are sampled.
+    """
+
+    rate: float = number(3.0, low=0.01, high=1000.0)
+    jobs: int = count(120, low=1, high=100_000)
+    resources: tuple[str, ...] = RESOURCES
+    step_minutes: float = number(60.0, high=1e6, low_open=True)
+    steps: tuple[int, int] = count((5, 20), low=1, high=10_000)
+    sizes: tuple[float, float] = number((0.3, 1.0), high=1.0)
+    capacity: tuple[float, ...] = number((), low_open=True)
+
+    @classmethod
+    def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
+        """Yield the problems of the resources and the ranges."""
+        yield from resource_conflicts("tracewindows", values)
+        yield from pair_conflicts("tracewindows", values, ("steps", "sizes"))
+        capacity, resources = values.get("capacity", ()), values.get("resources", RESOURCES)
+        if capacity and len(capacity) != len(resources):
+            allowed = f"none, or one number for each of {', '.join(resources)}"
+            yield "capacity", InvalidValueError("tracewindows", "capacity", list(capacity), allowed)
+
+
+@attrs.frozen(kw_only=True)
 class TraceSource(TraceWindows):
-    """Windows of a trace that is read from files, with some of its tenants held out.
+    """Windows of traces that are read from files, with some of the tenants held out.
 
     Parameters
     ----------
@@ -31,11 +82,11 @@ class TraceSource(TraceWindows):
     path
         Directory of the traces.
     held_back
-        Share of the tenants from which no job is learned; evaluation takes its jobs from these alone.
+        Share of the tenants whose jobs are not used for training, but for evaluation.
     trace_seed
         Seed of that split.
     window_days
-        Longest life of a Bitbrains tenant; longer series are cut into windows, which stay on one side of the split.
+        Longest life of a Bitbrains tenant. Longer series are cut into windows, which are on one side of the split.
     """
 
     kind: Literal["traces", "bitbrains"] = "traces"
@@ -46,7 +97,7 @@ class TraceSource(TraceWindows):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield what is wrong with the windows, and that no path is given."""
+        """Yield the problems of the windows, and a missing path."""
         yield from TraceWindows.conflicts(values)
         if not values.get("path"):
             yield "path", InvalidValueError("jobs", "path", values.get("path", ""), "the directory of the traces")
@@ -61,8 +112,8 @@ class RegionSource(TraceWindows):
     region
         Name of the region.
     tenants
-        Number of its tenants from which jobs are learned: its first ones, of which a scenario's demand history consists
-        that has as many, or more. Evaluation takes its jobs from as many tenants after these.
+        Number of tenants for training: the first ones of the region, which are also in the demand history of a scenario
+        with at least this number of past tenants. The same number of tenants after these is for evaluation.
     trace_seed
         Seed of the region.
     """
@@ -73,11 +124,102 @@ class RegionSource(TraceWindows):
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:
-        """Yield what is wrong with the windows, and a region that is not known."""
+        """Yield the problems of the windows, and an unknown region."""
         yield from TraceWindows.conflicts(values)
         region = values.get("region", attrs.fields(cls).region.default)
         if region not in REGIONS:
             yield "region", UnknownNameError("region", region, REGIONS, "jobs")
+
+
+class TraceJobs:
+    """Jobs with the usage of random windows of the primary replicas of tenants, sampled with replacement.
+
+    Usage is the demand relative to the maximum of the tenant in that metric, times a sampled size. The shape of a curve
+    is that of the trace, its size is not. A metric that is always 0 for a tenant gives 0. Tenants whose life is shorter
+    than the shortest job are omitted; all others have equal probability.
+
+    Parameters
+    ----------
+    traces
+        Source of the demand.
+    windows
+        The windows that become jobs.
+    name
+        Name of the sequences, without the seed.
+    """
+
+    def __init__(self, traces: TraceSet, windows: TraceWindows | None = None, name: str = "trace") -> None:
+        self.traces, self.name = traces, name
+        self.windows = TraceWindows() if windows is None else windows
+        self._metrics = [self._column(resource) for resource in self.windows.resources]
+        self._samples = self._samples_a_step()
+        series = traces.series_index[:, Role.PRIMARY]
+        shortest = self.windows.steps[0] * self._samples
+        self._series: Int = series[traces.lifetime_steps >= shortest].astype(np.int64)
+        starts = traces.series_start[:-1]
+        most = np.maximum.reduceat(traces.values[:, self._metrics], starts) if len(starts) else np.empty((0, 0))
+        self._most: Float = most.astype(np.float64)
+        if not len(self._series):
+            raise ConflictError(
+                f"{name}: no tenant lives for the shortest job, {self.windows.steps[0]} steps of "
+                f"{self.windows.step_minutes:g} minutes; take shorter jobs or steps"
+            )
+
+    def _column(self, resource: str) -> int:
+        names = self.traces.metric_names
+        if resource not in names:
+            raise UnknownNameError("metric", resource, names, context=f"{self.name}: resources")
+        return names.index(resource)
+
+    def _samples_a_step(self) -> int:
+        minutes = self.traces.step_seconds / MINUTE
+        samples = self.windows.step_minutes / minutes
+        if samples < 1.0 or abs(samples - round(samples)) > 1e-9 * samples:
+            allowed = f"a multiple of the trace's interval, {minutes:g}"
+            raise InvalidValueError("tracewindows", "step_minutes", self.windows.step_minutes, allowed)
+        return round(samples)
+
+    def sequence(self, seed: int) -> JobSequence:
+        """Return the sequence of a seed."""
+        check_count("tracejobs", "seed", seed)
+        windows = self.windows
+        arrival = poisson_arrivals(stream(seed, "jobs", "arrivals"), windows.jobs, windows.rate)
+        rng = stream(seed, "jobs", "windows")
+        jobs = tuple(Job(begin, self._window(rng)) for begin in arrival.tolist())
+        return JobSequence(jobs, f"{self.name}/{seed}")
+
+    def _window(self, rng: np.random.Generator) -> Float:
+        """Return the usage of a random job, (T, D)."""
+        shortest, longest = self.windows.steps
+        series = self._series[rng.integers(len(self._series))]
+        begin, end = self.traces.series_start[series : series + 2]
+        whole = self.traces.values[begin:end]
+        steps = int(rng.integers(shortest, min(longest, len(whole) // self._samples) + 1))
+        first = int(rng.integers(len(whole) - steps * self._samples + 1))
+        whole_machine = self._whole_machine(int(series), rng.uniform(*self.windows.sizes))
+        window = whole[first : first + steps * self._samples, self._metrics].astype(np.float64)
+        means = window.reshape(steps, self._samples, -1).mean(axis=1)
+        return np.asarray(np.divide(means, whole_machine, out=np.zeros_like(means), where=whole_machine > 0.0))
+
+    def _whole_machine(self, series: int, size: float) -> Float:
+        """Return the demand that corresponds to a whole machine for a series, (D,); 0 for demand that is always 0."""
+        if self.windows.capacity:
+            return np.array(self.windows.capacity)
+        return np.asarray(self._most[series] / size) if size > 0.0 else np.zeros(len(self._metrics))
+
+    def halves(self, share: float, seed: int) -> tuple[TraceJobs, TraceJobs]:
+        """Return the jobs of some tenants for training, and those of the others for evaluation.
+
+        Parameters
+        ----------
+        share
+            Share of the families of tenants for training. A family, such as the windows of one machine, is not split.
+        seed
+            Seed of the split.
+        """
+        parts = zip(split_tenants(self.traces, share, seed), ("training", "held back"), strict=True)
+        learned, evaluated = (TraceJobs(part, self.windows, f"{self.name}, {which}") for part, which in parts)
+        return learned, evaluated
 
 
 Jobs = SyntheticJobs | TraceSource | RegionSource
@@ -85,31 +227,31 @@ Jobs = SyntheticJobs | TraceSource | RegionSource
 
 
 def longest_of(jobs: Jobs) -> int:
-    """Return the steps of the longest job that there may be."""
+    """Return the largest possible number of steps of a job."""
     return max(jobs.short_steps[1], jobs.long_steps[1]) if isinstance(jobs, SyntheticJobs) else jobs.steps[1]
 
 
 def expected_steps(jobs: Jobs) -> int:
-    """Return about how many steps pass until the last job arrives."""
+    """Return the approximate number of steps until the last job arrives."""
     return math.ceil(jobs.jobs / jobs.rate)
 
 
 def scaled(jobs: Jobs, factor: float) -> Jobs:
-    """Return the same jobs in other numbers, for a cluster of another size."""
+    """Return jobs whose number and rate are multiplied by a factor, for a cluster of another size."""
     return attrs.evolve(jobs, rate=jobs.rate * factor, jobs=max(1, round(jobs.jobs * factor)))
 
 
 @attrs.frozen
 class SourceOf:
-    """The jobs of some settings; it is small, so that it can be sent to other processes, which read the traces again.
+    """The source of the jobs of some settings. It has no traces: other processes read them again.
 
     Parameters
     ----------
     jobs
         The settings.
     held_back
-        True: jobs that are not used for training. Synthetic jobs of different seeds are independent, so that
-        none needs to be held out.
+        True: jobs that are not used for training. Synthetic jobs are not held out, since those of different seeds are
+        independent.
     """
 
     jobs: Jobs
@@ -122,7 +264,7 @@ class SourceOf:
 
 @lru_cache(KEPT)
 def _sequence(source: SourceOf, seed: int) -> JobSequence:
-    """Return a sequence, which is used for each trajectory, one after another."""
+    """Return a sequence, which several trajectories use."""
     return _source(source.jobs, held_back=source.held_back).sequence(seed)
 
 

@@ -1,4 +1,4 @@
-"""The training of a learning file: first on historical traces, if it has them, then on its jobs."""
+"""The training of a learning file: a first stage on historical traces, if it has them, and one on its jobs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from cluster.learning.config import LearningConfig
-from cluster.learning.dimensions import Dimensions
 from cluster.learning.game import JobPlacementGame
-from cluster.learning.rewards import Penalties
 from cluster.learning.sources import Jobs, SourceOf
 from cluster.learning.workers import Map
 from cluster.results.writing import check_free, json_object, versions, write_json
@@ -24,50 +22,31 @@ if TYPE_CHECKING:
     from plb.learning.checkpoints import Checkpoint, CurveRow
 
 POLICY, TRAINING, BOOTSTRAP = "policy.pt", "training.pt", "bootstrap.pt"
-"""Files of the policy alone, and of the checkpoints of each stage, from which a training can be resumed."""
+"""Files of the policy, and of the checkpoints of each stage, from which a training can be resumed."""
 SUMMARY, CURVE, PLOT = "training.json", "curve.csv", "curve.png"
 """Further files of a training."""
 PACKAGES = ("torch",)
 
 Progress = Callable[[str, int, "CurveRow"], object]
-"""Called with the stage, its number of iterations and the newest row of its curve."""
-
-
-@attrs.frozen
-class MakeGame:
-    """Makes games for training, in any process.
-
-    Parameters
-    ----------
-    jobs, machines, penalties
-        Settings of the games; jobs of traces are those that are not held out.
-    """
-
-    jobs: Jobs
-    machines: Dimensions
-    penalties: Penalties
-
-    def __call__(self) -> JobPlacementGame:
-        """Return a game."""
-        return JobPlacementGame(SourceOf(self.jobs), self.machines, self.penalties)
+"""Called with the name of a stage, its number of iterations and the newest row of its curve."""
 
 
 @attrs.frozen
 class TrainingStage:
-    """A part of a training.
+    """A stage of a training.
 
     Parameters
     ----------
     name
         ``"bootstrap"`` or ``"training"``.
     jobs, iterations
-        What is learned from, for how long.
+        Jobs, and updates of the weights.
     file
-        Of the checkpoint.
+        File of the checkpoint.
     seed
-        Of everything that is random in it: no two stages share anything.
+        Seed of all random numbers of the stage; no two stages have the same.
     start
-        File of the policy that it begins with; None: random weights.
+        File of the first policy; None: random weights.
     """
 
     name: str
@@ -79,7 +58,7 @@ class TrainingStage:
 
 
 def stages(config: LearningConfig, folder: Path) -> list[TrainingStage]:
-    """Return the parts of a training, in their order."""
+    """Return the stages of a training, in their order."""
     main = TrainingStage("training", config.jobs, config.training.iterations, folder / TRAINING, config.training.seed)
     if config.bootstrap is None:
         return [main]
@@ -89,14 +68,14 @@ def stages(config: LearningConfig, folder: Path) -> list[TrainingStage]:
 
 
 def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: bool) -> None:
-    """Refuse a directory with results that are not to be overwritten, or not to be gone on with.
+    """Raise an error for a directory whose results must not be overwritten or cannot be continued.
 
     Raises
     ------
     ResultsExistError
-        It is a file.
+        The path is a file.
     OSError
-        It cannot be written to.
+        The directory cannot be written to.
     ConflictError
         The directory has files, and neither `resume` nor `force` is given; or its training cannot be
         continued: it has other settings, or its summary is missing or damaged.
@@ -105,28 +84,28 @@ def check_folder(config: LearningConfig, folder: Path, *, resume: bool, force: b
     if force or not folder.exists() or not any(folder.iterdir()):
         return
     if not resume:
-        raise ConflictError(f"{folder}: holds files already; give another directory, --resume or --force")
+        raise ConflictError(f"{folder}: has files already; give another directory, --resume or --force")
     if (json_object(folder / SUMMARY) or {}).get("config_sha256") != config.digest():
-        what = "holds no training, or one with other settings"
+        what = "has no training, or one with other settings"
         raise ConflictError(f"{folder}: {what}; give another directory, or --force")
 
 
 def train(
     config: LearningConfig, folder: Path, *, resume: bool = False, over: Map = map, progress: Progress | None = None
 ) -> Checkpoint:
-    """Train a policy, and write it, its curve and what it was made of to a directory.
+    """Train a policy, and write it, its curve and its configuration to a directory.
 
     Parameters
     ----------
     config
-        What is trained, and on what.
+        Jobs, machines, rewards and settings of the training.
     folder
         Directory of the files; created if it does not exist. The files of an earlier training are removed unless
         `resume`.
     resume
-        Whether to continue from its checkpoints. The result is that of an uninterrupted training.
+        True: continue from the checkpoints. The result is that of an uninterrupted training.
     over
-        Plays the job sequences: `map`, or that of `cluster.learning.workers.workers`.
+        Runs the job sequences: `map`, or that of `cluster.learning.workers.workers`.
     progress
         Called after each iteration.
     """
@@ -143,7 +122,7 @@ def train(
         with naming(stage.file):
             trained = train_policy(
                 attrs.evolve(config.training, iterations=stage.iterations, seed=stage.seed),
-                MakeGame(stage.jobs, config.machines, config.penalties),
+                partial(JobPlacementGame, SourceOf(stage.jobs), config.machines, config.penalties),
                 resources=config.machines.resources,
                 checkpoint=stage.file,
                 resume=resume,
@@ -159,12 +138,12 @@ def train(
 
 
 def _check_jobs(jobs: Jobs) -> None:
-    """Raise an error if the jobs cannot be had; in a worker, which then has their traces."""
+    """Raise an error if the jobs cannot be read or generated; in a worker, which keeps their traces."""
     SourceOf(jobs).sequence(0)
 
 
 def read_curves(config: LearningConfig, folder: Path) -> dict[str, tuple[CurveRow, ...]]:
-    """Return the curve of each stage, as its checkpoint holds it."""
+    """Return the curve of each stage from its checkpoint."""
     from plb.learning.checkpoints import read_checkpoint
 
     return {stage.name: read_checkpoint(stage.file).curve for stage in stages(config, folder)}

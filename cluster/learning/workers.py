@@ -1,4 +1,4 @@
-"""Processes that play: one map for training and evaluation, with results in the order of the tasks."""
+"""Worker processes for training and evaluation: a map with results in the order of the items."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 @contextmanager
 def workers(count: int) -> Iterator[Map]:
-    """Yield a map over a number of processes; for one it is that of Python.
+    """Yield a map over a number of processes; with one process, it is the built-in `map`.
 
     Parameters
     ----------
     count
-        Number of processes. They are new ones, not copies of this one, so a script that calls this needs
+        Number of processes. They are started anew and not forked, so a script that calls this needs
         ``if __name__ == "__main__":``.
     """
     if count == 1:
@@ -38,7 +38,8 @@ def workers(count: int) -> Iterator[Map]:
                 for future in futures:
                     yield future.result()
             except BrokenProcessPool:
-                raise PlbError("a process ended unexpectedly, perhaps without memory; try fewer --jobs") from None
+                message = "a process ended unexpectedly, perhaps without enough memory; try fewer --jobs"
+                raise PlbError(message) from None
 
         try:
             yield over

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 import polars as pl
@@ -96,8 +96,23 @@ def plot_counts(
     ax.set_ylim(bottom=0.0)
     ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
     ax.legend(title="policy (total)", frameon=False, loc="best", fontsize=8, title_fontsize=8)
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax)
+
+
+def new_figure(width: float, height: float, title: str = "") -> Figure:
+    """Return an empty figure of a size in inches, with a title above all axes, in which ``$`` is a letter."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    if title:
+        figure.suptitle(title, parse_math=False)
+    return figure
+
+
+def use_open_axes(axes: Axes, grid: Literal["both", "x", "y"] = "both") -> None:
+    """Draw a pale grid, and no frame above and on the right."""
+    axes.grid(axis=grid, alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def save_figure(figure: Figure, path: Path) -> Path:

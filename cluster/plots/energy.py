@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from cluster.plots.base import DAY, coloured
+from cluster.plots.base import DAY, coloured, use_open_axes
 from cluster.simulation.run_tables import TERMS
 from plb import UnknownNameError
 
@@ -48,5 +48,4 @@ def plot_energy(ax: Axes, plans: pl.DataFrame, term: str, policies: Sequence[str
             ax.step(times, values, where="post", color=colour, linewidth=1.1, alpha=0.85, label=policy)
     ax.set(xlabel="simulated time (days)", ylabel=term.replace("_", " "), xlim=(0.0, days))
     ax.legend(frameon=False, loc="best", fontsize=8)
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax)

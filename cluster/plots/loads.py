@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from cluster.plots.base import COLOURS, DAY
+from cluster.plots.base import COLOURS, DAY, use_open_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,8 +53,7 @@ def plot_load_bands(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: f
     ax.axhline(100.0 * threshold, color=COLOURS[0], linestyle="--", linewidth=1.2, label=f"threshold {threshold:.0%}")
     ax.set(xlabel="simulated time (days)", ylabel=f"{metric} (% of capacity)", xlim=(0.0, days))
     ax.set_ylim(bottom=0.0)
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax)
 
 
 def plot_load_map(ax: Axes, node_load: pl.DataFrame, metric: str, threshold: float, days: float) -> QuadMesh:

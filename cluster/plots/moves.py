@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import polars as pl
 
-from cluster.plots.base import coloured, plot_counts, shortened
+from cluster.plots.base import coloured, plot_counts, shortened, use_open_axes
 from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
 from plb.array_types import Int
 
@@ -92,9 +92,8 @@ def plot_causes(ax: Axes, moves: pl.DataFrame, policies: Sequence[str], repeats:
     ax.set(xlabel="failovers a run", ylim=(-0.6, len(policies) - 0.4), xlim=(0.0, max(1.0, 1.05 * left.max())))
     if left.any():
         ax.legend(title="cause", frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    ax.grid(axis="x", alpha=0.25)
+    use_open_axes(ax, "x")
     ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def domain_moves(moves: pl.DataFrame, nodes: pl.DataFrame) -> DomainMoves:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from cluster.plots.base import coloured, shortened
+from cluster.plots.base import coloured, shortened, use_open_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,6 +84,5 @@ def plot_availability(ax: Axes, classes: pl.DataFrame, policies: Sequence[str]) 
     ax.set(xlabel="downtime of a tenant in a year (minutes)")
     ax.set_xlim(0.0, max(1.0, ax.get_xlim()[1]))
     ax.legend(frameon=False, loc="lower right")
-    ax.grid(axis="x", alpha=0.25)
+    use_open_axes(ax, "x")
     ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cluster.plots.base import COLOURS, coloured, save_figure
+from cluster.plots.base import COLOURS, coloured, new_figure, save_figure, use_open_axes
 from plb.array_types import Float
 from workloads.trace_description import DAY, HOUR, HOURS, TENTHS, TraceDescription
 
@@ -96,14 +96,11 @@ def plot_days(ax: Axes, trace: TraceDescription) -> None:
 
 def save_description(path: Path, trace: TraceDescription, title: str) -> Path:
     """Draw all panels into one PNG."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13.0, 7.2), layout="constrained")
+    figure = new_figure(13.0, 7.2, title)
     axes = figure.subplots(2, 3).ravel()
     panels = (plot_tenants, plot_lifetimes, plot_classes, plot_usage, plot_growth, plot_days)
     for ax, panel in zip(axes, panels, strict=True):
         panel(ax, trace)
-    figure.suptitle(title)
     return save_figure(figure, path)
 
 
@@ -125,6 +122,5 @@ def _distribution(ax: Axes, values: Float, label: str, colour: str, *, style: st
 
 def _finish(ax: Axes, title: str, below: str, beside: str) -> None:
     ax.set(title=title, xlabel=below, ylabel=beside)
-    ax.grid(alpha=0.25)
+    use_open_axes(ax)
     ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)

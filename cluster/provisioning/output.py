@@ -21,7 +21,7 @@ from workloads.provisioning.tables import writer_of
 def check_endings(outputs: Sequence[Path | None]) -> None:
     """Raise `InvalidValueError` if a file name has a compression that cannot be written; None: no file.
 
-    It is called before the search, which may take long.
+    Call it before the search, which may take long.
     """
     for path in outputs:
         if path is not None:
@@ -39,22 +39,22 @@ def finish(
     moves: Moves | None = None,
     quiet: bool,
 ) -> None:
-    """Print the summary table, the written files and the faults; end with exit code 1 if there is any.
+    """Print the summary table, the written files and the faults; end with exit code 1 if there are faults.
 
     Parameters
     ----------
     plan, faults
-        What was found, and what is wrong with it.
+        The plan, and its faults.
     written
-        Files by what they hold; None: not wanted.
+        Written files by their contents; None: not written.
     json
-        Takes the figures.
+        File of the figures; None: none.
     configuration, seed
-        What the plan depends on, for the stamp of the figures; plain JSON values.
+        Everything on which the plan depends, as plain JSON values, for the stamp of the figures.
     moves
-        That lead to the plan from another one.
+        Moves from the present placement to the plan; None: there is no present placement.
     quiet
-        Print nothing but what is wrong.
+        True: print faults only.
     """
     console = output(quiet=quiet)
     console.print(_table(plan, moves, valid=not faults))

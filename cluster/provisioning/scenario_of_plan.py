@@ -1,4 +1,4 @@
-"""The scenario that begins where a plan ends: a cluster of its nodes, with its tenants on them."""
+"""The scenario of a plan: a cluster with its nodes, which begins with its tenants on them."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from workloads.provisioning import NodeSpec, write_plan
 MARGIN = 0.001
 """Share by which nodes of the scenario are larger than those of the plan.
 
-A plan may fill a node to the last unit, a node that reaches its threshold is in violation, and the engine rounds the
-load of each replica up to a step of one to two millionths of what the first node has: enough for hundreds of replicas.
+A plan may fill a node to the last unit, and a node that reaches its threshold is in violation. The engine rounds the
+load of each replica up to a quantum of one to two millionths of the capacity of the first node. The margin is enough
+for hundreds of replicas.
 """
 SCENARIO, PLAN = "scenario.toml", "plan.csv"
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def write_scenario(folder: Path, plan: ProvisioningPlan, source: Path, nodes: Sequence[str] | None) -> Path:
-    """Write ``scenario.toml`` and ``plan.csv`` into a folder, which is made if need be; return the scenario's path.
+    """Write ``scenario.toml`` and ``plan.csv`` to a folder, which is created if necessary; return the scenario's path.
 
     Parameters
     ----------
     plan
         A plan without faults.
     source
-        Where its instance was read.
+        File or directory of its instance.
     nodes
-        The kinds of nodes that were given with ``--node``.
+        Kinds of nodes from ``--node``.
     """
     write_plan(folder / PLAN, plan)
     inside = source.resolve().is_relative_to(folder.resolve())
@@ -92,7 +93,7 @@ def _cluster(plan: ProvisioningPlan) -> Iterator[str]:
 
 
 def _density_metric(plan: ProvisioningPlan) -> str:
-    """Return the first resource, of those that the nodes of the first kind have."""
+    """Return the first resource that the nodes of the first kind have."""
     capacity = dict(zip(plan.instance.resources, used_kinds(plan)[0][1].capacity, strict=True))
     return next((name for name, value in capacity.items() if value > 0), plan.instance.resources[0])
 
@@ -108,5 +109,5 @@ def _key(name: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text in quotes; what JSON escapes, TOML escapes alike, apart from the delete character."""
+    """Return a text in quotes, with the escapes of JSON. TOML has the same, except for the delete character."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

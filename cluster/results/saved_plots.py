@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 
-from cluster.plots.base import plot_violations, save_figure
+from cluster.plots.base import new_figure, plot_violations, save_figure
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.results.reading import Results
 
@@ -21,12 +21,9 @@ def save_plots(results: Results) -> list[Path]:
 
     Loads are those of `Results.shown_repeat`.
     """
-    from matplotlib.figure import Figure
-
     lengths = {policy: results.lengths(policy) for policy in results.policies if results.repeats(policy)}
-    figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+    figure = new_figure(7.5, 4.2, f"{results.name}: resource violations")
     plot_violations(figure.subplots(), results.table("shortages"), list(lengths), lengths, results.days)
-    figure.suptitle(f"{results.name}: resource violations")
     paths = [save_figure(figure, results.folder / "violations.png")]
     load = results.table("node_load", repeat=results.shown_repeat).filter(pl.col("share").is_not_null())
     if len(load):
@@ -36,21 +33,19 @@ def save_plots(results: Results) -> list[Path]:
 
 
 def _panels(
-    results: Results, load: pl.DataFrame, width: float, height: float, sharey: Literal["row", "all"]
+    results: Results, load: pl.DataFrame, title: str, width: float, height: float, sharey: Literal["row", "all"]
 ) -> tuple[Figure, dict[tuple[str, str], Axes]]:
     """Return a figure with an ax for each metric (row) and policy (column), and margins of these inches."""
-    from matplotlib.figure import Figure
-
     metrics = load["metric"].unique(maintain_order=True).to_list()
     policies = [policy for policy in results.policies if policy in set(load["policy"].to_list())]
-    figure = Figure(figsize=(4.8 * len(policies) + width, 2.5 * len(metrics) + height), layout="constrained")
+    figure = new_figure(4.8 * len(policies) + width, 2.5 * len(metrics) + height, f"{results.name}: {title}")
     axes = figure.subplots(len(metrics), len(policies), squeeze=False, sharex=True, sharey=sharey)
     places = [(metric, policy) for metric in metrics for policy in policies]
     return figure, dict(zip(places, axes.ravel(), strict=True))
 
 
 def _bands(results: Results, load: pl.DataFrame) -> Figure:
-    figure, axes = _panels(results, load, 0.6, 0.8, "row")
+    figure, axes = _panels(results, load, "load of the nodes", 0.6, 0.8, "row")
     first, _ = next(iter(axes))
     for (metric, policy), ax in axes.items():
         plot_load_bands(ax, load.filter(policy=policy), metric, results.violation_threshold, results.days)
@@ -59,12 +54,11 @@ def _bands(results: Results, load: pl.DataFrame) -> Figure:
             ax.set_title(policy)
     handles, labels = ax.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    figure.suptitle(f"{results.name}: load of the nodes")
     return figure
 
 
 def _maps(results: Results, load: pl.DataFrame) -> Figure:
-    figure, axes = _panels(results, load, 1.2, 0.6, "all")
+    figure, axes = _panels(results, load, "load by node", 1.2, 0.6, "all")
     threshold = results.violation_threshold
     for (metric, policy), ax in axes.items():
         mesh = plot_load_map(ax, load.filter(policy=policy), metric, threshold, results.days)
@@ -72,5 +66,4 @@ def _maps(results: Results, load: pl.DataFrame) -> Figure:
         ax.set_title(f"{metric}, {policy}", fontsize=10)
     bar = figure.colorbar(mesh, ax=list(axes.values()), extend="max", shrink=0.8)
     bar.set_label(f"load (% of capacity; red: at least the threshold of {threshold:.0%})")
-    figure.suptitle(f"{results.name}: load by node")
     return figure

@@ -12,11 +12,10 @@ import attrs
 
 from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.scenario.scenario import Scenario
-from cluster.scenario.scenario_file import override, read_scenario, scenario_from
+from cluster.scenario.scenario_file import override, read_scenario
 from cluster.scenario.workload_section import OF_REPORTS
 from cluster.simulation.pools import read_traces_of
-from cluster.studies.arms import NOTHING, Arm
-from cluster.studies.design import Design, StudySetting
+from cluster.studies.arms import NOTHING
 from plb import UnknownNameError
 from workloads.regions import REGIONS
 
@@ -59,37 +58,11 @@ class Base:
         """Whether this is the cluster of [1] with tenants of the synthetic regions."""
         return self.vcores is None
 
-    def design(
-        self,
-        settings: Sequence[StudySetting],
-        arms: Sequence[Arm],
-        *,
-        days: float,
-        repeats: int,
-        seed: int,
-        engine: Mapping[str, Any],
-    ) -> Design:
-        """Return the runs of these arms in these settings; `engine` has further settings of all arms.
-
-        Raises
-        ------
-        ScenarioError
-            The scenario is not valid, for example because the days are too few for the tenants to arrive.
-        """
-        design = Design(
-            settings=tuple(dict.fromkeys(settings)),
-            arms=tuple(arms),
-            repeats=repeats,
-            days=days,
-            seed=seed,
-            tables={**self.tables, "engine": {**self.tables.get("engine", {}), **engine}},
-            variants=self.variants,
-            varies_hardware=self.is_of_regions,
-            digests=self.digests,
-        )
-        if design.settings:
-            scenario_from(design.scenario(design.settings[0], design.arms[0]), source="study")
-        return design
+    def digests_of(self, workload: str) -> Mapping[str, str]:
+        """Return the digests on which the runs of a workload depend: without those of other regions."""
+        regions = {fields.get("region") for fields in self.variants.values()}
+        region = self.variants.get(workload, {}).get("region")
+        return {name: value for name, value in self.digests.items() if name == region or name not in regions}
 
 
 def base_of(region: Sequence[str] | None, scenario: Path | None, traces: Path | None, *, quick: bool) -> Base:

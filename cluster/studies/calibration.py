@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 from rich.table import Table
 
-from cluster.plots.base import COLOURS
+from cluster.console.tables import new_table
+from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.simulation.calendar import At, Kind
@@ -24,20 +24,18 @@ from cluster.simulation.ledger import Ledger
 from cluster.simulation.simulation import Process, Simulation
 from cluster.simulation.tenants import TenantSequence
 from cluster.studies.arms import Arm
-from cluster.studies.design import Design, StudySetting
+from cluster.studies.design import StudySetting
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, Row
-from cluster.studies.simulated import prepared, whole
-from cluster.studies.study import Study, StudyResult
-from plb.array_types import NOWHERE
+from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
+from cluster.studies.study import StudyResult
+from plb.array_types import NOWHERE, Bool, Float
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Bools = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 POLICY = "worst_fit_max"
 """The policy that runs the cluster. It uses no probabilities."""
 DAYS = 10.0
@@ -61,7 +59,7 @@ class CalibrationRun(Simulation):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.samples: list[Floats] = []
+        self.samples: list[Float] = []
 
     def processes(self) -> tuple[Process, ...]:
         """Return the processes of the simulation and that of the predictions."""
@@ -76,8 +74,8 @@ class CalibrationRun(Simulation):
 
 
 def outcomes_of(
-    ledger: Ledger, sequence: TenantSequence, now: int, interval: int, threshold: Floats
-) -> tuple[Bools, Bools]:
+    ledger: Ledger, sequence: TenantSequence, now: int, interval: int, threshold: Float
+) -> tuple[Bool, Bool]:
     """Return on which nodes the present replicas reach a threshold: at the next metering, and within the horizon, (H,).
 
     Parameters
@@ -100,7 +98,7 @@ def outcomes_of(
     return at_next, ahead
 
 
-def binned(samples: Floats) -> dict[str, Any]:
+def binned(samples: Float) -> dict[str, Any]:
     """Return sums by bin of the probability: samples, probabilities and violations; and the sums of squared errors.
 
     Parameters
@@ -136,9 +134,9 @@ class Calibration:
     """
 
     label: str
-    samples: Floats
-    predicted: Floats
-    observed: Floats
+    samples: Float
+    predicted: Float
+    observed: Float
     brier: float
     brier_next: float
     base_rate: float
@@ -147,7 +145,7 @@ class Calibration:
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; null in a bin without samples."""
 
-        def listed(values: Floats) -> list[float | None]:
+        def listed(values: Float) -> list[float | None]:
             return [None if np.isnan(value) else float(value) for value in values]
 
         values = attrs.asdict(self, recurse=False)
@@ -176,12 +174,9 @@ def table_of_calibrations(found: Sequence[Calibration]) -> Table:
         f"share of the nodes in violation within {HORIZON_HOURS} hours (number of samples), by predicted probability; "
         f"of all nodes {first.base_rate:.3f}, at the next metering {first.base_rate_next:.4f}"
     )
-    shown = Table(title="risk: violations by predicted probability", caption=caption)
-    shown.add_column("", no_wrap=True)
-    for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True):
-        shown.add_column(f"{low:g} to {high:g}", justify="right")
-    for heading in ("Brier score", "... next"):
-        shown.add_column(heading, justify="right")
+    bins = [f"{low:g} to {high:g}" for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True)]
+    headings = ("", *bins, "Brier score", "... next")
+    shown = new_table(headings, no_wrap=True, title="risk: violations by predicted probability", caption=caption)
     for one in found:
         cells = [
             f"{observed:.3f} ({int(samples)})" if samples else "-"
@@ -202,35 +197,22 @@ def plot_calibrations(ax: Axes, found: Sequence[Calibration]) -> None:
     ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8)
     ax.set(xlabel="predicted probability of a violation", ylabel="observed share of violations")
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax)
 
 
 def figure_of_calibrations(found: Sequence[Calibration]) -> Figure:
     """Return a plot of all estimators."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.6, 6.0), layout="constrained")
+    figure = new_figure(5.6, 6.0, f"violations within {HORIZON_HOURS} hours by predicted probability")
     ax = figure.subplots()
     plot_calibrations(ax, found)
-    figure.suptitle(f"violations within {HORIZON_HOURS} hours by predicted probability")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
-@attrs.frozen(eq=False)
-class CalibrationStudy(Study):
-    """The calibration of estimators at the middle density of each workload.
-
-    Parameters
-    ----------
-    design
-        An arm for each estimator.
-    """
+class CalibrationStudy(SimulatedStudy):
+    """The calibration of estimators, an arm each, at the middle density of each workload."""
 
     name = "calibration"
-
-    design: Design
 
     @classmethod
     def of(
@@ -245,10 +227,6 @@ class CalibrationStudy(Study):
         arms = [Arm(label, POLICY, engine={"estimator": spec, **AS_IN_PAPER}) for label, spec in estimators.items()]
         return cls(request.design_at(middle, arms, repeats=1, days=DAYS, engine=ANNEALING_PILOT.engine))
 
-    def described(self) -> Mapping[str, Any]:
-        """Return the design as plain JSON values."""
-        return self.design.described()
-
     def tasks(self) -> Sequence[Task]:
         """Return a run for each estimator and workload."""
         return [attrs.evolve(task, key=f"calibration: {task.key}") for task in self.design.tasks()]
@@ -258,7 +236,7 @@ class CalibrationStudy(Study):
         """Execute a run; its totals are sums by bin of the probability."""
         scenario, source, tenants, repeat = prepared(arguments)
         run = CalibrationRun(scenario, source, tenants, POLICY, repeat)
-        result = whole(run.run())
+        result = require_complete(run.run())
         samples = np.concatenate([np.zeros((1 + len(OUTCOMES), 0)), *run.samples], axis=1)
         return {"totals": binned(samples), "timings": result.timings}
 

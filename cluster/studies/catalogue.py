@@ -25,4 +25,4 @@ STUDIES: Mapping[str, Callable[[StudyRequest], Study]] = {
     RiskStudy.name: RiskStudy.of,
     DensityStudy.name: DensityStudy.of,
 }
-"""What makes each study from the options of a user. Pilots run at once."""
+"""Functions that return each study for the options of a user. Those that need a pilot run it."""

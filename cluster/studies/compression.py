@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from rich.table import Table
 
-from cluster.plots.base import COLOURS
+from cluster.console.tables import new_table
+from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario_file import scenario_from
 from cluster.scenario.workload_section import Workload
 from cluster.simulation.pools import read_traces_of
 from cluster.studies.base import Base
-from cluster.studies.design import digest, digests_of
+from cluster.studies.design import digest
 from cluster.studies.figures import figures_of
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, Row
@@ -87,12 +88,10 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
 
 def table_of_effects(effects: Sequence[Effect]) -> Table:
     """Return the probabilities of figure 7, and the largest difference."""
-    shown = Table(title="probability of a violation by full traces and by demand models, [1] figure 7")
-    workloads = list(dict.fromkeys(one.workload for one in effects))
-    shown.add_column("tenants", justify="right")
-    for name in workloads:
-        shown.add_column(f"{name}: full", justify="right")
-        shown.add_column("models", justify="right")
+    workloads = dict.fromkeys(one.workload for one in effects)
+    headings = ("tenants", *(heading for name in workloads for heading in (f"{name}: full", "models")))
+    title = "probability of a violation by full traces and by demand models, [1] figure 7"
+    shown = new_table(headings, texts=0, title=title)
     for tenants in dict.fromkeys(one.tenants for one in effects):
         of_count = [one for one in effects if one.tenants == tenants]
         shown.add_row(str(tenants), *(f"{share:.4f}" for one in of_count for share in (one.full, one.compressed)))
@@ -114,17 +113,13 @@ def plot_effects(ax: Axes, effects: Sequence[Effect]) -> None:
     ax.set(xlabel="probability by full traces", ylabel="probability by demand models")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.legend(frameon=False, loc="upper left")
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax)
 
 
 def figure_of_effects(effects: Sequence[Effect]) -> Figure:
     """Return the plot of figure 7."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.0, 5.0), layout="constrained")
+    figure = new_figure(5.0, 5.0, "probability of a violation, full and compressed traces")
     plot_effects(figure.subplots(), effects)
-    figure.suptitle("probability of a violation, full and compressed traces")
     return figure
 
 
@@ -169,7 +164,7 @@ class CompressionStudy(Study):
                 arguments = {**common, "scenario": tables}
                 key = digest(
                     arguments,
-                    digests_of(workload, self.base.variants, self.base.digests),
+                    self.base.digests_of(workload),
                     {"tenants": TENANTS, "of": POPULATION, "stagger": STAGGER_SECONDS},
                 )
                 found.append(Task(f"{workload}, {samples} samples, part {part}, {key}", arguments))

@@ -52,9 +52,7 @@ class DensityStudy(Study):
 
 def table_of_densities(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Table:
     """Return the densities that pilots chose, by study and workload."""
-    shown = Table(title="densities of the studies")
-    for heading in ("study", "workload", "densities"):
-        shown.add_column(heading)
+    shown = Table("study", "workload", "densities", title="densities of the studies")
     for study, of_workloads in found.items():
         for workload, densities in of_workloads.items():
             shown.add_row(study, workload, ", ".join(f"{one:g}" for one in densities))

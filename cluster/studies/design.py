@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Any
 
 import attrs
 
 from cluster.runs.sweep import Task
+from cluster.scenario.scenario_file import scenario_from
 from cluster.studies.arms import NOTHING, Arm
+from cluster.studies.base import Base
 
 BUDGET: Mapping[str, Any] = {
     "chains": 2,
@@ -50,39 +52,55 @@ class StudySetting:
         return f"{self.workload}, {self.vcores:g} vCores, density {self.density:g}"
 
 
+def _each_once(settings: Iterable[StudySetting]) -> tuple[StudySetting, ...]:
+    return tuple(dict.fromkeys(settings))
+
+
+def _all(arms: Iterable[Arm]) -> tuple[Arm, ...]:
+    return tuple(arms)
+
+
 @attrs.frozen
 class Design:
     """The runs of a study of policies.
 
     Parameters
     ----------
+    base
+        Cluster and tenants.
     settings, arms
-        Every arm runs in every setting.
+        Every arm runs in every setting. Equal settings count once.
     repeats
         Runs of each arm in each setting. All arms have the same tenants in a repeat.
     days
         Simulated days of each run.
     seed
         Seed of all random numbers.
-    tables
-        The sections of a scenario that are the same for all runs.
-    variants
-        The fields of ``[workload]`` that define a workload, by its name.
-    varies_hardware
-        True: the nodes have the vCores of the setting.
-    digests
-        Digests of the regions and of the files that the runs read.
+    engine
+        Further settings of all arms, fields of `plb.PlbConfig`.
+
+    Raises
+    ------
+    ScenarioError
+        The scenario is not valid, for example because the days are too few for the tenants to arrive.
     """
 
-    settings: tuple[StudySetting, ...]
-    arms: tuple[Arm, ...]
+    base: Base
+    settings: tuple[StudySetting, ...] = attrs.field(converter=_each_once)
+    arms: tuple[Arm, ...] = attrs.field(converter=_all)
     repeats: int
     days: float
     seed: int
-    tables: Mapping[str, Any]
-    variants: Mapping[str, Mapping[str, Any]]
-    varies_hardware: bool
-    digests: Mapping[str, str] = NOTHING
+    engine: Mapping[str, Any] = NOTHING
+
+    def __attrs_post_init__(self) -> None:
+        if self.settings:
+            scenario_from(self.scenario(self.settings[0], self.arms[0]), source="study")
+
+    @property
+    def tables(self) -> Mapping[str, Any]:
+        """The sections of a scenario that are the same for all runs."""
+        return {**self.base.tables, "engine": {**self.base.tables.get("engine", {}), **self.engine}}
 
     def tasks(self) -> list[Task]:
         """Return all runs. Runs with the same tenants are consecutive."""
@@ -95,17 +113,18 @@ class Design:
 
     def scenario(self, setting: StudySetting, arm: Arm) -> dict[str, Any]:
         """Return the scenario of an arm in a setting, as the contents of a scenario file."""
-        cluster, workload = ({**self.tables.get(name, {})} for name in ("cluster", "workload"))
-        if self.varies_hardware:
+        tables = self.tables
+        cluster, workload = ({**tables.get(name, {})} for name in ("cluster", "workload"))
+        if self.base.is_of_regions:
             cluster["vcores"] = setting.vcores
-        workload |= self.variants.get(setting.workload, {})
+        workload |= self.base.variants.get(setting.workload, {})
         return {
-            **self.tables,
+            **tables,
             "name": SCENARIO,
             "cluster": cluster,
             "workload": {**workload, "density": setting.density, **arm.workload},
-            "run": {**self.tables.get("run", {}), "days": self.days, "seed": self.seed, "policies": [arm.policy]},
-            "engine": {**BUDGET, **self.tables.get("engine", {})},
+            "run": {**tables.get("run", {}), "days": self.days, "seed": self.seed, "policies": [arm.policy]},
+            "engine": {**BUDGET, **tables["engine"]},
             "policies": {arm.policy: dict(arm.engine)},
         }
 
@@ -114,24 +133,15 @@ class Design:
         arms = [{**attrs.asdict(arm), "workload": dict(arm.workload), "engine": dict(arm.engine)} for arm in self.arms]
         settings = [attrs.asdict(setting) for setting in self.settings]
         numbers = {"repeats": self.repeats, "days": self.days, "seed": self.seed}
-        variants = {name: dict(fields) for name, fields in self.variants.items()}
-        made_of = {"tables": self.tables, "workloads": variants, "digests": dict(self.digests)}
+        variants = {name: dict(fields) for name, fields in self.base.variants.items()}
+        made_of = {"tables": self.tables, "workloads": variants, "digests": dict(self.base.digests)}
         return {"settings": settings, "arms": arms, **numbers, **made_of}
 
     def _task(self, setting: StudySetting, arm: Arm, repeat: int) -> Task:
         scenario = self.scenario(setting, arm)
         arguments = {**attrs.asdict(setting), "arm": arm.name, "repeat": repeat, "scenario": scenario}
-        known = digest(scenario, digests_of(setting.workload, self.variants, self.digests))
+        known = digest(scenario, self.base.digests_of(setting.workload))
         return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {known}", arguments)
-
-
-def digests_of(
-    workload: str, variants: Mapping[str, Mapping[str, Any]], digests: Mapping[str, str]
-) -> Mapping[str, str]:
-    """Return the digests on which the runs of a workload depend: without those of other regions."""
-    regions = {fields.get("region") for fields in variants.values()}
-    region = variants.get(workload, {}).get("region")
-    return {name: value for name, value in digests.items() if name == region or name not in regions}
 
 
 def digest(*values: Mapping[str, Any]) -> str:

@@ -7,13 +7,12 @@ from typing import Any
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
 from cluster.results.intervals import half_width
 from cluster.studies.arms import NOTHING
 from cluster.studies.design import StudySetting
+from plb.array_types import Float, Int
 
-Floats = npt.NDArray[np.float64]
 RESAMPLES = 2000
 """Resamples of an interval."""
 INTERVAL = (2.5, 97.5)
@@ -68,7 +67,7 @@ class Violations:
     """
 
     settings: tuple[StudySetting, ...]
-    counts: Mapping[str, Floats]
+    counts: Mapping[str, Float]
 
     @property
     def repeats(self) -> int:
@@ -81,11 +80,11 @@ class Violations:
         settings = tuple(self.settings[index] for index in chosen)
         return Violations(settings, {arm: counts[chosen] for arm, counts in self.counts.items()})
 
-    def means(self, arm: str) -> Floats:
+    def means(self, arm: str) -> Float:
         """Return the mean violations of an arm by setting, (S,)."""
         return np.asarray(self.counts[arm].mean(axis=1))
 
-    def least(self, arms: Sequence[str]) -> Floats:
+    def least(self, arms: Sequence[str]) -> Float:
         """Return the mean violations of the best of some arms in each setting, (S,)."""
         return np.asarray(np.min([self.means(arm) for arm in arms], axis=0))
 
@@ -141,28 +140,13 @@ def figures_of(
     return {"study": study, "settings": list(settings), "ratios": dict(ratios), **further}
 
 
-def placement_times(rows: Sequence[Mapping[str, Any]], timings: Sequence[Mapping[str, Any]], arm: str) -> list[float]:
-    """Return the mean milliseconds that the placement of a tenant took in each run of an arm.
-
-    Parameters
-    ----------
-    rows, timings
-        Totals and timings of the same runs.
-    """
-    return [
-        1000.0 * timing["placement"] / row["tenants"]
-        for row, timing in zip(rows, timings, strict=True)
-        if row["arm"] == arm and row["tenants"]
-    ]
-
-
-def _ratios(above: Floats, below: Floats) -> Floats:
+def _ratios(above: Float, below: Float) -> Float:
     """Return the ratios of the settings with a denominator above 0."""
     some = below > 0
     return np.asarray(above[some] / below[some])
 
 
-def _mean_of(counts: Floats, sampled: npt.NDArray[np.int64]) -> Floats:
+def _mean_of(counts: Float, sampled: Int) -> Float:
     """Return the means over the sampled repeats, (S,)."""
     return np.asarray(np.take_along_axis(counts, sampled, axis=1).mean(axis=1))
 

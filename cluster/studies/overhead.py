@@ -12,28 +12,26 @@ import numpy as np
 
 from cluster.bench.clusters import bench_cluster
 from cluster.bench.engine import SizeBench
-from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER, WITHOUT_RISK
 from cluster.studies.arms import AT_DEPARTURES, BY_PEAKS
-from cluster.studies.claims import Claim
-from cluster.studies.design import Design
-from cluster.studies.figures import figures_of, placement_times, violations_of
+from cluster.studies.figures import figures_of, violations_of
 from cluster.studies.pilots import POLICIES_PILOTS
-from cluster.studies.report import counts_as_json, table_of_claims
+from cluster.studies.report import Claim, counts_as_json, placement_claims, table_of_claims
 from cluster.studies.request import StudyRequest
-from cluster.studies.runner import Finished, Row
-from cluster.studies.simulated import run_simulation
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.runner import Finished
+from cluster.studies.simulated import SimulatedStudy, run_simulation
+from cluster.studies.study import StudyResult
 from workloads.regions import REGIONS, generate_history
 
 DAYS, QUICK_DAYS = 3.0, 0.5
 WARM_UP_DAYS, WARM_UP_DENSITY = 0.02, 1.0
-CONFIGURATIONS = 1000
+NODES, CONFIGURATIONS = 40, 1000
 ACCEPTANCE = 0.05
 """Approximate share of the proposals that an annealing search accepts while it is measured."""
 HISTORY_TENANTS = 20_000
 """Past tenants of the measured demand models."""
 PUBLISHED_PLACEMENT = {"prv_best_fit": "9.66 to 76.7 ms", "prv_worst_fit": "8.58 to 65.4 ms"}
+"""By policy: the least and the largest mean over the densities."""
 ARMS = (*BY_PEAKS, *AT_DEPARTURES)
 
 
@@ -43,20 +41,20 @@ def _load_kernels(arguments: str) -> None:
     run_simulation(json.loads(arguments))
 
 
-def memory_claims(nodes: int = 40) -> list[Claim]:
+def memory_claims() -> list[Claim]:
     """Return the bytes of a demand model, and of the aggregates of a search."""
     history = generate_history(next(iter(REGIONS.values())), HISTORY_TENANTS, 0)
     fields = attrs.asdict(history, recurse=False).values()
     columns = [value for value in fields if isinstance(value, np.ndarray) and len(value) == len(history)]
-    solution = SizeBench(bench_cluster(nodes, 0), 1000, 0).solution
+    solution = SizeBench(bench_cluster(NODES, 0), 1000, 0).solution
     kept = solution.aggregate.nbytes
     return [
         Claim("memory of a demand model", "66 bytes", f"{sum(one.nbytes for one in columns) / len(history):.0f} bytes"),
-        Claim(f"memory of the sums of {nodes} nodes", "32 KB", f"{kept / 1024:.0f} KB"),
+        Claim(f"memory of the sums of {NODES} nodes", "32 KB", f"{kept / 1024:.0f} KB"),
     ]
 
 
-def scoring_claims(nodes: int = 40, proposals: int = 100_000) -> list[Claim]:
+def scoring_claims(nodes: int = NODES, proposals: int = 100_000) -> list[Claim]:
     """Return the time of a thousand configurations with the original and with the modified energy."""
     found = []
     for label, paper, weights in (("original", "432 ms", WITHOUT_RISK), ("modified", "890 ms", AS_IN_PAPER)):
@@ -68,51 +66,21 @@ def scoring_claims(nodes: int = 40, proposals: int = 100_000) -> list[Claim]:
     return found
 
 
-def placement_claims(rows: Sequence[Row], timings: Sequence[Mapping[str, Any]]) -> list[Claim]:
-    """Return the time of the placement of a tenant: the least and the largest mean over the densities.
-
-    Parameters
-    ----------
-    rows, timings
-        Totals and timings of the same runs.
-    """
-    found = []
-    for arm in ARMS:
-        means = placement_times(rows, timings, arm.name)
-        if means:
-            ours = f"{min(means):.2f} to {max(means):.2f} ms"
-            found.append(Claim(f"placement of a tenant, {arm.name}", PUBLISHED_PLACEMENT[arm.policy], ours))
-    return found
+def _least_to_largest(times: Sequence[float]) -> str:
+    return f"{min(times):.2f} to {max(times):.2f} ms"
 
 
-@attrs.frozen(eq=False)
-class OverheadStudy(Study):
-    """[1] section 8.5.
-
-    Parameters
-    ----------
-    design
-        The policies with probabilities at the densities of the study of policies.
-    """
+class OverheadStudy(SimulatedStudy):
+    """[1] section 8.5: the policies with probabilities at the densities of the study of policies."""
 
     name = "overhead"
     jobs = 1
-
-    design: Design
 
     @classmethod
     def of(cls, request: StudyRequest) -> OverheadStudy:
         """Return the study that a user requests, of one region."""
         one = attrs.evolve(request, base=attrs.evolve(request.base, workloads=request.base.workloads[:1]))
         return cls(one.design(POLICIES_PILOTS[:1], ARMS, repeats=1, days=DAYS, quick_days=QUICK_DAYS))
-
-    def described(self) -> Mapping[str, Any]:
-        """Return the design as plain JSON values."""
-        return self.design.described()
-
-    def tasks(self) -> Sequence[Task]:
-        """Return the runs."""
-        return self.design.tasks()
 
     @staticmethod
     def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -125,7 +93,11 @@ class OverheadStudy(Study):
 
     def result(self, finished: Finished) -> StudyResult:
         """Return times and bytes; those without a cluster are measured now."""
-        claims = [*memory_claims(), *scoring_claims(), *placement_claims(finished.rows, finished.timings)]
+        claims = [
+            *memory_claims(),
+            *scoring_claims(),
+            *placement_claims(finished, ARMS, _least_to_largest, PUBLISHED_PLACEMENT),
+        ]
         found = violations_of(self.design.settings, finished.rows)
         figures = figures_of(self.name, found.as_json(), counts=counts_as_json(claims))
         return StudyResult(figures, (table_of_claims(claims, "overheads", ""),))

@@ -128,8 +128,8 @@ class Pilot:
 
     def _design(self, base: Base, workloads: Sequence[str], density: float) -> Design:
         settings = self.settings(base, dict.fromkeys(workloads, (density,)))
-        return base.design(
-            settings, (ORIGINAL,), days=self.days, repeats=self.repeats, seed=PILOT_SEED, engine=self.engine
+        return Design(
+            base, settings, (ORIGINAL,), days=self.days, repeats=self.repeats, seed=PILOT_SEED, engine=self.engine
         )
 
     def _is_below(self, violations: Sequence[float]) -> bool:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cluster.plots.base import COLOURS
-from cluster.studies.claims import ClaimTable
+from cluster.plots.base import COLOURS, new_figure, use_open_axes
+from cluster.studies.report import ClaimTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,30 +36,26 @@ def plot_settings(ax: Axes, table: ClaimTable, chosen: Sequence[int]) -> None:
     ax.set_xticks(places, [f"{table.settings[index].density:g}" for index in chosen])
     ax.set(xlabel="tenant density", ylabel="violations", title=f"{first.workload}, {first.vcores:g} vCores")
     ax.set_ylim(0.0, max(1.0, ax.get_ylim()[1]))
-    ax.grid(axis="y", alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax, "y")
 
 
 def figure_of_settings(table: ClaimTable, title: str) -> Figure:
     """Return a plot of all settings, with a panel for each workload and hardware."""
-    from matplotlib.figure import Figure
-
     panels: dict[tuple[str, float], list[int]] = {}
     for index, setting in enumerate(table.settings):
         panels.setdefault((setting.workload, setting.vcores), []).append(index)
     rows = -(-len(panels) // PANELS_A_ROW)
     columns = min(PANELS_A_ROW, len(panels))
     widest = max(len(chosen) for chosen in panels.values())
-    size = columns * max(4.5, 0.75 * widest), 3.2 * rows + 0.6
-    figure = Figure(figsize=size, layout="constrained")
+    width = columns * max(4.5, 0.75 * widest)
+    figure = new_figure(width, 3.2 * rows + 0.6, title)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, chosen in zip(axes, panels.values(), strict=False):
         plot_settings(ax, table, chosen)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
-    figure.suptitle(title)
     handles, labels = axes[0].get_legend_handles_labels()
-    ncols = min(len(labels), int(size[0] // LABEL_INCHES))
+    ncols = min(len(labels), int(width // LABEL_INCHES))
     figure.legend(handles, labels, loc="outside lower center", ncols=ncols, frameon=False)
     return figure
 
@@ -77,17 +73,13 @@ def plot_ratios(ax: Axes, table: ClaimTable) -> None:
     ax.set_yticks(rows, [f"{one.workload}; density {one.density:g}" for one in table.settings])
     ax.set(xlabel="ratio of violations", ylim=(-0.7, len(rows) - 0.3))
     ax.set_xlim(left=0.0)
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax)
 
 
 def figure_of_ratios(table: ClaimTable, title: str) -> Figure:
     """Return a plot of the ratios of all settings, with a row for each setting."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.0, 0.22 * len(table.settings) + 1.6), layout="constrained")
+    figure = new_figure(8.0, 0.22 * len(table.settings) + 1.6, title)
     ax = figure.subplots()
     plot_ratios(ax, table)
-    figure.suptitle(title)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     return figure

@@ -14,10 +14,10 @@ from cluster.studies.arms import (
     with_initial_demand,
     with_oracle,
 )
-from cluster.studies.claims import Claim, ClaimTable
 from cluster.studies.figures import Violations
 from cluster.studies.pilots import POLICIES_PILOTS
 from cluster.studies.policy_study import PolicyStudy
+from cluster.studies.report import Claim, ClaimTable
 from cluster.studies.request import StudyRequest
 
 DAYS, REPEATS, CORE_REPEATS = 12.5, 20, 5
@@ -40,7 +40,7 @@ PUBLISHED = {
 
 
 def arms(*, oracle: bool, initial_demand: bool) -> tuple[Arm, ...]:
-    """Return what is compared: the core, and if asked for the same with an oracle, or under other initial demands."""
+    """Return the compared arms: the core, and optionally arms with an oracle and with other initial demands."""
     demands = [with_initial_demand(arm, one) for one in PERCENTILES for arm in _varied()] if initial_demand else []
     return (*CORE, *(ORACLES if oracle else ()), *demands)
 

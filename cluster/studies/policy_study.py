@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import attrs
-
-from cluster.runs.sweep import Task
-from cluster.studies.claims import Claim, ClaimTable
-from cluster.studies.design import Design
 from cluster.studies.figures import Violations, violations_of
 from cluster.studies.plots import figure_of_settings
-from cluster.studies.report import ArmFigures, as_json, means_of, table_of_arms, table_of_claims, table_of_settings
+from cluster.studies.report import (
+    ArmFigures,
+    Claim,
+    ClaimTable,
+    as_json,
+    means_of,
+    table_of_arms,
+    table_of_claims,
+    table_of_settings,
+)
 from cluster.studies.runner import Finished, Row
-from cluster.studies.simulated import run_simulation
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.simulated import SimulatedStudy
+from cluster.studies.study import StudyResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@attrs.frozen(eq=False)
-class PolicyStudy(Study):
-    """A study that compares the violations of arms.
-
-    Parameters
-    ----------
-    design
-        Settings, arms and repeats.
-    """
+class PolicyStudy(SimulatedStudy):
+    """A study that compares the violations of arms."""
 
     compared: ClassVar[str]
     """The arm to whose failovers, moves and downtime those of the others are compared."""
     plot: ClassVar[str]
     """File name of the plot."""
-    run = staticmethod(run_simulation)
-
-    design: Design
 
     @abstractmethod
     def claims(self, found: Violations) -> list[Claim]:
@@ -52,14 +46,6 @@ class PolicyStudy(Study):
     def figure(self, table: ClaimTable, title: str) -> Figure:
         """Return the plot of the violations by setting."""
         return figure_of_settings(table, title)
-
-    def described(self) -> Mapping[str, Any]:
-        """Return the design as plain JSON values."""
-        return self.design.described()
-
-    def tasks(self) -> Sequence[Task]:
-        """Return the runs of every arm in every setting and repeat."""
-        return self.design.tasks()
 
     def result(self, finished: Finished) -> StudyResult:
         """Return violations, ratios and costs; without a setting that all arms share, there is no table and no plot."""

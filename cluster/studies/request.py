@@ -80,13 +80,7 @@ class StudyRequest:
         return found
 
     def design(
-        self,
-        pilots: Sequence[Pilot],
-        arms: Sequence[Arm],
-        *,
-        repeats: int,
-        days: float,
-        quick_days: float = QUICK_DAYS,
+        self, pilots: Sequence[Pilot], arms: Sequence[Arm], *, repeats: int, days: float, quick_days: float = QUICK_DAYS
     ) -> Design:
         """Return the runs of these arms at the densities of pilots; `repeats` and `days` are those of the paper."""
         of_runs: dict[str, Any] = {"repeats": repeats, "days": days, "quick_days": quick_days}
@@ -107,7 +101,8 @@ class StudyRequest:
         first_seed: int = 0,
     ) -> Design:
         """Return the runs of these arms in these settings; `first_seed` is added to the seed."""
-        return self.base.design(
+        return Design(
+            self.base,
             settings,
             arms,
             days=(quick_days if self.quick else days) if self.days is None else self.days,

@@ -7,18 +7,16 @@ parameters are those of the papers, in samples of ten minutes. They are not tune
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import attrs
 import numpy as np
 
 from cluster.studies.arms import MODIFIED, Arm
 from cluster.studies.calibration import CalibrationStudy
-from cluster.studies.claims import Claim, ClaimTable
-from cluster.studies.figures import Violations, placement_times
+from cluster.studies.figures import Violations
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.report import counts_as_json, table_of_claims
+from cluster.studies.report import Claim, ClaimTable, counts_as_json, placement_claims, table_of_claims
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished
 from cluster.studies.study import Study, StudyResult
@@ -43,22 +41,11 @@ POLICIES = (PLACEMENT, ANNEALING)
 """Policies that use each estimator."""
 
 
-def with_estimator(policy: str, label: str, **engine: Any) -> Arm:
-    """Return a policy with an estimator."""
-    return Arm(f"{policy}, {label}", policy, engine={"estimator": ESTIMATORS[label], **engine})
-
-
-ARMS = tuple(with_estimator(policy, label) for policy in POLICIES for label in ESTIMATORS)
-
-
-def decision_claims(rows: Sequence[Mapping[str, Any]], timings: Sequence[Mapping[str, Any]]) -> list[Claim]:
-    """Return the time of a placement with each estimator; rows and timings are those of the same runs."""
-    found = []
-    for arm in ARMS:
-        times = placement_times(rows, timings, arm.name)
-        if times:
-            found.append(Claim(f"placement of a tenant, {arm.name}", "", f"{np.mean(times):.2f} ms"))
-    return found
+ARMS = tuple(
+    Arm(f"{policy}, {label}", policy, engine={"estimator": spec})
+    for policy in POLICIES
+    for label, spec in ESTIMATORS.items()
+)
 
 
 @attrs.frozen(eq=False)
@@ -68,7 +55,7 @@ class RiskStudy(PolicyStudy):
     Parameters
     ----------
     design
-        As in `cluster.studies.policy_study.PolicyStudy`.
+        As in `cluster.studies.simulated.SimulatedStudy`.
     calibration
         The calibration of the estimators.
     """
@@ -118,19 +105,11 @@ class RiskStudy(PolicyStudy):
         result = super().result(finished)
         if not result.tables:
             return result
-        decisions = decision_claims(finished.rows, finished.timings)
+        decisions = placement_claims(finished, ARMS, lambda times: f"{np.mean(times):.2f} ms")
         caption = "means over runs, which other processes on the machine slow down"
         counts = {**result.figures["counts"], **counts_as_json(decisions)}
         times = table_of_claims(decisions, "risk: time per decision", caption)
         return attrs.evolve(result, figures={**result.figures, "counts": counts}, tables=(*result.tables, times))
-
-
-@attrs.frozen
-class _Reached:
-    """Ratios of the densities at which an arm and Monte Carlo have equal violations, of the workloads that have one."""
-
-    ratios: list[float]
-    workloads: int
 
 
 def _density_claims(found: Violations) -> list[Claim]:
@@ -138,16 +117,20 @@ def _density_claims(found: Violations) -> list[Claim]:
     claims = []
     for policy in POLICIES:
         for label in ESTIMATORS:
-            reached = _reached(found, f"{policy}, {label}", f"{policy}, {MONTE_CARLO}")
-            if label == MONTE_CARLO or not reached.workloads:
+            ratios, workloads = _density_ratios(found, f"{policy}, {label}", f"{policy}, {MONTE_CARLO}")
+            if label == MONTE_CARLO or not workloads:
                 continue
-            mean = f"{np.mean(reached.ratios):.3f}" if reached.ratios else "-"
-            ours = f"{mean} ({len(reached.ratios)} of {reached.workloads} workloads)"
+            mean = f"{np.mean(ratios):.3f}" if ratios else "-"
+            ours = f"{mean} ({len(ratios)} of {workloads} workloads)"
             claims.append(Claim(f"{policy}: density at equal violations, {label} / {MONTE_CARLO}", "", ours))
     return claims
 
 
-def _reached(found: Violations, arm: str, compared: str) -> _Reached:
+def _density_ratios(found: Violations, arm: str, compared: str) -> tuple[list[float], int]:
+    """Return the ratios of the densities at which two arms have equal violations, and the number of workloads.
+
+    A workload without such a density has no ratio, and one with a single density does not count.
+    """
     ratios, workloads = [], 0
     for workload in dict.fromkeys((one.workload, one.vcores) for one in found.settings):
         of_workload = found.where(lambda one, workload=workload: (one.workload, one.vcores) == workload)  # type: ignore[misc]
@@ -160,4 +143,4 @@ def _reached(found: Violations, arm: str, compared: str) -> _Reached:
         mark = float(np.median(other))
         if mean[0] <= mark <= mean[-1]:
             ratios.append(float(np.interp(mark, mean, densities) / np.interp(mark, other, densities)))
-    return _Reached(ratios, workloads)
+    return ratios, workloads

@@ -1,4 +1,4 @@
-"""Runs the tasks of a study, with progress, in a directory that keeps what is finished.
+"""Runs the tasks of a study, with progress, in a directory that keeps finished runs.
 
 ::
 
@@ -208,7 +208,7 @@ def _cell(value: Any) -> Any:
 
 @contextmanager
 def progress_bar(name: str, runs: int, finished_before: int, quiet: bool) -> Iterator[Any]:
-    """Show how many runs are finished, how many failed, and the remaining time; yield what takes an outcome."""
+    """Show finished and failed runs and the remaining time; yield a function to call with each outcome."""
     from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn()

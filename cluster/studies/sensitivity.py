@@ -16,15 +16,16 @@ from cluster.errors import DensityError
 from cluster.runs.sweep import Task
 from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
 from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
-from cluster.studies.claims import Claim, ClaimTable
-from cluster.studies.design import Design, digest, digests_of
-from cluster.studies.figures import Floats, Violations
+from cluster.studies.design import Design, digest
+from cluster.studies.figures import Violations
 from cluster.studies.pilots import PILOT_SEED, Pilot
 from cluster.studies.plots import figure_of_ratios
 from cluster.studies.policy_study import PolicyStudy
+from cluster.studies.report import Claim, ClaimTable
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Failures, Row, run_tasks
 from cluster.studies.simulated import run_simulation
+from plb.array_types import Float
 from workloads.parameters import RegionParameters, Usage, highest
 from workloads.regions import REGIONS
 
@@ -106,8 +107,8 @@ def pilot_tasks(base: Base) -> list[Task]:
     """Return the tasks of the pilot, one a workload."""
     found = []
     for name in base.workloads:
-        digests = digests_of(name, base.variants, base.digests)
-        of_one = attrs.evolve(base, workloads=(name,), variants={name: base.variants[name]}, digests=digests)
+        variants = {name: base.variants[name]}
+        of_one = attrs.evolve(base, workloads=(name,), variants=variants, digests=base.digests_of(name))
         arguments = {"workload": name, "base": attrs.asdict(of_one), "pilot": attrs.asdict(PILOT)}
         plain = json.loads(json.dumps(arguments))
         found.append(Task(f"{name}, {digest(plain)}", plain))
@@ -137,7 +138,7 @@ class SensitivityStudy(PolicyStudy):
     Parameters
     ----------
     design
-        As in `cluster.studies.policy_study.PolicyStudy`.
+        As in `cluster.studies.simulated.SimulatedStudy`.
     failed
         Tasks of the pilot that failed. The study has no setting for their workloads.
     """
@@ -191,7 +192,7 @@ def _extremes(found: Violations, above: str, below: str) -> Iterator[Claim]:
     if not some.any():
         return
     names = [setting.workload for setting, has_some in zip(found.settings, some, strict=True) if has_some]
-    ratios: Floats = found.means(above)[some] / found.means(below)[some]
+    ratios: Float = found.means(above)[some] / found.means(below)[some]
     for word, index in (("least", int(ratios.argmin())), ("largest", int(ratios.argmax()))):
         yield Claim(f"{word} {above} / {below}", "", f"{ratios[index]:.2f} ({names[index]})")
 

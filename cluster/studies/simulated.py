@@ -1,19 +1,22 @@
-"""One run of a study of policies, in any process."""
+"""Studies of simulated runs, and one run, in any process."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from cluster.runs.sweep import Task
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import scenario_from
 from cluster.scenario.workload_section import OF_REPORTS
 from cluster.simulation.pools import Source, read_source
 from cluster.simulation.tenants import TenantSequence, make_tenants
+from cluster.studies.design import Design
+from cluster.studies.study import Study
 
 if TYPE_CHECKING:
     from cluster.simulation.record import RunResult
@@ -22,16 +25,51 @@ NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
 """Fields of ``[workload]`` that change the arrivals, but not the source of tenants and history."""
 
 
-def run_simulation(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def run_simulation(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Simulate a task of `cluster.studies.design.Design`; return totals and timings."""
+    scenario, source, tenants, repeat = prepared(arguments)
+    return totals_and_timings(scenario, source, tenants, scenario.run.policies[0], repeat)
+
+
+def totals_and_timings(
+    scenario: Scenario, source: Source, tenants: TenantSequence, policy: str, repeat: int
+) -> dict[str, Any]:
+    """Simulate one run; return totals and timings."""
     from cluster.simulation.simulation import Simulation
 
-    scenario, source, tenants, repeat = prepared(arguments)
-    result = whole(Simulation(scenario, source, tenants, scenario.run.policies[0], repeat).run())
+    result = require_complete(Simulation(scenario, source, tenants, policy, repeat).run())
     return {"totals": result.totals, "timings": result.timings}
 
 
-def whole(result: RunResult) -> RunResult:
+def on_one_thread(scenario: Scenario) -> Scenario:
+    """Return a scenario whose engine has one thread by default, because there is a process for each core."""
+    return attrs.evolve(scenario, engine={"threads": 1, **scenario.engine})
+
+
+@attrs.frozen(eq=False)
+class SimulatedStudy(Study):
+    """A study whose tasks are the simulated runs of a design.
+
+    Parameters
+    ----------
+    design
+        Settings, arms and repeats.
+    """
+
+    run = staticmethod(run_simulation)
+
+    design: Design
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the design as plain JSON values."""
+        return self.design.described()
+
+    def tasks(self) -> Sequence[Task]:
+        """Return the runs of every arm in every setting and repeat."""
+        return self.design.tasks()
+
+
+def require_complete(result: RunResult) -> RunResult:
     """Return the result of a complete run. An interrupted run would count too few violations, so it has no result."""
     if not result.complete:
         raise KeyboardInterrupt
@@ -44,10 +82,7 @@ def prepared(arguments: Mapping[str, Any]) -> tuple[Scenario, Source, TenantSequ
     Demand history and tenants are kept for the next run, which often has the same.
     """
     tables, repeat = arguments["scenario"], int(arguments["repeat"])
-    scenario = scenario_from(tables)
-    # one thread, because there is a process for each core
-    scenario = attrs.evolve(scenario, engine={"threads": 1, **scenario.engine})
-    return scenario, _source(_origin(tables)), _tenants(_common(tables), repeat), repeat
+    return on_one_thread(scenario_from(tables)), _source(_origin(tables)), _tenants(_common(tables), repeat), repeat
 
 
 def _common(tables: Mapping[str, Any]) -> str:

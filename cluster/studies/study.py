@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen(eq=False)
 class StudyResult:
-    """What the finished runs of a study show.
+    """The result of the finished runs of a study.
 
     Parameters
     ----------
@@ -33,31 +33,15 @@ class StudyResult:
         Functions that return a plot, by file name. None: there is nothing to plot, and an older file is removed.
     frames
         Further tables to write as Parquet, by file name.
+    failed
+        Tasks that failed, with their outcomes.
     """
 
     figures: Mapping[str, Any]
     tables: Sequence[Table] = ()
     plots: Mapping[str, Callable[[], Figure] | None] = attrs.field(factory=dict)
     frames: Mapping[str, pl.DataFrame] = attrs.field(factory=dict)
-
-
-@attrs.frozen(eq=False)
-class StudyReport:
-    """The result of a study with its parts.
-
-    Parameters
-    ----------
-    figures
-        Plain JSON values.
-    tables
-        Tables to print.
-    failed
-        Tasks that failed, with their outcomes.
-    """
-
-    figures: Mapping[str, Any]
-    tables: Sequence[Table]
-    failed: Failures
+    failed: Failures = ()
 
 
 class Study(ABC):
@@ -94,8 +78,8 @@ class Study(ABC):
         return ()
 
 
-def run_study(study: Study, output: OutputDirectory) -> StudyReport:
-    """Run a study and its parts, and write their tables and plots.
+def run_study(study: Study, output: OutputDirectory) -> StudyResult:
+    """Run a study and its parts, write their tables and plots, and return figures, printed tables and failed tasks.
 
     Raises
     ------
@@ -115,7 +99,7 @@ def run_study(study: Study, output: OutputDirectory) -> StudyReport:
         figures |= result.figures
         tables += result.tables
         failed += finished.failed
-    return StudyReport(figures, tables, failed)
+    return StudyResult(figures, tables, failed=failed)
 
 
 def _write(result: StudyResult, output: OutputDirectory) -> None:

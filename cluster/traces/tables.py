@@ -20,12 +20,12 @@ def description_tables(trace: TraceDescription, title: str) -> tuple[Table, Tabl
     """Return two tables: of the tenants and their lives, and of the metrics."""
     from rich.table import Table
 
+    from cluster.console.tables import new_table
+
     tenants = Table(title=title, show_header=False)
     for heading, value in _tenants(trace):
         tenants.add_row(heading, value)
-    metrics = Table("", title="metrics")
-    for figures in trace.metrics:
-        metrics.add_column(figures.metric.name, justify="right")
+    metrics = new_table(("", *(figures.metric.name for figures in trace.metrics)), title="metrics")
     columns = [_metric(figures) for figures in trace.metrics]
     for heading in columns[0]:
         metrics.add_row(heading, *(column[heading] for column in columns))
@@ -34,12 +34,12 @@ def description_tables(trace: TraceDescription, title: str) -> tuple[Table, Tabl
 
 def statistics_table(region: str, rows: Sequence[StatisticRow]) -> Table:
     """Return a table of the statistics of a region: generated and published, and whether they agree."""
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"{region}: generated and published statistics")
-    for heading, justify in (("statistic", "left"), ("published", "left"), ("source", "left"), ("generated", "right")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    from cluster.console.tables import new_table
+
+    headings = ("statistic", "published", "source", "generated")
+    table = new_table(headings, texts=3, title=f"{region}: generated and published statistics")
     table.add_column("agrees")
     for row in rows:
         agrees = Text("NO", style="red") if row.within is False else "yes" if row.within else ""

@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
-from cluster.warmup.warmup import Warmed
+from cluster.warmup.warmup import WarmupResult
 from plb.phrasing import counted
 
 NAME = "warmup.log"
 
 
 class WarmupLog:
-    """A file in the directory of the kernels, to which every run appends; a run continues if it cannot be written.
+    """A file in the directory of the kernels, to which every run appends. A run continues if writing fails.
 
     Parameters
     ----------
     directory
-        Directory of the kernels; None without one.
+        Directory of the kernels; None: there is none.
     jobs
-        Number of processes of the run that begins.
+        Number of processes of the run.
     """
 
     def __init__(self, directory: Path | None, jobs: int) -> None:
@@ -30,8 +30,8 @@ class WarmupLog:
         begun = datetime.now().astimezone().isoformat(" ", "seconds")
         self._append([f"{begun}: plb warmup --jobs {jobs}"])
 
-    def add(self, done: Warmed) -> None:
-        """Note a task and the kernels that it compiled."""
+    def add(self, done: WarmupResult) -> None:
+        """Write a task and the kernels that it compiled."""
         lines = [f"{seconds:8.2f} s  {name}" for name, seconds in done.kernels]
         ended = f"{counted(len(done.kernels), 'kernel')} compiled, {done.seconds:.2f} s"
         self._append([f"{done.task}: {'failed' if done.error else ended}", *lines, *done.warnings])
@@ -39,14 +39,14 @@ class WarmupLog:
             self._append(done.error.splitlines())
 
     def end(self, seconds: float) -> None:
-        """Note that all tasks are done."""
-        self._append([f"all tasks are done, {seconds:.2f} s"])
+        """Write that all tasks are finished."""
+        self._append([f"all tasks are finished, {seconds:.2f} s"])
 
     def where(self) -> str:
-        """Say where the log is, or why there is none."""
+        """Return a sentence with the path of the log, or the reason why there is none."""
         if self.problem is None:
-            return f"What was compiled, and how long it took: {self.path}"
-        return f"There is no log of it: {self.problem}"
+            return f"Log of the compilations: {self.path}"
+        return f"There is no log of the compilations: {self.problem}"
 
     def _append(self, lines: Sequence[str]) -> None:
         if self.path is None or self.problem is not None:

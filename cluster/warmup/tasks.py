@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -33,22 +34,22 @@ def place_new_replicas() -> None:
 
 
 def evict() -> None:
-    """Place a replica that fits only if others move."""
+    """Place a replica that fits only if others are moved."""
     engine = _tiny_engine()
     _add_service(engine, "small", 20.0)
     for node in range(NODES):
-        _stand(engine, f"small/{node}", f"n{node}")
+        _add_placed(engine, f"small/{node}", f"n{node}")
     _add_service(engine, "large", 80.0)
     engine.update_partition(Partition("large", service="large"))
     engine.place()
 
 
 def place_beside_others() -> None:
-    """Place a replica with affinity to another one, whose node has no free capacity, and balance both."""
+    """Place a replica with affinity to another one whose node lacks capacity, and balance both."""
     engine = _tiny_engine()
     _add_service(engine, "leader", 20.0)
     _add_service(engine, "follower", 70.0, affinity_to="leader")
-    _stand(engine, "leader", "n0")
+    _add_placed(engine, "leader", "n0")
     engine.update_partition(Partition("follower", service="follower"))
     engine.apply(engine.place())
     engine.balance()
@@ -69,14 +70,14 @@ def balance() -> None:
     engine = _tiny_engine(w_imbalance=1e6, max_percentage_to_move=1.0)
     _add_service(engine, "small", 20.0)
     for number in range(3):
-        _stand(engine, f"small/{number}", "n0")
+        _add_placed(engine, f"small/{number}", "n0")
     engine.balance()
     engine.alternatives("wide")
     engine.violation_probabilities()
 
 
 def place_one_at_a_time() -> None:
-    """Let a policy place and repair, with affinity moves."""
+    """Place and repair by a placement policy, with affinity moves."""
     engine = _tiny_engine(policy="prv_worst_fit")
     engine.update_partition(Partition("new", service="wide"))
     _add_service(engine, "follower", 5.0, affinity_to="wide")
@@ -94,7 +95,7 @@ def plan_by_reports() -> None:
 
 
 def hand_over_and_drop() -> None:
-    """Let a primary hand over its role before an upgrade, and drop replicas that are too many."""
+    """Move the role of a primary before an upgrade, and drop surplus replicas."""
     engine = _tiny_engine()
     _add_service(engine, "beside", 1.0, target_replicas=2, affinity_to="wide")
     marked = Replica(PRIMARY, "n0", upgrade=UpgradeMark.SWAP_OUT)
@@ -105,7 +106,7 @@ def hand_over_and_drop() -> None:
 
 
 def plan_with_extension_terms() -> None:
-    """Balance with energy terms of users: one in plain Python, and one with kernels."""
+    """Balance with extension terms: one in plain Python, and one with kernels."""
     for term in (_PlainTerm(), _SwiftTerm()):
         register_term(term)
         engine = _tiny_engine(extension_terms={term.name: 1.0}, spread_moves=term.name == _PlainTerm.name)
@@ -115,25 +116,15 @@ def plan_with_extension_terms() -> None:
 
 
 def change_terms() -> None:
-    """Ask the energy terms that are built in how much a move changes them, as property tests do."""
+    """Compute the changes of the built-in energy terms by a move, as property tests do."""
     for term in TERMS:
         verify(term).given(nodes=[10.0, 10.0], replicas=[(0, 4.0), (0, 2.0)]).moves((1, 1))
 
 
 def _tiny_engine(**settings: Any) -> PlacementAndLoadBalancing:
     """Return an engine with a few nodes and one partition, which has a demand history."""
-    history = DemandHistory.from_columns(
-        ("cpu",),
-        tenant_class=["a", "a"],
-        role=[0, 1],
-        lifetime=[1e6, 1e6],
-        level=[[50.0], [60.0]],
-        initial=[[1.0], [1.0]],
-        growth=[[600.0], [600.0]],
-        maximum=[[100.0], [100.0]],
-    )
     config = PlbConfig(metrics=[Metric("cpu")], held_out_nodes=1, checks="phase", **settings)
-    engine = PlacementAndLoadBalancing(config, history=history)
+    engine = PlacementAndLoadBalancing(config, history=_past_tenants({PRIMARY: 50.0, SECONDARY: 60.0}, 100.0))
     for node in range(NODES):
         rack, upgraded = f"fd:/r{node % 3}", f"u{node % 2}"
         engine.update_node(Node(f"n{node}", capacities={"cpu": 100}, fault_domain=rack, upgrade_domain=upgraded))
@@ -144,13 +135,28 @@ def _tiny_engine(**settings: Any) -> PlacementAndLoadBalancing:
     return engine
 
 
+def _past_tenants(level: Mapping[Role, float], maximum: float) -> DemandHistory:
+    """Return a demand history with a trace for each role, of one class."""
+    count = len(level)
+    return DemandHistory.from_columns(
+        ("cpu",),
+        tenant_class=["a"] * count,
+        role=[role.value for role in level],
+        lifetime=[1e6] * count,
+        level=[[one] for one in level.values()],
+        initial=[[1.0]] * count,
+        growth=[[600.0]] * count,
+        maximum=[[maximum]] * count,
+    )
+
+
 def _add_service(engine: PlacementAndLoadBalancing, name: str, cpu: float, **fields: Any) -> None:
     load = {PRIMARY: {"cpu": cpu}, SECONDARY: {"cpu": cpu}}
     engine.update_service(Service(name, tenant_class="a", default_load=load, **fields))
 
 
-def _stand(engine: PlacementAndLoadBalancing, name: str, node: str) -> None:
-    """Add a partition with one replica to the engine; its service is the part before the slash."""
+def _add_placed(engine: PlacementAndLoadBalancing, name: str, node: str) -> None:
+    """Add a partition with one replica on a node. Its service is the part of its name before the slash."""
     engine.update_partition(Partition(name, service=name.partition("/")[0], replicas=(Replica(PRIMARY, node),)))
 
 
@@ -158,7 +164,7 @@ def _overload(engine: PlacementAndLoadBalancing) -> None:
     """Add a second replica to each node of the first partition, with both above the limits of the node."""
     for node in ("n0", "n1"):
         _add_service(engine, f"more-{node}", 30.0)
-        _stand(engine, f"more-{node}", node)
+        _add_placed(engine, f"more-{node}", node)
         engine.report_load("wide", node, {"cpu": 90.0})
 
 
@@ -168,13 +174,13 @@ class _PlainTerm:
     name = "warm_up_plain"
 
     def total(self, configuration: Configuration) -> float:
-        """Return the same for every configuration."""
+        """Return 0 for every configuration."""
         return 0.0 * configuration.nodes
 
 
 @kernel
 def _no_change(problem: Problem, solution: Solution, sums: Int, row: int, target: int, partner: int) -> float:  # noqa: ARG001  # as of every term
-    """Return that nothing changes."""
+    """Return 0."""
     return 0.0
 
 
@@ -189,21 +195,12 @@ class _SwiftTerm(CompiledTerm):
 PREDICTORS = ("max(n-sigma;rc-like)", "n-sigma:form=paper", "per-machine-percentile", "oracle")
 STREAMED = ("rc-like:warmup=2", "n-sigma:form=paper,warmup=2", "n-sigma:warmup=2")
 USAGE = ([1.0], [2.0], [3.0])
-"""Of one task, step by step."""
+"""Usage of one task in each step."""
 
 
 def replay_past_tenants() -> None:
-    """Ask for the probability of a violation by past tenants, at their peaks and at departures."""
-    history = DemandHistory.from_columns(
-        ("cpu",),
-        tenant_class=["a"],
-        role=[Role.INSTANCE.value],
-        lifetime=[1e6],
-        level=[[5.0]],
-        initial=[[1.0]],
-        growth=[[600.0]],
-        maximum=[[9.0]],
-    )
+    """Compute the probability of a violation from past tenants, by peaks and at departures."""
+    history = _past_tenants({Role.INSTANCE: 5.0}, 9.0)
     eligible_traces(history, tenant_class="a", role=Role.INSTANCE, age=0.0, largest_demand=[1.0])
     model = MonteCarloRisk(history, repetitions=2, quanta={"cpu": 1.0})
     replicas = [ReplicaForecast("a", Role.INSTANCE, 0.0, {}, 0)]
@@ -211,14 +208,14 @@ def replay_past_tenants() -> None:
         model.probability_of_violation(replicas, thresholds={"cpu": 4.0}, now=1.0, evaluation=evaluation)
 
 
-def go_by_samples() -> None:
-    """Ask risk models that go by samples."""
+def predict_by_samples() -> None:
+    """Predict peaks by a risk model that uses samples."""
     replica = ReplicaForecast(None, Role.INSTANCE, 0.0, {}, 0, samples={"cpu": [1.0] * 3})
     ObservedRisk("rc-like:warmup=2", quanta={"cpu": 1.0}).predicted_peaks([replica])
 
 
 def predict_peaks() -> None:
-    """Predict the peaks of machines from whole columns."""
+    """Predict the peaks of machines from columns of samples."""
     steps = len(USAGE)
     samples = TaskSamples.from_columns(
         machine=[0] * steps, task=[0] * steps, time=range(steps), usage=[one[0] for one in USAGE], limit=[4.0] * steps
@@ -245,13 +242,13 @@ RELEASED_ALGORITHMS = ("WFD-Avg", "NCD-DotProduct", "SpreadWFD-Avg-BinSearch")
 
 
 def provision_as_in_the_paper() -> None:
-    """Plan by algorithms of each kind."""
+    """Plan by algorithms of each kind, with the rules of the paper."""
     for name in PAPER_ALGORITHMS:
         provision(_tiny_instance(), name)
 
 
 def provision_as_released() -> None:
-    """Plan by the algorithms that have other rules in the authors' programs."""
+    """Plan by the algorithms that differ in the authors' programs, with the rules of these."""
     for name in RELEASED_ALGORITHMS:
         provision(_tiny_instance(), name, rules="released")
 
@@ -261,7 +258,7 @@ def provision_by_search() -> None:
     provision(_tiny_instance(), AUTO)
 
 
-def provision_anew() -> None:
+def provision_from_placement() -> None:
     """Plan from a present placement."""
     replan(provision(_tiny_instance(), "FF"), most_moves=None)
 
@@ -279,3 +276,29 @@ def _tiny_instance() -> Instance:
         nodes=(NodeType("node", 2 * ones[:1]),),
         units=(1.0,),
     )
+
+
+PROVISIONING: Mapping[str, Callable[[], None]] = {
+    "provisioning as in the paper": provision_as_in_the_paper,
+    "provisioning by search": provision_by_search,
+    "provisioning from a placement": provision_from_placement,
+    "provisioning as released": provision_as_released,
+}
+TASKS: Mapping[str, Callable[[], None]] = {
+    "placement": place_new_replicas,
+    **PROVISIONING,
+    "repair": repair,
+    "peak predictions": predict_peaks,
+    "extension terms": plan_with_extension_terms,
+    "energy terms": change_terms,
+    "placement policies": place_one_at_a_time,
+    "evictions for new replicas": evict,
+    "peaks of a machine": predict_a_machine,
+    "placement with affinity": place_beside_others,
+    "risk from past tenants": replay_past_tenants,
+    "estimators": plan_by_reports,
+    "upgrades": hand_over_and_drop,
+    "risk by samples": predict_by_samples,
+    "balancing": balance,
+}
+"""The longest tasks are first, so that processes end at about the same time; they compile the shared kernels."""

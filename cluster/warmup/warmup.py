@@ -1,4 +1,4 @@
-"""Compiles every kernel in advance, so that later processes do not wait: `plb warmup`.
+"""Compiles every kernel in advance for later processes: `plb warmup`.
 
 The work is divided into tasks, each with a tiny engine or instance, which run in as many processes as there are
 cores. Each process finds the kernels of the others on disk, and none compiles a kernel that another one is compiling
@@ -7,63 +7,67 @@ cores. Each process finds the kernels of the others on disk, and none compiles a
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import attrs
 
 from cluster.runs.sweep import Task, TaskOutcome, outcomes
-from cluster.warmup.compilations import noted
-from cluster.warmup.tasks import (
-    balance,
-    change_terms,
-    evict,
-    go_by_samples,
-    hand_over_and_drop,
-    place_beside_others,
-    place_new_replicas,
-    place_one_at_a_time,
-    plan_by_reports,
-    plan_with_extension_terms,
-    predict_a_machine,
-    predict_peaks,
-    provision_anew,
-    provision_as_in_the_paper,
-    provision_as_released,
-    provision_by_search,
-    repair,
-    replay_past_tenants,
-)
+from cluster.warmup import tasks
+from plb.compiler import notice
 
-PROVISIONING: Mapping[str, Callable[[], None]] = {
-    "provisioning as in the paper": provision_as_in_the_paper,
-    "provisioning by search": provision_by_search,
-    "provisioning anew": provision_anew,
-    "provisioning as released": provision_as_released,
-}
-TASKS: Mapping[str, Callable[[], None]] = {
-    "placement": place_new_replicas,
-    **PROVISIONING,
-    "repair": repair,
-    "peak predictions": predict_peaks,
-    "extension terms": plan_with_extension_terms,
-    "energy terms": change_terms,
-    "placement policies": place_one_at_a_time,
-    "evictions for new replicas": evict,
-    "peaks of a machine": predict_a_machine,
-    "placement with affinity": place_beside_others,
-    "risk from past tenants": replay_past_tenants,
-    "estimators": plan_by_reports,
-    "upgrades": hand_over_and_drop,
-    "risk by samples": go_by_samples,
-    "balancing": balance,
-}
-"""The longest first, so that processes finish at about the same time. The first ones compile what tasks share."""
+
+class Compilations(logging.Filter):
+    """Collects the announcements of compilations and the warnings of the engine, and hides them from other handlers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.warnings: list[str] = []
+        self._names: list[str] = []
+        self._times: list[float] = []
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Process a log record; return whether other handlers receive it."""
+        if record.pathname == notice.__file__ and isinstance(record.args, tuple):
+            self._names.append(str(record.args[0]))
+            self._times.append(time.perf_counter())
+            return False
+        if record.levelno >= logging.WARNING:
+            self.warnings.append(record.getMessage())
+            return False
+        return True
+
+    def end(self) -> None:
+        """Record that the last kernel is compiled."""
+        self._times.append(time.perf_counter())
+
+    def kernels(self) -> list[tuple[str, float]]:
+        """Return the compiled kernels, each with the seconds until the next compilation began, or until the end."""
+        seconds = (later - earlier for earlier, later in pairwise(self._times))
+        return list(zip(self._names, seconds, strict=True))
+
+
+@contextmanager
+def collected() -> Iterator[Compilations]:
+    """Yield the compilations during the block; they are complete after its end."""
+    logger, compilations = notice.logger, Compilations()
+    level = logger.level
+    logger.addFilter(compilations)
+    logger.setLevel(logging.INFO)
+    try:
+        yield compilations
+    finally:
+        compilations.end()
+        logger.setLevel(level)
+        logger.removeFilter(compilations)
 
 
 @attrs.frozen
-class Warmed:
+class WarmupResult:
     """The result of a task.
 
     Parameters
@@ -71,13 +75,13 @@ class Warmed:
     task
         Name of the task.
     seconds
-        From its beginning to its end.
+        Seconds from the beginning to the end of the task.
     kernels
-        What it compiled: names, and seconds until the next one began.
+        Compiled kernels: name, and seconds until the next compilation began.
     warnings
-        What the engine warned of meanwhile.
+        Warnings of the engine during the task.
     error
-        The traceback, if it failed.
+        The traceback, if the task failed.
     """
 
     task: str
@@ -87,12 +91,12 @@ class Warmed:
     error: str | None = None
 
     @classmethod
-    def of(cls, outcome: TaskOutcome) -> Warmed:
-        """Return the result of a task from that of its process."""
+    def of(cls, outcome: TaskOutcome) -> WarmupResult:
+        """Return the result of a task from its outcome."""
         return cls(outcome.key, **(outcome.values or {}), error=outcome.error)
 
 
-def warm_up(jobs: int | None = None) -> Iterator[Warmed]:
+def warm_up(jobs: int | None = None) -> Iterator[WarmupResult]:
     """Compile every kernel that is not on disk, and yield the result of each task as it ends.
 
     Parameters
@@ -105,20 +109,20 @@ def warm_up(jobs: int | None = None) -> Iterator[Warmed]:
     PlbError
         A process ended unexpectedly.
     """
-    tasks = [Task(name, {"task": name}) for name in TASKS]
-    return map(Warmed.of, outcomes(_do, tasks, jobs=jobs))
+    work = [Task(name, {"task": name}) for name in tasks.TASKS]
+    return map(WarmupResult.of, outcomes(_do, work, jobs=jobs))
 
 
 def warm_up_provisioning() -> None:
     """Compile every kernel of provisioning, in this process."""
-    for task in PROVISIONING.values():
+    for task in tasks.PROVISIONING.values():
         task()
 
 
 def _do(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Run a task; return the fields of `Warmed` that a process has."""
+    """Run a task; return seconds, kernels and warnings."""
     begun = time.perf_counter()
-    with noted() as compilations:
-        TASKS[arguments["task"]]()
+    with collected() as compilations:
+        tasks.TASKS[arguments["task"]]()
     seconds = time.perf_counter() - begun
     return {"seconds": seconds, "kernels": compilations.kernels(), "warnings": compilations.warnings}

@@ -1,4 +1,4 @@
-"""The instances and packings of the study of [2]: every test under the assumptions of sections 5.2 to 5.6."""
+"""The cases of the study of [2]: every test under the assumptions of sections 5.2 to 5.6. The samples of a trace."""
 
 from __future__ import annotations
 
@@ -11,12 +11,8 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cluster.runs.sweep import Task
-from cluster.scenario.scenario import MOST_REPEATS
-from cluster.studies.design import MOST_SAMPLES, digest
 from plb import PlbError
 from plb.risk.gaussian import GPA, OVERLOADS, PAPER_TESTS, Cantelli, Fit, FitTest, MeanTimes
-from plb.validation import check_count, check_number
 from workloads.realisations import UNKNOWN, UsageSamples, read_samples
 
 MEAN_TASK = 13.69 / 500
@@ -92,75 +88,6 @@ def cases(realisations: int) -> tuple[Case, ...]:
     return tuple(dict.fromkeys(found))
 
 
-@attrs.frozen(kw_only=True)
-class GaussianDesign:
-    """The study of [2] on one trace.
-
-    Parameters
-    ----------
-    traces
-        File or directory; see `workloads.realisations.read_samples`.
-    resources
-        Names of the resources. A task has to fit in all.
-    capacity
-        Capacity of a machine for each resource, in its unit.
-    instances, tasks, realisations
-        Number of instances, tasks of each instance, realisations of each task.
-    samples
-        Samples of tasks for each size of table 1 and figure 6.
-    periods
-        Periods of the trace whose tasks are also packed with their usage at the same times.
-    averaged
-        Consecutive samples whose mean is the coarser measurement of figure 10.
-    seed
-        Seed of all random numbers.
-    """
-
-    traces: Path
-    resources: tuple[str, ...]
-    capacity: tuple[float, ...]
-    instances: int = INSTANCES
-    tasks: int = TASKS
-    realisations: int = REALISATIONS
-    samples: int = SAMPLES
-    periods: tuple[int, ...] = ()
-    averaged: int = AVERAGED
-    seed: int = 0
-
-    def __attrs_post_init__(self) -> None:
-        check_count("study", "instances", self.instances, low=1, high=MOST_REPEATS)
-        check_count("study", "samples", self.samples, low=1, high=MOST_SAMPLES)
-        for name in ("tasks", "averaged"):
-            check_count("study", name, getattr(self, name), low=1)
-        check_count("study", "realisations", self.realisations, low=LEAST_OBSERVED)
-        check_count("study", "seed", self.seed)
-        for name, capacity in zip(self.resources, self.capacity, strict=True):
-            check_number("study", f"capacity[{name}]", capacity, low_open=True)
-
-    def sweep_tasks(self) -> list[Task]:
-        """Return a task for each instance, for some samples of all sizes, and for each period."""
-        parts = range(0, self.samples, SAMPLES_A_RUN)
-        runs = [{"kind": "packing", "part": part} for part in range(self.instances)]
-        runs += [
-            {"kind": "totals", "part": part, "samples": min(SAMPLES_A_RUN, self.samples - first)}
-            for part, first in enumerate(parts)
-        ]
-        runs += [{"kind": "simultaneous", "part": period} for period in self.periods]
-        known = digest(self.described(), _digests(self.traces), {"sizes": SIZES})
-        return [
-            Task(f"{run['kind']} {run['part']}, {run.get('samples')}, {known}", run | self._common()) for run in runs
-        ]
-
-    def described(self) -> dict[str, Any]:
-        """Return everything on which all runs depend, as plain JSON values."""
-        return {**self._common(), "cases": [case.described() for case in cases(self.realisations)]}
-
-    def _common(self) -> dict[str, Any]:
-        whole = {name: getattr(self, name) for name in ("tasks", "realisations", "averaged", "seed")}
-        lists = {"resources": list(self.resources), "capacity": list(self.capacity)}
-        return {"traces": str(self.traces.resolve()), **lists, **whole}
-
-
 @lru_cache(maxsize=2)
 def samples_of(traces: str, resources: tuple[str, ...] | None) -> UsageSamples:
     """Return the samples of a trace, which are read once in each process."""
@@ -194,7 +121,7 @@ def periods_of(samples: UsageSamples, most: int, seed: int) -> tuple[int, ...]:
     return tuple(sorted(chosen.tolist()))
 
 
-def _digests(traces: Path) -> Mapping[str, str]:
+def digests_of_traces(traces: Path) -> Mapping[str, str]:
     """Return the SHA-256 of the files of a trace by name."""
     files = [traces] if traces.is_file() else sorted(traces.glob("*.parquet"))
     return {file.name: sha256(file.read_bytes()).hexdigest() for file in files}

@@ -1,4 +1,9 @@
-"""Packs an instance in every case ([2] section 5): machines, and frequency of overload."""
+"""Packings of an instance in every case ([2] section 5), and of the tasks of a period: machines and overload.
+
+[2] section 2 assumes that tasks are independent, and its evaluation samples the realisations of each task
+independently. The tasks of a period are packed by their statistics, and the packing is evaluated on such samples and on
+their usage at the same times.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from cluster.studies.gaussian.design import INSTANCE, Case, cases, samples_of
+from cluster.studies.gaussian.design import GPAS, INSTANCE, MEANS, SIMULTANEOUS, Case, cases, samples_of
 from cluster.studies.runner import Row
-from plb.compiler import working_time
+from plb.array_types import Float32, Int
 from plb.risk.gaussian import (
     MAX_FAILURES,
     PERCENTS,
+    FitTest,
     TaskStatistics,
+    Total,
     normalised_machines,
     observe,
     overload_by_machine,
@@ -23,9 +29,6 @@ from plb.risk.gaussian import (
     split_observations,
 )
 from workloads.realisations import UsageSamples
-
-Samples = npt.NDArray[np.float32]
-
 
 COLUMNS: Mapping[str, Any] = {
     "instance": pl.Int64,
@@ -41,16 +44,22 @@ COLUMNS: Mapping[str, Any] = {
     "oversized": pl.Int64,
 }
 """Columns of the table of packings."""
+SIMULTANEOUS_TESTS: tuple[FitTest, ...] = (*GPAS, *MEANS)
+SIMULTANEOUS_FIGURES: Mapping[str, Any] = {
+    "machines": pl.Int64,
+    "q": pl.Float64,
+    "q_independent": pl.Float64,
+    "variance_ratio": pl.Float64,
+}
 
 
-def choose_tasks(samples: UsageSamples, tasks: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def choose_tasks(samples: UsageSamples, tasks: int, rng: np.random.Generator) -> Int:
     """Return random tasks; without replacement if there are enough."""
     return rng.choice(samples.tasks, tasks, replace=tasks > samples.tasks)
 
 
 def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Sample an instance and pack it in every case; return machines, m, q and oversized tasks by case."""
-    began = working_time()
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], INSTANCE, arguments["part"]])
     chosen = choose_tasks(samples, arguments["tasks"], rng)
@@ -61,8 +70,7 @@ def run_packing(arguments: Mapping[str, Any]) -> dict[str, Any]:
         int(rng.integers(2**32)),
     )
     found = [instance.pack(case) for case in cases(arguments["realisations"])]
-    totals = {name: [of_case[name] for of_case in found] for name in found[0]}
-    return {"totals": totals, "timings": {"seconds": working_time() - began}}
+    return {name: [of_case[name] for of_case in found] for name in found[0]}
 
 
 class PackingInstance:
@@ -80,7 +88,7 @@ class PackingInstance:
         Seed of the splits into observed and evaluated realisations.
     """
 
-    def __init__(self, realisations: Samples, averages: Samples, capacity: Sequence[float], split_seed: int) -> None:
+    def __init__(self, realisations: Float32, averages: Float32, capacity: Sequence[float], split_seed: int) -> None:
         self._measured = {False: realisations, True: averages}
         self._capacity = np.array(capacity)
         self._seed = split_seed
@@ -129,3 +137,34 @@ def packings_frame(rows: Sequence[Row]) -> pl.DataFrame:
             values = {name: row[name][index] for name in ("machines", "m", "q", "oversized")}
             found.append({"instance": row["part"], **case, **values})
     return pl.DataFrame(found, schema=COLUMNS)
+
+
+def run_simultaneous(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Pack all tasks of a period; return by test the overload at the same times, and with independent samples."""
+    samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
+    rng = np.random.default_rng([arguments["seed"], SIMULTANEOUS, arguments["part"]])
+    tasks, together = samples.simultaneous(arguments["part"])
+    order = rng.permutation(len(tasks))
+    together = together[order]
+    independent = samples.draw(tasks[order], arguments["realisations"], rng)
+    known, capacity = observe(together), np.array(arguments["capacity"])
+    apart = Total.of_independent(known.mean, known.variance).variance
+    ratio = np.divide(Total.of_realisations(together).variance, apart, out=np.ones_like(apart), where=apart > 0)
+    found = []
+    for test in SIMULTANEOUS_TESTS:
+        packing = pack(known, capacity=capacity, test=test)
+        simultaneous, sampled = (
+            float(overload_by_machine(packing, usage, capacity=capacity).mean()) for usage in (together, independent)
+        )
+        found.append([packing.machines, simultaneous, sampled, float(ratio.mean())])
+    return {"found": found}
+
+
+def simultaneous_frame(rows: Sequence[Row]) -> pl.DataFrame:
+    """Return a row for each period and test."""
+    found = [
+        {"period": row["part"], "test": test.name, **dict(zip(SIMULTANEOUS_FIGURES, values, strict=True))}
+        for row in rows
+        for test, values in zip(SIMULTANEOUS_TESTS, row["found"], strict=True)
+    ]
+    return pl.DataFrame(found, schema={"period": pl.Int64, "test": pl.String, **SIMULTANEOUS_FIGURES})

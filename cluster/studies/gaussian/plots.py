@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from cluster.plots.base import COLOURS
+from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.studies.gaussian.design import BY_CAPACITY, CANTELLI, GPAS, MEANS
 from cluster.studies.gaussian.figures import (
     REQUESTED,
@@ -49,15 +49,14 @@ def boxes(ax: Axes, groups: Groups, *, colour: str = COLOURS[1], offset: float =
         for box in drawn["boxes"]:
             box.set(facecolor=colour, alpha=0.6)
     ax.set_xticks(np.arange(len(groups)), list(groups))
-    ax.grid(axis="y", alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax, "y")
 
 
 def figure_6(totals: pl.DataFrame) -> Figure:
     """Draw the differences between percentiles of Gaussians and of totals, by number of tasks."""
     few = totals.filter(pl.col("size") <= MOST_IN_FIGURE_6)
     resources = few["resource"].unique(maintain_order=True).to_list()
-    figure = _figure(3.6 * 3, 3.0 * len(resources) + 0.5, "Gaussian by empirical percentile of totals, less 1")
+    figure = new_figure(3.6 * 3, 3.0 * len(resources) + 0.5, "Gaussian by empirical percentile of totals, less 1")
     axes = figure.subplots(len(resources), 3, squeeze=False, sharey="row")
     for row, resource in enumerate(resources):
         for ax, name in zip(axes[row], ("p95", "p99", "p99.9"), strict=True):
@@ -75,7 +74,7 @@ def figure_6(totals: pl.DataFrame) -> Figure:
 
 def figure_7(packings: pl.DataFrame) -> Figure:
     """Draw the normalised machines by test."""
-    figure = _figure(10.0, 4.0, "machines by the lower bound; clairvoyance, capacity 1")
+    figure = new_figure(10.0, 4.0, "machines by the lower bound; clairvoyance, capacity 1")
     ax = figure.subplots()
     boxes(ax, _by_test(base_cases(packings), "m"))
     ax.tick_params(axis="x", rotation=60)
@@ -85,7 +84,7 @@ def figure_7(packings: pl.DataFrame) -> Figure:
 
 def figure_8(packings: pl.DataFrame) -> Figure:
     """Draw overload over machines, a dot for each instance."""
-    figure = _figure(8.5, 5.0, "frequency of overload and machines; clairvoyance, capacity 1")
+    figure = new_figure(8.5, 5.0, "frequency of overload and machines; clairvoyance, capacity 1")
     ax = figure.subplots()
     for family, marker in (("GPA", "o"), ("av", "s"), ("perc", "^")):
         of_family = base_cases(packings).filter(pl.col("test").str.starts_with(family), pl.col("q") > 0)
@@ -105,7 +104,7 @@ def figure_9(packings: pl.DataFrame) -> Figure:
         f"{overload:g}": ((base_cases(packings).filter(pl.col("test") == name)["q"] - overload) / overload).to_list()
         for name, overload in REQUESTED.items()
     }
-    figure = _figure(5.0, 4.0, "relative error of GPA; clairvoyance, capacity 1")
+    figure = new_figure(5.0, 4.0, "relative error of GPA; clairvoyance, capacity 1")
     ax = figure.subplots()
     boxes(ax, errors)
     ax.axhline(0.0, color="#4a4a4a", linewidth=0.8)
@@ -117,7 +116,7 @@ def figure_10(packings: pl.DataFrame) -> Figure:
     """Draw overload with samples and with averages observed."""
     both = averaged_beside_samples(packings)
     families = {"GPA": GPAS, "Cantelli": CANTELLI[:2], "av": MEANS}
-    figure = _figure(11.0, 4.0, "overload by observed samples (left of each pair) and averages (right)")
+    figure = new_figure(11.0, 4.0, "overload by observed samples (left of each pair) and averages (right)")
     for ax, (family, tests) in zip(figure.subplots(1, len(families)), families.items(), strict=True):
         of_family = both.filter(pl.col("test").is_in([test.name for test in tests]))
         for offset, name, colour in ((-0.2, "q", COLOURS[1]), (0.2, "q_averaged", COLOURS[0])):
@@ -133,7 +132,7 @@ def figure_10(packings: pl.DataFrame) -> Figure:
 def figure_11(packings: pl.DataFrame) -> Figure:
     """Draw overload by capacity, with and without rebalancing."""
     chosen = by_capacity(packings)
-    figure = _figure(11.0, 5.5, "overload by capacity, with rebalancing (above) and without (below)")
+    figure = new_figure(11.0, 5.5, "overload by capacity, with rebalancing (above) and without (below)")
     axes = figure.subplots(2, len(BY_CAPACITY), sharey="col")
     for row, on in enumerate((True, False)):
         for ax, test in zip(axes[row], BY_CAPACITY, strict=True):
@@ -147,7 +146,7 @@ def figure_11(packings: pl.DataFrame) -> Figure:
 def figure_12(packings: pl.DataFrame) -> Figure:
     """Draw overload by clairvoyance level."""
     chosen = by_clairvoyance(packings)
-    figure = _figure(11.0, 3.6, "overload by clairvoyance level")
+    figure = new_figure(11.0, 3.6, "overload by clairvoyance level")
     for ax, name in zip(figure.subplots(1, len(BY_CLAIRVOYANCE)), BY_CLAIRVOYANCE, strict=True):
         boxes(ax, _by(chosen.filter(pl.col("test") == name), "clairvoyance", "q"))
         ax.tick_params(axis="x", rotation=60)
@@ -157,20 +156,12 @@ def figure_12(packings: pl.DataFrame) -> Figure:
 
 def figure_13(packings: pl.DataFrame) -> Figure:
     """Draw the relative decrease of overload by rebalancing."""
-    figure = _figure(8.0, 4.0, "relative decrease of overload by rebalancing; capacity 1")
+    figure = new_figure(8.0, 4.0, "relative decrease of overload by rebalancing; capacity 1")
     ax = figure.subplots()
     boxes(ax, _by_test(rebalancing(packings), "gain"))
     ax.axhline(0.0, color="#4a4a4a", linewidth=0.8)
     ax.tick_params(axis="x", rotation=45)
     ax.set(ylabel="(q off - q on) / q off")
-    return figure
-
-
-def _figure(width: float, height: float, title: str) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.suptitle(title)
     return figure
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import polars as pl
 from rich.table import Table
 
+from cluster.console.tables import new_table
 from cluster.studies.gaussian.design import BY_CAPACITY, MEANS_AND_GPAS
 from cluster.studies.gaussian.figures import (
     PAPER_COARSE,
     PAPER_MACHINES,
-    PAPER_MEANS,
     PAPER_Q,
-    PAPER_REJECTED,
+    PAPER_TOTALS,
     REQUESTED,
-    Finding,
+    Findings,
     averaged_beside_samples,
     base_cases,
     by_capacity,
@@ -46,28 +44,28 @@ def tables(packings: pl.DataFrame, totals: pl.DataFrame, simultaneous: pl.DataFr
 
 def table_of_totals(totals: pl.DataFrame) -> Table:
     """Return table 1, with the medians of figure 6."""
-    shown = _table(
+    shown = new_table(
+        ("resource", "tasks", "rejected, paper", "here", "mean, paper", "here", "P95", "P99", "P99.9"),
         "are totals of random tasks Gaussian? [2] table 1 and medians of figure 6",
         f"{mean_totals(totals)['samples'][0]:,} samples of each size; rejected: Anderson-Darling test at 5 %; mean "
         "in machines; P95 to P99.9: Gaussian divided by empirical percentile, minus 1",
-        ("resource", "tasks", "rejected, paper", "here", "mean, paper", "here", "P95", "P99", "P99.9"),
     )
     for row in mean_totals(totals).to_dicts():
-        size = row["size"]
-        ours = f"{row['rejected']:.3f}", PAPER_MEANS[size], f"{row['mean']:.2f}"
+        rejected, mean = PAPER_TOTALS[row["size"]]
+        figures = rejected, f"{row['rejected']:.3f}", mean, f"{row['mean']:.2f}"
         differences = ("-" if row[name] is None else f"{row[name]:+.2%}" for name in ("p95", "p99", "p99.9"))
-        shown.add_row(row["resource"], str(size), PAPER_REJECTED[size], *ours, *differences)
+        shown.add_row(row["resource"], str(row["size"]), *figures, *differences)
     return shown
 
 
 def table_of_tests(packings: pl.DataFrame) -> Table:
     """Return machines and overload by test (figures 7 to 9)."""
     base = means(base_cases(packings))
-    shown = _table(
+    shown = new_table(
+        ("test", "machines, paper", "here", "m", "q, paper", "here", "(q - ρ)/ρ", "oversized tasks"),
         "machines and frequency of overload q, [2] section 5.2 (figures 7 to 9)",
         f"means of {packings['instance'].n_unique()} instances; Best Fit, clairvoyance, capacity 1; m: machines by the "
         "lower bound",
-        ("test", "machines, paper", "here", "m", "q, paper", "here", "(q - ρ)/ρ", "oversized tasks"),
     )
     for row in base.to_dicts():
         name = row["test"]
@@ -82,10 +80,10 @@ def table_of_changes(packings: pl.DataFrame) -> Table:
     """Return the effects of coarser observation and of rebalancing (figures 10 and 13)."""
     both = averaged_beside_samples(packings).group_by("test", maintain_order=True).agg(pl.mean("q", "q_averaged"))
     gains = dict(rebalancing(packings).group_by("test").agg(pl.mean("gain")).rows())
-    shown = _table(
+    shown = new_table(
+        ("test", "q", "q, averages", "ratio, paper", "here", "decrease, paper", "here"),
         "effects of averages and of rebalancing, [2] sections 5.3 and 5.6 (figures 10 and 13)",
         "ratio: overload with averages observed to that with samples observed; decrease: of overload by rebalancing",
-        ("test", "q", "q, averages", "ratio, paper", "here", "decrease, paper", "here"),
     )
     of_gain = {test.name for test in MEANS_AND_GPAS}
     for name, q, coarse in both.rows():
@@ -100,10 +98,10 @@ def table_by_capacity(packings: pl.DataFrame) -> Table:
     """Return q by capacity, with and without rebalancing (figure 11)."""
     chosen = means(by_capacity(packings))
     capacities = sorted(chosen["capacity"].unique())
-    shown = _table(
+    shown = new_table(
+        ("test", "rebalanced", *(f"{capacity:g}" for capacity in capacities)),
         "q by capacity of the machines ([2] figure 11)",
         "[2]: about the same for GPA, except that rebalancing lowers it on large machines; different for av",
-        ("test", "rebalanced", *(f"{capacity:g}" for capacity in capacities)),
     )
     for test in BY_CAPACITY:
         for on in (True, False):
@@ -116,10 +114,10 @@ def table_by_clairvoyance(packings: pl.DataFrame) -> Table:
     """Return q by share of the observed realisations (figure 12)."""
     chosen = means(by_clairvoyance(packings))
     levels = sorted(chosen["clairvoyance"].unique())
-    shown = _table(
+    shown = new_table(
+        ("test", *(f"{level:g}" for level in levels)),
         "q by clairvoyance level ([2] figure 12)",
         "[2]: 100 of 10,000 realisations are enough for about the same q as all of them",
-        ("test", *(f"{level:g}" for level in levels)),
     )
     for test in MEANS_AND_GPAS:
         of_row = chosen.filter(pl.col("test") == test.name).sort("clairvoyance")
@@ -130,35 +128,28 @@ def table_by_clairvoyance(packings: pl.DataFrame) -> Table:
 def table_of_simultaneous(simultaneous: pl.DataFrame) -> Table:
     """Return q with independent tasks, as in [2], and with usage at the same times."""
     ratio = mean_simultaneous(simultaneous)["variance_ratio"][0]
-    shown = _table(
+    shown = new_table(
+        ("test", "machines", "q, independent", "q, same times"),
         "are tasks independent? q of the same packings, with independent samples and with usage at the same times",
         f"means of {simultaneous['period'].n_unique()} periods; the variance of all tasks together is {ratio:.1f} "
         "times the sum of their variances; it would be 1.0 times if they were independent",
-        ("test", "machines", "q, independent", "q, same times"),
     )
     for row in mean_simultaneous(simultaneous).to_dicts():
         shown.add_row(row["test"], f"{row['machines']:.1f}", _share(row["q_independent"]), _share(row["q"]))
     return shown
 
 
-def table_of_findings(found: Sequence[Finding]) -> Table:
+def table_of_findings(found: Findings) -> Table:
     """Return the figures of [2] with ours."""
-    shown = _table(
+    shown = new_table(
+        ("", "paper", "here", "95 % interval"),
         "compared with [2]",
         "means over instances, with 95 % intervals",
-        ("", "paper", "here", "95 % interval"),
     )
-    for one in found:
-        mean = "-" if one.ours.mean is None else f"{one.ours.mean:.3g}"
-        interval = "-" if one.ours.low is None else f"{one.ours.low:.3g} to {one.ours.high:.3g}"
-        shown.add_row(one.label, one.paper, mean, interval)
-    return shown
-
-
-def _table(title: str, caption: str, headings: Sequence[str]) -> Table:
-    shown = Table(title=title, caption=caption)
-    for index, heading in enumerate(headings):
-        shown.add_column(heading, justify="right" if index else "left")
+    for label, (paper, ours) in found.items():
+        mean = "-" if ours.mean is None else f"{ours.mean:.3g}"
+        interval = "-" if ours.low is None else f"{ours.low:.3g} to {ours.high:.3g}"
+        shown.add_row(label, paper, mean, interval)
     return shown
 
 

@@ -11,20 +11,24 @@ It writes further tables (see `cluster.studies.runner` for the others)::
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
 
 from cluster.runs.sweep import Task
-from cluster.studies.gaussian.design import GaussianDesign
+from cluster.scenario.scenario import MOST_REPEATS
+from cluster.studies.design import MOST_SAMPLES, digest
+from cluster.studies.gaussian import design
 from cluster.studies.gaussian.figures import as_json
-from cluster.studies.gaussian.packings import packings_frame, run_packing
+from cluster.studies.gaussian.packings import packings_frame, run_packing, run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.plots import plots
 from cluster.studies.gaussian.report import tables
-from cluster.studies.gaussian.simultaneous import run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.totals import run_totals, totals_frame
 from cluster.studies.runner import Finished
 from cluster.studies.study import Study, StudyResult
+from plb.compiler import working_time
+from plb.validation import check_count, check_number
 
 PACKINGS, TOTALS, SIMULTANEOUS = "packings.parquet", "totals.parquet", "simultaneous.parquet"
 RUN: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
@@ -32,37 +36,82 @@ RUN: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "totals": run_totals,
     "simultaneous": run_simultaneous,
 }
-"""The function of each kind of task."""
+"""The function of each kind of task, which returns its totals."""
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(kw_only=True)
 class GaussianStudy(Study):
-    """[2] table 1 and figures 6 to 13.
+    """[2] table 1 and figures 6 to 13, on one trace.
 
     Parameters
     ----------
-    design
-        Traces, instances and samples.
+    traces
+        File or directory; see `workloads.realisations.read_samples`.
+    resources
+        Names of the resources. A task has to fit in all.
+    capacity
+        Capacity of a machine for each resource, in its unit.
+    instances, instance_tasks, realisations
+        Number of instances, tasks of each instance, realisations of each task.
+    samples
+        Samples of tasks for each size of table 1 and figure 6.
+    periods
+        Periods of the trace whose tasks are also packed with their usage at the same times.
+    averaged
+        Consecutive samples whose mean is the coarser measurement of figure 10.
+    seed
+        Seed of all random numbers.
     """
 
     name = "gaussian"
 
-    design: GaussianDesign
+    traces: Path
+    resources: tuple[str, ...]
+    capacity: tuple[float, ...]
+    instances: int = design.INSTANCES
+    instance_tasks: int = design.TASKS
+    realisations: int = design.REALISATIONS
+    samples: int = design.SAMPLES
+    periods: tuple[int, ...] = ()
+    averaged: int = design.AVERAGED
+    seed: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        check_count("study", "instances", self.instances, low=1, high=MOST_REPEATS)
+        check_count("study", "samples", self.samples, low=1, high=MOST_SAMPLES)
+        check_count("study", "tasks", self.instance_tasks, low=1)
+        check_count("study", "averaged", self.averaged, low=1)
+        check_count("study", "realisations", self.realisations, low=design.LEAST_OBSERVED)
+        check_count("study", "seed", self.seed)
+        for name, capacity in zip(self.resources, self.capacity, strict=True):
+            check_number("study", f"capacity[{name}]", capacity, low_open=True)
 
     def described(self) -> Mapping[str, Any]:
-        """Return the design as plain JSON values."""
-        design = self.design
-        whole = {"instances": design.instances, "samples": design.samples, "periods": list(design.periods)}
-        return {**whole, **design.described()}
+        """Return the study as plain JSON values."""
+        numbers = {"instances": self.instances, "samples": self.samples, "periods": list(self.periods)}
+        return {**numbers, **self._of_all_runs()}
 
     def tasks(self) -> Sequence[Task]:
         """Return a task for each instance, for some samples of all sizes, and for each period."""
-        return self.design.sweep_tasks()
+        parts = range(0, self.samples, design.SAMPLES_A_RUN)
+        runs = [{"kind": "packing", "part": part} for part in range(self.instances)]
+        runs += [
+            {"kind": "totals", "part": part, "samples": min(design.SAMPLES_A_RUN, self.samples - first)}
+            for part, first in enumerate(parts)
+        ]
+        runs += [{"kind": "simultaneous", "part": period} for period in self.periods]
+        known = digest(self._of_all_runs(), design.digests_of_traces(self.traces), {"sizes": design.SIZES})
+        return [
+            Task(f"{run['kind']} {run['part']}, {run.get('samples')}, {known}", run | self._shared_arguments())
+            for run in runs
+        ]
 
     @staticmethod
     def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Execute a task of any kind."""
-        return RUN[arguments["kind"]](arguments)
+        began = working_time()
+        totals = RUN[arguments["kind"]](arguments)
+        return {"totals": totals, "timings": {"seconds": working_time() - began}}
 
     def result(self, finished: Finished) -> StudyResult:
         """Return the tables and plots of the parts with finished runs."""
@@ -75,3 +124,12 @@ class GaussianStudy(Study):
             plots(packings, totals),
             {PACKINGS: packings, TOTALS: totals, SIMULTANEOUS: simultaneous},
         )
+
+    def _of_all_runs(self) -> dict[str, Any]:
+        """Return everything on which all runs depend, as plain JSON values."""
+        return {**self._shared_arguments(), "cases": [case.described() for case in design.cases(self.realisations)]}
+
+    def _shared_arguments(self) -> dict[str, Any]:
+        lists = {"resources": list(self.resources), "capacity": list(self.capacity)}
+        numbers = {name: getattr(self, name) for name in ("realisations", "averaged", "seed")}
+        return {"traces": str(self.traces.resolve()), **lists, "tasks": self.instance_tasks, **numbers}

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from cluster.studies.gaussian.design import SIZES, TOTALS, samples_of
 from cluster.studies.gaussian.packings import choose_tasks
 from cluster.studies.runner import Row
-from plb.compiler import working_time
+from plb.array_types import Float
 from plb.risk.gaussian import Total, observe
 
 PERCENTS = (95.0, 99.0, 99.9)
@@ -22,12 +21,9 @@ CRITICAL = 0.752
 """Critical value of the Anderson-Darling statistic, corrected for the number of values, at 5 %: D'Agostino and
 Stephens, *Goodness-of-Fit Techniques*, 1986, table 4.7, mean and variance unknown."""
 
-Floats = npt.NDArray[np.float64]
-
 
 def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Sample tasks for every size; return the differences between their totals and Gaussians."""
-    began = working_time()
     samples = samples_of(arguments["traces"], tuple(arguments["resources"]))
     rng = np.random.default_rng([arguments["seed"], TOTALS, arguments["part"]])
     realisations = samples.draw(
@@ -44,10 +40,10 @@ def run_totals(arguments: Mapping[str, Any]) -> dict[str, Any]:
                 differences = _differences(totals[:, resource], fitted, resource)
                 rejected = not is_gaussian(totals[:, resource])
                 found.append([size, resource, rejected, float(fitted.mean[resource]) / capacity, *differences])
-    return {"totals": {"found": found}, "timings": {"seconds": working_time() - began}}
+    return {"found": found}
 
 
-def _differences(totals: Floats, fitted: Total, resource: int) -> list[float | None]:
+def _differences(totals: Float, fitted: Total, resource: int) -> list[float | None]:
     """Return the relative difference of the Gaussian percentiles from the empirical ones; None where these are 0."""
     empirical = np.percentile(totals, PERCENTS)
     gaussian = [float(fitted.percentile(percent / 100.0)[resource]) for percent in PERCENTS]
@@ -56,13 +52,13 @@ def _differences(totals: Floats, fitted: Total, resource: int) -> list[float | N
     ]
 
 
-def is_gaussian(values: Floats) -> bool:
+def is_gaussian(values: Float) -> bool:
     """Return whether the Anderson-Darling test, at a significance of 5 %, does not reject a Gaussian."""
     count = len(values)
     return bool(anderson_darling(values) * (1.0 + 0.75 / count + 2.25 / count**2) <= CRITICAL)
 
 
-def anderson_darling(values: Floats) -> float:
+def anderson_darling(values: Float) -> float:
     """Return the Anderson-Darling statistic of a Gaussian of unknown mean and variance; infinite without variance."""
     from scipy.special import log_ndtr  # type: ignore[import-untyped]
 

@@ -6,14 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
-from cluster.studies.peaks.samples import (
-    peak_differences,
-    run_times,
-    task_level_peaks,
-    usage_by_limit,
-)
+from cluster.studies.peaks.samples import peak_differences, run_times, task_level_peaks, usage_by_limit
+from plb.array_types import Float, Int
 from plb.risk.peaks import (
     BorgDefault,
     CellMetrics,
@@ -31,9 +26,6 @@ from plb.risk.peaks import (
     spec,
 )
 from workloads.task_samples import MICROSECONDS
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
 
 QUANTILES = np.linspace(0.0, 1.0, 201)
 HORIZON = 24.0
@@ -64,7 +56,7 @@ class Panel:
     figure: int
     letter: str
     axis: str
-    curves: Mapping[str, Floats]
+    curves: Mapping[str, Float]
 
 
 class PeakEstimates:
@@ -83,7 +75,7 @@ class PeakEstimates:
         self.found: Predictions = predict(samples, list(unique.values()))
         self._row = {name: row for row, name in enumerate(unique)}
 
-    def peak(self, predictor: PredictorOrOracle) -> Floats:
+    def peak(self, predictor: PredictorOrOracle) -> Float:
         """Return the peaks of a predictor."""
         return np.asarray(self.found.peak[self._row[spec(predictor)]])
 
@@ -239,13 +231,13 @@ def _horizons(estimates: PeakEstimates, family: Family) -> Panel:
     return Panel(7, "b", f"difference to the oracle of {LONGEST_HORIZON:g} h, relative", _quantiles(lower))
 
 
-def _sums(group: Whole, values: Floats) -> Floats:
+def _sums(group: Int, values: Float) -> Float:
     return np.asarray(np.bincount(group, values), np.float64)
 
 
-def _ratio(part: Floats, whole: Floats) -> Floats:
+def _ratio(part: Float, whole: Float) -> Float:
     return np.divide(part, whole, out=np.zeros(len(whole)), where=whole > 0.0)
 
 
-def _quantiles(values: Mapping[str, Floats]) -> dict[str, Floats]:
+def _quantiles(values: Mapping[str, Float]) -> dict[str, Float]:
     return {label: np.quantile(one, QUANTILES) for label, one in values.items() if len(one)}

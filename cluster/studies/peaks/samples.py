@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Float, Int
 from plb.risk.peaks import TaskSamples
 from workloads.cells import Cell
 from workloads.segments import highest_ahead
 from workloads.task_samples import MICROSECONDS
-
-Floats = npt.NDArray[np.float64]
-Whole = npt.NDArray[np.int64]
 
 WEEK, HOUR = 7 * 86400 * MICROSECONDS, 3600 * MICROSECONDS
 PERCENTILES = (50.0, 80.0, 90.0, 95.0, 99.0, 100.0)
@@ -39,25 +36,25 @@ def week(samples: TaskSamples, number: int) -> TaskSamples:
     )
 
 
-def machine_of_row(samples: TaskSamples) -> Whole:
+def machine_of_row(samples: TaskSamples) -> Int:
     """Return the machine of every sample."""
     return np.repeat(samples.machine, np.diff(samples.start))
 
 
-def usage_by_limit(samples: TaskSamples) -> Floats:
+def usage_by_limit(samples: TaskSamples) -> Float:
     """Return the ratio of usage to limit of every sample with a limit."""
     limited = samples.limit > 0.0
     return np.asarray(samples.usage[limited] / samples.limit[limited])
 
 
-def run_times(samples: TaskSamples) -> Floats:
+def run_times(samples: TaskSamples) -> Float:
     """Return the hours of every task on a machine."""
     start = _starts(machine_of_row(samples), samples.task)
     last = np.append(start[1:], len(samples)) - 1
     return np.asarray((samples.time[last] - samples.time[start] + samples.step) / HOUR)
 
 
-def task_level_peaks(samples: TaskSamples, horizon: int) -> Floats:
+def task_level_peaks(samples: TaskSamples, horizon: int) -> Float:
     """Return the sum of the largest future usage of each task, a value for each machine and step.
 
     The order is that of `plb.risk.peaks.Predictions`. As for the oracle, the present usage does not count, and usage is
@@ -74,7 +71,7 @@ def task_level_peaks(samples: TaskSamples, horizon: int) -> Floats:
     return np.concatenate(sums)
 
 
-def peak_differences(samples: TaskSamples) -> dict[str, Floats]:
+def peak_differences(samples: TaskSamples) -> dict[str, Float]:
     """Return sums of the tasks' percentiles within an hour minus the peak of the machine in it, relative to that peak.
 
     [5] has the usage within five minutes. Samples do not, so the percentiles are those of an hour of samples.
@@ -95,21 +92,21 @@ def peak_differences(samples: TaskSamples) -> dict[str, Floats]:
     return differences
 
 
-def _groups(machine: Whole, time: Whole) -> tuple[Whole, Whole]:
+def _groups(machine: Int, time: Int) -> tuple[Int, Int]:
     """Return a row of each machine and time, and the group of each row."""
     times, place = np.unique(time, return_inverse=True)
     _, first, group = np.unique(machine * len(times) + place, return_index=True, return_inverse=True)
     return first, group
 
 
-def _percentiles(usage: Floats, start: Whole, percentile: float) -> Floats:
+def _percentiles(usage: Float, start: Int, percentile: float) -> Float:
     """Return the percentile of each group of ascending values, with linear interpolation."""
     place = (np.diff(np.append(start, len(usage))) - 1) * (percentile / 100.0)
     lower, upper = usage[start + np.floor(place).astype(np.int64)], usage[start + np.ceil(place).astype(np.int64)]
     return lower + (upper - lower) * (place % 1.0)
 
 
-def _starts(*columns: Whole) -> Whole:
+def _starts(*columns: Int) -> Int:
     """Return the rows that differ from the previous row in any column, and the first row."""
     new = np.logical_or.reduce([np.diff(column, prepend=column[0] - 1) != 0 for column in columns])
     return np.flatnonzero(new)

@@ -19,14 +19,15 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
-from cluster.plots.base import COLOURS
+from cluster.console.tables import new_table
+from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.digests import digest_of_files
 from cluster.studies.design import digest
 from cluster.studies.figures import figures_of
 from cluster.studies.peaks.panels import QUANTILES, Panel, cell_panels, merged, predictor_panels, week_panels
 from cluster.studies.peaks.samples import week, weeks_of
-from cluster.studies.runner import Finished, Row
+from cluster.studies.runner import Finished
 from cluster.studies.study import Study, StudyResult
 from plb.compiler import working_time
 from workloads.cells import Cell, cell_of_region, read_cell
@@ -154,7 +155,11 @@ class PeakStudy(Study):
     def result(self, finished: Finished) -> StudyResult:
         """Return the panels with finished tasks."""
         panels = merged(_panel(one) for row in finished.rows for one in row["panels"])
-        cells = [_setting(row) for row in finished.rows if row["kind"] == "cell"]
+        cells = [
+            {"cell": row["name"], "machines": row["machines"], "samples": row["samples"]}
+            for row in finished.rows
+            if row["kind"] == "cell"
+        ]
         summaries = {f"{panel.figure}{panel.letter}": _summary(panel) for panel in panels}
         plots = {}
         for figure in dict.fromkeys(panel.figure for panel in panels):
@@ -170,10 +175,6 @@ class PeakStudy(Study):
         )
 
 
-def _setting(row: Row) -> dict[str, Any]:
-    return {"cell": row["name"], "machines": row["machines"], "samples": row["samples"]}
-
-
 def _plain(panel: Panel) -> dict[str, Any]:
     curves = {label: values.tolist() for label, values in panel.curves.items()}
     return {**attrs.asdict(panel, recurse=False), "curves": curves}
@@ -185,12 +186,10 @@ def _panel(plain: Mapping[str, Any]) -> Panel:
 
 def figure_of_panels(of_figure: Sequence[Panel]) -> Figure:
     """Return a plot of the panels of a figure, side by side."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.2 * len(of_figure), 3.6), layout="constrained")
+    title = f"figure {of_figure[0].figure} of Bashir et al., EuroSys 2021, on other traces"
+    figure = new_figure(4.2 * len(of_figure), 3.6, title)
     for ax, panel in zip(figure.subplots(1, len(of_figure), squeeze=False)[0], of_figure, strict=True):
         plot_panel(ax, panel)
-    figure.suptitle(f"figure {of_figure[0].figure} of Bashir et al., EuroSys 2021, on other traces")
     return figure
 
 
@@ -202,8 +201,7 @@ def plot_panel(ax: Axes, panel: Panel) -> None:
     ax.set_ylim(0.0, 1.02)
     if panel.curves:
         ax.legend(frameon=False, loc="best", fontsize="small")
-    ax.grid(alpha=0.25)
-    ax.spines[["top", "right"]].set_visible(False)
+    use_open_axes(ax)
 
 
 def curves_frame(panels: Sequence[Panel]) -> pl.DataFrame:
@@ -234,11 +232,9 @@ def _summary(panel: Panel) -> dict[str, Any]:
 
 def table_of_panels(panels: Sequence[Panel], cell: str) -> Table:
     """Return median and 90th percentile of the panels of a figure, a row for each predictor."""
-    table = Table(title=f"{cell}: figure {panels[0].figure}, median and 90th percentile")
-    table.add_column("predictor")
+    headings = ("predictor", *(panel.axis.replace(" of ", "\nof ") for panel in panels))
+    table = new_table(headings, title=f"{cell}: figure {panels[0].figure}, median and 90th percentile")
     summaries = [_summary(panel) for panel in panels]
-    for panel in panels:
-        table.add_column(panel.axis.replace(" of ", "\nof "), justify="right")
     for name in summaries[0]:
         table.add_row(name, *(f"{one[name]['median']:.2%}, {one[name]['p90']:.2%}" for one in summaries))
     return table

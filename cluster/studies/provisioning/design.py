@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
-from typing import Any
 
 import attrs
 
-from cluster.runs.sweep import Task
-from cluster.scenario.digests import digest_of_files
-from cluster.scenario.scenario import MOST_REPEATS
-from cluster.studies.design import digest
-from plb import PlbError
 from plb.provisioning import AUTO, Rules
-from plb.validation import check_count, check_number
 from workloads.provisioning import GraphKind
 
 
@@ -118,94 +110,3 @@ class InstanceGroup:
         """Name of the group."""
         size = "" if self.applications is None else f", {self.applications:,} applications"
         return f"{self.graph.value}, {100.0 * self.density:g} %{size}"
-
-
-@attrs.frozen(kw_only=True)
-class ProvisioningDesign:
-    """The study of [3].
-
-    Parameters
-    ----------
-    base
-        File of the authors, for constant demand (figures 3 to 5). None: without these figures.
-    curves
-        Directory of the contest, for demand that varies (figures 6 and 7). None: without these figures.
-    figures
-        Figures. None: all with data.
-    graphs, densities, sizes
-        Groups: each graph with each density, and with each number of applications.
-    instances
-        Instances of a group.
-    auto_seconds
-        Time limit of `auto`.
-    seed
-        Seed of all random numbers.
-    """
-
-    base: Path | None = None
-    curves: Path | None = None
-    figures: tuple[PublishedFigure, ...] | None = None
-    graphs: tuple[GraphKind, ...] = tuple(GraphKind)
-    densities: tuple[float, ...] = DENSITIES
-    sizes: tuple[int, ...] = SIZES[:1]
-    instances: int = INSTANCES
-    auto_seconds: float = AUTO_SECONDS
-    seed: int = 0
-
-    def __attrs_post_init__(self) -> None:
-        check_count("study", "instances", self.instances, low=1, high=MOST_REPEATS)
-        check_count("study", "seed", self.seed)
-        check_number("study", "auto_seconds", self.auto_seconds, low_open=True)
-        for density in self.densities:
-            check_number("study", "density", density, high=0.5)
-        for size in self.sizes:
-            check_count("study", "applications", size, low=1)
-        if self.base is None and self.curves is None:
-            raise PlbError("study: needs --base FILE for figures 3 to 5, --curves DIRECTORY for 6 and 7, or both")
-        for figure in self.figures or ():
-            if self._source(figure) is None:
-                option = "--curves DIRECTORY" if figure in OF_CURVES else "--base FILE"
-                raise PlbError(f"study: figure {figure.value} needs {option}")
-
-    def groups(self) -> list[InstanceGroup]:
-        """Return all groups by figure, each once."""
-        found = []
-        for figure in sorted(self.figures or [figure for figure in PublishedFigure if self._source(figure)]):
-            for graph in self.graphs:
-                if figure in OF_DENSITIES:
-                    found += [InstanceGroup(figure, graph, density) for density in self.densities]
-                else:
-                    found += [InstanceGroup(figure, graph, SIZES_DENSITY, size) for size in self.sizes]
-        return list(dict.fromkeys(found))
-
-    def sweep_tasks(self) -> list[Task]:
-        """Return a task for each instance, with all algorithms."""
-        known = {path: digest_of_files(path) for path in (self.base, self.curves) if path is not None}
-        tasks = []
-        for group in self.groups():
-            source = self._source(group.figure)
-            assert source is not None
-            for part in range(self.instances):
-                run = {
-                    "figure": group.figure.value,
-                    "graph": group.graph.value,
-                    "density": group.density,
-                    "applications": group.applications,
-                    "part": part,
-                    "seed": self.seed,
-                    "auto_seconds": self.auto_seconds,
-                    "arms": [arm.name for arm in arms(group.figure)],
-                }
-                key = f"figure {group.figure.value}, {group.name}, {part}, {digest(run, {'data': known[source]})}"
-                tasks.append(Task(key, {**run, "source": str(source.resolve())}))
-        return tasks
-
-    def described(self) -> dict[str, Any]:
-        """Return the design as plain JSON values."""
-        sources = {name: path and str(path.resolve()) for name, path in (("base", self.base), ("curves", self.curves))}
-        groups = [{**attrs.asdict(group), "name": group.name} for group in self.groups()]
-        whole = {name: getattr(self, name) for name in ("instances", "auto_seconds", "seed")}
-        return {**sources, **whole, "groups": groups}
-
-    def _source(self, figure: PublishedFigure) -> Path | None:
-        return self.curves if figure in OF_CURVES else self.base

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cluster.plots.base import COLOURS
+from cluster.plots.base import COLOURS, new_figure
 from cluster.studies.provisioning.design import OF_CURVES, OF_DENSITIES, AlgorithmArm, PublishedFigure, arms, rules_of
 from cluster.studies.provisioning.figures import GroupMeans, Mean, average
 from cluster.studies.provisioning.published import PublishedMeans
@@ -35,7 +35,7 @@ def plots(groups: Sequence[GroupMeans], published: PublishedMeans) -> dict[str, 
 
 def trade_off(groups: Sequence[GroupMeans], published: PublishedMeans) -> Figure:
     """Draw mean deviation over mean seconds of all groups. Filled markers are ours, hollow ones those of [3]."""
-    plot = _new_figure(8.5, 5.0, "deviation and time, constant demand, all densities (hollow: the paper's)")
+    plot = new_figure(8.5, 5.0, "deviation and time, constant demand, all densities (hollow: the paper's)")
     ax = plot.subplots()
     algorithms = list(dict.fromkeys(arm.algorithm for arm in groups[0].means))
     for arm in groups[0].means:
@@ -62,7 +62,7 @@ def by_axis(figure: PublishedFigure, groups: Sequence[GroupMeans]) -> Figure:
     """Draw deviation and seconds by density or number of applications, a column for each graph."""
     graphs = list(dict.fromkeys(one.group.graph for one in groups))
     what = "demand that varies" if figure in OF_CURVES else "constant demand"
-    plot = _new_figure(4.2 * len(graphs) + 2.6, 6.0, what)
+    plot = new_figure(4.2 * len(graphs) + 2.6, 6.0, what)
     axes = plot.subplots(2, len(graphs), squeeze=False, sharey="row", sharex=True)
     rules = rules_of(figure)[0]
     shown = [arm for arm in arms(figure) if arm.rules is rules or arm.algorithm == AUTO]
@@ -102,11 +102,3 @@ def _lines(
             label=arm.algorithm,
         )
     ax.set_xticks(places, [f"{value:g}" for value in places])
-
-
-def _new_figure(width: float, height: float, title: str) -> Figure:
-    from matplotlib.figure import Figure
-
-    plot = Figure(figsize=(width, height), layout="constrained")
-    plot.suptitle(title)
-    return plot

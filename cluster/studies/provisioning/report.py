@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from rich.table import Table
 
+from cluster.console.tables import new_table
 from cluster.studies.provisioning.design import ALGORITHMS, AlgorithmArm, PublishedFigure, rules_of
 from cluster.studies.provisioning.figures import CLOSE, GroupMeans, Mean, agreement, average
 from cluster.studies.provisioning.published import Published, PublishedMeans
@@ -92,10 +93,6 @@ def _mean(values: Sequence[Published | None]) -> Published | None:
 
 
 def _table(title: str, caption: str, figure: PublishedFigure, first: Sequence[str]) -> Table:
-    shown = Table(title=title, caption=caption)
     ours = [rules.value for rules in rules_of(figure)]
-    for heading in first:
-        shown.add_column(heading)
-    for heading in ("% above bound, [3]", *ours, "seconds, [3]", *ours):
-        shown.add_column(heading, justify="right")
-    return shown
+    headings = (*first, "% above bound, [3]", *ours, "seconds, [3]", *ours)
+    return new_table(headings, texts=len(first), title=title, caption=caption)

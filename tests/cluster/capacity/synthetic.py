@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cluster.capacity.points import Point
+from cluster.capacity.answers import Point
 from cluster.capacity.question import Question, Searched
 
 

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cluster.capacity.answers import answer, figures
-from cluster.capacity.points import point_of
+from cluster.capacity.answers import answer, figures, point_of
 from cluster.capacity.question import Searched, ask
 from cluster.capacity.report import sentence
 from cluster.errors import ScenarioError
@@ -90,11 +89,11 @@ def test_value_without_a_run_does_not_suffice():
     ("edge", "words"),
     [
         (36, "36 nodes suffice, with 0.00 ± 0.00 violations a day; 35 nodes do not, with 2.00 ± 0.00.\n"),
-        (36, "The scenario has 40 nodes: 4 nodes can go."),
+        (36, "The scenario has 40 nodes: 4 nodes can be removed."),
         (41, "The scenario has 40 nodes: add 1 node."),
         (40, "The scenario has 40 nodes: add none."),
-        (1, "1 node suffices, with 0.00 ± 0.00 violations a day; that is the end of the search."),
-        (200, "nothing that was tried suffices (160 nodes: 2.00 ± 0.00 violations a day: does not suffice)"),
+        (1, "1 node suffices, with 0.00 ± 0.00 violations a day; this is the end of the range."),
+        (200, "no value in the range suffices (160 nodes: 2.00 ± 0.00 violations a day: does not suffice)"),
     ],
 )
 def test_sentence_states_the_number_of_nodes_to_add(edge, words):
@@ -109,7 +108,7 @@ def test_sentence_of_density_compares_it_with_that_of_the_scenario():
     question = question_of(Searched.DENSITY)
     found = answered(question, {"any": lambda density: 0.0 if density <= 1.5 else 2.0})["any"]
     assert "density 1.5 suffices, with 0.00 ± 0.00 violations a day; density 1.55 does not" in sentence(question, found)
-    assert "That of the scenario, 2, is 33% more." in sentence(question, found)
+    assert "The density of the scenario, 2, is 33% higher." in sentence(question, found)
 
 
 @given(st.integers(1, 159))
@@ -120,12 +119,12 @@ def test_share_in_the_sentence_refers_to_the_density_of_the_answer(place):
     printed = sentence(
         question, answered(question, {"any": lambda density: 0.0 if density <= edge + 1e-9 else 2.0})["any"]
     )
-    share = re.search(r"That of the scenario, 2, is (\d+)% (less|more)", printed)
+    share = re.search(r"The density of the scenario, 2, is (\d+)% (lower|higher)", printed)
     if share is None:
-        assert "That is the density of the scenario." in printed
+        assert "This is the density of the scenario." in printed
         assert edge == pytest.approx(2.0)
     else:
-        change = int(share[1]) / 100 * (1 if share[2] == "more" else -1)
+        change = int(share[1]) / 100 * (1 if share[2] == "higher" else -1)
         assert edge * (1 + change) == pytest.approx(2.0, abs=0.0051 * edge)
 
 
@@ -133,11 +132,11 @@ def test_sentence_states_an_uncertain_answer():
     """An answer is uncertain if an interval contains the limit or if there is no interval."""
     question = question_of()
     clear = answered(question, {"any": lambda nodes: 0.0 if nodes >= 30 else 2.0})["any"]
-    assert sentence(question, clear).endswith("10 nodes can go.")
+    assert sentence(question, clear).endswith("10 nodes can be removed.")
     single = answer(question, ["any"], lambda pairs: [point_of(question, pairs[0][1], [totals(0)])])["any"]
     assert "A single repeat has no interval." in sentence(question, single)
     noisy = answer(question, ["any"], lambda pairs: [point_of(question, pairs[0][1], [totals(0), totals(4)])])["any"]
-    assert "more --repeats make the answer surer" in sentence(question, noisy)
+    assert "use more --repeats" in sentence(question, noisy)
 
 
 def test_figures_have_stable_keys():
@@ -174,7 +173,7 @@ def test_node_groups_keep_their_nodes():
     question = ask(mixed, Searched.NODES, {})
     assert (question.lowest, question.scenario_value, question.highest) == (4.0, 10.0, 40.0)
     assert [count for count, _ in question.scenario(mixed, 13.0).cluster.kinds] == [9, 4]
-    with pytest.raises(InvalidValueError, match="at least 4: the nodes in groups stay"):
+    with pytest.raises(InvalidValueError, match="at least 4: nodes in groups are kept"):
         ask(mixed, Searched.NODES, {"lowest": 3.0})
 
 
@@ -196,12 +195,12 @@ def test_density_that_rises_keeps_its_shape():
 @pytest.mark.parametrize(
     ("sections", "searched", "words"),
     [
-        ({"workload": {"kind": "plan"}}, Searched.NODES, "workload.kind: the tenants of a plan stand"),
-        ({"workload": {"kind": "plan"}}, Searched.DENSITY, "workload.kind: the tenants of a plan stand"),
+        ({"workload": {"kind": "plan"}}, Searched.NODES, "workload.kind: a plan has fixed tenants on fixed nodes"),
+        ({"workload": {"kind": "plan"}}, Searched.DENSITY, "workload.kind: a plan has fixed tenants on fixed nodes"),
         (
             {"faults": {"crashes": [{"node": "n1", "at_hours": 1.0, "hours": 1.0}]}},
             Searched.NODES,
-            "faults.crashes: names nodes, and their names change",
+            "faults.crashes: names nodes, and the names change",
         ),
     ],
 )
@@ -233,7 +232,7 @@ def test_search_stops_at_the_largest_cluster(nodes):
         ({"step": 1e6}, "step = 1000000.0"),
         (
             {"lowest": 300.0},
-            "lowest = 300.0 is not allowed; expected at most 40, where the search ends unless --highest",
+            "lowest = 300.0 is not allowed; expected at most 40, the end of the search without --highest",
         ),
     ],
 )

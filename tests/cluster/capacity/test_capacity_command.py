@@ -160,7 +160,7 @@ def test_answers_agree_with_the_curve(synthetic, scenario, tmp_path):
 def test_other_questions_need_force_and_reuse_finished_runs(synthetic, scenario, tmp_path):
     """Thus a search does not overwrite the answer for another limit by mistake."""
     synthetic(scenario, tmp_path / "out", Counting(falling)).run()
-    with pytest.raises(PlbError, match="--force to write the answer anew, from the runs that fit and are kept"):
+    with pytest.raises(PlbError, match="--force to write the answer again, from the finished runs that fit"):
         synthetic(scenario, tmp_path / "out", Counting(falling), violations=3.0)
     again = Counting(falling)
     answers = synthetic(scenario, tmp_path / "out", again, force=True, violations=3.0).run()
@@ -178,7 +178,7 @@ def test_failed_run_ends_the_search_with_its_error(synthetic, scenario, tmp_path
             raise RuntimeError("out of order")
         return 9
 
-    with pytest.raises(PlbError, match=r"(?s)a run failed: .*RuntimeError: out of order; what is finished is kept"):
+    with pytest.raises(PlbError, match=r"(?s)a run failed: .*RuntimeError: out of order; finished runs are kept"):
         synthetic(scenario, tmp_path / "out", Counting(broken)).run()
     assert (tmp_path / "out" / "journal.jsonl").read_text().count("\n") > 0
 
@@ -279,7 +279,7 @@ def test_an_interrupted_command_states_how_to_resume(scenario, tmp_path, monkeyp
     run = plb("capacity", scenario, "--jobs", 1, "--out", tmp_path / "out")
     assert run.exit_code == 130
     assert "the same command continues from" in run.stderr
-    assert "the search is not at its end" in run.stdout
+    assert "the search has not ended" in run.stdout
 
 
 def test_plot_draws_into_given_axes(synthetic, scenario, tmp_path):

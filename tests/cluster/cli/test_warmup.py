@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from cluster.console.output import BAD_INPUT
+from cluster.warmup import tasks as warmup_tasks
 from cluster.warmup import warmup
-from cluster.warmup.warmup import TASKS
+from cluster.warmup.tasks import TASKS
 from plb.compiler.cache import SUFFIX, kernel_cache
 from plb.compiler.notice import NOTICE, logger
 from tests.command_line import plb
@@ -40,7 +41,7 @@ def given(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     monkeypatch.setenv("PLB_CACHE_DIR", str(folder))
 
     def run(tasks: Mapping[str, Callable[[], object]], *arguments: Any) -> Any:
-        monkeypatch.setattr(warmup, "TASKS", tasks)
+        monkeypatch.setattr(warmup_tasks, "TASKS", tasks)
         return plb("warmup", "--jobs", 1, *arguments)
 
     return run
@@ -75,7 +76,7 @@ def test_the_log_has_a_line_for_every_task_and_every_kernel(given, folder: Path)
     assert [line.split(" s")[-1].strip() for line in lines] == ["", "plb.a", "plb.b", ""]
     assert lines[0].startswith("first: 2 kernels compiled, 0.")
     assert lines[-1].startswith("second: 0 kernels compiled, 0.")
-    assert end.startswith("all tasks are done, 0.")
+    assert end.startswith("all tasks are finished, 0.")
 
 
 def test_every_run_adds_to_the_log(given, folder: Path):
@@ -125,13 +126,13 @@ def test_the_command_runs_without_a_log(given, folder: Path):
     run = given({"only": announce("plb.a")})
     assert run.exit_code == 0, run.output
     assert "1 kernel compiled" in run.stdout
-    assert f"There is no log of it: {folder / LOG}: " in run.stdout
+    assert f"There is no log of the compilations: {folder / LOG}: " in run.stdout
 
 
 def test_without_a_home_there_is_no_log(given, monkeypatch: pytest.MonkeyPatch):
     """The message states how to choose a folder for it."""
     monkeypatch.setattr("plb.compiler.cache.cache_directory", lambda: None)
-    assert "There is no log of it: there is no home directory; set PLB_CACHE_DIR" in given({}).stdout
+    assert "There is no log of the compilations: there is no home directory; set PLB_CACHE_DIR" in given({}).stdout
 
 
 def test_several_processes_run_all_tasks():

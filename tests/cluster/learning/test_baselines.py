@@ -105,7 +105,7 @@ def test_baselines_place_the_head_only_on_feasible_machines(data, sizes, weights
         assert action == WAIT or fits[action - 1]
         episode.decide(action)
     if fit is FitRule.PEAK:
-        assert episode.record().standing.usage.max() <= 1.0 + 1e-6
+        assert episode.record().states.usage.max() <= 1.0 + 1e-6
 
 
 @given(st.data(), dimensions(), penalties)

@@ -52,7 +52,7 @@ def test_an_episode_follows_the_rules(data, sizes, weights, longest):
     assert (episode.over, episode.truncated, episode.time) == (True, naive.truncated, naive.time)
     assert_equal_observations(episode, naive)
     record = episode.record()
-    parts = record.penalties.of(record.standing).sum(axis=1)
+    parts = record.penalties.of(record.states).sum(axis=1)
     requested = [sum(step[part] for step in naive.log) for part in PARTS]
     np.testing.assert_allclose(parts, requested, atol=1e-9)
     assert -parts.sum() == pytest.approx(total, abs=1e-9)
@@ -138,7 +138,7 @@ def test_an_episode_begins_with_its_first_job():
     episode = begun(1, job(7, 0.5), only="under_use")
     assert episode.time == 7
     assert episode.decide(1) == -0.5
-    assert len(episode.record().standing.queue) == 1
+    assert len(episode.record().states.queue) == 1
 
 
 def test_an_episode_of_waiting_is_truncated():

@@ -13,7 +13,7 @@ from cluster.learning.baselines import BASELINES, play
 from cluster.learning.config import EvaluationSection as EvaluationSettings
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
-from cluster.learning.evaluation import LEARNED, EvaluationResult, evaluate, play_task
+from cluster.learning.evaluation import LEARNED, EvaluationResult, evaluate, play_sequence
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.sources import RegionSource, SourceOf
 from cluster.results.intervals import Interval
@@ -124,8 +124,7 @@ def test_json_has_means_differences_and_verdicts():
 def test_without_a_policy_the_file_is_named(tmp_path):
     """The message replaces a traceback."""
     pytest.importorskip("torch")
-    from cluster.learning.evaluation import EvaluationTask
     from plb.errors import CheckpointError
 
     with pytest.raises(CheckpointError, match=r"nothing\.pt"):
-        play_task(EvaluationTask(CONFIG, str(tmp_path / "nothing.pt"), 10, 0))
+        play_sequence(CONFIG, str(tmp_path / "nothing.pt"), 10, 0)

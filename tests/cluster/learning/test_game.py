@@ -114,7 +114,7 @@ def test_the_environment_is_truncated_when_nothing_is_placed():
 MISSING = """
 import sys
 sys.modules["gymnasium"] = sys.modules["torch"] = None
-import cluster.learning.game, cluster.learning.baselines, cluster.learning.trace_jobs
+import cluster.learning.game, cluster.learning.baselines, cluster.learning.sources
 try:
     import cluster.learning.environment
 except ImportError as error:

@@ -143,7 +143,7 @@ def test_a_training_that_cannot_resume_is_refused(config: Path, tmp_path: Path, 
         summary.write_text(damage)
     run = plb("learn", "train", config, "--out", tmp_path / "out", "--resume")
     assert run.exit_code == 2
-    assert "holds no training, or one with other settings" in run.output
+    assert "has no training, or one with other settings" in run.output
     assert (tmp_path / "out" / "policy.pt").read_bytes() == policy
 
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cluster.cli.app import app
 from cluster.studies import configurations, overhead, sensitivity
 from cluster.studies.base import base_of_regions, base_of_scenario
-from cluster.studies.design import StudySetting
+from cluster.studies.design import Design, StudySetting
 from cluster.studies.overhead import OverheadStudy
 from cluster.studies.pilots import PILOT_SEED
 from plb.testing import configuration_of
@@ -69,7 +69,8 @@ def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
     days = []
     monkeypatch.setattr(overhead, "run_simulation", lambda arguments: days.append(arguments["scenario"]["run"]["days"]))
     for density in (1.0, 1.5):
-        design = base_of_regions(["region1"]).design(
+        design = Design(
+            base_of_regions(["region1"]),
             [StudySetting("region1", 80.0, density)],
             overhead.ARMS[:1],
             days=3.0,

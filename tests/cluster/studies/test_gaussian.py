@@ -20,13 +20,11 @@ from cluster.studies.gaussian.design import (
     CLAIRVOYANCE,
     MEAN_TASK,
     Case,
-    GaussianDesign,
     capacities_of,
     cases,
 )
 from cluster.studies.gaussian.figures import findings, rebalancing
-from cluster.studies.gaussian.packings import PackingInstance, packings_frame
-from cluster.studies.gaussian.simultaneous import run_simultaneous, simultaneous_frame
+from cluster.studies.gaussian.packings import PackingInstance, packings_frame, run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.study import GaussianStudy
 from cluster.studies.gaussian.totals import CRITICAL, anderson_darling, is_gaussian
 from plb import PlbError
@@ -120,7 +118,7 @@ def test_tasks_that_rise_together_overload_machines_more_often_than_independent_
     pl.DataFrame({"cpu_pct": rows, "day": ["a"] * 80}).write_parquet(tmp_path / "planetlab.parquet")
     arguments = {"traces": str(tmp_path), "resources": ["cpu"], "capacity": [400.0], "realisations": 2000}
     found = run_simultaneous({**arguments, "seed": 1, "part": 1})
-    frame = simultaneous_frame([{"part": 1, **found["totals"]}])
+    frame = simultaneous_frame([{"part": 1, **found}])
     gpa = frame.filter(pl.col("test") == "GPA 0.05").row(0, named=True)
     assert gpa["q_independent"] < 0.05
     assert gpa["q"] > 0.15
@@ -141,30 +139,30 @@ def test_default_capacity_gives_the_mean_task_of_the_paper(traces: Path) -> None
 
 def test_keys_of_runs_contain_all_inputs(traces: Path) -> None:
     """Another seed, capacity or file gives another run. Other numbers of instances and samples add runs."""
-    design = GaussianDesign(traces=traces, resources=("cpu",), capacity=(100.0,), instances=3, samples=250)
-    keys = [task.key for task in design.sweep_tasks()]
+    study = GaussianStudy(traces=traces, resources=("cpu",), capacity=(100.0,), instances=3, samples=250)
+    keys = [task.key for task in study.tasks()]
     assert len(set(keys)) == len(keys) == 3 + 3
-    more = attrs.evolve(design, instances=5, samples=300)
-    assert set(keys) < {task.key for task in more.sweep_tasks()} | {keys[-1]}
-    for other in (attrs.evolve(design, seed=1), attrs.evolve(design, capacity=(101.0,))):
-        assert not set(keys) & {task.key for task in other.sweep_tasks()}
+    more = attrs.evolve(study, instances=5, samples=300)
+    assert set(keys) < {task.key for task in more.tasks()} | {keys[-1]}
+    for other in (attrs.evolve(study, seed=1), attrs.evolve(study, capacity=(101.0,))):
+        assert not set(keys) & {task.key for task in other.tasks()}
     traces.write_bytes(traces.read_bytes() + b" ")
-    assert not set(keys) & {task.key for task in design.sweep_tasks()}
+    assert not set(keys) & {task.key for task in study.tasks()}
 
 
 def test_runs_depend_only_on_their_arguments(traces: Path) -> None:
     """Order and process do not matter. Each kind of run and each part has separate random numbers."""
-    design = GaussianDesign(
+    study = GaussianStudy(
         traces=traces,
         resources=("cpu",),
         capacity=(200.0,),
         instances=2,
-        tasks=30,
+        instance_tasks=30,
         realisations=100,
         samples=101,
         periods=(1,),
     )
-    tasks = design.sweep_tasks()
+    tasks = study.tasks()
     first = [GaussianStudy.run(task.arguments)["totals"] for task in tasks if task.arguments.get("samples") != 100]
     again = [
         GaussianStudy.run(task.arguments)["totals"] for task in reversed(tasks) if task.arguments.get("samples") != 100
@@ -186,7 +184,7 @@ def test_figures_come_from_the_runs() -> None:
         rows.append(row)
     frame = packings_frame(rows)
     assert set(rebalancing(frame)["gain"]) == {0.5}
-    found = {finding.label: finding.ours for finding in findings(frame)}
+    found = {label: ours for label, (_, ours) in findings(frame).items()}
     assert found["machines, Cantelli 1.7 / GPA 0.05"].mean == 2.0
     assert found["frequency of overload / requested, GPA 0.1"].mean == pytest.approx(1.5)
     assert found["relative decrease of overload by rebalancing, av and GPA"].mean == pytest.approx(0.5)

@@ -16,7 +16,6 @@ from cluster.studies.provisioning.design import (
     ALGORITHMS,
     AlgorithmArm,
     InstanceGroup,
-    ProvisioningDesign,
     PublishedFigure,
     arms,
 )
@@ -63,16 +62,16 @@ def run(out: Path, *arguments: Any) -> tuple[Any, dict[str, Any]]:
 
 def test_groups_are_those_of_table_5(base: Path, curves: Path) -> None:
     """Constant demand and curves each have three graphs, three densities and three numbers of applications."""
-    design = ProvisioningDesign(base=base, curves=curves, sizes=(10_000, 50_000, 100_000), instances=10)
-    groups = design.groups()
+    study = ProvisioningStudy(base=base, curves=curves, sizes=(10_000, 50_000, 100_000), instances=10)
+    groups = study.groups()
     assert len(groups) == len(set(groups)) == 36
-    assert len(design.sweep_tasks()) == 360
+    assert len(study.tasks()) == 360
     assert {group.density for group in groups if group.applications} == {0.005}
-    assert {one.figure for one in attrs.evolve(design, curves=None).groups()} == {
+    assert {one.figure for one in attrs.evolve(study, curves=None).groups()} == {
         PublishedFigure.DENSITIES,
         PublishedFigure.SIZES,
     }
-    assert {one.figure for one in attrs.evolve(design, figures=(PublishedFigure.SIZES,)).groups()} == {
+    assert {one.figure for one in attrs.evolve(study, figures=(PublishedFigure.SIZES,)).groups()} == {
         PublishedFigure.SIZES
     }
 
@@ -91,13 +90,13 @@ def test_algorithms_of_the_figures_exist(figure: PublishedFigure) -> None:
 
 def test_keys_of_runs_contain_all_inputs(base: Path) -> None:
     """Another seed, time limit or file gives another run. More instances only add runs."""
-    design = ProvisioningDesign(base=base, instances=2)
-    keys = {task.key for task in design.sweep_tasks()}
-    assert keys < {task.key for task in attrs.evolve(design, instances=3).sweep_tasks()}
-    for other in (attrs.evolve(design, seed=1), attrs.evolve(design, auto_seconds=1.0)):
-        assert not keys & {task.key for task in other.sweep_tasks()}
+    study = ProvisioningStudy(base=base, instances=2)
+    keys = {task.key for task in study.tasks()}
+    assert keys < {task.key for task in attrs.evolve(study, instances=3).tasks()}
+    for other in (attrs.evolve(study, seed=1), attrs.evolve(study, auto_seconds=1.0)):
+        assert not keys & {task.key for task in other.tasks()}
     base.write_bytes(base.read_bytes() + b"\n")
-    assert not keys & {task.key for task in design.sweep_tasks()}
+    assert not keys & {task.key for task in study.tasks()}
 
 
 def test_instances_of_a_group_are_distinct_and_seeded(base: Path) -> None:
@@ -114,12 +113,12 @@ def test_instances_of_a_group_are_distinct_and_seeded(base: Path) -> None:
 
 def test_a_run_plans_its_instance_by_every_algorithm(base: Path) -> None:
     """The numbers of nodes are those of `provision`, regardless of earlier runs."""
-    design = ProvisioningDesign(
+    study = ProvisioningStudy(
         base=base, figures=(PublishedFigure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.2
     )
-    task = design.sweep_tasks()[0]
+    task = study.tasks()[0]
     values = run_planning(task.arguments)
-    instance = draw(base_of(str(base)), design.groups()[0], 0, 0)
+    instance = draw(base_of(str(base)), study.groups()[0], 0, 0)
     assert values["totals"]["lower_bound"] == lower_bound(instance)
     assert values["totals"]["limits"] == len(instance.affinity) == int(0.1 * APPLICATIONS * (APPLICATIONS - 1))
     for arm in arms(PublishedFigure.DENSITIES)[:-1]:
@@ -254,13 +253,13 @@ def test_more_instances_add_only_new_runs(base: Path, tmp_path: Path) -> None:
 
 def test_plans_do_not_depend_on_the_number_of_processes(base: Path, tmp_path: Path) -> None:
     """The bytes are equal. Times and the results of `auto`, which depend on time, are in other files."""
-    design = ProvisioningDesign(
+    study = ProvisioningStudy(
         base=base, figures=(PublishedFigure.DENSITIES,), densities=(0.1,), instances=1, auto_seconds=0.1
     )
     tables = []
     for jobs in (1, 2):
         output = OutputDirectory(tmp_path / str(jobs), jobs, quiet=True)
-        assert not run_study(ProvisioningStudy(design, PublishedMeans()), output).failed
+        assert not run_study(study, output).failed
         tables.append((output.folder / "runs.parquet").read_bytes())
     assert tables[0] == tables[1]
 

@@ -14,7 +14,7 @@ from cluster.studies import calibration, risk
 from cluster.studies.arms import Arm
 from cluster.studies.base import base_of_scenario
 from cluster.studies.calibration import EDGES, OUTCOMES, CalibrationRun, binned, calibration_of
-from cluster.studies.design import StudySetting
+from cluster.studies.design import Design, StudySetting
 from cluster.studies.figures import Violations
 from cluster.studies.simulated import prepared, run_simulation
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
@@ -29,7 +29,7 @@ def tasks(tmp_path, policy, specs, days):
     weights = {"w_failovers": 0.1, "w_overload": 0.0}
     arms = [Arm(spec, policy, engine={"estimator": spec, **weights}) for spec in specs]
     setting = StudySetting(base.workloads[0], base.vcores, 2.2)
-    return base.design([setting], arms, days=days, repeats=1, seed=4, engine={}).tasks()
+    return Design(base, [setting], arms, days=days, repeats=1, seed=4, engine={}).tasks()
 
 
 def test_outcomes_follow_from_the_traces_of_present_replicas(tmp_path, monkeypatch):

@@ -22,7 +22,7 @@ from cluster.studies.annealing import AnnealingStudy
 from cluster.studies.arms import MODIFIED, ORIGINAL, with_initial_demand, with_oracle
 from cluster.studies.base import Base, base_of_regions, base_of_scenario
 from cluster.studies.compression import CompressionStudy
-from cluster.studies.design import StudySetting
+from cluster.studies.design import Design, StudySetting
 from cluster.studies.pilots import ANNEALING_MARKS, ANNEALING_PILOT, PILOT_SEED, PILOTS, Pilot
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, OutputDirectory, stamped_as
@@ -53,9 +53,9 @@ def test_keys_of_tasks_contain_all_differences():
     base = base_of_regions(["region1"])
     arms = (ORIGINAL, with_oracle(ORIGINAL), with_initial_demand(ORIGINAL, 90), MODIFIED)
     described = {"days": 1.0, "repeats": 2, "engine": {}}
-    tasks = base.design([StudySetting("region1", 80.0, 2.0)], arms, seed=1, **described).tasks()
-    again = base.design([StudySetting("region1", 80.0, 2.0)], arms, seed=1, **described).tasks()
-    other = base.design([StudySetting("region1", 80.0, 2.0)], arms, seed=2, **described).tasks()
+    tasks = Design(base, [StudySetting("region1", 80.0, 2.0)], arms, seed=1, **described).tasks()
+    again = Design(base, [StudySetting("region1", 80.0, 2.0)], arms, seed=1, **described).tasks()
+    other = Design(base, [StudySetting("region1", 80.0, 2.0)], arms, seed=2, **described).tasks()
     assert [task.key for task in tasks] == [task.key for task in again]
     assert len({task.key for task in (*tasks, *other)}) == 16
     assert [task.arguments["arm"] for task in tasks[:4]] == ["original", "original+oracle", "original@p90", "modified"]
@@ -67,7 +67,7 @@ def test_finished_runs_of_a_region_are_reused_with_more_regions():
     described = {"days": 1.0, "repeats": 1, "seed": 0, "engine": {}}
     alone, both = base_of_regions(["region1"]), base_of_regions(["region1", "region2"])
     first, *others = (
-        base.design([StudySetting(name, 80.0, 2.0) for name in base.workloads], [ORIGINAL], **described).tasks()
+        Design(base, [StudySetting(name, 80.0, 2.0) for name in base.workloads], [ORIGINAL], **described).tasks()
         for base in (alone, both)
     )
     assert [task.key for task in first] == [task.key for task in others[0]][:1]
@@ -123,8 +123,8 @@ def test_a_study_uses_cluster_and_tenants_of_a_scenario(tmp_path):
     assert base.tables["workload"] == {"kind": "region", "history_tenants": 300}
     assert base.tables["cluster"] == {"nodes": 8, "upgrade_domains": 4, "fault_domains": 4, "vcores": 48.0}
     assert base.tables["metrics"] == {"cpu": {"weight": 2.0}}
-    task = base.design(
-        [StudySetting("region1", 48.0, 1.5)], [ORIGINAL], days=1.0, repeats=1, seed=1, engine={}
+    task = Design(
+        base, [StudySetting("region1", 48.0, 1.5)], [ORIGINAL], days=1.0, repeats=1, seed=1, engine={}
     ).tasks()[0]
     assert task.arguments["scenario"]["cluster"]["vcores"] == 48.0
 
@@ -296,7 +296,9 @@ def test_figures_have_the_seed_of_the_study(tmp_path):
 def test_arms_without_a_common_repeat_are_not_compared():
     """Different arms failed in different settings. There is no table and no plot, but there are figures."""
     settings = [StudySetting("region1", 80.0, density) for density in (1.0, 2.0)]
-    design = base_of_regions(["region1"]).design(settings, (ORIGINAL, MODIFIED), days=1.0, repeats=1, seed=0, engine={})
+    design = Design(
+        base_of_regions(["region1"]), settings, (ORIGINAL, MODIFIED), days=1.0, repeats=1, seed=0, engine={}
+    )
     finished = {("original", 1.0), ("modified", 2.0)}
     found = [
         {**task.arguments, "violations": 3.0}
