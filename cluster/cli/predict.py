@@ -24,7 +24,6 @@ DEFAULT = "max(n-sigma;rc-like)"
 
 @clear_errors
 def predict_command(
-    # long because of the options, each with its help
     file: Annotated[Path, Argument(help="Samples, CSV or Parquet: machine, task, time_s, usage, limit; in any order.")],
     more: Annotated[list[str] | None, Argument(metavar="[SPEC]...", help="Further predictors.")] = None,
     predictor: Annotated[

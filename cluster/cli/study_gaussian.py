@@ -14,7 +14,6 @@ from cluster.console.output import clear_errors
 
 @clear_errors
 def gaussian_command(
-    # long because of the options, each with its help
     traces: Annotated[
         Path, Option(help="File or directory: PlanetLab, Bitbrains (Parquet), or traces in this project's format.")
     ],

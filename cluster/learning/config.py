@@ -14,13 +14,12 @@ from typing import Any
 
 import attrs
 
-from cluster.errors import ScenarioError
 from cluster.learning.baselines import BASELINES
-from cluster.learning.dimensions import MOST_CELLS, Dimensions
-from cluster.learning.episode import HORIZONS
+from cluster.learning.dimensions import Dimensions
 from cluster.learning.jobs import SyntheticJobs
+from cluster.learning.memory_limits import out_of_range
 from cluster.learning.rewards import Penalties
-from cluster.learning.sources import Jobs, RegionSource, TraceSource, expected_steps, longest_of, scaled
+from cluster.learning.sources import Jobs, RegionSource, TraceSource, longest_of
 from cluster.scenario.digests import digest_of
 from cluster.scenario.section_file import SectionReader, nearest, read_toml
 from cluster.scenario.sections import Section, check_directory_name, count
@@ -100,7 +99,7 @@ class LearningConfig:
     def __attrs_post_init__(self) -> None:
         check_directory_name("learning file", self.name)
         check_count("bootstrap", "iterations", self.bootstrap_iterations, low=1)
-        for _, error in _out_of_range(self.machines, self.evaluation, self.jobs, self.bootstrap):
+        for _, error in out_of_range(self.machines, self.evaluation.machines, self.jobs, self.bootstrap):
             raise error
 
     def as_json(self) -> dict[str, Any]:
@@ -119,40 +118,6 @@ class LearningConfig:
         return digest_of(plain)
 
 
-def _out_of_range(
-    sizes: Dimensions, evaluation: EvaluationSection, jobs: Jobs, bootstrap: Jobs | None
-) -> Iterator[tuple[str, PlbError]]:
-    """Yield the sections with which episodes would need too much memory, or jobs would have an invalid rate."""
-    for place, some, counts in (("jobs", jobs, evaluation.machines), ("bootstrap", bootstrap, ())):
-        if some is None:
-            continue
-        for machines in (sizes.machines, *counts):
-            try:
-                scaled(some, machines / sizes.machines)
-            except InvalidValueError as error:
-                allowed = f"a number with which {error.field} of the jobs, {error.value:g}, is {error.allowed}"
-                yield "evaluation", InvalidValueError("evaluation", "machines", machines, allowed)
-                continue
-            most_jobs, most_steps = _most(attrs.evolve(sizes, machines=machines))
-            if most_steps < 1:
-                allowed = f"fewer, with {machines} machines and {len(sizes.resources)} resources"
-                yield "machines", InvalidValueError("machines", "horizon", sizes.horizon, allowed)
-                continue
-            of_one = int(most_jobs * sizes.machines / machines)
-            on = f"with {machines} machines, {len(sizes.resources)} resources and a horizon of {sizes.horizon} steps"
-            if some.jobs > of_one:
-                yield place, InvalidValueError(place, "jobs", some.jobs, f"a whole number <= {of_one}, {on}")
-            if expected_steps(some) > most_steps:
-                yield place, InvalidValueError(place, "jobs / rate", expected_steps(some), f"<= {most_steps}, {on}")
-
-
-def _most(sizes: Dimensions) -> tuple[int, int]:
-    """Return the largest number of jobs of an episode, and the largest number of steps until the last arrival."""
-    wide = len(sizes.resources)
-    steps = MOST_CELLS // (wide * sizes.machines) - (HORIZONS + 1) * sizes.horizon - sizes.past
-    return MOST_CELLS // (wide * sizes.horizon), steps
-
-
 def read_config(path: str | Path) -> LearningConfig:
     """Read a learning file. Paths of traces are relative to its folder.
 
@@ -164,10 +129,7 @@ def read_config(path: str | Path) -> LearningConfig:
     file = Path(path)
     text, data = read_toml(file)
     reader = _ConfigReader(text, file.parent)
-    config = reader.config({"name": file.stem, **data})
-    if reader.problems or config is None:
-        raise ScenarioError(str(path), reader.problems)
-    return config
+    return reader.checked(str(path), reader.config({"name": file.stem, **data}))
 
 
 class _ConfigReader(SectionReader):
@@ -190,8 +152,8 @@ class _ConfigReader(SectionReader):
         if not self.problems:
             self.attempt("name", lambda: check_directory_name("learning file", name))
             self.attempt("bootstrap.iterations", lambda: check_count("bootstrap", "iterations", iterations, low=1))
-            some = [sections[key] for key in ("machines", "evaluation", "jobs", "bootstrap")]
-            for place, error in _out_of_range(*some):
+            machines, evaluated = sections["machines"], sections["evaluation"].machines
+            for place, error in out_of_range(machines, evaluated, sections["jobs"], sections["bootstrap"]):
                 self.add(place, str(error))
         if self.problems:
             return None

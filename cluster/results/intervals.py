@@ -35,10 +35,15 @@ class Interval:
         half = self.half_width or 0.0
         return int(self.mean > half) - int(self.mean < -half)
 
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """Low and high end; None for a single value."""
+        return None if self.half_width is None else (self.mean - self.half_width, self.mean + self.half_width)
+
     def as_json(self) -> dict[str, float]:
-        """Return mean, low and high end."""
-        half = self.half_width or 0.0
-        return {"mean": self.mean, "low": self.mean - half, "high": self.mean + half}
+        """Return mean, low and high end; for a single value, all three are the value."""
+        low, high = self.ends or (self.mean, self.mean)
+        return {"mean": self.mean, "low": low, "high": high}
 
 
 def decimals_of(half_width: float | None) -> int:

@@ -90,10 +90,7 @@ def scenario_from(
         Base of relative paths in `imports`; None: the current directory.
     """
     reader = _ScenarioReader(text, Path() if folder is None else folder)
-    scenario = reader.scenario({"name": name or source, **data})
-    if reader.problems or scenario is None:
-        raise ScenarioError(source, reader.problems)
-    return scenario
+    return reader.checked(source, reader.scenario({"name": name or source, **data}))
 
 
 class _ScenarioReader(SectionReader):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 import cattrs
@@ -16,6 +16,8 @@ import cattrs
 from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.scenario.sections import Section, check_field
 from plb import PlbError
+
+Read = TypeVar("Read")
 
 
 def read_toml(path: str | Path) -> tuple[str, dict[str, Any]]:
@@ -59,6 +61,12 @@ class SectionReader:
         self.folder = folder
         self._lines = text.splitlines()
         self._converter = _strict_converter()
+
+    def checked(self, source: str, found: Read | None) -> Read:
+        """Return what a file describes; raise `ScenarioError` with all problems, if there are any."""
+        if self.problems or found is None:
+            raise ScenarioError(source, self.problems)
+        return found
 
     def section(self, place: str, table: Any, kind: type[Section]) -> Any:
         """Return the section in a table, or None if there are problems."""

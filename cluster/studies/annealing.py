@@ -10,7 +10,7 @@ from cluster.studies.arms import (
     with_initial_demand,
     with_oracle,
 )
-from cluster.studies.configurations import TUNED_ON
+from cluster.studies.energy_configurations import TUNED_ON
 from cluster.studies.figures import Violations
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.policy_study import PolicyStudy

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from cluster.studies.annealing import AnnealingStudy
 from cluster.studies.compression import CompressionStudy
-from cluster.studies.configurations import ConfigurationStudy
+from cluster.studies.energy_configurations import ConfigurationStudy
 from cluster.studies.densities import DensityStudy
 from cluster.studies.overhead import OverheadStudy
 from cluster.studies.policies import PlacementPolicyStudy

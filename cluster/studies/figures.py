@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from cluster.results.intervals import half_width
+from cluster.results.intervals import Interval
 from cluster.studies.arms import NOTHING
 from cluster.studies.design import StudySetting
 from plb.array_types import Float, Int
@@ -49,9 +49,9 @@ class Ratio:
         """Return the mean of one value for each setting, with its interval (Student's t)."""
         if not values:
             return cls(None, None, None, 0, 0)
-        mean, half = float(np.mean(values)), half_width(values)
-        low, high = (None, None) if half is None else (mean - half, mean + half)
-        return cls(mean, low, high, len(values), 0)
+        interval = Interval.of(values)
+        low, high = interval.ends or (None, None)
+        return cls(interval.mean, low, high, len(values), 0)
 
 
 @attrs.frozen(eq=False)
