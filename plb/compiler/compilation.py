@@ -1,10 +1,10 @@
 """From Python functions to machine code: parts, entries, and how entries are loaded or made.
 
-Numba translates each kernel to LLVM once: a *part*. A kernel that Python calls, or that is called
-by its address, is an *entry*: its module contains all parts that it calls, directly or not, and is optimised and
-translated as a whole. So no function is optimised more than once an entry, and small ones are inlined where they are
-used. A shared kernel is an entry, too: other entries call it by its symbol. The machine code of an entry is kept on
-disk (`plb.compiler.cache`) under its key (`plb.compiler.keys`).
+Numba translates each kernel to LLVM once: a *part*. A kernel that Python calls, or that is called by its address, is an
+*entry*: its module contains all parts that it calls, directly or not, and is optimised and translated as a whole. So no
+function is optimised more than once for each entry, and small ones are inlined where they are used. A shared kernel is
+an entry, too: other entries call it by its symbol. The machine code of an entry is kept on disk (`plb.compiler.cache`)
+under its key (`plb.compiler.keys`).
 
 Only imported once a kernel is needed, since ``import plb`` must load no Numba.
 """
@@ -35,17 +35,11 @@ from plb.compiler.numba_api import (
     global_compiler_lock,
     make_function,
     normalize_signature,
+    stream_list,
 )
-from plb.compiler.registries import renew_readers
 
 OPTIONS = MappingProxyType(
-    {
-        "nopython": True,
-        "nogil": True,
-        "error_model": "numpy",
-        "no_cfunc_wrapper": True,
-        "_nrt": False,
-    }
+    {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 )
 """Options of Numba for every kernel; the last one turns reference counting off."""
 logger = logging.getLogger("plb")
@@ -264,6 +258,21 @@ def _made(
     else:
         _keep(stored, library, name_of(function), key)
     return _callable(function, stored)
+
+
+def renew_readers() -> None:
+    """Replace the readers of registries that an interrupt has ended; the new ones continue at the end.
+
+    Numba reads a registry of functions through generators that yield what is new since the last time. An exception
+    within one of them, such as Ctrl-C, ends it permanently, and every later compilation of the process would fail.
+    """
+    for context in (cpu_target.typing_context, cpu_target.target_context):
+        for registry, loader in context._registries.items():
+            for name, reader in loader._registrations.items():
+                if reader.gi_frame is None:
+                    renewed = stream_list(getattr(registry, name))
+                    next(renewed)
+                    loader._registrations[name] = renewed
 
 
 def _keep(stored: Stored, library: Any, name: str, key: str) -> None:

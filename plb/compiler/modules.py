@@ -114,7 +114,7 @@ class _EntryModule(_Module):
         """Add the parts, optimise, and translate.
 
         The object file is requested instead of received from the engine in a callback, in which an
-        interrupt of the user would be lost there.
+        interrupt of the user would be lost.
         """
         self._raise_if_finalized()
         module = self._final_module

@@ -18,8 +18,8 @@ from llvmlite import ir
 from numba.extending import intrinsic, register_model
 
 from plb.compiler.bit_generators import address_of
-from plb.compiler.handles import unbox_address
-from plb.compiler.numba_api import OpaqueModel, cpu_target
+from plb.compiler.handles import type_of_function, unbox_address
+from plb.compiler.numba_api import OpaqueModel
 
 types: Any = numba.types  # Numba has no types
 
@@ -53,19 +53,13 @@ numba.extending.unbox(StreamType)(unbox_address)
 @cache
 def type_of_uniform() -> Any:
     """Return the implementation of `plb.compiler.uniform` for kernels."""
-    return _type_of(_uniform_in_place() if _is_laid_out_as_known() else _uniform_by_call)
+    return type_of_function(_uniform_in_place() if _is_laid_out_as_known() else _uniform_by_call)
 
 
 @cache
 def type_of_peek(others: int) -> Any:
     """Return the implementation of a `plb.compiler.Peek` for kernels; it returns 0 if the state cannot be read."""
-    return _type_of(_peek(others) if _is_laid_out_as_known() else _unknown)
-
-
-def _type_of(function: Any) -> Any:
-    context = cpu_target.typing_context
-    context.refresh()
-    return context.resolve_value_type(function)
+    return type_of_function(_peek(others) if _is_laid_out_as_known() else _unknown)
 
 
 def jump(steps: int) -> tuple[int, int]:

@@ -160,13 +160,7 @@ class ExpectedOverload(_WithoutSums):
         return float((after - solution.counts[OVERLOAD]) / (UNITS * problem.weights[REPETITIONS]))
 
 
-TERMS: tuple[IncrementalTerm, ...] = (
-    Movement(),
-    Imbalance(),
-    Fragmentation(),
-    ExpectedFailovers(),
-    ExpectedOverload(),
-)
+TERMS: tuple[IncrementalTerm, ...] = (Movement(), Imbalance(), Fragmentation(), ExpectedFailovers(), ExpectedOverload())
 """The terms in the order of `plb.energy.score.TERM_NAMES`."""
 
 
