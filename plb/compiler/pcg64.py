@@ -17,7 +17,6 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic, register_model
 
-from plb.compiler.bit_generators import address_of
 from plb.compiler.handles import type_of_function, unbox_address
 from plb.compiler.numba_api import OpaqueModel
 
@@ -82,7 +81,7 @@ def _is_laid_out_as_known() -> bool:
     """Tell whether NumPy keeps the generator's numbers in memory as machine code expects them here."""
     generator = np.random.PCG64(1)
     known: Any = generator.state["state"]
-    words = cast(address_of(generator), POINTER(POINTER(POINTER(c_uint64))))[0][0][:4]
+    words = cast(generator.ctypes.bit_generator, POINTER(POINTER(POINTER(c_uint64))))[0][0][:4]
     if (words[0] | words[1] << 64, words[2] | words[3] << 64) != (known["state"], known["inc"]):
         return False
     factor, summand = jump(3)

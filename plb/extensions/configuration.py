@@ -165,7 +165,7 @@ class Configuration:
         promised = zip(names, most.tolist(), reported.tolist(), strict=True)
         return ReplicaForecast(
             service.tenant_class,
-            Role(int(self.problem.role[row])),
+            self.role_of(row),
             float(table.created[row]),
             dict(zip(names, demanded.tolist(), strict=True)),
             int(table.key[row]),

@@ -58,7 +58,8 @@ class Checked:
     __slots__ = ()
 
     def __attrs_post_init__(self) -> None:
-        for field, setting in settings_of(type(self)).items():
+        kind: Any = type(self)
+        for field, setting in settings_of(kind).items():
             object.__setattr__(self, field, setting.check(self._item(), field, getattr(self, field)))
 
     def _item(self) -> str:
