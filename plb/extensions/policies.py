@@ -31,7 +31,6 @@ class PlacementPolicy(Protocol):
     @property
     def name(self) -> str:
         """The name with which settings choose the policy."""
-        ...
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int | None:
         """Return the node for a replica.
@@ -51,7 +50,6 @@ class PlacementPolicy(Protocol):
         int or None
             One of `nodes`, or None if the policy does not place the replica.
         """
-        ...
 
 
 @runtime_checkable
@@ -68,7 +66,6 @@ class PreparedPolicy(PlacementPolicy, Protocol):
         rng
             A generator for this search alone, from the seed of the engine.
         """
-        ...
 
 
 @runtime_checkable
@@ -86,7 +83,6 @@ class OrderingPolicy(PlacementPolicy, Protocol):
             Replicas on it that may move and have load of a metric above its limit, ascending. Rows that are not in the
             result stay.
         """
-        ...
 
 
 @runtime_checkable
@@ -97,10 +93,8 @@ class RepackingPolicy(PlacementPolicy, Protocol):
         """Return moves of other placed replicas, which are made in this order before a node for `row` is chosen.
 
         All of them are made, or none if a rule, a constraint or a budget refuses one or a replica may not move. They
-        are undone if `row` is not placed then. The method is not called if settings forbid placement to move
-        others.
+        are undone if `row` is not placed then. The method is not called if settings forbid placement to move others.
         """
-        ...
 
 
 def prepares(policy: PlacementPolicy) -> TypeGuard[PreparedPolicy]:

@@ -101,4 +101,3 @@ class RiskModel(Protocol):
         now
             Present time in seconds, on the same clock as the replicas' creation.
         """
-        ...

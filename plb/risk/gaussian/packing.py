@@ -32,8 +32,7 @@ class GaussianPacking:
     machines
         Number of machines, m_abs.
     oversized
-        Tasks that do not fit on an empty machine, shape (N,). Each has opened a machine, as in algorithm 1
-        of [2].
+        Tasks that do not fit on an empty machine, shape (N,). Each has opened a machine, as in algorithm 1 of [2].
     """
 
     machine: Int

@@ -30,26 +30,25 @@ LONGEST = 2**62
 class MachineSamples(NamedTuple):
     """The samples of one machine: N samples, S steps with any task, R runs.
 
-    Samples are sorted by task and time. A run is a task in consecutive steps of the machine: if the whole machine has a
-    gap, runs continue across it, and after a gap of a single task, a new run begins.
+    Samples are sorted by task and time; arrays have shape (N,) unless they say otherwise. A run is a task in
+    consecutive steps of the machine: if the whole machine has a gap, runs continue across it, and after a gap of a
+    single task, a new run begins.
     """
 
     time: Int
     """Time of each step, ascending, (S,)."""
     usage: Float
-    """Shape (N,)."""
     limit: Float
-    """Shape (N,)."""
     snapshot: Int
-    """Step of each sample, (N,)."""
+    """Step of each sample."""
     run_start: Int
     """Bounds of the runs, (R + 1,)."""
     task_start: Int
     """Bounds of the tasks."""
     rows: Int
-    """Samples in the order of steps and, within a step, of tasks, (N,)."""
+    """Samples in the order of steps and, within a step, of tasks."""
     seen: Int
-    """Samples in the run up to and with this one, in the order of `rows`, (N,)."""
+    """Samples in the run up to and with this one, in the order of `rows`."""
     bounds: Int
     """Bounds of the steps in `rows`, (S + 1,)."""
 
