@@ -27,7 +27,7 @@ from plb.compiler.cache import kernel_cache
 from plb.compiler.clock import COMPILATION
 from plb.compiler.identity import compiled_with, has_changed, is_shared, name_of, text_of
 from plb.compiler.keys import key_of
-from plb.compiler.modules import EntryPasses, Late, PartPasses, SharedCall, SharedModule
+from plb.compiler.modules import EntryPasses, Late, PartPasses, SharedCall
 from plb.compiler.notice import NOTICE
 from plb.compiler.numba_api import (
     CPUDispatcher,
@@ -162,7 +162,7 @@ class SharedPart(TranslatedKernel):
             Late(lambda: arguments),
         )
         stand_in = object()
-        cpu_target.target_context.insert_user_function(stand_in, descriptor, [SharedModule(call)])
+        cpu_target.target_context.insert_user_function(stand_in, descriptor, [call])
         return _SharedSignature(stand_in, descriptor.restype(*descriptor.argtypes))
 
 
@@ -195,7 +195,7 @@ def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
     """Return an entry from the cache, or None."""
     data = kernel_cache().load(name_of(function), key)
     stored = None if data is None else _read(data, name_of(function))
-    if stored is None or not all(map(_is_at_hand, stored.calls)):
+    if stored is None or not all(map(_is_available, stored.calls)):
         return None
     return _callable(function, stored)
 
@@ -210,7 +210,7 @@ def _read(data: bytes, name: str) -> Stored | None:
     return stored if isinstance(stored, Stored) else None
 
 
-def _is_at_hand(call: SharedCall) -> bool:
+def _is_available(call: SharedCall) -> bool:
     """Load or make the shared kernel of a call; return whether it still is the one that the caller was compiled for."""
     try:
         function = call.function()

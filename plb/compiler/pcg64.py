@@ -91,7 +91,7 @@ def _is_laid_out_as_known() -> bool:
 
 
 def _from_stream(rng: Any, generate: Any) -> Any:
-    """Return what a call that takes a number from a stream is compiled to; None, as Numba wants it, for another one."""
+    """Return what a call that takes a number from a stream is compiled to; None, as Numba requires, for another one."""
     return (types.float64(rng), generate) if isinstance(rng, StreamType) else None
 
 

@@ -136,7 +136,7 @@ class ExpectedFailovers(_WithoutSums):
 
 
 class ExpectedOverload(_WithoutSums):
-    """O(X): by how much nodes are expected to go beyond their thresholds; 0 where it weighs nothing."""
+    """O(X): the expected excess of nodes over their thresholds; 0 if its weight is 0."""
 
     name = "expected_overload"
 

@@ -33,7 +33,7 @@ class EnergyTerm(Protocol):
 
 @runtime_checkable
 class IncrementalTerm(EnergyTerm, Protocol):
-    """A term that knows by how much a proposal would change it."""
+    """A term that computes by how much a proposal would change it."""
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
         """Return the change of the term by a proposal."""

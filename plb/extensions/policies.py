@@ -54,7 +54,7 @@ class PlacementPolicy(Protocol):
 
 @runtime_checkable
 class PreparedPolicy(PlacementPolicy, Protocol):
-    """A policy that wants to know when a search begins."""
+    """A policy with a method for the start of a search."""
 
     def begin(self, configuration: Configuration, rng: np.random.Generator) -> None:
         """Begin a search: a placement, or a repair.
@@ -113,7 +113,7 @@ def repacks(policy: PlacementPolicy) -> TypeGuard[RepackingPolicy]:
 
 
 def choose(policy: PlacementPolicy, configuration: Configuration, row: int, nodes: Int) -> int | None:
-    """Return the node that a policy chooses, or None; refuse one that was not offered."""
+    """Return the node that a policy chooses, or None; raise an error for a node that was not offered."""
     chosen = policy.choose(configuration, row, nodes.copy())
     if chosen is None or _is_one_of(chosen, nodes):
         return None if chosen is None else index(chosen)

@@ -1,7 +1,7 @@
 """The columns that estimators sum over the replicas of a node, in whole quanta; `plb.risk.estimates` reads them.
 
-A sample is the load of a replica at one time. The newest samples of all replicas belong to one time, the previous ones
-to one time, and so on. A replica is warm once it has as many samples as the estimator needs; until then
+A sample is the load of a replica at one time. The newest samples of all replicas are simultaneous, the previous ones
+are, and so on. A replica is warm once it has as many samples as the estimator needs; until then
 it counts at its limit.
 
 If the past of a node is needed and a warm replica has fewer samples than are kept, its samples are repeated.

@@ -143,7 +143,7 @@ class ObservedRisk:
 
 
 def _check_enough(replica: ReplicaForecast, kept: int) -> None:
-    """Refuse a replica of which more is known than it shows."""
+    """Refuse a replica with fewer samples than it was seen and the estimator keeps."""
     given = max(map(len, replica.samples.values()), default=0)
     requested = min(replica.seen or 0, kept)
     if given < requested:

@@ -116,7 +116,7 @@ def test_an_edited_term_compiles_again_what_it_is_part_of(few: Copy):
 def test_an_edited_compiler_compiles_everything_again(few: Copy):
     """Where it does something else; what only finds or describes kernels does not."""
     few.restore()
-    few.edit("plb/compiler/notice.py", "SECONDS_A_KERNEL = 0.1", "SECONDS_A_KERNEL = 0.2")
+    few.edit("plb/compiler/notice.py", "SECONDS_PER_KERNEL = 0.1", "SECONDS_PER_KERNEL = 0.2")
     few.edit("plb/compiler/cache.py", "UNUSED_DAYS = 90.0", "UNUSED_DAYS = 91.0")
     assert few.run().compiled == []
     few.edit("plb/compiler/modules.py", "passes.add_jump_threading_pass()", "passes.add_jump_threading_pass(7)")

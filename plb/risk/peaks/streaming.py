@@ -57,7 +57,7 @@ class MachinePeak:
         self._parts = [_Fraction(one) if isinstance(one, BorgDefault) else _Windows(one) for one in members(predictor)]
 
     def update(self, tasks: Sequence[Any], usage: Sequence[float], limit: Sequence[float]) -> PeakAt:
-        """Take in a step and return what is predicted at it.
+        """Add a step and return the prediction at it.
 
         A task that is not named has left, and is new if it comes back. A step without any task is no step: leave it
         out.
