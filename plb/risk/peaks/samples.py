@@ -24,7 +24,7 @@ AMOUNTS = {
 }
 """What usage and limits may be, in words."""
 LONGEST = 2**62
-"""Bound of the time from the first sample to the last, so that differences and horizons are whole numbers of 64 bits."""
+"""Bound of the time from the first sample to the last, so that differences and horizons are 64-bit whole numbers."""
 
 
 class MachineSamples(NamedTuple):
