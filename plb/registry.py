@@ -15,7 +15,7 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.extensions.constraints import CompiledConstraint, Constraint
-from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, missing_verbs
+from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, missing_methods
 from plb.extensions.policies import PlacementPolicy
 from plb.model.plan import Energy
 from plb.policies import KNOWN as KNOWN_POLICIES
@@ -50,7 +50,7 @@ def register_term(term: object) -> None:
         raise InvalidValueError("register_term", "term", term, "an object with a `name` and a `total(configuration)`")
     if check_name("register_term", term.name) in BUILT_IN:
         raise ConflictError(f"register_term: {term.name!r} is the name of a built-in term")
-    missing = ["change"] if isinstance(term, CompiledTerm) and not hasattr(term, "change") else missing_verbs(term)
+    missing = ["change"] if isinstance(term, CompiledTerm) and not hasattr(term, "change") else missing_methods(term)
     if missing:
         raise InvalidValueError("register_term", f"term {term.name}", term, f"one that also has {', '.join(missing)}")
     _enter(_terms, "term", term)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from cluster.studies.annealing import AnnealingStudy
 from cluster.studies.compression import CompressionStudy
-from cluster.studies.energy_configurations import ConfigurationStudy
 from cluster.studies.densities import DensityStudy
+from cluster.studies.energy_configurations import ConfigurationStudy
 from cluster.studies.overhead import OverheadStudy
 from cluster.studies.policies import PlacementPolicyStudy
 from cluster.studies.request import StudyRequest

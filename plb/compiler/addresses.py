@@ -13,8 +13,8 @@ import numba
 from numba.extending import intrinsic
 
 from plb.compiler.compilation import machine_code
-from plb.compiler.handles import kind_of
-from plb.compiler.numba_api import NumbaError, cgutils, cpu_target
+from plb.compiler.handles import kind_of, type_of_function
+from plb.compiler.numba_api import NumbaError, cgutils
 from plb.errors import KernelError
 
 types: Any = numba.types  # Numba has no types
@@ -40,10 +40,7 @@ def compiled_address(function: Callable[..., object], returning: type | None, ar
 @cache
 def type_of_call(returning: type | None) -> Any:
     """Return what kernels take a call by address for: a function of an address and further arguments."""
-    context = cpu_target.typing_context
-    call = _call_returning(_RESULTS[returning])
-    context.refresh()
-    return context.resolve_value_type(call)
+    return type_of_function(_call_returning(_RESULTS[returning]))
 
 
 def _call_returning(result: Any) -> Callable[..., Any]:

@@ -27,7 +27,7 @@ SUFFIX = ".kernel"
 FORMAT = b"plb kernel 1\n"
 """What an entry begins with; its checksum follows."""
 UNUSED_DAYS = 90.0
-"""Seconds without use after which an entry is removed when another one is written."""
+"""Days without use after which an entry is removed when another one is written."""
 PATIENCE_SECONDS = 30.0
 """Seconds of waiting for another process after which a message is logged."""
 _CHECKSUM = hashlib.sha256().digest_size

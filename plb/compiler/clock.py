@@ -45,7 +45,12 @@ class CompilationClock:
             self._state = _State(seconds + time.perf_counter() - begun)
 
     def working_time(self) -> float:
-        """Return `time.perf_counter` without the seconds of all blocks; it stops within one."""
+        """Return `time.perf_counter` without the seconds that this process spent on compiling and loading kernels.
+
+        Differences between two readings are durations of the work itself. Every duration that the project reports, and
+        every budget of seconds, is measured with this clock. All threads of the process share it: while one of them
+        compiles, it stops for the others as well.
+        """
         while True:
             state, now = self._state, time.perf_counter()
             if state is self._state:  # else a block of another thread has begun or ended
@@ -53,13 +58,4 @@ class CompilationClock:
 
 
 COMPILATION = CompilationClock()
-
-
-def working_time() -> float:
-    """Return `time.perf_counter` without the seconds that this process spent on compiling and loading kernels.
-
-    Differences between two readings are durations of the work itself. Every duration that the project reports, and
-    every budget of seconds, is measured with this clock. All threads of the process share it: while one of them
-    compiles, it stops for the others as well.
-    """
-    return COMPILATION.working_time()
+working_time = COMPILATION.working_time

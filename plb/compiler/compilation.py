@@ -1,10 +1,10 @@
 """From Python functions to machine code: parts, entries, and how entries are loaded or made.
 
-Numba translates each kernel to LLVM once: a *part*. A kernel that Python calls, or that is called
-by its address, is an *entry*: its module contains all parts that it calls, directly or not, and is optimised and
-translated as a whole. So no function is optimised more than once an entry, and small ones are inlined where they are
-used. A shared kernel is an entry, too: other entries call it by its symbol. The machine code of an entry is kept on
-disk (`plb.compiler.cache`) under its key (`plb.compiler.keys`).
+Numba translates each kernel to LLVM once: a *part*. A kernel that Python calls, or that is called by its address, is an
+*entry*: its module contains all parts that it calls, directly or not, and is optimised and translated as a whole. So no
+function is optimised more than once for each entry, and small ones are inlined where they are used. A shared kernel is
+an entry, too: other entries call it by its symbol. The machine code of an entry is kept on disk (`plb.compiler.cache`)
+under its key (`plb.compiler.keys`).
 
 Only imported once a kernel is needed, since ``import plb`` must load no Numba.
 """
@@ -27,7 +27,7 @@ from plb.compiler.cache import kernel_cache
 from plb.compiler.clock import COMPILATION
 from plb.compiler.identity import compiled_with, has_changed, is_shared, name_of, text_of
 from plb.compiler.keys import key_of
-from plb.compiler.modules import EntryPasses, Late, PartPasses, SharedCall, SharedModule
+from plb.compiler.modules import EntryPasses, Late, PartPasses, SharedCall
 from plb.compiler.notice import NOTICE
 from plb.compiler.numba_api import (
     CPUDispatcher,
@@ -35,17 +35,11 @@ from plb.compiler.numba_api import (
     global_compiler_lock,
     make_function,
     normalize_signature,
+    stream_list,
 )
-from plb.compiler.registries import renew_readers
 
 OPTIONS = MappingProxyType(
-    {
-        "nopython": True,
-        "nogil": True,
-        "error_model": "numpy",
-        "no_cfunc_wrapper": True,
-        "_nrt": False,
-    }
+    {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 )
 """Options of Numba for every kernel; the last one turns reference counting off."""
 logger = logging.getLogger("plb")
@@ -168,7 +162,7 @@ class SharedPart(TranslatedKernel):
             Late(lambda: arguments),
         )
         stand_in = object()
-        cpu_target.target_context.insert_user_function(stand_in, descriptor, [SharedModule(call)])
+        cpu_target.target_context.insert_user_function(stand_in, descriptor, [call])
         return _SharedSignature(stand_in, descriptor.restype(*descriptor.argtypes))
 
 
@@ -201,7 +195,7 @@ def _load(function: Callable[..., Any], key: str) -> MachineCode | None:
     """Return an entry from the cache, or None."""
     data = kernel_cache().load(name_of(function), key)
     stored = None if data is None else _read(data, name_of(function))
-    if stored is None or not all(map(_is_at_hand, stored.calls)):
+    if stored is None or not all(map(_is_available, stored.calls)):
         return None
     return _callable(function, stored)
 
@@ -216,7 +210,7 @@ def _read(data: bytes, name: str) -> Stored | None:
     return stored if isinstance(stored, Stored) else None
 
 
-def _is_at_hand(call: SharedCall) -> bool:
+def _is_available(call: SharedCall) -> bool:
     """Load or make the shared kernel of a call; return whether it still is the one that the caller was compiled for."""
     try:
         function = call.function()
@@ -264,6 +258,21 @@ def _made(
     else:
         _keep(stored, library, name_of(function), key)
     return _callable(function, stored)
+
+
+def renew_readers() -> None:
+    """Replace the readers of registries that an interrupt has ended; the new ones continue at the end.
+
+    Numba reads a registry of functions through generators that yield what is new since the last time. An exception
+    within one of them, such as Ctrl-C, ends it permanently, and every later compilation of the process would fail.
+    """
+    for context in (cpu_target.typing_context, cpu_target.target_context):
+        for registry, loader in context._registries.items():
+            for name, reader in loader._registrations.items():
+                if reader.gi_frame is None:
+                    renewed = stream_list(getattr(registry, name))
+                    next(renewed)
+                    loader._registrations[name] = renewed
 
 
 def _keep(stored: Stored, library: Any, name: str, key: str) -> None:

@@ -22,7 +22,7 @@ from numba import typeof
 
 from plb.compiler.compilation import entry_of
 from plb.compiler.identity import text_of
-from plb.compiler.numba_api import AttributeTemplate, OpaqueModel, compute_fingerprint
+from plb.compiler.numba_api import AttributeTemplate, OpaqueModel, compute_fingerprint, cpu_target
 
 types: Any = numba.types  # Numba has no types
 
@@ -50,6 +50,13 @@ def kind_of(value: Any) -> Any:
     if fingerprint not in _KINDS:
         _KINDS[fingerprint] = typeof(value)
     return _KINDS[fingerprint]
+
+
+def type_of_function(function: Any) -> Any:
+    """Return the type of an intrinsic, by which an object of ours stands for it in kernels."""
+    context = cpu_target.typing_context
+    context.refresh()
+    return context.resolve_value_type(function)
 
 
 def handle_kind_of(members: Any) -> HandleType:

@@ -177,7 +177,7 @@ def _instructions(code: CodeType) -> bytes:
     return repr((bytes(others), constants, names, shape, code.co_exceptiontable)).encode()
 
 
-def _shows_its_place(kind: type[Any]) -> bool:
+def _shows_its_address(kind: type[Any]) -> bool:
     """Return whether `repr` of an object of this kind has its address."""
     shown: object = kind.__repr__
     return shown is object.__repr__
@@ -311,7 +311,7 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
     elif isinstance(value, np.ndarray):
         yield repr((value.dtype, value.shape, value.strides)).encode()
         yield value.tobytes()
-    elif _shows_its_place(kind):
+    elif _shows_its_address(kind):
         members = {**getattr(value, "__dict__", {}), **{name: getattr(value, name, None) for name in _slots_of(kind)}}
         yield f"{kind.__module__}.{sorted(members.items())!r}".encode()
     else:

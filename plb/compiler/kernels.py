@@ -38,7 +38,7 @@ def kernel(function: Any = None, /, *, inline: bool = False, shared: bool = Fals
         True for a small function of the innermost loop that LLVM would not inline into its callers, if
         ``benchmarks/compiling.py`` shows an advantage.
     shared
-        True for a larger function at the top level of a module that several kernels call. It is compiled once, by
+        True for a larger function at the top level of a module that several kernels call. It is compiled once,
         separately. A change in it compiles its callers again only if its arguments, their defaults or the type of its
         result change. A kernel that is not shared is compiled into every kernel that Python calls and that needs
         it. A second shared kernel with the same name is compiled like one that is not shared.

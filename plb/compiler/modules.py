@@ -36,7 +36,10 @@ def _read_late(data: bytes) -> Late:
 
 @attrs.frozen(eq=False)
 class SharedCall:
-    """A shared kernel that an entry calls: enough to find its code, or to make it."""
+    """A shared kernel that an entry calls: enough to find its code, or to make it.
+
+    It takes the place of the module of the kernel in its callers, which have only its symbol.
+    """
 
     module: str
     name: str
@@ -53,13 +56,6 @@ class SharedCall:
         return found
 
 
-@attrs.frozen
-class SharedModule:
-    """Replaces the module of a shared kernel in its callers, which have only its symbol."""
-
-    call: SharedCall
-
-
 class _Module(JITCodeLibrary):
     """The LLVM module of one function, and its callees."""
 
@@ -74,11 +70,11 @@ class _Module(JITCodeLibrary):
 
     def parts(self) -> Iterator[Any]:
         """Yield the modules of all that becomes part of an entry."""
-        return (library for library in self.called() if not isinstance(library, SharedModule))
+        return (library for library in self.called() if not isinstance(library, SharedCall))
 
     def shared_calls(self) -> Iterator[SharedCall]:
         """Yield the calls of shared kernels."""
-        return (library.call for library in self.called() if isinstance(library, SharedModule))
+        return (library for library in self.called() if isinstance(library, SharedCall))
 
     def called(self) -> Iterator[Any]:
         """Yield the modules of all that is called, directly or not, each once."""
@@ -114,7 +110,7 @@ class _EntryModule(_Module):
         """Add the parts, optimise, and translate.
 
         The object file is requested instead of received from the engine in a callback, in which an
-        interrupt of the user would be lost there.
+        interrupt of the user would be lost.
         """
         self._raise_if_finalized()
         module = self._final_module

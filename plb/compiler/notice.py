@@ -6,7 +6,7 @@ import logging
 
 logger = logging.getLogger("plb")
 
-SECONDS_A_KERNEL = 0.1
+SECONDS_PER_KERNEL = 0.1
 """Approximate seconds of the compilation of one kernel, with its share of the optimisation."""
 SECONDS_TO_FIRST_PLAN = 30
 """About how long a process at most compiles until its first plan."""
@@ -28,7 +28,7 @@ class CompilationNotice:
         kernels
             How many kernels are compiled into it, itself included.
         """
-        seconds = max(1.0, kernels * SECONDS_A_KERNEL)
+        seconds = max(1.0, kernels * SECONDS_PER_KERNEL)
         if self._is_announced:
             logger.info("Compiling %s, about %.0f s", name, seconds)
             return

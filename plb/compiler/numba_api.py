@@ -1,8 +1,9 @@
 """What this project uses of Numba and llvmlite beyond their documented interfaces, each named once.
 
 Such names may change with any release, so the supported versions are bounded in ``pyproject.toml`` and each
-name is resolved here; a missing one ends in one sentence. Everything else of Numba that `plb.compiler` uses is
-documented: ``numba.types``, ``numba.typeof``, ``numba.config``, ``numba.extending`` and ``llvmlite``.
+name is resolved here; for a missing one there is an error of one sentence. Everything else of Numba that
+`plb.compiler` uses is documented: ``numba.types``, ``numba.typeof``, ``numba.config``, ``numba.extending`` and
+``llvmlite``.
 """
 
 from __future__ import annotations

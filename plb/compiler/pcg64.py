@@ -17,9 +17,8 @@ import numpy as np
 from llvmlite import ir
 from numba.extending import intrinsic, register_model
 
-from plb.compiler.bit_generators import address_of
-from plb.compiler.handles import unbox_address
-from plb.compiler.numba_api import OpaqueModel, cpu_target
+from plb.compiler.handles import type_of_function, unbox_address
+from plb.compiler.numba_api import OpaqueModel
 
 types: Any = numba.types  # Numba has no types
 
@@ -53,19 +52,13 @@ numba.extending.unbox(StreamType)(unbox_address)
 @cache
 def type_of_uniform() -> Any:
     """Return the implementation of `plb.compiler.uniform` for kernels."""
-    return _type_of(_uniform_in_place() if _is_laid_out_as_known() else _uniform_by_call)
+    return type_of_function(_uniform_in_place() if _is_laid_out_as_known() else _uniform_by_call)
 
 
 @cache
 def type_of_peek(others: int) -> Any:
     """Return the implementation of a `plb.compiler.Peek` for kernels; it returns 0 if the state cannot be read."""
-    return _type_of(_peek(others) if _is_laid_out_as_known() else _unknown)
-
-
-def _type_of(function: Any) -> Any:
-    context = cpu_target.typing_context
-    context.refresh()
-    return context.resolve_value_type(function)
+    return type_of_function(_peek(others) if _is_laid_out_as_known() else _unknown)
 
 
 def jump(steps: int) -> tuple[int, int]:
@@ -88,7 +81,7 @@ def _is_laid_out_as_known() -> bool:
     """Tell whether NumPy keeps the generator's numbers in memory as machine code expects them here."""
     generator = np.random.PCG64(1)
     known: Any = generator.state["state"]
-    words = cast(address_of(generator), POINTER(POINTER(POINTER(c_uint64))))[0][0][:4]
+    words = cast(generator.ctypes.bit_generator, POINTER(POINTER(POINTER(c_uint64))))[0][0][:4]
     if (words[0] | words[1] << 64, words[2] | words[3] << 64) != (known["state"], known["inc"]):
         return False
     factor, summand = jump(3)
@@ -98,7 +91,7 @@ def _is_laid_out_as_known() -> bool:
 
 
 def _from_stream(rng: Any, generate: Any) -> Any:
-    """Return what a call that takes a number from a stream is compiled to; None, as Numba wants it, for another one."""
+    """Return what a call that takes a number from a stream is compiled to; None, as Numba requires, for another one."""
     return (types.float64(rng), generate) if isinstance(rng, StreamType) else None
 
 

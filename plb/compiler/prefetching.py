@@ -12,7 +12,8 @@ import numba
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from plb.compiler.numba_api import cgutils, cpu_target
+from plb.compiler.handles import type_of_function
+from plb.compiler.numba_api import cgutils
 
 types: Any = numba.types  # Numba has no types
 READ, KEEP_NEAR, DATA = 0, 3, 1
@@ -37,6 +38,4 @@ def _fetch(_: Any, array: Any, row: Any) -> Any:  # noqa: ARG001  # Numba looks 
 @cache
 def type_of_fetch() -> Any:
     """Return what kernels take `plb.compiler.fetch` for."""
-    context = cpu_target.typing_context
-    context.refresh()
-    return context.resolve_value_type(_fetch)
+    return type_of_function(_fetch)

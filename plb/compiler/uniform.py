@@ -7,12 +7,11 @@ generator steps within the kernel, on the same state, so a stream is the same fo
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
 
-from plb.compiler.bit_generators import address_of
 from plb.compiler.kernels import ByPointer
 
 
@@ -28,7 +27,7 @@ class Stream(ByPointer, np.random.Generator):
     def __init__(self, seed: np.random.SeedSequence | int | np.random.PCG64) -> None:
         generator = seed if isinstance(seed, np.random.PCG64) else np.random.PCG64(seed)
         super().__init__(generator)
-        self.handle = StreamHandle(address_of(generator))
+        self.handle = StreamHandle(cast("int", generator.ctypes.bit_generator.value))
 
 
 class StreamHandle:

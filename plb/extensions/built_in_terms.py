@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Float, Int
+from plb.array_types import NOWHERE, Float
 from plb.energy.from_scratch import solution_from_scratch, total_movement
 from plb.energy.overload import MOST, UNITS
 from plb.energy.score import PLAIN_DEVIATION, REPETITIONS, W_OVERLOAD
@@ -119,7 +119,7 @@ class ExpectedFailovers(_WithoutSums):
             return float(recomputed.counts[VIOLATIONS] / problem.weights[REPETITIONS])
         reached = 0
         for node in np.flatnonzero(problem.counted):
-            peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)
+            peaks = problem.peak[configuration.rows_on(int(node))].sum(axis=0, dtype=np.int64)
             if len(problem.estimator_rows):
                 reached += violations_of_sums(
                     problem.estimator_rows, problem.variance_unit, peaks, problem.threshold[node]
@@ -136,7 +136,7 @@ class ExpectedFailovers(_WithoutSums):
 
 
 class ExpectedOverload(_WithoutSums):
-    """O(X): by how much nodes are expected to go beyond their thresholds; 0 where it weighs nothing."""
+    """O(X): the expected excess of nodes over their thresholds; 0 if its weight is 0."""
 
     name = "expected_overload"
 
@@ -147,7 +147,7 @@ class ExpectedOverload(_WithoutSums):
             return 0.0
         repetitions, units = problem.peak.shape[2], 0
         for node in np.flatnonzero(problem.counted):
-            peaks = problem.peak[_standing(configuration, int(node))].sum(axis=0, dtype=np.int64)
+            peaks = problem.peak[configuration.rows_on(int(node))].sum(axis=0, dtype=np.int64)
             threshold = problem.threshold[node].astype(np.int64)
             excess = np.maximum(0, peaks - threshold[:, None]).sum(axis=1)
             units += int(np.minimum(excess * (UNITS / threshold), repetitions * MOST).astype(np.int64).sum())
@@ -168,11 +168,6 @@ TERMS: tuple[IncrementalTerm, ...] = (
     ExpectedOverload(),
 )
 """The terms in the order of `plb.energy.score.TERM_NAMES`."""
-
-
-def _standing(configuration: Configuration, node: int) -> Int:
-    """Return the rows on `node` that are not leaving it."""
-    return np.flatnonzero((configuration.solution.node == node) & ~configuration.problem.leaving)
 
 
 def _node_load(configuration: Configuration) -> Float:

@@ -31,7 +31,7 @@ class Proposal:
     row
         Row of the replica.
     target
-        Index of the node it goes to, or NOWHERE to take it off.
+        Index of the node it goes to, or NOWHERE to remove it.
     partner
         Row of the replica on `target` that changes nodes with it, or NOWHERE. Rows of one partition swap roles.
     """
@@ -87,7 +87,7 @@ class Configuration:
         return int(self.solution.node[row])
 
     def rows_on(self, node: int) -> Int:
-        """Return the replicas on a node, departing ends aside."""
+        """Return the replicas on a node, without departing ones."""
         return np.flatnonzero((self.solution.node == node) & ~self.problem.leaving)
 
     def load_of(self, row: int) -> Float:
@@ -96,7 +96,7 @@ class Configuration:
 
     @property
     def loads(self) -> Float:
-        """The load of every node by metric, (N, R) in user units; departing ends do not count."""
+        """The load of every node by metric, (N, R) in user units; departing replicas do not count."""
         return np.asarray(self.solution.node_load * self.description.quanta, np.float64)
 
     @property
@@ -112,7 +112,7 @@ class Configuration:
 
     @property
     def now(self) -> float:
-        """Time that the search is for, in seconds on the host's clock."""
+        """Time of the search, in seconds on the host's clock."""
         return self.description.now
 
     @property
@@ -165,7 +165,7 @@ class Configuration:
         promised = zip(names, most.tolist(), reported.tolist(), strict=True)
         return ReplicaForecast(
             service.tenant_class,
-            Role(int(self.problem.role[row])),
+            self.role_of(row),
             float(table.created[row]),
             dict(zip(names, demanded.tolist(), strict=True)),
             int(table.key[row]),
@@ -175,7 +175,7 @@ class Configuration:
         )
 
     def relocations(self, proposal: Proposal) -> tuple[Relocation, ...]:
-        """Return which replicas a proposal takes from where to where: one, or the two of an exchange."""
+        """Return the replicas that a proposal moves, with their nodes before and after: one, or two in an exchange."""
         here = self.node_of(proposal.row)
         first = Relocation(proposal.row, here, proposal.target)
         if proposal.partner == NOWHERE:
@@ -191,7 +191,7 @@ class Configuration:
 
     @property
     def violation_probabilities(self) -> Float:
-        """The probability that each node runs into a violation, (N,), as the engine's estimator has it.
+        """The probability of a violation of each node, (N,), by the estimator of the engine.
 
         For `monte-carlo` it is the share of the repetitions, 0 without a demand history; for peak predictors 0 or 1.
         """

@@ -23,7 +23,6 @@ class Constraint(Protocol):
     @property
     def name(self) -> str:
         """The name with which settings choose the constraint and plans count its refusals."""
-        ...
 
     def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
         """Return whether a proposal must not be made.
@@ -31,11 +30,9 @@ class Constraint(Protocol):
         A replica may come from NOWHERE, if it is placed, or go there, if it is dropped. A swap of roles is an
         exchange. The promotion of a secondary without a primary is tested as a primary placed on its node.
         """
-        ...
 
     def broken(self, configuration: Configuration) -> Collection[int]:
         """Return the rows of the replicas that break the constraint on their nodes."""
-        ...
 
 
 Test = Kernel[[Problem, Solution, int, int, int], bool]

@@ -26,20 +26,17 @@ class EnergyTerm(Protocol):
     @property
     def name(self) -> str:
         """The name under which settings choose the term and plans report it."""
-        ...
 
     def total(self, configuration: Configuration) -> float:
         """Return the term of a configuration, computed from scratch."""
-        ...
 
 
 @runtime_checkable
 class IncrementalTerm(EnergyTerm, Protocol):
-    """A term that knows by how much a proposal would change it."""
+    """A term that computes by how much a proposal would change it."""
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
         """Return the change of the term by a proposal."""
-        ...
 
 
 @runtime_checkable
@@ -48,24 +45,21 @@ class SummedTerm(EnergyTerm, Protocol):
 
     def begin(self, configuration: Configuration) -> None:
         """Compute the sums from scratch."""
-        ...
 
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
         """Update the sums, before the configuration applies the proposal."""
-        ...
 
     def undo(self, configuration: Configuration, proposal: Proposal) -> None:
         """Undo `apply` of the same proposal, after the configuration has undone it."""
-        ...
 
 
-SUM_VERBS = ("begin", "apply", "undo")
+SUM_METHODS = ("begin", "apply", "undo")
 
 
-def missing_verbs(term: EnergyTerm) -> list[str]:
-    """Return which of the verbs of a term that keeps sums it lacks, if it has any of them."""
-    missing = [verb for verb in SUM_VERBS if not hasattr(term, verb)]
-    return missing if len(missing) < len(SUM_VERBS) else []
+def missing_methods(term: EnergyTerm) -> list[str]:
+    """Return which methods of a `SummedTerm` a term lacks, if it has any of them."""
+    missing = [method for method in SUM_METHODS if not hasattr(term, method)]
+    return missing if len(missing) < len(SUM_METHODS) else []
 
 
 def begin(term: EnergyTerm, configuration: Configuration) -> None:

@@ -31,7 +31,6 @@ class PlacementPolicy(Protocol):
     @property
     def name(self) -> str:
         """The name with which settings choose the policy."""
-        ...
 
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int | None:
         """Return the node for a replica.
@@ -51,12 +50,11 @@ class PlacementPolicy(Protocol):
         int or None
             One of `nodes`, or None if the policy does not place the replica.
         """
-        ...
 
 
 @runtime_checkable
 class PreparedPolicy(PlacementPolicy, Protocol):
-    """A policy that wants to know when a search begins."""
+    """A policy with a method for the start of a search."""
 
     def begin(self, configuration: Configuration, rng: np.random.Generator) -> None:
         """Begin a search: a placement, or a repair.
@@ -68,7 +66,6 @@ class PreparedPolicy(PlacementPolicy, Protocol):
         rng
             A generator for this search alone, from the seed of the engine.
         """
-        ...
 
 
 @runtime_checkable
@@ -86,7 +83,6 @@ class OrderingPolicy(PlacementPolicy, Protocol):
             Replicas on it that may move and have load of a metric above its limit, ascending. Rows that are not in the
             result stay.
         """
-        ...
 
 
 @runtime_checkable
@@ -97,10 +93,8 @@ class RepackingPolicy(PlacementPolicy, Protocol):
         """Return moves of other placed replicas, which are made in this order before a node for `row` is chosen.
 
         All of them are made, or none if a rule, a constraint or a budget refuses one or a replica may not move. They
-        are undone if `row` is not placed then. The method is not called if settings forbid placement to move
-        others.
+        are undone if `row` is not placed then. The method is not called if settings forbid placement to move others.
         """
-        ...
 
 
 def prepares(policy: PlacementPolicy) -> TypeGuard[PreparedPolicy]:
@@ -119,7 +113,7 @@ def repacks(policy: PlacementPolicy) -> TypeGuard[RepackingPolicy]:
 
 
 def choose(policy: PlacementPolicy, configuration: Configuration, row: int, nodes: Int) -> int | None:
-    """Return the node that a policy chooses, or None; refuse one that was not offered."""
+    """Return the node that a policy chooses, or None; raise an error for a node that was not offered."""
     chosen = policy.choose(configuration, row, nodes.copy())
     if chosen is None or _is_one_of(chosen, nodes):
         return None if chosen is None else index(chosen)

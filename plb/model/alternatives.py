@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import attrs
 
@@ -179,11 +179,6 @@ class Alternatives:
         change = best.energy.total - self.standing.energy.total
         way = f"raise the energy by {amount(change)}" if change >= 0 else f"lower the energy by {amount(-change)}"
         return f"{text}; {counted(len(self.others), 'other node')} would take it, the best, {best.node}, would {way}"
-
-
-def by_distance(closed: Sequence[ClosedNode]) -> tuple[ClosedNode, ...]:
-    """Return closed nodes, nearest first; equal ones in the given order."""
-    return tuple(sorted(closed, key=lambda one: one.distance))
 
 
 def _distance(obstacle: RuledOut) -> float:

@@ -2,7 +2,7 @@
 
 From loosest to tightest: ``||``, ``&&``, then ``!`` before a comparison, parentheses. Comparisons are
 ``== != >= <= < > ^ !^ ^P !^P ~``, with a property name on the left and a value on the right. There are no quotes;
-Blanks around names are trimmed.
+blanks around names are trimmed.
 
 Two numbers (decimals such as ``8``, ``-1.5``, ``2e3``) compare as numbers, two URIs as URIs, everything else as text.
 The order operators need numbers. ``^`` is "equal to or under" for URIs, else "starts with". A URI is a scheme, a colon

@@ -39,7 +39,7 @@ def _across_domains(policy: Any) -> Any:
     return policy == 0 if type(policy) is int and policy in (0, 1) else policy
 
 
-STRATEGY = Setting("PlacementStrategy", {}, "name", _strategy)
+STRATEGY = Setting("", {}, "name", _strategy)
 POLICY = Setting("DefragmentationEmptyNodeDistributionPolicy", {}, "switch", check_switch, _across_domains)
 
 
@@ -85,32 +85,32 @@ class MetricSettings(Checked):
         ... or those that have this share of all free capacity, if these are more.
     """
 
-    balancing_threshold: float = number(1.0, "MetricBalancingThresholds", {}, unit="ratio")
-    activity_threshold: float = number(0.0, "MetricActivityThresholds", {}, unit="load")
-    global_weight: float | None = number(None, "GlobalMetricWeights", {}, unit="weight", none=True)
-    balancing_by_percentage: bool = switch(False, "BalancingByPercentage", {})
-    node_buffer_percentage: float = share(0.0, "NodeBufferPercentage", {})
-    defragmentation: bool = switch(False, "DefragmentationMetrics", {})
+    balancing_threshold: float = number(1.0, original={}, name="MetricBalancingThresholds", unit="ratio")
+    activity_threshold: float = number(0.0, original={}, name="MetricActivityThresholds", unit="load")
+    global_weight: float | None = number(None, original={}, name="GlobalMetricWeights", unit="weight", none=True)
+    balancing_by_percentage: bool = switch(False, original={})
+    node_buffer_percentage: float = share(0.0, original={})
+    defragmentation: bool = switch(False, original={}, name="DefragmentationMetrics")
     empty_nodes: float | None = number(
         None,
-        "DefragmentationMetricsPercentOrNumberOfEmptyNodesTriggeringThreshold",
-        {},
+        original={},
+        name="DefragmentationMetricsPercentOrNumberOfEmptyNodesTriggeringThreshold",
         unit="share below 1, nodes from 1",
         none=True,
     )
     empty_nodes_across_domains: bool = attrs.field(default=True, metadata={SETTING: POLICY})
-    empty_node_weight: float | None = number(None, "DefragmentationEmptyNodeWeight", {}, unit="weight", none=True)
+    empty_node_weight: float | None = number(
+        None, original={}, name="DefragmentationEmptyNodeWeight", unit="weight", none=True
+    )
     non_empty_node_weight: float | None = number(
-        None, "DefragmentationNonEmptyNodeWeight", {}, unit="weight", none=True
+        None, original={}, name="DefragmentationNonEmptyNodeWeight", unit="weight", none=True
     )
-    scoped_defragmentation: bool = switch(False, "DefragmentationScopedAlgorithmEnabled", {})
+    scoped_defragmentation: bool = switch(False, original={}, name="DefragmentationScopedAlgorithmEnabled")
     placement_strategy: PlacementStrategy | None = attrs.field(default=None, metadata={SETTING: STRATEGY})
-    reserved_load: float | None = number(None, "ReservedLoadPerNode", {}, unit="load", none=True)
-    empty_node_load: float = number(0.0, "MetricEmptyNodeThresholds", {}, unit="load")
-    placement_heuristic_incoming_load_factor: float = number(
-        0.0, "PlacementHeuristicIncomingLoadFactor", {}, unit="factor"
-    )
-    placement_heuristic_empty_space_percent: float = share(0.0, "PlacementHeuristicEmptySpacePercent", {})
+    reserved_load: float | None = number(None, original={}, name="ReservedLoadPerNode", unit="load", none=True)
+    empty_node_load: float = number(0.0, original={}, name="MetricEmptyNodeThresholds", unit="load")
+    placement_heuristic_incoming_load_factor: float = number(0.0, original={}, unit="factor")
+    placement_heuristic_empty_space_percent: float = share(0.0, original={})
 
 
 @attrs.frozen

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from typing import TypeVar
 
 import attrs
 
 from plb.model.move import Phase
 from plb.phrasing import counted, listed, rule_in_words
+
+Number = TypeVar("Number", int, float)
+
+
+def summed(first: Mapping[str, Number], second: Mapping[str, Number]) -> dict[str, Number]:
+    """Return the sums of two mappings by name; a missing one is 0."""
+    return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
 
 
 @attrs.frozen
@@ -37,16 +45,13 @@ class Proposals:
     rejected_by_term: Mapping[str, int] = attrs.field(factory=dict)
 
     def __add__(self, other: Proposals) -> Proposals:
-        def merged(a: Mapping[str, int], b: Mapping[str, int]) -> dict[str, int]:
-            return {key: a.get(key, 0) + b.get(key, 0) for key in {**a, **b}}
-
         return Proposals(
             self.generated + other.generated,
             self.scored + other.scored,
             self.reached_monte_carlo + other.reached_monte_carlo,
             self.accepted + other.accepted,
-            merged(self.refused_by_rule, other.refused_by_rule),
-            merged(self.rejected_by_term, other.rejected_by_term),
+            summed(self.refused_by_rule, other.refused_by_rule),
+            summed(self.rejected_by_term, other.rejected_by_term),
         )
 
 

@@ -8,7 +8,7 @@ import attrs
 
 from plb.errors import UnknownNameError
 from plb.model.move import Move, Phase
-from plb.model.outcome import DomainOutcome, Proposals, why_it_stays
+from plb.model.outcome import DomainOutcome, Proposals, summed, why_it_stays
 from plb.model.unplaced import Unplaced
 
 
@@ -50,10 +50,7 @@ class Energy:
             self.imbalance + other.imbalance,
             self.fragmentation + other.fragmentation,
             self.expected_failovers + other.expected_failovers,
-            {
-                name: self.extension_terms.get(name, 0.0) + other.extension_terms.get(name, 0.0)
-                for name in {**self.extension_terms, **other.extension_terms}
-            },
+            summed(self.extension_terms, other.extension_terms),
             expected_overload=self.expected_overload + other.expected_overload,
         )
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -22,6 +24,7 @@ NEVER = "max"
 PRIORITIES = ("-1 (off)", "0 (hard)", "1 (soft)", "2 (optimisation)")
 
 Check = Callable[[str, str, Any], Any]
+Translate = Callable[[Any], Any]
 
 
 @attrs.frozen
@@ -33,7 +36,7 @@ class Setting:
     name
         Name in Service Fabric; empty if it has no such setting.
     original
-        Default of Service Fabric, as in its files.
+        Default of Service Fabric, as in its files; None if it has no such setting.
     unit
         Unit in words.
     check
@@ -46,7 +49,7 @@ class Setting:
     original: Any
     unit: str
     check: Check
-    translate: Callable[[Any], Any] = lambda value: value
+    translate: Translate = lambda value: value
 
 
 class Checked:
@@ -55,7 +58,8 @@ class Checked:
     __slots__ = ()
 
     def __attrs_post_init__(self) -> None:
-        for field, setting in settings_of(type(self)).items():
+        kind: Any = type(self)
+        for field, setting in settings_of(kind).items():
             object.__setattr__(self, field, setting.check(self._item(), field, getattr(self, field)))
 
     def _item(self) -> str:
@@ -63,56 +67,65 @@ class Checked:
         return type(self).__name__
 
 
-def settings_of(kind: type[Any]) -> dict[str, Setting]:
-    """Return the settings among the fields of an attrs class, by field name."""
-    return {field.name: field.metadata[SETTING] for field in attrs.fields(kind) if SETTING in field.metadata}
+@cache
+def settings_of(kind: type[Any]) -> Mapping[str, Setting]:
+    """Return the settings among the fields of an attrs class, by field name.
+
+    A setting of Service Fabric that is declared without a name has that of its field, in capitals:
+    ``swap_cost`` is ``SwapCost``.
+    """
+    found = {field.name: field.metadata[SETTING] for field in attrs.fields(kind) if SETTING in field.metadata}
+    for field, setting in found.items():
+        if setting.original is not None and not setting.name:
+            found[field] = attrs.evolve(setting, name="".join(word.capitalize() for word in field.split("_")))
+    return MappingProxyType(found)
 
 
-def _field(default: Any, setting: Setting) -> Any:
-    return attrs.field(default=default, metadata={SETTING: setting})
+def declared(default: Any, setting: Setting) -> Any:
+    """Declare a field with a setting; the default may be an empty dictionary."""
+    metadata = {SETTING: setting}
+    if isinstance(default, dict):
+        return attrs.field(factory=dict, hash=False, metadata=metadata)
+    return attrs.field(default=default, metadata=metadata)
 
 
 def number(
     default: float | None,
-    name: str = "",
-    original: Any = None,
     *,
+    original: Any = None,
+    name: str = "",
     unit: str = "number",
     low: float = 0.0,
     high: float = math.inf,
     low_open: bool = False,
-    high_open: bool = False,
     none: bool = False,
+    unlimited: Any = None,
 ) -> Any:
-    """Declare a finite number within bounds, or None if `none`."""
+    """Declare a finite number within bounds, or None if `none`; Service Fabric has `unlimited` for None."""
 
     def check(item: str, field: str, value: Any) -> float | None:
         if none and value is None:
             return None
-        return check_number(item, field, value, low=low, high=high, low_open=low_open, high_open=high_open)
+        return check_number(item, field, value, low=low, high=high, low_open=low_open)
 
-    return _field(default, Setting(name, original, unit, check))
+    return declared(default, Setting(name, original, unit, check, _with_none_for(unlimited)))
 
 
-def share(default: float, name: str = "", original: Any = None, *, high: float = 1.0) -> Any:
+def share(default: float, *, original: Any = None, high: float = 1.0) -> Any:
     """Declare a share of a whole, from 0 to `high`."""
-    return number(default, name, original, unit="share", high=high)
+    return number(default, original=original, unit="share", high=high)
 
 
-def seconds(default: float | None, name: str, original: Any) -> Any:
+def seconds(default: float | None, *, original: Any) -> Any:
     """Declare a time of at least 0 seconds; None: unlimited, or never."""
-
-    def check(item: str, field: str, value: Any) -> float | None:
-        return None if value is None else check_number(item, field, value)
-
-    return _field(default, Setting(name, original, "seconds", check, lambda v: None if v == NEVER else v))
+    return number(default, original=original, unit="seconds", none=True, unlimited=NEVER)
 
 
 def count(
     default: int | None,
-    name: str = "",
-    original: Any = None,
     *,
+    original: Any = None,
+    name: str = "",
     unit: str = "count",
     low: int = 0,
     none: bool = False,
@@ -123,18 +136,20 @@ def count(
     def check(item: str, field: str, value: Any) -> int | None:
         return None if none and value is None else check_count(item, field, value, low=low)
 
-    def translate(value: Any) -> Any:
-        return None if unlimited is not None and value == unlimited else value
-
-    return _field(default, Setting(name, original, unit, check, translate))
+    return declared(default, Setting(name, original, unit, check, _with_none_for(unlimited)))
 
 
-def switch(default: bool, name: str = "", original: Any = None) -> Any:
+def _with_none_for(unlimited: Any) -> Translate:
+    """Return the translation that has None for a value of Service Fabric."""
+    return lambda value: None if value == unlimited else value
+
+
+def switch(default: bool, *, original: Any = None, name: str = "") -> Any:
     """Declare a setting that is on or off."""
-    return _field(default, Setting(name, original, "switch", check_switch))
+    return declared(default, Setting(name, original, "switch", check_switch))
 
 
-def priority(default: int, name: str, original: int) -> Any:
+def priority(default: int, *, original: int) -> Any:
     """Declare the priority of a constraint: -1 off, 0 hard, 1 soft, 2 optimisation."""
 
     def check(item: str, field: str, value: Any) -> int:
@@ -142,15 +157,14 @@ def priority(default: int, name: str, original: int) -> Any:
             raise InvalidValueError(item, field, value, f"{', '.join(PRIORITIES[:-1])} or {PRIORITIES[-1]}")
         return int(value)
 
-    return _field(default, Setting(name, original, "priority", check))
+    return declared(default, Setting("", original, "priority", check))
 
 
-def counts(name: str) -> Any:
+def counts() -> Any:
     """Declare whole numbers by name, by default none."""
 
     def check(item: str, field: str, value: Any) -> Mapping[str, int]:
         given = check_mapping(item, field, value, "a mapping of names to whole numbers")
         return ReadOnlyMapping({key: check_count(item, f"{field}[{key}]", entry) for key, entry in given.items()})
 
-    metadata = {SETTING: Setting(name, {}, "count by name", check)}
-    return attrs.field(factory=dict, hash=False, metadata=metadata)
+    return declared({}, Setting("", {}, "count by name", check))

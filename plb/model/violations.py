@@ -12,6 +12,10 @@ import attrs
 
 from plb.model.role import Role
 from plb.phrasing import amount, counted, listed, rule_in_words
+from plb.validation import ReadOnlyMapping
+
+NO_NUMBERS: Mapping[str, float] = ReadOnlyMapping({})
+"""The numbers of a violation without any."""
 
 
 @attrs.frozen
@@ -60,6 +64,7 @@ class Misplaced:
     """
 
     rule: ClassVar[str] = "placement"
+    numbers: ClassVar[Mapping[str, float]] = NO_NUMBERS
 
     partition: str
     role: Role
@@ -67,11 +72,6 @@ class Misplaced:
     service: str
     constraint: str | None
     priority: int = 0
-
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        """The numbers by name: there are none."""
-        return {}
 
     def __str__(self) -> str:
         who = f"{self.role.name.lower()} of {self.partition} is on node {self.node}"
@@ -173,11 +173,7 @@ class BrokenConstraint:
     index: int
 
     priority: ClassVar[int] = 0
-
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        """The numbers by name: there are none."""
-        return {}
+    numbers: ClassVar[Mapping[str, float]] = NO_NUMBERS
 
     def __str__(self) -> str:
         return f"{self.role.name.lower()} of {self.partition} on node {self.node} breaks {rule_in_words(self.rule)}"

@@ -11,7 +11,7 @@ from plb.energy.score import REPETITIONS
 from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import find_refusals
 from plb.model import Role
-from plb.model.alternatives import Alternatives, ClosedNode, Place, by_distance
+from plb.model.alternatives import Alternatives, ClosedNode, Place
 from plb.model.expressions import UnmetClause, unmet_clauses
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
 from plb.model.unplaced import Refused, RuledOut
@@ -72,7 +72,7 @@ class WhatIf:
             standing=standing,
             places=tuple(sorted(places, key=lambda place: place.energy.total)),
             diagnosis=tuple(unplaced.diagnosis),
-            closed=by_distance(list(closed.values())),
+            closed=tuple(sorted(closed.values(), key=lambda one: one.distance)),
             given_up=unplaced.given_up,
             immovable=None if may_move else why_immovable(self._state, problem, row),
         )

@@ -6,8 +6,8 @@ gives the later demand, and the reports of the replica the start:
 
 - a metric with trend grows from the largest demand so far by the later growth of the trace at this age;
 - a metric without trend keeps the trace's level in proportion to the largest demand seen. Maxima of a bursty metric
-  take a day to show, so until then this weighs as much as the share of the day that has passed, the recorded level the
-  rest.
+  take a day to show, so until then the weight of this is the share of the day that has passed; the recorded level has
+  the rest.
 """
 
 from __future__ import annotations

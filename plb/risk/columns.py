@@ -1,7 +1,7 @@
 """The columns that estimators sum over the replicas of a node, in whole quanta; `plb.risk.estimates` reads them.
 
-A sample is the load of a replica at one time. The newest samples of all replicas belong to one time, the previous ones
-to one time, and so on. A replica is warm once it has as many samples as the estimator needs; until then
+A sample is the load of a replica at one time. The newest samples of all replicas are simultaneous, the previous ones
+are, and so on. A replica is warm once it has as many samples as the estimator needs; until then
 it counts at its limit.
 
 If the past of a node is needed and a warm replica has fewer samples than are kept, its samples are repeated.
@@ -11,7 +11,7 @@ m replicas, R metrics, H samples kept, C columns.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import attrs
 import numpy as np
@@ -24,17 +24,14 @@ from plb.risk.peaks.predictors import (
     BorgDefault,
     Form,
     MachinePercentile,
-    Maximum,
     NSigma,
     Predictor,
     RcLike,
-    Windowed,
+    Single,
     least_seen,
+    members,
 )
 from plb.risk.peaks.windows import percentile_of
-
-Single: TypeAlias = BorgDefault | Windowed
-"""A predictor that is not a maximum of others."""
 
 
 @attrs.frozen(eq=False)
@@ -68,13 +65,6 @@ def columns_of(estimator: Gaussian | Predictor, shown: Shown, variance_unit: Flo
     if isinstance(estimator, Gaussian):
         return moments(estimator, shown, variance_unit)
     return np.concatenate([_columns_of_one(one, shown) for one in members(estimator)], axis=2)
-
-
-def members(predictor: Predictor) -> list[Single]:
-    """Return the predictors of which one is the maximum, also of maxima, or the one itself."""
-    if not isinstance(predictor, Maximum):
-        return [predictor]
-    return [inner for one in predictor.of for inner in members(one)]
 
 
 def estimator_rows(estimator: Gaussian | Predictor) -> list[list[float]]:

@@ -1,6 +1,6 @@
 """Demand history: past tenants as compact demand models ([1] section 5.3).
 
-Arrays hold one row a trace. T traces, R metrics, C tenant classes.
+Arrays have one row for each trace. T traces, R metrics, C tenant classes.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class DemandHistory:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays that hold one row a trace."""
+        """Bytes of the arrays with one row for each trace."""
         return sum(column.nbytes for column in self._columns)
 
     @property

@@ -10,43 +10,38 @@ from plb.risk.sampling import NONE, Array
 
 
 class Rows(NamedTuple):
-    """The present data of M rows."""
+    """The present data of M rows; arrays have shape (M,) unless they say otherwise."""
 
     used: Bool
-    """(M,)"""
     leaving: Bool
-    """(M,) whether the row is only the departing end of a move."""
+    """Whether the row is only the departing end of a move."""
     key: Array
-    """(M,) uint64, see `plb.risk.counter.replica_key`."""
+    """As uint64, see `plb.risk.counter.replica_key`."""
     generation: Int
-    """(M,) rises each time the row is taken."""
+    """Rises each time the row is taken."""
     service: Int
-    """(M,)"""
     role: Int
-    """(M,)"""
     created: Float
-    """(M,) seconds."""
+    """Seconds."""
     largest_demand: Float
     """(M, R) user units."""
 
 
 class Draws(NamedTuple):
-    """The replicas for which the rows were sampled, and the expiry of the samples."""
+    """The replicas for which the rows were sampled, and the expiry of the samples; arrays as in `Rows`."""
 
     key: Array
-    """(M,) uint64."""
     generation: Int
-    """(M,)"""
     group: Int
-    """(M,) class and role."""
+    """Class and role."""
     widening: Array
-    """(M,) int8, NONE if nothing is sampled."""
+    """As int8; NONE if nothing is sampled."""
     age: Float
-    """(M,) seconds, when sampled."""
+    """Seconds, when sampled."""
     demand: Float
     """(M, R) largest demand in user units, when sampled."""
     valid_age: Float
-    """(M,) see `plb.risk.sampling.TraceDraws`."""
+    """See `plb.risk.sampling.TraceDraws`."""
     valid_demand: Float
     """(M, R)"""
 

@@ -34,12 +34,12 @@ class ReplicaForecast:
         Stable 64-bit key of the replica (`plb.risk.replica_key`), which determines its random samples.
     samples
         Its demand so far by metric, in user units, the oldest first, equally many of each; the newest may
-        suffice. Missing: not known. The newest samples of the replicas of a node count as of one time, the ones before
-        as of one time, and so on.
+        suffice. Missing: not known. The newest samples of the replicas of a node count as simultaneous, the ones before
+        as simultaneous, and so on.
     seen
         How often its demand was sampled; None: as often as there are samples.
     limits
-        The most that it was promised by metric, in user units; missing: not known.
+        Its promised maximum by metric, in user units; missing: not known.
     """
 
     tenant_class: str | None
@@ -101,4 +101,3 @@ class RiskModel(Protocol):
         now
             Present time in seconds, on the same clock as the replicas' creation.
         """
-        ...

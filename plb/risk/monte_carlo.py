@@ -109,12 +109,8 @@ class MonteCarloRisk:
 
         Parameters
         ----------
-        replicas
-            The present replicas of the node, or those of a what-if.
-        thresholds
-            Demand at which a violation of the node begins, f·c, by metric in user units; a missing metric is unlimited.
-        now
-            Present time in seconds. Only departures from now on are tested.
+        replicas, thresholds, now
+            As in `plb.risk.RiskModel`. Only departures from now on are tested.
         evaluation
             How a repetition is tested.
 

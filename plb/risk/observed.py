@@ -70,12 +70,8 @@ class ObservedRisk:
 
         Parameters
         ----------
-        replicas
-            The present replicas of the node, or those of a what-if.
-        thresholds
-            Demand at which a violation of the node begins, f·c, by metric in user units; a missing metric is unlimited.
-        now
-            Present time in seconds.
+        replicas, thresholds, now
+            As in `plb.risk.RiskModel`.
 
         Raises
         ------
@@ -138,16 +134,16 @@ class ObservedRisk:
 
     def _in_quanta(self, field: str, values: Sequence[float], place: int) -> Int:
         quantum = float(self.quanta[place])
+        most = LARGEST_VALUE * quantum
         for value in values:
-            if value > LARGEST_VALUE * quantum:
-                most = LARGEST_VALUE * quantum
+            if value > most:
                 allowed = f"at most {most:g} (2^31 quanta of {quantum:g}); give the metric a coarser quantum"
                 raise InvalidValueError(ITEM, field, value, allowed)
         return np.ceil(np.array(values) / quantum).astype(np.int64)
 
 
 def _check_enough(replica: ReplicaForecast, kept: int) -> None:
-    """Refuse a replica of which more is known than it shows."""
+    """Refuse a replica with fewer samples than it was seen and the estimator keeps."""
     given = max(map(len, replica.samples.values()), default=0)
     requested = min(replica.seen or 0, kept)
     if given < requested:

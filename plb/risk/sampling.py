@@ -119,7 +119,7 @@ class TraceSampler:
             Largest demand seen so far (LBMax), user units, at least 0, shape (m, R).
         before
             What this sampler drew for the same replicas when their age and largest demand were at most these; a
-            widening of -1 where it drew nothing. It changes no result, but spares looking again for what still stands.
+            widening of -1 where it drew nothing. It saves time and changes no result.
 
         Raises
         ------

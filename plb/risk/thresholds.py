@@ -31,7 +31,7 @@ def thresholds_in_quanta(item: str, thresholds: Mapping[str, float], metrics: Se
     Parameters
     ----------
     item
-        Whom errors name.
+        Name of the model in errors.
     thresholds
         By metric in user units; a missing one is unlimited.
     metrics, quanta

@@ -1,4 +1,7 @@
-"""Settings of the score: weights of balance and of the cost of moves."""
+"""Settings of the score: weights of balance, of the cost of moves, and of defragmentation for all metrics.
+
+`plb.model.metric` has the settings of defragmentation for one metric.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +39,38 @@ class BalancingSettings(Checked):
         Added to replicas and moves in the product form. With a larger value a single move counts less.
     """
 
-    local_domain_weight: float = share(0.0, "LocalDomainWeight", 0.25)
-    local_balancing_threshold: float = number(0.0, "LocalBalancingThreshold", 0.0, unit="ratio")
-    ignore_cost_in_scoring: bool = switch(False, "IgnoreCostInScoring", False)
-    use_move_cost_reports: bool = switch(False, "UseMoveCostReports", False)
-    move_cost_zero_value: float = number(0.0, "MoveCostZeroValue", 0, unit="moves")
-    move_cost_low_value: float = number(1.0, "MoveCostLowValue", 1, unit="moves")
-    move_cost_medium_value: float = number(15.0, "MoveCostMediumValue", 15, unit="moves")
-    move_cost_high_value: float = number(40.0, "MoveCostHighValue", 40, unit="moves")
-    swap_cost: float = number(0.1, "SwapCost", 0.1, unit="moves")
-    move_cost_offset: float = number(1000.0, "MoveCostOffset", 1000, unit="moves")
+    local_domain_weight: float = share(0.0, original=0.25)
+    local_balancing_threshold: float = number(0.0, original=0.0, unit="ratio")
+    ignore_cost_in_scoring: bool = switch(False, original=False)
+    use_move_cost_reports: bool = switch(False, original=False)
+    move_cost_zero_value: float = number(0.0, original=0, unit="moves")
+    move_cost_low_value: float = number(1.0, original=1, unit="moves")
+    move_cost_medium_value: float = number(15.0, original=15, unit="moves")
+    move_cost_high_value: float = number(40.0, original=40, unit="moves")
+    swap_cost: float = number(0.1, original=0.1, unit="moves")
+    move_cost_offset: float = number(1000.0, original=1000, unit="moves")
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class DefragmentationSettings(Checked):
+    """Weights of the standard deviations for defragmentation metrics.
+
+    Parameters
+    ----------
+    defragmentation_nodes_std_dev_factor : factor, default 1.0
+        Weight of the standard deviation of the loads of nodes, which is to be large.
+    defragmentation_fds_std_dev_factor : factor, default 0.01
+        Weight of the standard deviation of the loads of fault domains, which is to be small.
+    defragmentation_uds_std_dev_factor : factor, default 0.01
+        Weight of the standard deviation of the loads of upgrade domains, which is to be small.
+    restricted_defragmentation_heuristic_enabled : switch, default False
+        Whether balancing also searches with moves that empty nodes only.
+    nodes_with_reserved_load_overlap : switch, default False
+        Whether the nodes kept free must be the same for all metrics.
+    """
+
+    defragmentation_nodes_std_dev_factor: float = number(1.0, original=1.0, unit="factor")
+    defragmentation_fds_std_dev_factor: float = number(0.01, original=0.01, unit="factor")
+    defragmentation_uds_std_dev_factor: float = number(0.01, original=0.01, unit="factor")
+    restricted_defragmentation_heuristic_enabled: bool = switch(False, original=False)
+    nodes_with_reserved_load_overlap: bool = switch(False, original=False)

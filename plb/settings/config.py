@@ -14,13 +14,11 @@ from plb.model import Metric
 from plb.model.setting_fields import count, number, share, switch
 from plb.risk.estimators import MonteCarlo, estimator_of
 from plb.risk.monte_carlo import Evaluation
-from plb.settings.balancing import BalancingSettings
+from plb.settings.balancing import BalancingSettings, DefragmentationSettings
 from plb.settings.constraints import ConstraintSettings
-from plb.settings.defragmentation import DefragmentationSettings
 from plb.settings.extensions import ExtensionSettings
-from plb.settings.placement import PlacementSettings
 from plb.settings.scheduling import SchedulingSettings
-from plb.settings.search import SearchSettings
+from plb.settings.search import PlacementSettings, SearchSettings
 from plb.settings.throttling import ThrottlingSettings
 from plb.settings.translation import original_defaults, translated, with_maps
 from plb.validation import check_items, check_member

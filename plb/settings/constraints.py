@@ -64,35 +64,25 @@ class ConstraintSettings(Checked):
         annealing may use their capacity.
     """
 
-    placement_constraint_priority: int = priority(0, "PlacementConstraintPriority", 0)
-    capacity_constraint_priority: int = priority(0, "CapacityConstraintPriority", 0)
-    affinity_constraint_priority: int = priority(0, "AffinityConstraintPriority", 0)
-    fault_domain_constraint_priority: int = priority(0, "FaultDomainConstraintPriority", 0)
-    upgrade_domain_constraint_priority: int = priority(1, "UpgradeDomainConstraintPriority", 1)
-    preferred_location_constraint_priority: int = priority(-1, "PreferredLocationConstraintPriority", 2)
-    throttling_constraint_priority: int = priority(0, "ThrottlingConstraintPriority", 0)
-    fault_domain_enabled: bool = switch(True, "FaultDomainEnabled", True)
-    upgrade_domain_enabled: bool = switch(True, "UpgradeDomainEnabled", True)
-    quorum_based_replica_distribution_per_fault_domains: bool = switch(
-        False, "QuorumBasedReplicaDistributionPerFaultDomains", False
-    )
-    quorum_based_replica_distribution_per_upgrade_domains: bool = switch(
-        False, "QuorumBasedReplicaDistributionPerUpgradeDomains", False
-    )
-    quorum_based_logic_auto_switch: bool = switch(False, "QuorumBasedLogicAutoSwitch", True)
-    allow_higher_child_target_replica_count_for_affinity: bool = switch(
-        True, "AllowHigherChildTargetReplicaCountForAffinity", True
-    )
-    place_child_without_parent: bool = switch(True, "PlaceChildWithoutParent", True)
-    move_parent_to_fix_affinity_violation: bool = switch(False, "MoveParentToFixAffinityViolation", False)
-    move_parent_to_fix_affinity_violation_transition_percentage: float = share(
-        0.2, "MoveParentToFixAffinityViolationTransitionPercentage", 0.2
-    )
-    prefer_existing_replica_locations: bool = switch(True, "PreferExistingReplicaLocations", True)
-    prefer_upgraded_uds: bool = switch(True, "PreferUpgradedUDs", True)
-    check_aligned_affinity_for_upgrade: bool = switch(False, "CheckAlignedAffinityForUpgrade", False)
-    relax_capacity_constraint_for_upgrade: bool = switch(True, "RelaxCapacityConstraintForUpgrade", True)
-    prevent_transient_overcommit: bool = switch(False, "PreventTransientOvercommit", False)
-    count_disappearing_load_for_simulated_annealing: bool = switch(
-        True, "CountDisappearingLoadForSimulatedAnnealing", True
-    )
+    placement_constraint_priority: int = priority(0, original=0)
+    capacity_constraint_priority: int = priority(0, original=0)
+    affinity_constraint_priority: int = priority(0, original=0)
+    fault_domain_constraint_priority: int = priority(0, original=0)
+    upgrade_domain_constraint_priority: int = priority(1, original=1)
+    preferred_location_constraint_priority: int = priority(-1, original=2)
+    throttling_constraint_priority: int = priority(0, original=0)
+    fault_domain_enabled: bool = switch(True, original=True)
+    upgrade_domain_enabled: bool = switch(True, original=True)
+    quorum_based_replica_distribution_per_fault_domains: bool = switch(False, original=False)
+    quorum_based_replica_distribution_per_upgrade_domains: bool = switch(False, original=False)
+    quorum_based_logic_auto_switch: bool = switch(False, original=True)
+    allow_higher_child_target_replica_count_for_affinity: bool = switch(True, original=True)
+    place_child_without_parent: bool = switch(True, original=True)
+    move_parent_to_fix_affinity_violation: bool = switch(False, original=False)
+    move_parent_to_fix_affinity_violation_transition_percentage: float = share(0.2, original=0.2)
+    prefer_existing_replica_locations: bool = switch(True, original=True)
+    prefer_upgraded_uds: bool = switch(True, original=True, name="PreferUpgradedUDs")
+    check_aligned_affinity_for_upgrade: bool = switch(False, original=False)
+    relax_capacity_constraint_for_upgrade: bool = switch(True, original=True)
+    prevent_transient_overcommit: bool = switch(False, original=False)
+    count_disappearing_load_for_simulated_annealing: bool = switch(True, original=True)

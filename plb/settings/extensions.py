@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError
-from plb.model.setting_fields import SETTING, Checked, Setting
+from plb.model.setting_fields import Checked, Setting, declared
 from plb.validation import ReadOnlyMapping, check_mapping, check_number
 
 ANNEALING = "annealing"
@@ -43,13 +43,6 @@ def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
     return ReadOnlyMapping(value)
 
 
-def _setting(default: Any, unit: str, check: Any) -> Any:
-    setting = Setting("", None, unit, check)
-    if isinstance(default, dict):
-        return attrs.field(factory=dict, hash=False, metadata={SETTING: setting})
-    return attrs.field(default=default, metadata={SETTING: setting})
-
-
 @attrs.frozen(kw_only=True, slots=False)
 class ExtensionSettings(Checked):
     """The registered terms, constraints and policies (`plb.registry`) that an engine uses.
@@ -68,7 +61,7 @@ class ExtensionSettings(Checked):
         ranges.
     """
 
-    extension_terms: Mapping[str, float] = _setting({}, "weight by name", _weights)
-    extension_constraints: tuple[str, ...] = _setting((), "names", _names)
-    policy: str = _setting(ANNEALING, "name", _policy)
-    policy_options: Mapping[str, Any] = _setting({}, "value by name", _options)
+    extension_terms: Mapping[str, float] = declared({}, Setting("", None, "weight by name", _weights))
+    extension_constraints: tuple[str, ...] = declared((), Setting("", None, "names", _names))
+    policy: str = declared(ANNEALING, Setting("", None, "name", _policy))
+    policy_options: Mapping[str, Any] = declared({}, Setting("", None, "value by name", _options))

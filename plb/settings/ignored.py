@@ -5,124 +5,58 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+_NAMES = {
+    "the seed is an argument of the engine, `PlacementAndLoadBalancing(config, seed=...)`": "InitialRandomSeed",
+    "tracing and health reports: plans carry their reasons as data": """
+        ApplicationLoadsTracingInterval ConsecutiveDroppedMovementsHealthReportLimit
+        ConstraintViolationHealthReportLimit ConstraintViolationReportingPolicy
+        DetailedConstraintViolationHealthReportLimit DetailedDiagnosticsInfoListLimit DetailedMetricListLimit
+        DetailedNodeListLimit DetailedPartitionListLimit DetailedVerboseHealthReportLimit
+        MaxInvalidReplicasToTrace MaxViolatedItemsToTrace NodeLoadsTracingInterval
+        PLBApplicationLoadTraceBatchSize PLBApplicationLoadTraceMaxSize PLBHealthEventTTL
+        PLBNodeLoadTraceEntryCount PLBPeriodicalTraceApplicationCount PLBPeriodicalTraceInterval
+        PLBPeriodicalTraceNodeCount PLBPeriodicalTraceServiceCount PrintRefreshTimers
+        SimulatedAnnealingStatisticsInterval StatisticsTracingInterval TraceCRMReasons
+        TraceMetricInfoForBalancingRun TraceSimulatedAnnealingStatistics UseCRMPublicName
+        VerboseHealthReportLimit
+    """,
+    "self-checks and load generators of the tests of Service Fabric; see `checks`": """
+        AllowedBalancingScoreDifference IsTestMode PerNodeThrottlingCheck PerfTestNumberOfInstances
+        PerfTestNumberOfNodes PerfTestNumberOfPartitions UseAppGroupsInBoost UseRGInBoost
+    """,
+    "threads and messages of the process of Service Fabric: here the host calls refresh": """
+        InterruptBalancingForAllFailoverUnitUpdates PLBRefreshGap PLBRefreshInterval PLBRewindInterval
+        PlacementConstraintValidationCacheSize ProcessPendingUpdatesInterval SplitDomainEnabled
+        ValidatePlacementConstraint YieldDurationPer10ms
+    """,
+    "placement in batches: one plan places everything": "PlacementReplicaCountPerBatch UseBatchPlacement",
+    "applications: their capacity, scale-out, upgrade and scaling are not modelled": """
+        AllowBalancingDuringApplicationUpgrade AllowConstraintCheckFixesDuringApplicationUpgrade
+        ApplicationCapacityConstraintPriority CheckAffinityForUpgradePlacement
+        RelaxAffinityConstraintDuringUpgrade RelaxAlignAffinityConstraintDuringSingletonUpgrade
+        RelaxScaleoutConstraintDuringUpgrade ScaleoutCountConstraintPriority
+        ServiceRepartitionForAutoScalingTimeout
+    """,
+    "resource governance and containers: capacities and weights are given": """
+        AutoDetectAvailableResources CpuCoresMetricWeight CpuPercentageNodeCapacity
+        IncludeResourceGovernanceNoneReplicaLoad MemoryInMBMetricWeight MemoryPercentageNodeCapacity
+        PreferNodesForContainerPlacement
+    """,
+    "history of loads: the last report counts": "LoadDecayFactor LoadDecayInterval UseDefaultLoadForServiceOnEveryNode",
+    "throttles that are off by default and not documented": """
+        AvgStdDevDeltaThrottleThreshold InBuildThrottlingAssociatedMetric InBuildThrottlingEnabled
+        InBuildThrottlingGlobalMaxValue SwapPrimaryThrottlingAssociatedMetric SwapPrimaryThrottlingEnabled
+        SwapPrimaryThrottlingGlobalMaxValue
+    """,
+    "deprecated": """
+        AffinityMoveParentReplicaProbability FastBalancingPopulationSize IsAffinityBidirectional
+        PreventIntermediateOvercommit RelaxAffinityConstraintsForPlacement RelaxCapacityConstraintsForPlacement
+        RelaxConstraintsForPlacementEnabled RelaxFaultDomainConstraintsForPlacement SlowBalancingPopulationSize
+    """,
+}
+
 NOT_ACTED_ON: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "the seed is an argument of the engine, `PlacementAndLoadBalancing(config, seed=...)`": frozenset(
-            {"InitialRandomSeed"}
-        ),
-        "tracing and health reports: plans carry their reasons as data": frozenset(
-            {
-                "ApplicationLoadsTracingInterval",
-                "ConsecutiveDroppedMovementsHealthReportLimit",
-                "ConstraintViolationHealthReportLimit",
-                "ConstraintViolationReportingPolicy",
-                "DetailedConstraintViolationHealthReportLimit",
-                "DetailedDiagnosticsInfoListLimit",
-                "DetailedMetricListLimit",
-                "DetailedNodeListLimit",
-                "DetailedPartitionListLimit",
-                "DetailedVerboseHealthReportLimit",
-                "MaxInvalidReplicasToTrace",
-                "MaxViolatedItemsToTrace",
-                "NodeLoadsTracingInterval",
-                "PLBApplicationLoadTraceBatchSize",
-                "PLBApplicationLoadTraceMaxSize",
-                "PLBHealthEventTTL",
-                "PLBNodeLoadTraceEntryCount",
-                "PLBPeriodicalTraceApplicationCount",
-                "PLBPeriodicalTraceInterval",
-                "PLBPeriodicalTraceNodeCount",
-                "PLBPeriodicalTraceServiceCount",
-                "PrintRefreshTimers",
-                "SimulatedAnnealingStatisticsInterval",
-                "StatisticsTracingInterval",
-                "TraceCRMReasons",
-                "TraceMetricInfoForBalancingRun",
-                "TraceSimulatedAnnealingStatistics",
-                "UseCRMPublicName",
-                "VerboseHealthReportLimit",
-            }
-        ),
-        "self-checks and load generators of the tests of Service Fabric; see `checks`": frozenset(
-            {
-                "AllowedBalancingScoreDifference",
-                "IsTestMode",
-                "PerfTestNumberOfInstances",
-                "PerfTestNumberOfNodes",
-                "PerfTestNumberOfPartitions",
-                "PerNodeThrottlingCheck",
-                "UseAppGroupsInBoost",
-                "UseRGInBoost",
-            }
-        ),
-        "threads and messages of the process of Service Fabric: here the host calls refresh": frozenset(
-            {
-                "InterruptBalancingForAllFailoverUnitUpdates",
-                "PLBRefreshGap",
-                "PLBRefreshInterval",
-                "PLBRewindInterval",
-                "PlacementConstraintValidationCacheSize",
-                "ProcessPendingUpdatesInterval",
-                "SplitDomainEnabled",
-                "ValidatePlacementConstraint",
-                "YieldDurationPer10ms",
-            }
-        ),
-        "placement in batches: one plan places everything": frozenset(
-            {"PlacementReplicaCountPerBatch", "UseBatchPlacement"}
-        ),
-        "applications: their capacity, scale-out, upgrade and scaling are not modelled": frozenset(
-            {
-                "AllowBalancingDuringApplicationUpgrade",
-                "AllowConstraintCheckFixesDuringApplicationUpgrade",
-                "ApplicationCapacityConstraintPriority",
-                "CheckAffinityForUpgradePlacement",
-                "RelaxAffinityConstraintDuringUpgrade",
-                "RelaxAlignAffinityConstraintDuringSingletonUpgrade",
-                "RelaxScaleoutConstraintDuringUpgrade",
-                "ScaleoutCountConstraintPriority",
-                "ServiceRepartitionForAutoScalingTimeout",
-            }
-        ),
-        "resource governance and containers: capacities and weights are given": frozenset(
-            {
-                "AutoDetectAvailableResources",
-                "CpuCoresMetricWeight",
-                "CpuPercentageNodeCapacity",
-                "IncludeResourceGovernanceNoneReplicaLoad",
-                "MemoryInMBMetricWeight",
-                "MemoryPercentageNodeCapacity",
-                "PreferNodesForContainerPlacement",
-            }
-        ),
-        "history of loads: the last report counts": frozenset(
-            {"LoadDecayFactor", "LoadDecayInterval", "UseDefaultLoadForServiceOnEveryNode"}
-        ),
-        "throttles that are off by default and not documented": frozenset(
-            {
-                "AvgStdDevDeltaThrottleThreshold",
-                "InBuildThrottlingAssociatedMetric",
-                "InBuildThrottlingEnabled",
-                "InBuildThrottlingGlobalMaxValue",
-                "SwapPrimaryThrottlingAssociatedMetric",
-                "SwapPrimaryThrottlingEnabled",
-                "SwapPrimaryThrottlingGlobalMaxValue",
-            }
-        ),
-        "deprecated": frozenset(
-            {
-                "AffinityMoveParentReplicaProbability",
-                "FastBalancingPopulationSize",
-                "IsAffinityBidirectional",
-                "PreventIntermediateOvercommit",
-                "RelaxAffinityConstraintsForPlacement",
-                "RelaxCapacityConstraintsForPlacement",
-                "RelaxConstraintsForPlacementEnabled",
-                "RelaxFaultDomainConstraintsForPlacement",
-                "SlowBalancingPopulationSize",
-            }
-        ),
-    }
+    {reason: frozenset(names.split()) for reason, names in _NAMES.items()}
 )
 """Names by reason."""
 

@@ -36,17 +36,13 @@ class SchedulingSettings(Checked):
         balancing.
     """
 
-    load_balancing_enabled: bool = switch(True, "LoadBalancingEnabled", True)
-    constraint_check_enabled: bool = switch(True, "ConstraintCheckEnabled", True)
-    min_placement_interval: float | None = seconds(0.0, "MinPlacementInterval", 1.0)
-    min_constraint_check_interval: float | None = seconds(0.0, "MinConstraintCheckInterval", 1.0)
-    min_load_balancing_interval: float | None = seconds(0.0, "MinLoadBalancingInterval", 5.0)
-    balancing_delay_after_node_down: float | None = seconds(0.0, "BalancingDelayAfterNodeDown", 120.0)
-    balancing_delay_after_new_node: float | None = seconds(0.0, "BalancingDelayAfterNewNode", 120.0)
-    constraint_fix_partial_delay_after_node_down: float | None = seconds(
-        0.0, "ConstraintFixPartialDelayAfterNodeDown", 120.0
-    )
-    constraint_fix_partial_delay_after_new_node: float | None = seconds(
-        0.0, "ConstraintFixPartialDelayAfterNewNode", 120.0
-    )
-    plb_action_retry_times: int = count(1, "PLBActionRetryTimes", 3, unit="tries", low=1)
+    load_balancing_enabled: bool = switch(True, original=True)
+    constraint_check_enabled: bool = switch(True, original=True)
+    min_placement_interval: float | None = seconds(0.0, original=1.0)
+    min_constraint_check_interval: float | None = seconds(0.0, original=1.0)
+    min_load_balancing_interval: float | None = seconds(0.0, original=5.0)
+    balancing_delay_after_node_down: float | None = seconds(0.0, original=120.0)
+    balancing_delay_after_new_node: float | None = seconds(0.0, original=120.0)
+    constraint_fix_partial_delay_after_node_down: float | None = seconds(0.0, original=120.0)
+    constraint_fix_partial_delay_after_new_node: float | None = seconds(0.0, original=120.0)
+    plb_action_retry_times: int = count(1, original=3, name="PLBActionRetryTimes", unit="tries", low=1)

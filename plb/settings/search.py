@@ -1,4 +1,4 @@
-"""Settings of the searches: budgets, random numbers and limits of moves."""
+"""Settings of the searches: budgets, random numbers and limits of moves; and of placement."""
 
 from __future__ import annotations
 
@@ -56,35 +56,45 @@ class SearchSettings(Checked):
         Whether placement uses the last allowed node instead of a random one.
     """
 
-    max_simulated_annealing_iterations: int | None = count(
-        25, "MaxSimulatedAnnealingIterations", -1, unit="rounds", none=True, unlimited=-1
-    )
-    simulated_annealing_iterations_per_round: int = count(
-        60, "SimulatedAnnealingIterationsPerRound", 1000, unit="proposals"
-    )
-    initial_temperature_probe_count: int = count(50, "InitialTemperatureProbeCount", 50, unit="proposals")
-    enable_cluster_specific_initial_temperature: bool = switch(False, "EnableClusterSpecificInitialTemperature", False)
-    cluster_specific_temperature_coefficient: float = number(
-        100.0, "ClusterSpecificTemperatureCoefficient", 100.0, unit="factor"
-    )
-    fast_balancing_temperature_decay_rate: float = number(
-        0.8, "FastBalancingTemperatureDecayRate", 0.8, unit="factor", high=1.0, low_open=True
-    )
-    slow_balancing_temperature_decay_rate: float = number(
-        0.98, "SlowBalancingTemperatureDecayRate", 0.98, unit="factor", high=1.0, low_open=True
-    )
-    placement_search_iterations_per_round: int = count(20, "PlacementSearchIterationsPerRound", 100, unit="tries")
-    constraint_check_iterations_per_round: int = count(20, "ConstraintCheckIterationsPerRound", 100, unit="tries")
-    placement_search_timeout: float | None = seconds(None, "PlacementSearchTimeout", 0.5)
-    constraint_check_search_timeout: float | None = seconds(None, "ConstraintCheckSearchTimeout", 0.5)
-    fast_balancing_search_timeout: float | None = seconds(None, "FastBalancingSearchTimeout", 10.0)
-    slow_balancing_search_timeout: float | None = seconds(None, "SlowBalancingSearchTimeout", 120.0)
-    swap_primary_probability: float = share(0.3, "SwapPrimaryProbability", 0.3)
-    max_percentage_to_move: float = share(0.3, "MaxPercentageToMove", 0.3)
-    max_percentage_to_move_for_placement: float = share(1.0, "MaxPercentageToMoveForPlacement", 0.1)
-    score_improvement_threshold: float = number(0.0, "ScoreImprovementThreshold", 0.0, unit="energy")
-    use_score_in_constraint_check: bool = switch(True, "UseScoreInConstraintCheck", True)
-    enable_preferred_swap_solution_in_constraint_check: bool = switch(
-        True, "EnablePreferredSwapSolutionInConstraintCheck", True
-    )
-    dummy_plb_enabled: bool = switch(False, "DummyPLBEnabled", False)
+    max_simulated_annealing_iterations: int | None = count(25, original=-1, unit="rounds", none=True, unlimited=-1)
+    simulated_annealing_iterations_per_round: int = count(60, original=1000, unit="proposals")
+    initial_temperature_probe_count: int = count(50, original=50, unit="proposals")
+    enable_cluster_specific_initial_temperature: bool = switch(False, original=False)
+    cluster_specific_temperature_coefficient: float = number(100.0, original=100.0, unit="factor")
+    fast_balancing_temperature_decay_rate: float = number(0.8, original=0.8, unit="factor", high=1.0, low_open=True)
+    slow_balancing_temperature_decay_rate: float = number(0.98, original=0.98, unit="factor", high=1.0, low_open=True)
+    placement_search_iterations_per_round: int = count(20, original=100, unit="tries")
+    constraint_check_iterations_per_round: int = count(20, original=100, unit="tries")
+    placement_search_timeout: float | None = seconds(None, original=0.5)
+    constraint_check_search_timeout: float | None = seconds(None, original=0.5)
+    fast_balancing_search_timeout: float | None = seconds(None, original=10.0)
+    slow_balancing_search_timeout: float | None = seconds(None, original=120.0)
+    swap_primary_probability: float = share(0.3, original=0.3)
+    max_percentage_to_move: float = share(0.3, original=0.3)
+    max_percentage_to_move_for_placement: float = share(1.0, original=0.1)
+    score_improvement_threshold: float = number(0.0, original=0.0, unit="energy")
+    use_score_in_constraint_check: bool = switch(True, original=True)
+    enable_preferred_swap_solution_in_constraint_check: bool = switch(True, original=True)
+    dummy_plb_enabled: bool = switch(False, original=False, name="DummyPLBEnabled")
+
+
+@attrs.frozen(kw_only=True, slots=False)
+class PlacementSettings(Checked):
+    """Actions of placement for new replicas that fit on no node.
+
+    Parameters
+    ----------
+    move_existing_replica_for_placement : switch, default True
+        Whether existing replicas may move to free capacity for a new one.
+    partially_place_services : switch, default True
+        Whether a partition without replicas may be placed in part. False: all its replicas are placed, or none.
+    relax_constraint_for_placement : switch, default True
+        Whether soft constraints are relaxed for a new replica that fits nowhere else.
+    use_separate_secondary_load : switch, default True
+        Whether each secondary has its own load, and a new one the mean of the reported loads.
+    """
+
+    move_existing_replica_for_placement: bool = switch(True, original=True)
+    partially_place_services: bool = switch(True, original=True)
+    relax_constraint_for_placement: bool = switch(True, original=True)
+    use_separate_secondary_load: bool = switch(True, original=True)

@@ -60,46 +60,22 @@ class ThrottlingSettings(Checked):
         The same limit for balancing.
     """
 
-    global_movement_throttle_threshold: int = count(0, "GlobalMovementThrottleThreshold", 1000, unit="movements")
-    global_movement_throttle_threshold_percentage: float = share(
-        0.0, "GlobalMovementThrottleThresholdPercentage", 0.0, high=math.inf
-    )
-    global_movement_throttle_threshold_for_placement: int = count(
-        0, "GlobalMovementThrottleThresholdForPlacement", 0, unit="movements"
-    )
-    global_movement_throttle_threshold_percentage_for_placement: float = share(
-        0.0, "GlobalMovementThrottleThresholdPercentageForPlacement", 0.0, high=math.inf
-    )
-    global_movement_throttle_threshold_for_balancing: int = count(
-        0, "GlobalMovementThrottleThresholdForBalancing", 0, unit="movements"
-    )
-    global_movement_throttle_threshold_percentage_for_balancing: float = share(
-        0.0, "GlobalMovementThrottleThresholdPercentageForBalancing", 0.0, high=math.inf
-    )
-    global_movement_throttle_counting_interval: float | None = seconds(
-        600.0, "GlobalMovementThrottleCountingInterval", 600.0
-    )
-    movement_per_partition_throttle_threshold: int | None = count(
-        None, "MovementPerPartitionThrottleThreshold", 50, unit="movements", none=True
-    )
-    movement_per_partition_throttle_counting_interval: float | None = seconds(
-        600.0, "MovementPerPartitionThrottleCountingInterval", 600.0
-    )
-    movement_throttled_partitions_percentage_threshold: float = share(
-        0.5, "MovementThrottledPartitionsPercentageThreshold", 0.5
-    )
-    max_movement_execution_time: float | None = seconds(0.0, "MaxMovementExecutionTime", 10.0)
-    max_movement_holding_time: float | None = seconds(0.0, "MaxMovementHoldingTime", 3600.0)
-    throttle_placement_phase: bool = switch(False, "ThrottlePlacementPhase", False)
-    throttle_constraint_check_phase: bool = switch(False, "ThrottleConstraintCheckPhase", False)
-    throttle_balancing_phase: bool = switch(True, "ThrottleBalancingPhase", True)
-    maximum_in_build_replicas_per_node: Mapping[str, int] = counts("MaximumInBuildReplicasPerNode")
-    maximum_in_build_replicas_per_node_placement_throttle: Mapping[str, int] = counts(
-        "MaximumInBuildReplicasPerNodePlacementThrottle"
-    )
-    maximum_in_build_replicas_per_node_constraint_check_throttle: Mapping[str, int] = counts(
-        "MaximumInBuildReplicasPerNodeConstraintCheckThrottle"
-    )
-    maximum_in_build_replicas_per_node_balancing_throttle: Mapping[str, int] = counts(
-        "MaximumInBuildReplicasPerNodeBalancingThrottle"
-    )
+    global_movement_throttle_threshold: int = count(0, original=1000, unit="movements")
+    global_movement_throttle_threshold_percentage: float = share(0.0, original=0.0, high=math.inf)
+    global_movement_throttle_threshold_for_placement: int = count(0, original=0, unit="movements")
+    global_movement_throttle_threshold_percentage_for_placement: float = share(0.0, original=0.0, high=math.inf)
+    global_movement_throttle_threshold_for_balancing: int = count(0, original=0, unit="movements")
+    global_movement_throttle_threshold_percentage_for_balancing: float = share(0.0, original=0.0, high=math.inf)
+    global_movement_throttle_counting_interval: float | None = seconds(600.0, original=600.0)
+    movement_per_partition_throttle_threshold: int | None = count(None, original=50, unit="movements", none=True)
+    movement_per_partition_throttle_counting_interval: float | None = seconds(600.0, original=600.0)
+    movement_throttled_partitions_percentage_threshold: float = share(0.5, original=0.5)
+    max_movement_execution_time: float | None = seconds(0.0, original=10.0)
+    max_movement_holding_time: float | None = seconds(0.0, original=3600.0)
+    throttle_placement_phase: bool = switch(False, original=False)
+    throttle_constraint_check_phase: bool = switch(False, original=False)
+    throttle_balancing_phase: bool = switch(True, original=True)
+    maximum_in_build_replicas_per_node: Mapping[str, int] = counts()
+    maximum_in_build_replicas_per_node_placement_throttle: Mapping[str, int] = counts()
+    maximum_in_build_replicas_per_node_constraint_check_throttle: Mapping[str, int] = counts()
+    maximum_in_build_replicas_per_node_balancing_throttle: Mapping[str, int] = counts()

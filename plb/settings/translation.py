@@ -18,7 +18,7 @@ from plb.validation import check_items, check_mapping
 logger = logging.getLogger("plb")
 
 
-def by_original_name(kind: type[Any]) -> dict[str, tuple[str, Setting]]:
+def by_original_name(kind: Any) -> dict[str, tuple[str, Setting]]:
     """Return field and setting of an attrs class by the name of Service Fabric."""
     return {setting.name: (field, setting) for field, setting in settings_of(kind).items() if setting.name}
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from plb.errors import InvalidValueError
 from plb.extensions.constraints import Constraint
-from plb.extensions.energy_terms import EnergyTerm, missing_verbs
+from plb.extensions.energy_terms import EnergyTerm, missing_methods
 from plb.risk.interface import RiskModel
 from plb.testing.invariants import OF_CONSTRAINTS, OF_RISK_MODELS, OF_TERMS, Invariant
 from plb.testing.state_machines import ConstraintMachine, RiskMachine, TermMachine
@@ -84,7 +84,7 @@ def counterexample(subject: EnergyTerm | Constraint | RiskModel, *, without: Ite
 def _kind_of(subject: object) -> tuple[type[RuleBasedStateMachine], tuple[Invariant, ...]]:
     for kind, machine, invariants in KINDS:
         if isinstance(subject, kind):
-            if missing := missing_verbs(subject) if kind is EnergyTerm else []:  # type: ignore[arg-type]
+            if missing := missing_methods(subject) if kind is EnergyTerm else []:  # type: ignore[arg-type]
                 raise InvalidValueError("machine_of", "subject", subject, f"one that also has {', '.join(missing)}")
             return machine, invariants
     raise InvalidValueError("machine_of", "subject", subject, "an energy term, a constraint or a risk model")

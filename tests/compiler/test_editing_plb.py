@@ -116,7 +116,7 @@ def test_edited_term_compiles_its_callers_again(few: Copy):
 def test_edited_compiler_compiles_everything_again(few: Copy):
     """Edits of code that only finds or describes kernels compile nothing."""
     few.restore()
-    few.edit("plb/compiler/notice.py", "SECONDS_A_KERNEL = 0.1", "SECONDS_A_KERNEL = 0.2")
+    few.edit("plb/compiler/notice.py", "SECONDS_PER_KERNEL = 0.1", "SECONDS_PER_KERNEL = 0.2")
     few.edit("plb/compiler/cache.py", "UNUSED_DAYS = 90.0", "UNUSED_DAYS = 91.0")
     assert few.run().compiled == []
     few.edit("plb/compiler/modules.py", "passes.add_jump_threading_pass()", "passes.add_jump_threading_pass(7)")

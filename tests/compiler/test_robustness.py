@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from plb.compiler.cache import FORMAT, UNUSED_DAYS, KernelCache
+from plb.compiler.compilation import renew_readers
 from plb.compiler.numba_api import cpu_target
-from plb.compiler.registries import renew_readers
 from tests.compiler.processes import FailedError, Ran, write
 from tests.compiler.test_cache import with_age
 

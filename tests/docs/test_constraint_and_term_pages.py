@@ -16,7 +16,7 @@ import pytest
 from plb import Metric, Node, Partition, PlbConfig, Replica, Service
 from plb.model.plan import Energy
 from plb.model.rules import BUDGETS, Rule
-from plb.model.setting_fields import SETTING, Setting
+from plb.model.setting_fields import Setting, settings_of
 from tests.docs.pages import ROOT
 from tests.docs.shown_changes import applied, headings_of, hunks_of, parameters_of, section_of
 
@@ -82,7 +82,7 @@ def test_parameters_are_fields_with_their_defaults(page):
         kind, name = field.strip("`").split(".")
         fields = attrs.fields_dict(KINDS[kind])
         assert name in fields, field
-        setting = fields[name].metadata.get(SETTING, NO_SETTING)
+        setting = settings_of(KINDS[kind]).get(name, NO_SETTING)
         assert default == f"`{default_of(fields[name])}`", field
         assert original == (f"`{setting.name}`" if setting.name else "–"), field
         assert setting.unit in ("", unit), field

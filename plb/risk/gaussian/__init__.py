@@ -17,8 +17,13 @@ from plb.risk.gaussian.fit_tests import (
 )
 from plb.risk.gaussian.machines import Fit, Machines
 from plb.risk.gaussian.observation import TaskStatistics, observe, split_observations
-from plb.risk.gaussian.packing import MAX_FAILURES, GaussianPacking, pack
-from plb.risk.gaussian.quality import normalised_machines, overload_by_machine
+from plb.risk.gaussian.packing import (
+    MAX_FAILURES,
+    GaussianPacking,
+    normalised_machines,
+    overload_by_machine,
+    pack,
+)
 from plb.risk.gaussian.total import Total
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""The arrays of this package at its door: as floats, or refused with item, field and range."""
+"""Checks of the arrays that this package receives: they become floats, or an error names item, field and range."""
 
 from __future__ import annotations
 

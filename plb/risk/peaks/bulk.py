@@ -82,13 +82,8 @@ def predict(
     for part, size in zip(_parts(samples, predictors, workers), np.diff(samples.start).tolist(), strict=True):
         parts.append(part)
         report(size)
-    return Predictions(
-        np.repeat(samples.machine, [len(part.time) for part in parts]),
-        np.concatenate([part.time for part in parts]),
-        np.concatenate([part.limit for part in parts]),
-        np.concatenate([part.usage for part in parts]),
-        np.concatenate([part.peak for part in parts], axis=1),
-    )
+    machine = np.repeat(samples.machine, [len(part.time) for part in parts])
+    return Predictions(machine, *(np.concatenate(column, axis=-1) for column in zip(*parts, strict=True)))
 
 
 def _parts(samples: TaskSamples, predictors: Sequence[PredictorOrOracle], workers: int) -> Iterator[_OfMachine]:
@@ -126,11 +121,9 @@ def _peaks(machine: MachineSamples, predictor: PredictorOrOracle, capped: Float,
     if isinstance(predictor, BorgDefault):
         return predictor.phi * limit
     usage = capped if predictor.cap else machine.usage
-    return (
-        _task_level(machine, predictor, usage)
-        if isinstance(predictor, RcLike)
-        else _machine_level(machine, predictor, usage)
-    )
+    if isinstance(predictor, RcLike):
+        return _task_level(machine, predictor, usage)
+    return _machine_level(machine, predictor, usage)
 
 
 def _task_level(machine: MachineSamples, predictor: RcLike, usage: Float) -> Float:

@@ -50,8 +50,8 @@ class BorgDefault:
 
 
 @attrs.frozen(kw_only=True)
-class RcLike:
-    """The sum of a percentile of each task's usage ([5] section 4), here of usage by limit, times the present limit.
+class PercentilePredictor:
+    """Base of the predictors by a percentile of usage by limit.
 
     Percentiles are interpolated as NumPy does by default. A sample with limit 0 has the ratio 0.
 
@@ -67,38 +67,32 @@ class RcLike:
         Whether usage above the limit counts as the limit.
     """
 
-    kind: ClassVar[str] = "rc-like"
+    kind: ClassVar[str]
     percentile: float = 99.0
     warmup: int = 24
     history: int = 120
     cap: bool = True
 
     def __attrs_post_init__(self) -> None:
-        _check_window(self, self.kind)
+        _check_window(self)
         _check_percentile(self)
 
 
 @attrs.frozen(kw_only=True)
-class MachinePercentile:
+class RcLike(PercentilePredictor):
+    """The sum of a percentile of each task's usage ([5] section 4), here of usage by limit, times the present limit."""
+
+    kind: ClassVar[str] = "rc-like"
+
+
+@attrs.frozen(kw_only=True)
+class MachinePercentile(PercentilePredictor):
     """A percentile of the machine's usage by limit, at most 1, times the present limits; of the released simulator.
 
     As in the released form of N-sigma, only the tasks that are warm now count in the past.
-
-    Parameters
-    ----------
-    percentile, warmup, history, cap
-        See `RcLike`.
     """
 
     kind: ClassVar[str] = "per-machine-percentile"
-    percentile: float = 99.0
-    warmup: int = 24
-    history: int = 120
-    cap: bool = True
-
-    def __attrs_post_init__(self) -> None:
-        _check_window(self, self.kind)
-        _check_percentile(self)
 
 
 @attrs.frozen(kw_only=True)
@@ -114,7 +108,7 @@ class NSigma:
     n
         Number of standard deviations, at least 0.
     warmup, cap
-        See `RcLike`.
+        See `PercentilePredictor`.
     history
         Samples that are kept, at least 2: fewer have no deviation.
     form
@@ -129,7 +123,7 @@ class NSigma:
     cap: bool = True
 
     def __attrs_post_init__(self) -> None:
-        _check_window(self, self.kind, least_history=2)
+        _check_window(self, least_history=2)
         object.__setattr__(self, "n", check_number(self.kind, "n", self.n))
         object.__setattr__(self, "form", check_member(self.kind, "form", self.form, Form))
 
@@ -189,8 +183,17 @@ class PeakOracle:
 
 Windowed: TypeAlias = RcLike | MachinePercentile | NSigma
 """What keeps a window of samples of each task."""
-Predictor: TypeAlias = BorgDefault | Windowed | Maximum
+Single: TypeAlias = BorgDefault | Windowed
+"""A predictor that is not a maximum of others."""
+Predictor: TypeAlias = Single | Maximum
 """What predicts from the past alone."""
+
+
+def members(predictor: Predictor) -> list[Single]:
+    """Return the predictors that a maximum compares, also within its maxima; of another predictor, itself."""
+    if not isinstance(predictor, Maximum):
+        return [predictor]
+    return [inner for one in predictor.of for inner in members(one)]
 
 
 def least_seen(predictor: Windowed) -> int:
@@ -198,12 +201,12 @@ def least_seen(predictor: Windowed) -> int:
     return max(LEAST_SEEN, predictor.warmup)
 
 
-def _check_window(predictor: Windowed, item: str, least_history: int = 1) -> None:
-    check_count(item, "warmup", predictor.warmup, high=MOST_SAMPLES)
-    check_count(item, "history", predictor.history, low=least_history, high=MOST_SAMPLES)
-    check_switch(item, "cap", predictor.cap)
+def _check_window(predictor: PercentilePredictor | NSigma, least_history: int = 1) -> None:
+    check_count(predictor.kind, "warmup", predictor.warmup, high=MOST_SAMPLES)
+    check_count(predictor.kind, "history", predictor.history, low=least_history, high=MOST_SAMPLES)
+    check_switch(predictor.kind, "cap", predictor.cap)
 
 
-def _check_percentile(predictor: RcLike | MachinePercentile | PeakOracle) -> None:
+def _check_percentile(predictor: PercentilePredictor | PeakOracle) -> None:
     percentile = check_number(predictor.kind, "percentile", predictor.percentile, high=100.0)
     object.__setattr__(predictor, "percentile", percentile)

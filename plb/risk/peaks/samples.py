@@ -24,39 +24,38 @@ AMOUNTS = {
 }
 """What usage and limits may be, in words."""
 LONGEST = 2**62
-"""From the first time to the last, so that differences and horizons are whole numbers of 64 bits."""
+"""Bound of the time from the first sample to the last, so that differences and horizons are 64-bit whole numbers."""
 
 
 class MachineSamples(NamedTuple):
     """The samples of one machine: N samples, S steps with any task, R runs.
 
-    Samples are sorted by task and time. A run is a task in consecutive steps of the machine: if the whole machine has a
-    gap, runs continue across it, and after a gap of a single task, a new run begins.
+    Samples are sorted by task and time; arrays have shape (N,) unless they say otherwise. A run is a task in
+    consecutive steps of the machine: if the whole machine has a gap, runs continue across it, and after a gap of a
+    single task, a new run begins.
     """
 
     time: Int
     """Time of each step, ascending, (S,)."""
     usage: Float
-    """Shape (N,)."""
     limit: Float
-    """Shape (N,)."""
     snapshot: Int
-    """Step of each sample, (N,)."""
+    """Step of each sample."""
     run_start: Int
     """Bounds of the runs, (R + 1,)."""
     task_start: Int
     """Bounds of the tasks."""
     rows: Int
-    """Samples in the order of steps and, within a step, of tasks, (N,)."""
+    """Samples in the order of steps and, within a step, of tasks."""
     seen: Int
-    """Samples in the run up to and with this one, in the order of `rows`, (N,)."""
+    """Samples in the run up to and with this one, in the order of `rows`."""
     bounds: Int
     """Bounds of the steps in `rows`, (S + 1,)."""
 
 
 @attrs.frozen(eq=False)
 class TaskSamples:
-    """What tasks used, and might have used, on their machines; make one with `from_columns`.
+    """Usage and limits of tasks on their machines; make one with `from_columns`.
 
     Parameters
     ----------
@@ -166,8 +165,8 @@ def allowed_amounts(name: str, values: Float) -> npt.NDArray[np.bool_]:
 
 
 def order_of(machine: Int, task: Int, time: Int) -> Int | None:
-    """Return the order of rows by machine, task and time; None if they are in it."""
-    if not (_back(machine, task, time)).any():
+    """Return the order of rows by machine, task and time; None if they are already in it."""
+    if not _is_below_previous(machine, task, time).any():
         return None
     key = _packed(machine, task, time)
     return np.lexsort((time, task, machine)) if key is None else np.argsort(key, kind="stable")
@@ -188,8 +187,8 @@ def _packed(*columns: Int) -> Int | None:
     return key
 
 
-def _back(machine: Int, task: Int, time: Int) -> npt.NDArray[np.bool_]:
-    """Return which rows except the first are smaller than the previous row."""
+def _is_below_previous(machine: Int, task: Int, time: Int) -> npt.NDArray[np.bool_]:
+    """Return which rows except the first are below the previous row."""
     later = time[1:] < time[:-1]
     for column in (task, machine):
         later = (column[1:] < column[:-1]) | ((column[1:] == column[:-1]) & later)

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from plb.array_types import Float
+from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
-from plb.risk.peaks.predictors import BorgDefault, Form, Maximum, NSigma, Predictor, RcLike, Windowed, least_seen
-from plb.risk.peaks.recent import RecentSamples
+from plb.risk.peaks.predictors import BorgDefault, Form, NSigma, Predictor, RcLike, Windowed, least_seen, members
 from plb.risk.peaks.samples import AMOUNTS, allowed_amounts
 from plb.risk.peaks.windows import (
     mean_and_deviations,
@@ -27,6 +26,8 @@ from plb.risk.peaks.windows import (
 from plb.validation import check_number
 
 ITEM = "step"
+LEAST_FREE = 16
+"""Number of tasks for which memory is allocated at first."""
 
 
 class PeakAt(NamedTuple):
@@ -53,10 +54,10 @@ class MachinePeak:
         if not isinstance(predictor, Predictor):
             raise InvalidValueError("stream", "predictor", predictor, "a peak predictor; the oracle is none")
         self.predictor = predictor
-        self._part = _part_of(predictor)
+        self._parts = [_Fraction(one) if isinstance(one, BorgDefault) else _Windows(one) for one in members(predictor)]
 
     def update(self, tasks: Sequence[Any], usage: Sequence[float], limit: Sequence[float]) -> PeakAt:
-        """Take in a step and return what is predicted at it.
+        """Add a step and return the prediction at it.
 
         A task that is not named has left, and is new if it comes back. A step without any task is no step: leave it
         out.
@@ -83,8 +84,8 @@ class MachinePeak:
         used, allowed = (_amounts(name, tasks, column, order) for name, column in (("usage", usage), ("limit", limit)))
         capped, rows = np.minimum(used, allowed), np.arange(len(order))
         whole = sum_of(rows, 0, len(rows), allowed)
-        peak = self._part.update(_Step([tasks[i] for i in order], used, capped, allowed, whole))
-        return PeakAt(peak, whole, sum_of(rows, 0, len(rows), capped))
+        step = _Step([tasks[i] for i in order], used, capped, allowed, whole)
+        return PeakAt(max(part.update(step) for part in self._parts), whole, sum_of(rows, 0, len(rows), capped))
 
 
 def _amounts(name: str, tasks: Sequence[Any], values: Sequence[float], order: Sequence[int]) -> Float:
@@ -105,26 +106,12 @@ class _Step(NamedTuple):
     total_limit: float
 
 
-def _part_of(predictor: Predictor) -> _Fraction | _Largest | _Windows:
-    if isinstance(predictor, BorgDefault):
-        return _Fraction(predictor)
-    return _Largest(predictor) if isinstance(predictor, Maximum) else _Windows(predictor)
-
-
 class _Fraction:
     def __init__(self, predictor: BorgDefault) -> None:
         self._phi = predictor.phi
 
     def update(self, step: _Step) -> float:
         return self._phi * step.total_limit
-
-
-class _Largest:
-    def __init__(self, predictor: Maximum) -> None:
-        self._parts = [_part_of(one) for one in predictor.of]
-
-    def update(self, step: _Step) -> float:
-        return max(part.update(step) for part in self._parts)
 
 
 class _Windows:
@@ -163,3 +150,68 @@ class _Windows:
             ratios[place] = ratio(total_usage[place], total_limit[place])
         share = statistic_of(*statistic_for(predictor), ratios, history - age, history - 1, window)
         return peak + min(1.0, share) * float(total_limit[-1])
+
+
+class RecentSamples:
+    """Keeps at least the newest samples of each present task, those of each task in consecutive rows.
+
+    Every task has space for twice its history; if it is full, the newer half moves to its beginning.
+
+    Parameters
+    ----------
+    history
+        Number of samples of a task that are kept.
+    """
+
+    def __init__(self, history: int) -> None:
+        self._history, self._width = history, 2 * history
+        self._place: dict[Hashable, int] = {}
+        self._free = list(range(LEAST_FREE))
+        self._seen = np.zeros(LEAST_FREE, np.int64)
+        self._next = np.zeros(LEAST_FREE, np.int64)
+        self.usage: Float = np.zeros(LEAST_FREE * self._width)
+        self.limit: Float = np.zeros(LEAST_FREE * self._width)
+
+    def add(self, tasks: Sequence[Hashable], usage: Float, limit: Float) -> tuple[Int, Int]:
+        """Add a sample of each present task; remove the others.
+
+        Returns
+        -------
+        rows, seen
+            Row of the new sample, and number of samples in a row, of each task.
+        """
+        self._keep_only(set(tasks))
+        places = np.array([self._place_of(task) for task in tasks])
+        full = places[self._next[places] == self._width]
+        for place in full.tolist():
+            self._move_back(place)
+        rows = places * self._width + self._next[places]
+        self.usage[rows], self.limit[rows] = usage, limit
+        self._next[places] += 1
+        self._seen[places] += 1
+        return rows, self._seen[places]
+
+    def _keep_only(self, tasks: set[Hashable]) -> None:
+        for task in [task for task in self._place if task not in tasks]:
+            self._free.append(self._place.pop(task))
+
+    def _place_of(self, task: Hashable) -> int:
+        place = self._place.get(task)
+        if place is None:
+            if not self._free:
+                self._grow()
+            place = self._place[task] = self._free.pop()
+            self._seen[place] = self._next[place] = 0
+        return place
+
+    def _move_back(self, place: int) -> None:
+        start, middle, end = (place * self._width + part * self._history for part in (0, 1, 2))
+        for column in (self.usage, self.limit):
+            column[start:middle] = column[middle:end]
+        self._next[place] = self._history
+
+    def _grow(self) -> None:
+        length = len(self._seen)
+        self._free.extend(range(length, 2 * length))
+        self._seen, self._next = (np.append(column, np.zeros(length, np.int64)) for column in (self._seen, self._next))
+        self.usage, self.limit = (np.append(c, np.zeros(length * self._width)) for c in (self.usage, self.limit))

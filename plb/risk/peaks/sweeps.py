@@ -164,10 +164,7 @@ def replace_sorted(values: Float, count: int, old: float, new: float) -> None:
     while place + 1 < count and values[place + 1] < new:
         values[place] = values[place + 1]
         place += 1
-    while place > 0 and values[place - 1] > new:
-        values[place] = values[place - 1]
-        place -= 1
-    values[place] = new
+    insert_sorted(values, place, new)
 
 
 @kernel
