@@ -1,4 +1,4 @@
-"""Violations of nodes by the estimators of `plb.risk.estimates`, which replace the count of repetitions.
+"""Violations of nodes by the estimators of `plb.risk.node_violations`, which replace the count of repetitions.
 
 The C columns of the estimators replace the peaks of K repetitions in `plb.energy.failovers`; the sums are the same.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
-from plb.risk.estimates import node_violations
+from plb.risk.node_violations import node_violations
 from plb.state.arrays import Problem, Solution
 
 

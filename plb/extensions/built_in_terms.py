@@ -22,7 +22,7 @@ from plb.evaluation.delta import (
 )
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.energy_terms import IncrementalTerm
-from plb.risk.estimates import violations_of_sums
+from plb.risk.node_violations import violations_of_sums
 from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, TENTHS, VIOLATIONS
 
 

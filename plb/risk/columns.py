@@ -1,4 +1,4 @@
-"""The columns that estimators sum over the replicas of a node, in whole quanta; `plb.risk.estimates` reads them.
+"""The columns that estimators sum over the replicas of a node, in whole quanta; `plb.risk.node_violations` reads them.
 
 A sample is the load of a replica at one time. The newest samples of all replicas are simultaneous, the previous ones
 are, and so on. A replica is warm once it has as many samples as the estimator needs; until then
@@ -18,7 +18,6 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.compiler import kernel
-from plb.risk.estimates import GAUSSIAN, N_SIGMA, NO_CAP, PERCENTILE, POINT
 from plb.risk.estimators import Gaussian, samples_needed
 from plb.risk.peaks.predictors import (
     BorgDefault,
@@ -32,6 +31,7 @@ from plb.risk.peaks.predictors import (
     members,
 )
 from plb.risk.peaks.windows import percentile_of
+from plb.risk.predicted_peaks import GAUSSIAN, N_SIGMA, NO_CAP, PERCENTILE, POINT
 
 
 @attrs.frozen(eq=False)
@@ -68,7 +68,7 @@ def columns_of(estimator: Gaussian | Predictor, shown: Shown, variance_unit: Flo
 
 
 def estimator_rows(estimator: Gaussian | Predictor) -> list[list[float]]:
-    """Return the estimators of `plb.risk.estimates`, (J, 5), the columns of one after those of the other."""
+    """Return the estimators of `plb.risk.node_violations`, (J, 5), the columns of one after those of the other."""
     if isinstance(estimator, Gaussian):
         return [[GAUSSIAN, 0, 2, 0.0, NO_CAP]]
     found: list[list[float]] = []

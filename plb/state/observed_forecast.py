@@ -14,8 +14,9 @@ import numpy as np
 from plb.array_types import Bool, Float, Int, Int32
 from plb.model.resolution import UNLIMITED
 from plb.risk.columns import Shown, columns_of, estimator_rows, variance_units
-from plb.risk.estimates import CAP, CERTAIN, LAST
 from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, samples_needed
+from plb.risk.node_violations import CERTAIN
+from plb.risk.predicted_peaks import CAP, LAST
 from plb.settings.config import PlbConfig
 from plb.state.cluster import ClusterState
 from plb.state.demand_forecast import NO_FUTURES, SAMPLED_TOGETHER

@@ -24,7 +24,7 @@ from tests.command_line import plb
 from tests.sources import ROOT, modules
 
 LOG = "warmup.log"
-WITHOUT_COMPILER = ("plb.risk.estimates.gaussian_excess",)
+WITHOUT_COMPILER = ("plb.risk.node_violations.gaussian_excess",)
 """Kernels that Python calls as plain functions."""
 
 
