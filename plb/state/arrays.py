@@ -137,8 +137,8 @@ class Problem(NamedTuple):
     peak_ceiling: Int
     """(M+1, R) quanta: the largest peak over the repetitions; the last row is zero."""
     estimator_rows: Float
-    """(J, 5) estimators of violations from sums of columns (`plb.risk.node_violations`); J = 0: violations are a share of
-    repetitions."""
+    """(J, 5) estimators of violations from sums of columns (`plb.risk.node_violations`); J = 0: violations are a share
+    of repetitions."""
     variance_unit: Float
     """(R,) squared quanta of a variance of 1 in a column."""
     # exact test of the repetitions; empty if `timeline` is off
