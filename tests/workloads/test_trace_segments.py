@@ -27,7 +27,7 @@ def test_reductions_agree_with_each_segment(parts: list[list[float]], share: flo
     ranked = [sorted(part)[math.ceil(round(share * len(part), 9)) - 1] for part in parts]
     assert segments.percentile(rows, bounds, share).tolist() == ranked
     assert segments.step_of_row(bounds).tolist() == [k for part in parts for k in range(len(part))]
-    assert segments.spread(np.arange(len(parts)), bounds).tolist() == [i for i, part in enumerate(parts) for _ in part]
+    assert segments.per_row(np.arange(len(parts)), bounds).tolist() == [i for i, part in enumerate(parts) for _ in part]
 
 
 @settings(deadline=None)

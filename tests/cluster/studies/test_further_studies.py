@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cluster.cli.app import app
-from cluster.studies import configurations, overhead, sensitivity
+from cluster.studies import energy_configurations, overhead, sensitivity
 from cluster.studies.base import base_of_regions, base_of_scenario
 from cluster.studies.design import Design, StudySetting
 from cluster.studies.overhead import OverheadStudy
@@ -24,7 +24,7 @@ from workloads.regions import REGIONS
 def test_configurations_are_compared_on_the_cluster_of_a_scenario(tmp_path):
     """Each candidate differs from the modified energy and reports violations, failovers and moves."""
     figures = study(tmp_path / "c", "configurations", *ONE_SETTING[:-1], "1", "--jobs", "1")
-    names = [arm.name for arm in configurations.arms(base_of_scenario(tmp_path / "small.toml"))]
+    names = [arm.name for arm in energy_configurations.arms(base_of_scenario(tmp_path / "small.toml"))]
     assert len({*names}) == len(names)
     assert "K = 40" in names, "four times the repetitions of the scenario"
     assert list(figures["settings"][0]["violations"]) == names
@@ -84,9 +84,9 @@ def test_kernels_are_loaded_once_before_a_run_is_measured(monkeypatch):
 
 def test_candidates_are_chosen_on_separate_tenants():
     """Regions and seeds differ from those of the report of the chosen candidate."""
-    chosen = configurations.settings(base_of_regions(), None)
+    chosen = energy_configurations.settings(base_of_regions(), None)
     assert {setting.workload for setting in chosen} == {"region1", "region3"}
-    assert configurations.FIRST_SEED not in (0, PILOT_SEED)
+    assert energy_configurations.FIRST_SEED not in (0, PILOT_SEED)
 
 
 def test_sensitivity_changes_one_free_parameter_at_a_time():
