@@ -23,6 +23,7 @@ from cluster.cli.traces import traces_app
 from cluster.cli.warmup import warmup_command
 
 app = typer.Typer(
+    rich_markup_mode="markdown",
     name="plb",
     help="Placement and load balancing for over-subscribed clusters: simulate, report, explain, compare, plan nodes, "
     "predict peaks, learn to place, check traces, repeat studies, measure speed.",

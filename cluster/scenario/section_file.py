@@ -16,6 +16,7 @@ import cattrs
 from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.scenario.sections import Section, check_field
 from plb import PlbError
+from plb.errors import MOST_LISTED
 
 Read = TypeVar("Read")
 
@@ -169,10 +170,14 @@ class SectionReader:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the closest known name, or with all of them."""
+    """Return a hint with the closest known name, or with all of them if they are few."""
     names = list(known)
     close = get_close_matches(name, names, n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(names)}"
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    if len(names) > MOST_LISTED:
+        return f"; docs/reference/scenario.md lists the {len(names)} known ones"
+    return f"; known are {', '.join(names)}"
 
 
 def as_text(kind: Any) -> Any:
