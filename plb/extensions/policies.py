@@ -147,7 +147,7 @@ def moves_for(policy: RepackingPolicy, configuration: Configuration, row: int) -
         )
         others = row not in (one.row, one.partner)
         if not (others and _is_one_of(one.row, standing) and _is_one_of(one.target, nodes) and partner_is_there):
-            allowed = "moves of other replicas that stand, each to a node, or exchanges of two of them"
+            allowed = "moves of other placed replicas, each to a node, or exchanges of two of them"
             raise InvalidValueError(item, field, one, allowed)
     return requested
 

@@ -172,7 +172,7 @@ class Alternatives:
         who = f"{self.role.name.lower()} of {self.partition}"
         if self.standing is None:
             return f"{who} is not placed and fits on {len(self.places) or 'none'} of {self.nodes} nodes"
-        text = f"{who} stands on {self.standing.node}"
+        text = f"{who} is on {self.standing.node}"
         if not self.others:
             return f"{text} and fits on no other of {self.nodes} nodes"
         best = self.others[0]

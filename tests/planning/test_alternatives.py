@@ -157,7 +157,7 @@ def test_energies_equal_those_of_clusters_with_the_replica_there():
     assert [place.energy.movement for place in found.places] == [1.0, 1.0, 0.0, 1.0]
     saved = found.standing.energy.total - found.places[0].energy.total
     others = f"3 other nodes would take it, the best, n2, would lower the energy by {saved:g}"
-    assert str(found) == f"instance of web/x stands on n1; {others}"
+    assert str(found) == f"instance of web/x is on n1; {others}"
 
 
 def racks(**changes: Node) -> PlacementAndLoadBalancing:
@@ -282,7 +282,7 @@ def test_immovable_replica_gives_its_reason():
     assert found.rank is None
     assert found.standing.node == "n0"
     assert str(found).endswith("; it may not move: pinned")
-    assert "stands on n0 and fits on no other of 2 nodes" in str(found)
+    assert "is on n0 and fits on no other of 2 nodes" in str(found)
 
 
 def test_invalid_queries_are_refused():
