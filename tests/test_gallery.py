@@ -10,7 +10,7 @@ import pytest
 
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import read_scenario
-from cluster.simulation.record import RunResult
+from cluster.simulation.recorder import RunResult
 from cluster.simulation.simulation import Simulation
 
 GALLERY = Path(__file__).parent.parent / "examples" / "gallery"

@@ -15,8 +15,8 @@ from plb.array_types import Float, Int
 from plb.risk.peaks import TaskSamples
 from plb.risk.peaks.samples import STEP_SECONDS as GOOGLE_STEP_SECONDS
 from plb.validation import check_count, check_number
-from workloads.checks import Checker
-from workloads.parameters import RegionParameters
+from workloads.column_checks import Checker
+from workloads.region_parameters import RegionParameters
 from workloads.regions import CHUNK, generate
 from workloads.segments import per_row
 from workloads.task_samples import MICROSECONDS, read_task_samples

@@ -28,11 +28,11 @@ import polars as pl
 
 from plb.errors import PlbError
 from plb.risk.demand import DemandHistory
-from workloads.checks import Checker
+from workloads.column_checks import Checker
 from workloads.header import Header, read_header
 from workloads.segments import per_row, step_of_row
 from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
-from workloads.validation import ROLES, SeriesTable, check_samples, check_tenants
+from workloads.trace_validation import ROLES, SeriesTable, check_samples, check_tenants
 from workloads.writing import write_parquet
 
 TRACES_FILE, TENANTS_FILE = "traces.parquet", "tenants.parquet"

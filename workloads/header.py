@@ -12,7 +12,7 @@ import polars as pl
 
 from plb.errors import InvalidValueError
 from plb.validation import check_name, check_number
-from workloads.checks import DAMAGED, Checker
+from workloads.column_checks import DAMAGED, Checker
 from workloads.trace import MetricInfo
 
 KEY = "plb"

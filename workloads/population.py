@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from plb.array_types import Bool, Float, Int32
 from workloads.classes import CLASS_LIMITS, LOCAL, REMOTE, SERVERLESS
-from workloads.parameters import RegionParameters, Usage
+from workloads.region_parameters import RegionParameters, Usage
 from workloads.trace import HOUR_SECONDS, STEP_SECONDS
 
 STEPS_PER_HOUR = HOUR_SECONDS / STEP_SECONDS

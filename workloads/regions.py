@@ -21,9 +21,9 @@ from plb.risk.demand import DemandHistory
 from plb.validation import check_count
 from workloads.classes import CLASS_LIMITS, CLASS_REPLICAS, CLASSES, METRICS
 from workloads.compression import Compressed, compress_columns
-from workloads.curves import Layout, demand_curves
-from workloads.parameters import RegionParameters, Usage
 from workloads.population import Population, draw_population
+from workloads.region_parameters import RegionParameters, Usage
+from workloads.synthetic_curves import Layout, demand_curves
 from workloads.trace import STEP_SECONDS, TraceSet, concatenate
 
 BLOCK = 256

@@ -115,7 +115,7 @@ class Question:
         """Return a scenario with the nodes or the density of a value.
 
         With another number of nodes the tenants are those of the original scenario: see
-        `cluster.simulation.tenants.make_tenants`.
+        `cluster.simulation.tenant_arrivals.make_tenants`.
         """
         if self.searched is Searched.NODES:
             return attrs.evolve(scenario, cluster=attrs.evolve(scenario.cluster, nodes=int(value)))

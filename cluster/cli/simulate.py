@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cluster.results.writing import ResultsFolder
     from cluster.runs.experiment import Experiment
     from cluster.scenario.scenario import Scenario
-    from cluster.simulation.record import RunResult
+    from cluster.simulation.recorder import RunResult
 
 
 @clear_errors

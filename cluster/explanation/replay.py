@@ -8,9 +8,9 @@ import polars as pl
 
 from cluster.results.recorded_run import RecordedRun
 from cluster.simulation.growth import check_classes
-from cluster.simulation.pools import Source, read_source
 from cluster.simulation.simulation import Simulation
-from cluster.simulation.tenants import make_tenants
+from cluster.simulation.tenant_arrivals import make_tenants
+from cluster.simulation.tenant_pools import Source, read_source
 from plb import PlacementAndLoadBalancing, PlbError
 from plb.planning.queries import PlacedReplica
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from cluster.learning.episode import Episode
 from cluster.learning.metrics import ROUNDING, figures
-from cluster.simulation.streams import stream
+from cluster.simulation.random_streams import stream
 from plb.array_types import Bool, Float
 from plb.learning.placement_game import WAIT
 

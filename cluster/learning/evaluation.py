@@ -19,7 +19,7 @@ from cluster.learning.metrics import UTILISATION, figure
 from cluster.learning.sources import SourceOf, scaled
 from cluster.learning.workers import Map
 from cluster.results.intervals import Interval, decimals_of
-from cluster.simulation.streams import stream_seed
+from cluster.simulation.random_streams import stream_seed
 
 LEARNED = "learned"
 """Name of the trained policy in tables."""

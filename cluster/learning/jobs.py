@@ -11,7 +11,7 @@ import numpy as np
 from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
 from cluster.learning.sequence import Job, JobSequence, poisson_arrivals
 from cluster.scenario.sections import Section, count, number
-from cluster.simulation.streams import stream
+from cluster.simulation.random_streams import stream
 from plb.array_types import Float, Int
 from plb.errors import PlbError
 from plb.validation import check_count

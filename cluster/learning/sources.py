@@ -14,7 +14,7 @@ from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conf
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.sequence import Job, JobSequence, JobSource, poisson_arrivals
 from cluster.scenario.sections import Section, count, number
-from cluster.simulation.streams import stream
+from cluster.simulation.random_streams import stream
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import Role
@@ -286,7 +286,7 @@ def _parts(jobs: RegionSource) -> tuple[TraceJobs, TraceJobs]:
 @lru_cache(KEPT)
 def _halves(jobs: TraceSource) -> tuple[TraceJobs, TraceJobs]:
     from cluster.scenario.workload_section import Workload
-    from cluster.simulation.pools import read_traces_of
+    from cluster.simulation.tenant_pools import read_traces_of
 
     workload = Workload(kind=jobs.kind, path=jobs.path, window_days=jobs.window_days)
     whole = TraceJobs(read_traces_of(workload), jobs, jobs.kind)

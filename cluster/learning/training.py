@@ -14,7 +14,7 @@ from cluster.learning.game import JobPlacementGame
 from cluster.learning.sources import Jobs, SourceOf
 from cluster.learning.workers import Map
 from cluster.results.writing import check_free, json_object, versions, write_json
-from cluster.simulation.streams import stream_seed
+from cluster.simulation.random_streams import stream_seed
 from plb.errors import ConflictError
 from workloads.writing import naming, write_csv
 

@@ -11,7 +11,7 @@ from cluster.results.intervals import Interval
 from cluster.results.policy_comparison import FIGURES, Estimate, compare
 from cluster.results.reading import Results
 from cluster.results.scenario_differences import scenario_differences, version_differences, why_other_tenants
-from cluster.simulation.record import RunSummary
+from cluster.simulation.recorder import RunSummary
 from plb import ConflictError
 
 

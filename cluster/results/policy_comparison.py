@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from cluster.results.intervals import Interval, half_width
-from cluster.simulation.record import RunSummary
+from cluster.simulation.recorder import RunSummary
 
 FIGURES = ("violations", "failovers", "moves", "placement_failures", "downtime_seconds", "wall_seconds")
 """The figures compared; also the keys of ``plb simulate --json``."""

@@ -13,7 +13,7 @@ import polars as pl
 from cluster.errors import ResultsError
 from cluster.results.checks import problems_of_columns, problems_of_summary, problems_of_timings
 from cluster.results.writing import RUNS, SUMMARY, TIMINGS
-from cluster.simulation.record import RunSummary, SlowPlan
+from cluster.simulation.recorder import RunSummary, SlowPlan
 from cluster.simulation.run_tables import TABLES, columns_of
 from plb import UnknownNameError
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from cluster.results.intervals import Interval, decimals_of
 from cluster.results.policy_comparison import Comparison
 from cluster.simulation.causes import CAUSES_OF_MOVES, cause_text
-from cluster.simulation.record import RunSummary
+from cluster.simulation.recorder import RunSummary
 
 MOST_DECIMALS = 6
 """Narrower intervals are due to rounding only."""

@@ -28,9 +28,9 @@ import attrs
 from cluster.errors import ResultsExistError
 from cluster.scenario.digests import digest_of
 from cluster.scenario.scenario import Scenario
-from cluster.simulation.pools import Source
-from cluster.simulation.record import RunResult
+from cluster.simulation.recorder import RunResult
 from cluster.simulation.run_tables import TABLES, column_descriptions, columns_of
+from cluster.simulation.tenant_pools import Source
 from plb import ConflictError
 from workloads.writing import in_one_piece, write_parquet
 

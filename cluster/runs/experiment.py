@@ -12,10 +12,10 @@ from cluster.scenario.scenario import Scenario
 from cluster.simulation.engine_setup import metrics_of, nodes_of
 from cluster.simulation.faults import make_faults
 from cluster.simulation.growth import check_classes
-from cluster.simulation.pools import Source, read_source
-from cluster.simulation.record import RunResult
+from cluster.simulation.recorder import RunResult
 from cluster.simulation.simulation import Simulation
-from cluster.simulation.tenants import TenantSequence, make_tenants
+from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
+from cluster.simulation.tenant_pools import Source, read_source
 
 Progress = Callable[[str, int, float], None]
 """Called with policy, repeat and the simulated seconds of that run."""

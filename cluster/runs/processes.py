@@ -23,9 +23,9 @@ from plb.errors import PlbError
 
 if TYPE_CHECKING:
     from cluster.scenario.scenario import Scenario
-    from cluster.simulation.pools import Source
-    from cluster.simulation.record import RunResult
-    from cluster.simulation.tenants import TenantSequence
+    from cluster.simulation.recorder import RunResult
+    from cluster.simulation.tenant_arrivals import TenantSequence
+    from cluster.simulation.tenant_pools import Source
 
 SECONDS_BETWEEN_REPORTS = 0.2
 

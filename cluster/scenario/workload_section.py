@@ -9,7 +9,7 @@ import attrs
 
 from cluster.scenario.sections import LONGEST, Section, count, number, span
 from plb import InvalidValueError, PlbError, UnknownNameError
-from workloads.parameters import RegionParameters
+from workloads.region_parameters import RegionParameters
 from workloads.regions import REGIONS
 
 MOST_DENSITY = 1e100
@@ -60,7 +60,7 @@ class Workload(Section):
         Name of the synthetic region.
     region_parameters
         Changed parameters of the region, such as ``{ size_bias = 1.2, cpu.median = 0.1 }``; see
-        `workloads.parameters.RegionParameters`.
+        `workloads.region_parameters.RegionParameters`.
     path
         Directory of the traces, which `plb simulate --traces` overrides; for a plan, the instance that was planned.
     plan

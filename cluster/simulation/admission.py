@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from cluster.errors import DensityError
 from cluster.scenario.cluster_section import ClusterSection
-from cluster.simulation.pools import TenantPool
+from cluster.simulation.tenant_pools import TenantPool
 from plb.array_types import Float, Int
 from plb.model import Role
 from workloads.trace import MetricInfo, TraceSet, concatenate

@@ -8,7 +8,7 @@ import numpy as np
 
 from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.scenario import Scenario
-from cluster.simulation.pools import Source
+from cluster.simulation.tenant_pools import Source
 from plb import Metric, Node, PlacementAndLoadBalancing, UnknownNameError
 from plb.array_types import Float
 

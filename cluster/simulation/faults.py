@@ -10,7 +10,7 @@ import numpy as np
 
 from cluster.scenario.faults_section import Faults, Outage
 from cluster.scenario.scenario import Scenario
-from cluster.simulation.streams import stream
+from cluster.simulation.random_streams import stream
 from plb import Node, UnknownNameError
 
 Interval = tuple[int, int]

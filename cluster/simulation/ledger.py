@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cluster.simulation.oracle import Oracle
-from cluster.simulation.tenants import TenantSequence
+from cluster.simulation.tenant_arrivals import TenantSequence
 from plb import PlacementAndLoadBalancing
 from plb.array_types import NOWHERE, Bool, Float, Int
 

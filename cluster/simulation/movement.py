@@ -9,7 +9,7 @@ from typing import Any
 import simpy
 
 from cluster.simulation.calendar import At, Kind
-from cluster.simulation.record import MoveRecord
+from cluster.simulation.recorder import MoveRecord
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from plb import Move, MoveKind, Plan
 from plb.model import Role

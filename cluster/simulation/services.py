@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cluster.simulation.replica_states import Tenancy
-from cluster.simulation.tenants import TenantSequence
+from cluster.simulation.tenant_arrivals import TenantSequence
 from plb import PlacementAndLoadBalancing, Service
 from plb.model import Role
 from plb.risk import DemandHistory

@@ -7,7 +7,7 @@ import simpy
 
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.ledger import Ledger
-from cluster.simulation.record import Recorder
+from cluster.simulation.recorder import Recorder
 from plb import PlacementAndLoadBalancing
 
 

@@ -20,14 +20,14 @@ from cluster.simulation.ledger import Ledger
 from cluster.simulation.movement import ReplicaMovement
 from cluster.simulation.node_states import NodeStates
 from cluster.simulation.oracle import Oracle
-from cluster.simulation.pools import Source
-from cluster.simulation.record import Recorder, RunResult
+from cluster.simulation.random_streams import stream, stream_seed
+from cluster.simulation.recorder import Recorder, RunResult
 from cluster.simulation.replica_states import Tenancy
 from cluster.simulation.services import Services
 from cluster.simulation.simulated_cluster import SimulatedCluster
-from cluster.simulation.streams import stream, stream_seed
 from cluster.simulation.tenancies import Tenancies
-from cluster.simulation.tenants import TenantSequence
+from cluster.simulation.tenant_arrivals import TenantSequence
+from cluster.simulation.tenant_pools import Source
 from cluster.simulation.upgrades import Drains, RollingUpgrades
 from cluster.simulation.violations import classify, needs_repair
 from plb import MoveKind, Partition, Plan, Replica, Role, Unplaced
@@ -46,7 +46,7 @@ class Simulation:
     scenario, source
         The scenario and its workload.
     sequence
-        The tenants of this repeat, from `cluster.simulation.tenants.make_tenants`.
+        The tenants of this repeat, from `cluster.simulation.tenant_arrivals.make_tenants`.
     policy
         Name of the policy.
     repeat

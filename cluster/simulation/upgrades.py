@@ -15,7 +15,7 @@ from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import UPGRADE
 from cluster.simulation.failover import FailoverManager
 from cluster.simulation.node_states import NodeStates
-from cluster.simulation.record import UpgradeRecord
+from cluster.simulation.recorder import UpgradeRecord
 from cluster.simulation.replica_states import Tenancy, as_leaving
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Tenancies

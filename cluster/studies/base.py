@@ -14,7 +14,7 @@ from cluster.errors import ScenarioError, ScenarioProblem
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import override, read_scenario
 from cluster.scenario.workload_section import OF_REPORTS
-from cluster.simulation.pools import read_traces_of
+from cluster.simulation.tenant_pools import read_traces_of
 from cluster.studies.arms import NOTHING
 from plb import UnknownNameError
 from workloads.regions import REGIONS

@@ -22,7 +22,7 @@ from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.ledger import Ledger
 from cluster.simulation.simulation import Process, Simulation
-from cluster.simulation.tenants import TenantSequence
+from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.studies.arms import Arm
 from cluster.studies.design import StudySetting
 from cluster.studies.pilots import ANNEALING_PILOT

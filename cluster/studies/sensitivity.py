@@ -26,7 +26,7 @@ from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Failures, Row, run_tasks
 from cluster.studies.simulated import run_simulation
 from plb.array_types import Float
-from workloads.parameters import RegionParameters, Usage, highest
+from workloads.region_parameters import RegionParameters, Usage, highest
 from workloads.regions import REGIONS
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ FREE = (
     "secondary_cpu_high",
     "secondary_memory_low",
 )
-"""The free parameters of `workloads.parameters`, without those that depend on another one of these."""
+"""The free parameters of `workloads.region_parameters`, without those that depend on another one of these."""
 QUICK = ("size_bias", "memory.median")
 
 

@@ -13,13 +13,13 @@ from cluster.runs.sweep import Task
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import scenario_from
 from cluster.scenario.workload_section import OF_REPORTS
-from cluster.simulation.pools import Source, read_source
-from cluster.simulation.tenants import TenantSequence, make_tenants
+from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
+from cluster.simulation.tenant_pools import Source, read_source
 from cluster.studies.design import Design
 from cluster.studies.study import Study
 
 if TYPE_CHECKING:
-    from cluster.simulation.record import RunResult
+    from cluster.simulation.recorder import RunResult
 
 NOT_OF_TENANTS = ("density", "density_end", "growth", "pair_share")
 """Fields of ``[workload]`` that change the arrivals, but not the source of tenants and history."""

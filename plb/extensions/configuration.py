@@ -17,7 +17,7 @@ from plb.model import Node, Role, Service
 from plb.model.resolution import UNLIMITED
 from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule
 from plb.risk.demand import DemandHistory
-from plb.risk.interface import ReplicaForecast
+from plb.risk.risk_model import ReplicaForecast
 from plb.state.arrays import Problem, Solution
 from plb.state.description import Description
 

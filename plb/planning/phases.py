@@ -34,10 +34,10 @@ from plb.search.breaches import Breaches, find_breaches
 from plb.search.budget import Budget, EndReason
 from plb.search.extended.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
+from plb.search.random_streams import stream_of
 from plb.search.repair import repair
 from plb.search.result import Annealed, moves_of, new_tally, proposals_of
 from plb.search.spread_moves import SPREADING
-from plb.search.streams import stream_of
 from plb.settings.config import Checks
 from plb.state.arrays import DISPLACED, MOVES, TENTHS, Problem, Solution
 from plb.state.cluster import ClusterState

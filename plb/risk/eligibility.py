@@ -2,7 +2,7 @@
 
 They are the traces of the class and role of the replica with a lifetime of at least its age and maxima of at least its
 largest demand. If there is none, the criteria are dropped one after another in the order of `Widening`; the last
-level has the whole history, so there is always a trace. `plb.risk.sampling` samples them.
+level has the whole history, so there is always a trace. `plb.risk.trace_sampling` samples them.
 """
 
 from __future__ import annotations

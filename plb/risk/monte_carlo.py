@@ -19,9 +19,9 @@ from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError
 from plb.risk.demand import DemandHistory
-from plb.risk.interface import ReplicaForecast
-from plb.risk.sampling import TraceDraws, TraceSampler
+from plb.risk.risk_model import ReplicaForecast
 from plb.risk.thresholds import checked_quanta, thresholds_in_quanta
+from plb.risk.trace_sampling import TraceDraws, TraceSampler
 from plb.validation import check_member, check_metrics, check_number
 
 ITEM = "Monte Carlo risk"

@@ -1,7 +1,7 @@
 """Estimates of violations from reports, which are not a share of repetitions.
 
 Each estimator sums columns over the replicas of a node, for each metric: means and variances, samples of the past,
-percentiles. These are its *columns* (`plb.risk.columns`). An estimator reads the sums of its columns:
+percentiles. These are its *columns* (`plb.risk.estimator_columns`). An estimator reads the sums of its columns:
 
 - ``GAUSSIAN``: the first column is the mean, the second the variance; the probability that a Gaussian total reaches the
   threshold of some metric ([2] section 4), metrics taken as independent;

@@ -18,8 +18,8 @@ from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import Stream, working_time
 from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
+from plb.search.annealing_chain import ChainState, Step, anneal, compound_proposal, extended_step
 from plb.search.budget import ENDLESS, Budget, EndReason
-from plb.search.chain import ChainState, Step, anneal, compound_proposal, extended_step
 from plb.search.cooling_schedule import (
     BEST_ENERGY,
     BEST_MOVEMENT,

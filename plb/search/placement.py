@@ -21,8 +21,8 @@ from plb.search.extended.extensions import Extensions
 from plb.search.extended.placement import walk
 from plb.search.extended.policy_search import place_by_policy
 from plb.search.move_generation import Choice, migration_slots
+from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
-from plb.search.streams import stream_of
 from plb.search.transactions import Transaction, new_transaction, place_in_turn, undo_transaction
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution

@@ -1,4 +1,4 @@
-"""The expected demand of each replica from its reports: the columns of an estimator (`plb.risk.columns`).
+"""The expected demand of each replica from its reports: the columns of an estimator (`plb.risk.estimator_columns`).
 
 A sample is the load of a replica after a report: hosts that report all loads at each metering have the newest of all
 replicas at one time. A replica with too few samples counts at the limit of its service (`plb.Service.limits`), or, for
@@ -13,7 +13,7 @@ import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
 from plb.model.resolution import UNLIMITED
-from plb.risk.columns import Shown, columns_of, estimator_rows, variance_units
+from plb.risk.estimator_columns import Shown, columns_of, estimator_rows, variance_units
 from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, samples_needed
 from plb.risk.node_violations import CERTAIN
 from plb.risk.predicted_peaks import CAP, LAST

@@ -12,7 +12,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.model import Role, Service
 from plb.model.resolution import MetricQuanta
-from plb.risk.counter import replica_key
+from plb.risk.counter_based_random import replica_key
 from plb.state.cluster import ClusterState, PartitionRecord
 
 if TYPE_CHECKING:

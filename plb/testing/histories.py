@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from plb.model import Role
 from plb.risk.demand import DemandHistory
-from plb.risk.interface import ReplicaForecast
+from plb.risk.risk_model import ReplicaForecast
 
 CLASSES = ("gold", "silver")
 """Tenant classes of clusters and their histories."""

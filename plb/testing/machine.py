@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 from plb.errors import InvalidValueError
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm, missing_methods
-from plb.risk.interface import RiskModel
+from plb.risk.risk_model import RiskModel
 from plb.testing.invariants import OF_CONSTRAINTS, OF_RISK_MODELS, OF_TERMS, Invariant
 from plb.testing.state_machines import ConstraintMachine, RiskMachine, TermMachine
 from plb.validation import check_names

@@ -14,7 +14,7 @@ from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm, apply_proposal_of_terms, begin, take_back
-from plb.risk.interface import ReplicaForecast, RiskModel
+from plb.risk.risk_model import ReplicaForecast, RiskModel
 from plb.testing.cluster import Cluster, configuration_of
 from plb.testing.histories import replica_forecasts
 from plb.testing.invariants import (

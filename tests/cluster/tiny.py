@@ -10,10 +10,10 @@ import numpy as np
 
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import scenario_from
-from cluster.simulation.pools import Source, TracePool
-from cluster.simulation.record import RunResult
+from cluster.simulation.recorder import RunResult
 from cluster.simulation.simulation import Simulation
-from cluster.simulation.tenants import TenantSequence
+from cluster.simulation.tenant_arrivals import TenantSequence
+from cluster.simulation.tenant_pools import Source, TracePool
 from plb.model import Role
 from plb.risk import DemandHistory
 from workloads.segments import bounds_of

@@ -389,7 +389,7 @@ def test_name_of_a_function_counts():
 
 IDENTITIES = """
 from plb.compiler.identity import identity_of
-from plb.search import chain
+from plb.search import annealing_chain as chain
 from plb.energy.imbalance import imbalance
 from plb.compiler import kernel, by_pointer, uniform, Peek, CallByAddress, fetch
 NAMES = ("a", "b", "c", frozenset({1, 2}))

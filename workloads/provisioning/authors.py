@@ -23,7 +23,7 @@ from plb.array_types import Float, Int, Int32
 from plb.errors import InvalidValueError
 from plb.provisioning import Affinity, Instance
 from plb.provisioning.affinity import ANY_NUMBER
-from workloads.checks import ROWS_LISTED, Checker
+from workloads.column_checks import ROWS_LISTED, Checker
 from workloads.provisioning.tables import nearest_of, need_file, positions, read_headed, whole_numbers, writer_of
 from workloads.provisioning.user_units import MOST_DEMAND, PAPER_NODES, NodeSpec, build_instance, user_demand
 from workloads.writing import in_one_piece

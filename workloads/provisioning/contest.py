@@ -22,7 +22,7 @@ from plb.errors import InvalidValueError
 from plb.provisioning import Affinity, Instance
 from plb.provisioning.affinity import ANY_NUMBER
 from plb.validation import check_names
-from workloads.checks import Checker
+from workloads.column_checks import Checker
 from workloads.provisioning.tables import MOST_REPLICAS, read_table, unknown_names
 from workloads.provisioning.user_units import MOST_DEMAND, NodeSpec, build_instance, user_demand, user_nodes
 from workloads.readers.files import TextTable

@@ -17,7 +17,7 @@ import polars as pl
 from plb.array_types import Int32
 from plb.provisioning import Instance, Moves, ProvisioningPlan, lower_bound
 from plb.provisioning.moves import NOWHERE
-from workloads.checks import Checker
+from workloads.column_checks import Checker
 from workloads.provisioning.contest import MACHINES_FILE, check_resources, read_instances, read_machines
 from workloads.provisioning.tables import need_file, positions, read_headed, unknown_names, whole_numbers, writer_of
 from workloads.provisioning.user_units import user_nodes

@@ -13,7 +13,7 @@ import polars as pl
 
 from plb.array_types import Int32
 from plb.errors import InvalidValueError
-from workloads.checks import Checker
+from workloads.column_checks import Checker
 from workloads.readers.chunks import ROW
 from workloads.readers.files import PACKED_TABLES, STREAMED, UNPACKED, TextTable
 

@@ -22,7 +22,7 @@ from workloads.compression import compress
 from workloads.provisioning.user_units import user_demand
 from workloads.segments import bounds_of
 from workloads.trace import HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
-from workloads.validation import MOST_REPLICAS
+from workloads.trace_validation import MOST_REPLICAS
 
 MOST_CLASSES = 32_767
 """With more applications all tenants have one class, because `TraceSet.class_code` has 16 bits."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import polars as pl
 
-from workloads.checks import LARGEST
+from workloads.column_checks import LARGEST
 from workloads.readers.base import MISSING, NEGATIVE, Options, measured
 from workloads.readers.chunks import OWNER, TIME, Frame
 from workloads.readers.files import TextTable, need_files

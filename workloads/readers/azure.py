@@ -18,7 +18,7 @@ from pathlib import Path
 
 import polars as pl
 
-from workloads.checks import LARGEST, Checker
+from workloads.column_checks import LARGEST, Checker
 from workloads.readers.base import MISSING, NEGATIVE, Options, measured
 from workloads.readers.chunks import OWNER, TIME, Frame
 from workloads.readers.files import TextTable, need_files

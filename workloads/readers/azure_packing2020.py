@@ -25,7 +25,7 @@ import numpy as np
 
 from plb.array_types import Bool, Float32, Int
 from plb.model import Role
-from workloads.checks import Checker
+from workloads.column_checks import Checker
 from workloads.readers.base import Options, TracePart
 from workloads.readers.files import need_files
 from workloads.readers.naming import family_numbers

@@ -12,7 +12,7 @@ import polars as pl
 from plb.array_types import Int
 from plb.errors import InvalidValueError
 from plb.validation import check_count, check_number
-from workloads.checks import LARGEST
+from workloads.column_checks import LARGEST
 from workloads.readers.chunks import first_reason
 from workloads.readers.report import ConversionReport
 from workloads.trace import MetricInfo, TraceSet

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import polars as pl
 
-from workloads.checks import LARGEST, Checker
+from workloads.column_checks import LARGEST, Checker
 from workloads.readers.base import MISSING, NEGATIVE, Options
 from workloads.readers.chunks import OWNER, TIME, Frame, first_reason
 from workloads.readers.files import ROWS_OF_MANY, TextTable, need_files, parquet_chunks

@@ -15,7 +15,7 @@ import attrs
 import numpy as np
 import polars as pl
 
-from workloads.checks import Checker
+from workloads.column_checks import Checker
 from workloads.readers.report import ConversionReport
 from workloads.writing import in_one_piece
 

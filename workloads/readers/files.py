@@ -25,7 +25,7 @@ import attrs
 import numpy as np
 import polars as pl
 
-from workloads.checks import DAMAGED, Checker
+from workloads.column_checks import DAMAGED, Checker
 from workloads.errors import TraceError, TraceProblem
 from workloads.readers.chunks import ROW
 

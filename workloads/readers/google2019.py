@@ -23,7 +23,7 @@ from typing import Any
 
 import polars as pl
 
-from workloads.checks import Checker
+from workloads.column_checks import Checker
 from workloads.readers.base import MISSING, NEGATIVE, Options, measured
 from workloads.readers.chunks import OWNER, TIME, Frame
 from workloads.readers.files import (

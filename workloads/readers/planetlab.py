@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from workloads.checks import Checker
+from workloads.column_checks import Checker
 from workloads.readers.base import Options
 from workloads.readers.chunks import OWNER, ROW, TIME, Frame, first_reason
 from workloads.readers.files import parquet_chunks, schema_of, trace_files

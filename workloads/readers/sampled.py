@@ -25,7 +25,7 @@ import polars as pl
 
 from plb.array_types import Bool, Float32, Int
 from plb.model import Role
-from workloads.checks import LARGEST, Checker
+from workloads.column_checks import LARGEST, Checker
 from workloads.readers.base import Options, TracePart
 from workloads.readers.chunks import OWNER, TIME, Chunks, Frame, sort_into_chunks
 from workloads.readers.naming import family_numbers

@@ -23,14 +23,14 @@ import polars as pl
 
 from plb.array_types import Float, Float32, Int
 from plb.model import Role
-from workloads.checks import LARGEST, Checker
+from workloads.column_checks import LARGEST, Checker
 from workloads.readers.base import Options, TracePart
 from workloads.readers.files import TextTable, need_files
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import ConversionReport
 from workloads.segments import bounds_of, maximum
 from workloads.trace import MetricInfo, TraceSet
-from workloads.validation import MOST_REPLICAS
+from workloads.trace_validation import MOST_REPLICAS
 
 POINTS = 98
 APPS_FILE, INSTANCES_FILE = "*app_resources*.csv", "*instance_deploy*.csv"

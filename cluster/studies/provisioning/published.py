@@ -14,7 +14,7 @@ from pathlib import Path
 import attrs
 
 from cluster.studies.provisioning.design import DENSITIES, OF_DENSITIES, SPREADING, InstanceGroup, PublishedFigure
-from workloads.checks import Checker
+from workloads.column_checks import Checker
 from workloads.provisioning import GraphKind
 
 

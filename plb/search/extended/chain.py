@@ -1,6 +1,6 @@
 """One simulated annealing chain in plain Python, with extension terms and constraints.
 
-It follows the same rule as `plb.search.chain`. Kernels generate each proposal and evaluate its built-in part.
+It follows the same rule as `plb.search.annealing_chain`. Kernels generate each proposal and evaluate its built-in part.
 """
 
 from __future__ import annotations

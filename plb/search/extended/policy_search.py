@@ -19,8 +19,8 @@ from plb.search.breaches import Breaches, find_breaches, overloads
 from plb.search.budget import EndReason
 from plb.search.extended.extensions import Extensions
 from plb.search.extended.placement import place_in_turn
+from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
-from plb.search.streams import stream_of
 from plb.search.transactions import has_capacity, new_transaction, try_move, undo_transaction
 from plb.state.arrays import DISPLACED, Problem, Solution
 

@@ -17,8 +17,8 @@ from cluster.capacity.question import Searched, ask
 from cluster.capacity.running import CapacitySearch
 from cluster.errors import DensityError
 from cluster.scenario.scenario_file import scenario_from
-from cluster.simulation.pools import read_source
-from cluster.simulation.tenants import make_tenants
+from cluster.simulation.tenant_arrivals import make_tenants
+from cluster.simulation.tenant_pools import read_source
 from plb import PlbError
 from tests.cluster.capacity.synthetic import Counting
 from tests.cluster.small_runs import SMALL

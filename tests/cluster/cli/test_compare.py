@@ -23,7 +23,7 @@ from cluster.results.scenario_differences import scenario_differences, why_other
 from cluster.results.writing import stamp
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import scenario_from
-from cluster.simulation.pools import read_source
+from cluster.simulation.tenant_pools import read_source
 from plb import ConflictError
 from tests.cluster.small_runs import SMALL
 from tests.cluster.tiny import small_region

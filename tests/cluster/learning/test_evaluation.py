@@ -17,7 +17,7 @@ from cluster.learning.evaluation import LEARNED, EvaluationResult, evaluate, pla
 from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.sources import RegionSource, SourceOf
 from cluster.results.intervals import Interval
-from cluster.simulation.streams import stream_seed
+from cluster.simulation.random_streams import stream_seed
 from plb.errors import InvalidValueError
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12)

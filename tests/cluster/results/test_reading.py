@@ -24,7 +24,7 @@ from cluster.results.reading import Results, read_results
 from cluster.results.writing import ResultsFolder
 from cluster.runs.experiment import prepare
 from cluster.scenario.scenario_file import scenario_from
-from cluster.simulation.record import RunResult
+from cluster.simulation.recorder import RunResult
 from cluster.simulation.run_tables import TABLES, column_descriptions
 from plb import PlbError, UnknownNameError
 from tests.cluster.tiny import small_region

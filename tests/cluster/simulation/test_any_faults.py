@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cluster.simulation.engine_setup import nodes_of
 from cluster.simulation.faults import make_faults
-from cluster.simulation.record import RunResult
+from cluster.simulation.recorder import RunResult
 from cluster.simulation.simulation import Simulation
 from plb import Metric
 from plb.model import Role

@@ -8,7 +8,7 @@ import pytest
 
 from cluster.scenario.faults_section import Flapping
 from cluster.scenario.scenario_file import scenario_from
-from cluster.simulation.record import RunResult
+from cluster.simulation.recorder import RunResult
 from plb import InvalidValueError, PlbError
 from tests.cluster.simulation.test_fault_stories import TWELVE_GB, crash, interruptions, loaded_node, moves, run_with
 from tests.cluster.simulation.test_stories import A, B, C

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster.simulation.record import RunResult
+from cluster.simulation.recorder import RunResult
 from tests.cluster.simulation.test_stories import A, B, C
 from tests.cluster.tiny import Tenant, scenario_of, story
 

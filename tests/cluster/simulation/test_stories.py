@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from cluster.simulation.record import RunResult
+from cluster.simulation.recorder import RunResult
 from tests.cluster.tiny import Tenant, scenario_of, story
 
 A = Tenant("a", 0, [40.0] * 36)

@@ -17,7 +17,7 @@ from cluster.studies.overhead import OverheadStudy
 from cluster.studies.pilots import PILOT_SEED
 from plb.testing import configuration_of
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
-from workloads.parameters import RegionParameters
+from workloads.region_parameters import RegionParameters
 from workloads.regions import REGIONS
 
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from plb.array_types import Bool, Float, Float32, Int32
 from workloads.classes import CLASS_LIMITS
-from workloads.parameters import RegionParameters
 from workloads.population import STEPS_PER_HOUR, Population, Shape
+from workloads.region_parameters import RegionParameters
 from workloads.segments import bounds_of, per_row, rows_of, step_of_row
 
 Index = npt.NDArray[np.intp]

@@ -11,7 +11,7 @@ import polars as pl
 
 from plb.array_types import Bool, Float, Int, Int8, Int32
 from plb.model import Role
-from workloads.checks import LATEST, ROWS_LISTED, Checker
+from workloads.column_checks import LATEST, ROWS_LISTED, Checker
 from workloads.header import Header
 
 MOST_REPLICAS = 127

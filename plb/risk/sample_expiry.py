@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from plb.array_types import Bool, Float, Int
 from plb.compiler import kernel
-from plb.risk.sampling import NONE, Array
+from plb.risk.trace_sampling import NONE, Array
 
 
 class Rows(NamedTuple):
@@ -16,7 +16,7 @@ class Rows(NamedTuple):
     leaving: Bool
     """Whether the row is only the departing end of a move."""
     key: Array
-    """As uint64, see `plb.risk.counter.replica_key`."""
+    """As uint64, see `plb.risk.counter_based_random.replica_key`."""
     generation: Int
     """Rises each time the row is taken."""
     service: Int
@@ -41,7 +41,7 @@ class Draws(NamedTuple):
     demand: Float
     """(M, R) largest demand in user units, when sampled."""
     valid_age: Float
-    """See `plb.risk.sampling.TraceDraws`."""
+    """See `plb.risk.trace_sampling.TraceDraws`."""
     valid_demand: Float
     """(M, R)"""
 

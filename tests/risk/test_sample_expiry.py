@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.model import Role
-from plb.risk.expiry import Draws, Rows, find_expired
-from plb.risk.sampling import NONE
+from plb.risk.sample_expiry import Draws, Rows, find_expired
+from plb.risk.trace_sampling import NONE
 
 from .strategies import NO_DEADLINE
 

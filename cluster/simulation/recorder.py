@@ -14,7 +14,7 @@ import polars as pl
 from cluster.simulation.availability import Availability
 from cluster.simulation.causes import BALANCING, FAULT, PLACEMENT, UPGRADE, VIOLATION
 from cluster.simulation.run_tables import frame_of, frame_of_rows
-from cluster.simulation.tenants import TenantSequence
+from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.violations import NodeShortage, ViolationOutcome
 from plb import Node
 from plb.array_types import Float

@@ -15,8 +15,8 @@ from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.admission import TenantAdmission, first_demand, lifetime_seconds, limit_of, promised
 from cluster.simulation.planned_tenants import PlanPool
-from cluster.simulation.pools import Source
-from cluster.simulation.streams import stream
+from cluster.simulation.random_streams import stream
+from cluster.simulation.tenant_pools import Source
 from plb.array_types import Bool, Float, Int
 from plb.model import Role
 from workloads.trace import TraceSet

@@ -15,7 +15,7 @@ from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_section import Workload
 from plb import UnknownNameError
 from plb.risk import DemandHistory
-from workloads.parameters import RegionParameters
+from workloads.region_parameters import RegionParameters
 from workloads.trace import MetricInfo, TraceSet
 
 if TYPE_CHECKING:

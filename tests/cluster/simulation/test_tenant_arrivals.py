@@ -8,9 +8,9 @@ import pytest
 from cluster.errors import DensityError, ScenarioError
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import scenario_from
-from cluster.simulation.pools import Source, read_source
-from cluster.simulation.streams import stream, stream_seed
-from cluster.simulation.tenants import TenantSequence, make_tenants
+from cluster.simulation.random_streams import stream, stream_seed
+from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
+from cluster.simulation.tenant_pools import Source, read_source
 from plb import UnknownNameError
 from tests.cluster.tiny import Tenant, scenario_of, small_region, source_of, traces_of
 from workloads.format import write_traces
