@@ -170,7 +170,7 @@ class _Parser:
         while self._accept("||"):
             tests.append(self._all(scope))
         if len(tests) > 1 and len(self.policy_places) > policies_before:
-            raise self._misplaced(self.policy_places[policies_before])
+            raise self._error_of_policy_place(self.policy_places[policies_before])
         return _join(tests, decisive=not scope.negated)
 
     def _all(self, scope: _Scope) -> Test:
@@ -216,7 +216,7 @@ class _Parser:
         if policy is None:
             raise self._error(at, f"{' or '.join(_POLICIES)} before ~")
         if not scope.plain:
-            raise self._misplaced(at)
+            raise self._error_of_policy_place(at)
         value_at = self._place()
         value = _named(self._word("a policy"), _POLICIES[policy])
         if value is None:
@@ -245,7 +245,7 @@ class _Parser:
         self.next += 1
         return token
 
-    def _misplaced(self, at: int) -> InvalidValueError:
+    def _error_of_policy_place(self, at: int) -> InvalidValueError:
         return self._error(at, "a test (policies stand alone or joined by &&)")
 
     def _error(self, at: int, expected: str) -> InvalidValueError:

@@ -74,7 +74,7 @@ class ProvisioningPlan:
         Capacity is summed at every time point, every limit is checked, and every replica must be placed once. Nothing
         that the algorithms keep is used.
         """
-        return tuple(_faults(self, (_rows, _too_many_nodes, _misplaced, _overfull, _beyond_limits)))
+        return tuple(_faults(self, (_rows, _too_many_nodes, _wrongly_placed, _overfull, _beyond_limits)))
 
     @property
     def valid(self) -> bool:
@@ -137,7 +137,7 @@ def _rows(plan: ProvisioningPlan) -> Iterator[str]:
     )
 
 
-def _misplaced(plan: ProvisioningPlan) -> Iterator[str]:
+def _wrongly_placed(plan: ProvisioningPlan) -> Iterator[str]:
     """Name the applications of which not every replica is placed once."""
     instance = plan.instance
     placed = np.bincount(plan.application, plan.count, minlength=len(instance.applications)).astype(np.int64)
