@@ -112,10 +112,10 @@ def check_bins(path: Path) -> pl.Schema:
 
 def check_keys(check: Checker, path: Path) -> None:
     """Raise `TraceError` for the rows of the Parquet file that belong to no machine or bin."""
-    counts = check.collect(_scan(path).select(_is_out_of_place(name).sum().alias(name) for name in KEYS))
+    counts = check.collect(_scan(path).select(_is_invalid_key(name).sum().alias(name) for name in KEYS))
     for name in KEYS:
         if counts[name].item():
-            rows = check.collect(_scan(path).select(name, _is_out_of_place(name).alias("wrong")))
+            rows = check.collect(_scan(path).select(name, _is_invalid_key(name).alias("wrong")))
             expected = f"a whole number from 0 to {MOST_KEY}"
             check.bad_rows(rows["wrong"].to_numpy(), name, rows[name], expected)
     check.raise_problems()
@@ -204,7 +204,7 @@ def _known(name: str, dtype: pl.DataType) -> pl.Expr:
     return column.is_not_null() if dtype.is_integer() else column.is_between(-LARGEST, LARGEST).fill_null(value=False)
 
 
-def _is_out_of_place(name: str) -> pl.Expr:
+def _is_invalid_key(name: str) -> pl.Expr:
     """Return whether this key of a row, "vm" or "bin", is anything but a whole number in range."""
     key = pl.col(name)
     return ~(key.is_between(0, MOST_KEY) & (key % 1 == 0)).fill_null(value=False)
