@@ -22,7 +22,7 @@ import numpy as np
 
 from cluster.bench.clusters import CAPACITY, METRICS, REPLICAS_A_NODE, bench_node
 from plb import Metric, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 
 SIZES = (40, 400, 4_000, 10_000)
 REPLICAS_A_PARTITION = 4

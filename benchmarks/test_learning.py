@@ -13,7 +13,7 @@ import pytest
 from cluster.learning.baselines import BASELINES, play
 from cluster.learning.episode import Episode
 from cluster.learning.game import JobPlacementGame
-from cluster.learning.jobs import SyntheticJobs
+from cluster.learning.synthetic_jobs import SyntheticJobs
 from plb.learning.placement_game import WAIT
 
 pytest.importorskip("torch")
@@ -51,7 +51,7 @@ def test_game_without_a_network(benchmark):
 def test_gradient_of_a_job_sequence(benchmark, kind):
     """For each sequence of an iteration, a worker plays eight trajectories and computes their gradient."""
     from cluster.learning.config import LearningConfig
-    from cluster.learning.sources import SourceOf
+    from cluster.learning.job_sources import SourceOf
     from plb.learning.settings import TrainingSettings
     from plb.learning.training import SequenceTask, learn_sequence, train
 

@@ -16,7 +16,7 @@ import numpy as np
 from cluster.learning.baselines import BASELINES, play
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.episode import Episode
-from cluster.learning.sequence import Job, JobSequence
+from cluster.learning.job_sequence import Job, JobSequence
 from plb.errors import MissingExtraError
 
 try:

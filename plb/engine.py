@@ -19,7 +19,7 @@ from plb.registry import check_extensions
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
 from plb.state.applied_moves import apply_move, vacate
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.load_reports import set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
 from plb.state.move_checks import check_moves
 from plb.state.updates import (
@@ -34,7 +34,7 @@ from plb.state.updates import (
 from plb.validation import check_count, check_kind, check_names, check_switch
 
 if TYPE_CHECKING:
-    from plb.risk.demand import DemandHistory
+    from plb.risk.demand_history import DemandHistory
 
 
 class PlacementAndLoadBalancing:
@@ -64,7 +64,7 @@ class PlacementAndLoadBalancing:
 
     def __init__(self, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:
         from plb.planning.planner import Planner
-        from plb.risk.demand import DemandHistory
+        from plb.risk.demand_history import DemandHistory
 
         self.config = check_kind("engine", "config", config, PlbConfig)
         check_extensions(config)

@@ -10,7 +10,7 @@ is known when they began, ``start_s`` (seconds).
 
 A demand history has one row a past trace and columns ``tenant_class``, ``role``, ``lifetime_s``, ``censored``, and for
 each metric ``level_<metric>``, ``initial_<metric>``, ``growth_s_<metric>`` and ``maximum_<metric>`` ([1] section 5.3;
-see `plb.risk.demand`).
+see `plb.risk.demand_history`).
 
 Units, trends, sampling step, format version and provenance are in the key-value metadata of the files
 (`workloads.header`).
@@ -27,7 +27,7 @@ import numpy.typing as npt
 import polars as pl
 
 from plb.errors import PlbError
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from workloads.column_checks import Checker
 from workloads.header import Header, read_header
 from workloads.segments import per_row, step_of_row

@@ -17,7 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from plb.model import Role
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.validation import check_count
 from workloads.classes import CLASS_LIMITS, CLASS_REPLICAS, CLASSES, METRICS
 from workloads.compression import Compressed, compress_columns

@@ -9,7 +9,7 @@ import numpy as np
 from plb.array_types import Float
 from plb.engine import PlacementAndLoadBalancing
 from plb.model import Metric, Node, Partition, Replica, Role, Service
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.settings.config import PlbConfig
 
 METRICS = ("cpu", "memory", "disk")

@@ -16,10 +16,10 @@ import attrs
 
 from cluster.learning.baselines import BASELINES
 from cluster.learning.dimensions import Dimensions
-from cluster.learning.jobs import SyntheticJobs
+from cluster.learning.job_sources import Jobs, RegionSource, TraceSource, longest_of
 from cluster.learning.memory_limits import out_of_range
 from cluster.learning.rewards import Penalties
-from cluster.learning.sources import Jobs, RegionSource, TraceSource, longest_of
+from cluster.learning.synthetic_jobs import SyntheticJobs
 from cluster.scenario.digests import digest_of
 from cluster.scenario.section_file import SectionReader, nearest, read_toml
 from cluster.scenario.sections import Section, check_directory_name, count

@@ -8,10 +8,10 @@ import numpy as np
 
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.game import JobPlacementGame
-from cluster.learning.jobs import SyntheticJobs
+from cluster.learning.job_sequence import JobSource
 from cluster.learning.metrics import figures
 from cluster.learning.rewards import Penalties
-from cluster.learning.sequence import JobSource
+from cluster.learning.synthetic_jobs import SyntheticJobs
 from plb.array_types import Float32
 from plb.errors import InvalidValueError, MissingExtraError
 from plb.learning.placement_game import Observation, ObservationShape, array_shapes

@@ -18,8 +18,8 @@ import attrs
 import numpy as np
 
 from cluster.learning.dimensions import MOST_CELLS, Dimensions
+from cluster.learning.job_sequence import JobArrays, JobSequence
 from cluster.learning.rewards import Penalties, RewardState
-from cluster.learning.sequence import JobArrays, JobSequence
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
 from plb.learning.placement_game import WAIT, Observation

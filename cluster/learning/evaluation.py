@@ -15,8 +15,8 @@ from cluster.console.tables import new_table
 from cluster.learning.baselines import BASELINES, Policy, play
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
+from cluster.learning.job_sources import SourceOf, scaled
 from cluster.learning.metrics import UTILISATION, figure
-from cluster.learning.sources import SourceOf, scaled
 from cluster.learning.workers import Map
 from cluster.results.intervals import Interval, decimals_of
 from cluster.simulation.random_streams import stream_seed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.episode import Episode
+from cluster.learning.job_sequence import JobSource
 from cluster.learning.rewards import Penalties
-from cluster.learning.sequence import JobSource
 from plb.learning.placement_game import Observation, ObservationShape
 
 

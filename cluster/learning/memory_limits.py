@@ -8,7 +8,7 @@ import attrs
 
 from cluster.learning.dimensions import MOST_CELLS, Dimensions
 from cluster.learning.episode import HORIZONS
-from cluster.learning.sources import Jobs, expected_steps, scaled
+from cluster.learning.job_sources import Jobs, expected_steps, scaled
 from plb import InvalidValueError, PlbError
 
 

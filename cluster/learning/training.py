@@ -11,7 +11,7 @@ import attrs
 
 from cluster.learning.config import LearningConfig
 from cluster.learning.game import JobPlacementGame
-from cluster.learning.sources import Jobs, SourceOf
+from cluster.learning.job_sources import Jobs, SourceOf
 from cluster.learning.workers import Map
 from cluster.results.writing import check_free, json_object, versions, write_json
 from cluster.simulation.random_streams import stream_seed

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import attrs
 
 from cluster.simulation.causes import FAULT, UPGRADE
-from cluster.simulation.movement import ReplicaMovement
 from cluster.simulation.node_states import NodeStates
+from cluster.simulation.plan_execution import PlanExecution
 from cluster.simulation.replica_states import Tenancy, as_leaving
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Loss, Tenancies
@@ -32,7 +32,7 @@ class FailoverManager:
     """
 
     def __init__(
-        self, cluster: SimulatedCluster, nodes: NodeStates, tenancies: Tenancies, movement: ReplicaMovement
+        self, cluster: SimulatedCluster, nodes: NodeStates, tenancies: Tenancies, movement: PlanExecution
     ) -> None:
         self._cluster, self._nodes, self._tenancies, self._movement = cluster, nodes, tenancies, movement
         self._rebuild_after = cluster.scenario.faults.rebuild_after_minutes * 60.0

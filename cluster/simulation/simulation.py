@@ -17,9 +17,9 @@ from cluster.simulation.failover import FailoverManager
 from cluster.simulation.faults import make_faults
 from cluster.simulation.growth import factors
 from cluster.simulation.ledger import Ledger
-from cluster.simulation.movement import ReplicaMovement
 from cluster.simulation.node_states import NodeStates
 from cluster.simulation.oracle import Oracle
+from cluster.simulation.plan_execution import PlanExecution
 from cluster.simulation.random_streams import stream, stream_seed
 from cluster.simulation.recorder import Recorder, RunResult
 from cluster.simulation.replica_states import Tenancy
@@ -81,7 +81,7 @@ class Simulation:
         capacity, self._threshold = limits_of(cluster, metrics)
         self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval)
         shared = SimulatedCluster(scenario, self.env, self.engine, self.ledger, self.recorder)
-        self._movement = ReplicaMovement(shared)
+        self._movement = PlanExecution(shared)
         self.nodes = NodeStates(shared, nodes)
         self.tenancies = Tenancies(shared, self._movement)
         self.failover = FailoverManager(shared, self.nodes, self.tenancies, self._movement)

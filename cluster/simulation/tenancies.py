@@ -14,7 +14,7 @@ import simpy
 
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import QUORUM_LOSS
-from cluster.simulation.movement import ReplicaMovement
+from cluster.simulation.plan_execution import PlanExecution
 from cluster.simulation.replica_states import ReplicaStates, Tenancy, is_plain, primary_among, ready_among
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from plb import Move, MoveKind, Partition, Phase, Reason, Replica
@@ -53,7 +53,7 @@ class Tenancies:
         Losses of replicas that have to restart on another node, by partition, the earliest first.
     """
 
-    def __init__(self, cluster: SimulatedCluster, movement: ReplicaMovement) -> None:
+    def __init__(self, cluster: SimulatedCluster, movement: PlanExecution) -> None:
         self._cluster, self._movement = cluster, movement
         self._availability = cluster.recorder.availability
         self._remote_storage = cluster.scenario.faults.remote_storage

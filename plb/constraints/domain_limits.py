@@ -11,7 +11,7 @@ from plb.constraints.domains import ANY
 from plb.model import Service
 from plb.model.expressions import FaultDomainPolicy
 from plb.model.rules import Rule
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.compiler import kernel
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
 
 

@@ -12,6 +12,7 @@ from plb.energy.aggregates import PeakSums, peak_sums
 from plb.energy.failovers import mark_violations
 from plb.energy.fragmentation import fragmentation_after
 from plb.energy.load_deviation import change_domains, counted_as, load_deviation, local_score
+from plb.energy.movement import total_movement
 from plb.energy.score import PLAIN_DEVIATION
 from plb.energy.timeline import count_lasting, stand_in_list
 from plb.model import Role
@@ -177,43 +178,3 @@ def _sum_departed_and_arrivals(problem: Problem, solution: Solution) -> None:
             leave_behind(problem, solution, row, 1)
         if problem.throttles:
             arrive(problem, solution, row, 1)
-
-
-@kernel
-def total_movement(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
-    """Return m of a whole solution: the costs of displaced rows, of swapped pairs and of adds, in tenths.
-
-    Parameters
-    ----------
-    node
-        (M,) node of each row.
-    cost
-        (M,) cost of a move of each row, in tenths.
-    swap_cost, add_cost
-        Tenths.
-    """
-    movement = 0
-    for row in range(node.shape[0]):
-        if node[row] in (NOWHERE, problem.origin[row]):
-            continue
-        if problem.origin[row] == NOWHERE:
-            movement += add_cost
-            continue
-        movement += cost[row]
-        if problem.role[row] == _PRIMARY:
-            other = _swapped_with(problem, node, row)
-            if other != NOWHERE:
-                movement += swap_cost - cost[row] - cost[other]
-    return int(movement)
-
-
-@kernel
-def _swapped_with(problem: Problem, node: Int, primary: int) -> int:
-    """Return the secondary that exchanged nodes with a displaced primary, or NOWHERE."""
-    other = problem.sibling[primary]
-    while other != primary:
-        secondary = problem.role[other] == _SECONDARY and not problem.leaving[other]
-        if secondary and node[other] == problem.origin[primary] and node[primary] == problem.origin[other]:
-            return int(other)
-        other = problem.sibling[other]
-    return NOWHERE

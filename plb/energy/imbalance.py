@@ -12,7 +12,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import kernel
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 
 
 @kernel(inline=True)

@@ -10,7 +10,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.model.rules import NO_REFUSAL, Rule
 from plb.state.arrays import TENTHS, Problem, Solution
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 
 _MOVES = int(Rule.MOVES)
 _NODE_MOVES = int(Rule.NODE_MOVES)

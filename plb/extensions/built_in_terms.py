@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from plb.array_types import NOWHERE, Float
-from plb.energy.from_scratch import solution_from_scratch, total_movement
+from plb.energy.from_scratch import solution_from_scratch
+from plb.energy.movement import total_movement
 from plb.energy.overload import MOST, UNITS
 from plb.energy.score import PLAIN_DEVIATION, REPETITIONS, W_OVERLOAD
 from plb.evaluation.delta import (

@@ -14,9 +14,9 @@ from plb.evaluation.delta import apply_proposal, count_violations_with, present_
 from plb.evaluation.proposals import find_refusals, refusal
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import Node, Role, Service
-from plb.model.resolution import UNLIMITED
+from plb.model.quanta import UNLIMITED
 from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.risk.risk_model import ReplicaForecast
 from plb.state.arrays import Problem, Solution
 from plb.state.description import Description

@@ -17,11 +17,11 @@ from plb.compiler import kernel
 from plb.constraints.affinity import FREE, parts_from_parent
 from plb.constraints.domains import ANY, EVEN
 from plb.model import Role
-from plb.model.resolution import UNLIMITED
+from plb.model.quanta import UNLIMITED
 from plb.model.rules import Rule
 from plb.model.violations import Apart, Breach, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread
 from plb.state.arrays import Problem, Solution, siblings_of
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 
 
 class Audit:

@@ -13,7 +13,7 @@ from plb.array_types import NOWHERE
 from plb.model.outcome import Immovable
 from plb.planning.service_domains import ServiceDomain
 from plb.state.arrays import Problem
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 
 
 def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, tuple[str, ...]]:

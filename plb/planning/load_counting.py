@@ -10,8 +10,8 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.energy.load_deviation import PARTS
 from plb.errors import InvalidValueError
-from plb.model.resolution import UNLIMITED
-from plb.state.cluster import ClusterState
+from plb.model.quanta import UNLIMITED
+from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
 
 LARGEST_SQUARES = 2**63

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
 
 

@@ -19,7 +19,7 @@ from plb.planning.diagnosis import unplaced_row
 from plb.planning.rule_priorities import placement_masks
 from plb.search.extended.extensions import Extensions
 from plb.state.arrays import Problem, Solution
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 
 
 def placed_all_or_nothing(state: ClusterState, problem: Problem, rows: Sequence[int]) -> Int:

@@ -14,7 +14,7 @@ from plb.model import Role
 from plb.planning.dropping import Surplus
 from plb.planning.service_domains import ServiceDomain
 from plb.planning.upgrades import Handover
-from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.role_slots import may_change_role, slots_of, surplus_of
 
 

@@ -40,7 +40,7 @@ from plb.search.result import Annealed, moves_of, new_tally, proposals_of
 from plb.search.spread_moves import SPREADING
 from plb.settings.config import Checks
 from plb.state.arrays import DISPLACED, MOVES, TENTHS, Problem, Solution
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.in_build import most_in_build
 
 

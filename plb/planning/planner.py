@@ -32,13 +32,13 @@ from plb.planning.service_domains import ServiceDomain, service_domains
 from plb.planning.service_tables import ServiceTables, build_tables, tables_version
 from plb.planning.what_if import WhatIf
 from plb.registry import extension_policy
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import MonteCarlo, estimator_of, samples_kept
 from plb.search.budget import Budget
 from plb.search.extended.extensions import Extensions, extensions_of
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import DemandForecast
 from plb.state.observed_forecast import ObservedDemandForecast
 from plb.state.role_slots import fill_every_node, slots_of

@@ -17,7 +17,7 @@ from plb.planning.local_domains import local_domains
 from plb.planning.replica_arrays import affinities, arrays_of_replicas, costs_of_moves
 from plb.planning.service_tables import ServiceTables
 from plb.state.arrays import Problem, Solution
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.defragmentation import is_packed
 from plb.state.demand_forecast import DemandForecast
 from plb.state.in_build import replicas_in_build

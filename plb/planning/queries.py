@@ -11,7 +11,7 @@ from plb.model import Role
 from plb.planning.load_counting import standing_load
 from plb.planning.scheduler import Scheduler
 from plb.planning.service_domains import ServiceDomain
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 
 
 @attrs.frozen

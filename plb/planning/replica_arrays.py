@@ -14,7 +14,7 @@ from plb.model import Role
 from plb.planning.service_tables import EachService
 from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS
-from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.topology import Topology
 
 

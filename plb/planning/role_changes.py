@@ -13,7 +13,7 @@ from plb.planning.rule_priorities import rule_masks
 from plb.planning.upgrades import Handover, HandoverEnd, hand_over, promoted
 from plb.search.extended.extensions import Extensions
 from plb.state.arrays import Problem, Solution
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.role_slots import load_of_next_primary, may_change_role
 
 

@@ -12,7 +12,7 @@ from plb.array_types import Bool, Float, Int, Int32
 from plb.constraints.domain_limits import most_in_domain
 from plb.energy.imbalance import metric_weights
 from plb.energy.movement import move_cost_values
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.defragmentation import node_groups, packing_tables
 from plb.state.topology import Topology
 

@@ -21,7 +21,7 @@ from plb.planning.immovable import why_immovable
 from plb.planning.rule_priorities import placement_masks, rule_priorities
 from plb.search.extended.extensions import Extensions, energy_with
 from plb.state.arrays import Problem, Solution
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 
 CONSTRAINTS = tuple(rule for rule in Rule if rule not in BUDGETS)
 """The rules on the node of a replica, in the order of the checks."""

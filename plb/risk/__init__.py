@@ -4,7 +4,7 @@ Begin reading in `plb.risk.risk_model`.
 """
 
 from plb.risk.counter_based_random import replica_key
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.risk.eligibility import Widening, eligible_traces
 from plb.risk.monte_carlo import (
     Evaluation,

@@ -16,7 +16,7 @@ import math
 
 from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
-from plb.risk.demand import LARGEST_LEVEL
+from plb.risk.demand_history import LARGEST_LEVEL
 
 # Positions in curves
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
@@ -106,7 +106,7 @@ def anchor_peaks(
 def anchor_growing(
     peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, quantum: float
 ) -> tuple[int, float]:
-    """Fill in the peaks of a metric with trend: ``peak = LBMax + M − demand(age)``, the curve of `plb.risk.demand`.
+    """Fill in the peaks of a metric with trend, ``LBMax + M − demand(age)`` (`plb.risk.demand_history`).
 
     Parameters
     ----------

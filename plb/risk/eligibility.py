@@ -17,7 +17,7 @@ from plb.array_types import Float, Float32, Int
 from plb.compiler import kernel
 from plb.errors import ConflictError
 from plb.model import Role
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 
 
 class Widening(IntEnum):

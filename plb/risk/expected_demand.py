@@ -9,7 +9,7 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.model import Role
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 
 MOST_AGES = 1024
 """Older replicas are expected to stay as they are."""

@@ -18,7 +18,7 @@ import numpy as np
 from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.risk.risk_model import ReplicaForecast
 from plb.risk.thresholds import checked_quanta, thresholds_in_quanta
 from plb.risk.trace_sampling import TraceDraws, TraceSampler

@@ -14,7 +14,7 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
-from plb.model.resolution import LARGEST_VALUE
+from plb.model.quanta import LARGEST_VALUE
 from plb.risk.estimator_columns import Shown, columns_of, estimator_rows, variance_units
 from plb.risk.estimators import Gaussian, estimator_of, samples_kept, samples_needed
 from plb.risk.node_violations import CERTAIN, violations_of_sums

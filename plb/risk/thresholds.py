@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from plb.array_types import Float, Int
-from plb.model.resolution import UNLIMITED
+from plb.model.quanta import UNLIMITED
 from plb.validation import check_mapping, check_metrics, check_number, check_quantum
 
 

@@ -27,7 +27,7 @@ from plb.compiler import kernel
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from plb.risk.counter_based_random import repetition_stream, replica_stream, row_hash, row_stream, uniform_index
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.risk.eligibility import (
     CRITERIA,
     LIFETIME,

@@ -9,7 +9,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.model import Metric
 from plb.model.metric import PlacementStrategy
-from plb.model.resolution import MetricQuanta
+from plb.model.quanta import MetricQuanta
 from plb.model.service import Service
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution

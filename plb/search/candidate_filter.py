@@ -8,7 +8,7 @@ import numpy as np
 
 from plb.array_types import Bool, Float, Int
 from plb.model import Metric
-from plb.model.resolution import UNLIMITED
+from plb.model.quanta import UNLIMITED
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.defragmentation import packs

@@ -38,7 +38,7 @@ from plb.state.arrays import (
     Solution,
     siblings_of,
 )
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 
 RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
 """Names of the rules, in the order of the tally."""

@@ -19,8 +19,8 @@ from plb.settings.constraints import ConstraintSettings
 from plb.settings.extensions import ExtensionSettings
 from plb.settings.scheduling import SchedulingSettings
 from plb.settings.search import PlacementSettings, SearchSettings
+from plb.settings.service_fabric_settings import original_defaults, translated, with_maps
 from plb.settings.throttling import ThrottlingSettings
-from plb.settings.translation import original_defaults, translated, with_maps
 from plb.validation import check_items, check_member
 
 

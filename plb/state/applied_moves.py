@@ -6,7 +6,7 @@ from plb.array_types import NOWHERE
 from plb.errors import ConflictError
 from plb.model import Role
 from plb.model.move import Move, MoveKind
-from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.move_checks import answers_return, preferred
 from plb.state.role_slots import (
     default_loads,

@@ -10,8 +10,8 @@ import numpy as np
 from plb.array_types import Bool, Int
 from plb.model import Metric
 from plb.model.metric import PlacementStrategy
-from plb.model.resolution import UNLIMITED
-from plb.state.cluster import ClusterState
+from plb.model.quanta import UNLIMITED
+from plb.state.cluster_state import ClusterState
 from plb.state.node_domains import domain_paths
 from plb.state.topology import Topology
 

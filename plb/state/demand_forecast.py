@@ -10,12 +10,12 @@ from plb.array_types import Bool, Float, Float32, Int, Int32
 from plb.errors import UnknownNameError
 from plb.model import Role
 from plb.risk.anchoring import anchor_peaks, recorded_peaks
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.risk.monte_carlo import Evaluation
 from plb.risk.sample_expiry import Draws, Rows, find_expired
 from plb.risk.trace_sampling import NONE, TraceSampler
 from plb.settings.config import PlbConfig, Replay
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.replica_table import RowTable
 
 SAMPLED_TOGETHER = 2**14

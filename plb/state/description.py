@@ -9,8 +9,8 @@ import numpy as np
 
 from plb.array_types import Float
 from plb.model import Metric, Node, Service
-from plb.risk.demand import DemandHistory
-from plb.state.cluster import ClusterState
+from plb.risk.demand_history import DemandHistory
+from plb.state.cluster_state import ClusterState
 from plb.state.replica_table import RowTable
 
 

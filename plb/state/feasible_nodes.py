@@ -8,7 +8,7 @@ import numpy as np
 
 from plb.array_types import Bool
 from plb.model import Node
-from plb.state.cluster import ClusterState, FeasibilityClass
+from plb.state.cluster_state import ClusterState, FeasibilityClass
 
 
 def feasible_nodes(state: ClusterState, *, primary: bool) -> Bool:

@@ -9,7 +9,7 @@ import numpy as np
 from plb.array_types import Int
 from plb.model.move import Phase
 from plb.settings.config import PlbConfig
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 
 NODE_TYPE = "NodeType"
 """The node property that the limits go by."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from plb.array_types import NOWHERE, Float, Int
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import MoveCost, Role, check_move_cost, check_role
-from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.role_slots import roles_of
 from plb.validation import check_loads, check_mapping
 

@@ -10,7 +10,7 @@ from plb.array_types import NOWHERE
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Reason
-from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.role_slots import slots_of
 from plb.validation import check_items, check_kind, check_whole
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from plb.array_types import Bool, Int, Int32
 from plb.model.rules import Rule
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 
 
 def domain_paths(state: ClusterState) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 
 from plb.array_types import Float, Int, Int32
-from plb.model.resolution import UNLIMITED
+from plb.model.quanta import UNLIMITED
 from plb.settings.config import CapacityLimit
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 
 LARGEST_THRESHOLD = 2**31 - 1
 """Thresholds of per-repetition aggregates are 32-bit; this one is never reached."""

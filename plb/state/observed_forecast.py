@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
-from plb.model.resolution import UNLIMITED
+from plb.model.quanta import UNLIMITED
 from plb.risk.estimator_columns import Shown, columns_of, estimator_rows, variance_units
 from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, samples_needed
 from plb.risk.node_violations import CERTAIN
 from plb.risk.predicted_peaks import CAP, LAST
 from plb.settings.config import PlbConfig
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import NO_FUTURES, SAMPLED_TOGETHER
 from plb.state.replica_table import LARGEST_SAMPLE, RowTable
 

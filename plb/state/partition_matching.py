@@ -8,7 +8,7 @@ import attrs
 
 from plb.array_types import NOWHERE, Int
 from plb.model import Replica, ReplicaState, Role, UpgradeMark
-from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.role_slots import fill_up, link, new_slot, note_promotion, release, slots_of, trim
 
 End = tuple[Role, int, bool, bool]

@@ -11,9 +11,9 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.model import Role, Service
-from plb.model.resolution import MetricQuanta
+from plb.model.quanta import MetricQuanta
 from plb.risk.counter_based_random import replica_key
-from plb.state.cluster import ClusterState, PartitionRecord
+from plb.state.cluster_state import ClusterState, PartitionRecord
 
 if TYPE_CHECKING:
     from plb.state.topology import Topology

@@ -10,7 +10,7 @@ import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
 from plb.model.move import Phase
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.deactivation import evacuating_nodes, receiving_nodes
 from plb.state.feasible_nodes import feasible_nodes
 from plb.state.in_build import is_any_build_limited, most_in_build

@@ -11,7 +11,7 @@ from plb.errors import ConflictError, InvalidValueError
 from plb.model import Node, Partition, Replica, Role, Service, UpgradeMark
 from plb.model.expressions import parse_expression
 from plb.phrasing import listed
-from plb.state.cluster import ClusterState, FeasibilityClass, PartitionRecord
+from plb.state.cluster_state import ClusterState, FeasibilityClass, PartitionRecord
 from plb.state.partition_matching import match_slots
 from plb.state.role_slots import default_loads, expected_load, fill_up, link, roles_of, trim_waiting
 from plb.validation import check_metrics, check_names

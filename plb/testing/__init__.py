@@ -12,7 +12,7 @@ from plb.testing.histories import CLASSES, histories, history_columns, replica_f
 from plb.testing.invariants import BrokenInvariantError, Invariant
 from plb.testing.machine import counterexample, machine_of
 from plb.testing.policies import policy_test
-from plb.testing.small import small_clusters
+from plb.testing.small_clusters import small_clusters
 
 __all__ = [
     "CLASSES",

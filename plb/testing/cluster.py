@@ -13,7 +13,7 @@ from plb.engine import PlacementAndLoadBalancing
 from plb.extensions.configuration import Configuration
 from plb.model import Metric, Node, Partition, Role, Service
 from plb.planning.problem import start_solution
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.settings.config import PlbConfig
 from plb.state.description import describe
 

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from plb.model import Role
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.risk.risk_model import ReplicaForecast
 
 CLASSES = ("gold", "silver")

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration
-from plb.model.resolution import UNLIMITED
+from plb.model.quanta import UNLIMITED
 from plb.state.arrays import Problem
 from plb.state.node_limits import LARGEST_THRESHOLD
 from plb.state.replica_table import RowTable

@@ -30,7 +30,7 @@ from plb.testing.invariants import (
     text_of_proposal,
 )
 from plb.testing.relabelling import with_nodes_swapped, with_rows_swapped, with_units_halved
-from plb.testing.small import small_clusters
+from plb.testing.small_clusters import small_clusters
 
 some_row = st.integers(0, 15)
 some_node = st.integers(0, 7)

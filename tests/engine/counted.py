@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from plb.array_types import NOWHERE
-from plb.model.resolution import UNLIMITED
+from plb.model.quanta import UNLIMITED
 from plb.policies.weighting import Weighting
 
 

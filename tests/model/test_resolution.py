@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.model.resolution import LARGEST_VALUE, QUANTA_OF_LARGEST, UNLIMITED, MetricQuanta, default_quantum
+from plb.model.quanta import LARGEST_VALUE, QUANTA_OF_LARGEST, UNLIMITED, MetricQuanta, default_quantum
 from tests.engine.strategies import examples
 
 positive = st.floats(1e-6, 2.0**40) | st.integers(1, 2**40).map(float)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.model import Role
-from plb.model.resolution import UNLIMITED
+from plb.model.quanta import UNLIMITED
 from plb.risk import (
     DemandHistory,
     Evaluation,

@@ -16,7 +16,7 @@ import numpy as np
 from plb.array_types import Int, Int32
 from plb.model import Role
 from plb.provisioning import ProvisioningPlan
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.validation import check_count, check_number
 from workloads.compression import compress
 from workloads.provisioning.user_units import user_demand

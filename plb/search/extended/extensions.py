@@ -19,10 +19,10 @@ from plb.extensions.policies import PlacementPolicy
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy
 from plb.registry import extension_constraint, extension_term
-from plb.risk.demand import DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.search.result import energy_of_solution
 from plb.state.arrays import Problem, Solution
-from plb.state.cluster import ClusterState
+from plb.state.cluster_state import ClusterState
 from plb.state.description import Description, describe
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cluster.learning.dimensions import Dimensions
+from cluster.learning.job_sequence import JobSequence
 from cluster.learning.rewards import Penalties
-from cluster.learning.sequence import JobSequence
 
 
 class NaiveJob:

@@ -24,7 +24,7 @@ from cluster.learning.baselines import (
 )
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.episode import NOT_PLACED, Episode
-from cluster.learning.sequence import Job, JobSequence
+from cluster.learning.job_sequence import Job, JobSequence
 from plb.learning.placement_game import WAIT
 from tests.cluster.learning.strategies import dimensions, job, jobs, one_resource, penalties, sequences
 

@@ -14,8 +14,8 @@ from cluster.learning.config import EvaluationSection as EvaluationSettings
 from cluster.learning.config import LearningConfig
 from cluster.learning.episode import Episode
 from cluster.learning.evaluation import LEARNED, EvaluationResult, evaluate, play_sequence
-from cluster.learning.jobs import SyntheticJobs
-from cluster.learning.sources import RegionSource, SourceOf
+from cluster.learning.job_sources import RegionSource, SourceOf
+from cluster.learning.synthetic_jobs import SyntheticJobs
 from cluster.results.intervals import Interval
 from cluster.simulation.random_streams import stream_seed
 from plb.errors import InvalidValueError

@@ -12,8 +12,8 @@ import pytest
 
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.game import JobPlacementGame
-from cluster.learning.jobs import SyntheticJobs
 from cluster.learning.rewards import Penalties
+from cluster.learning.synthetic_jobs import SyntheticJobs
 from plb.learning.placement_game import Observation, PlacementGame
 
 ROOT = Path(__file__).parents[3]
@@ -114,7 +114,7 @@ def test_the_environment_is_truncated_when_nothing_is_placed():
 MISSING = """
 import sys
 sys.modules["gymnasium"] = sys.modules["torch"] = None
-import cluster.learning.game, cluster.learning.baselines, cluster.learning.sources
+import cluster.learning.game, cluster.learning.baselines, cluster.learning.job_sources
 try:
     import cluster.learning.environment
 except ImportError as error:

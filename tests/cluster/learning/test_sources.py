@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster.learning.jobs import SyntheticJobs
-from cluster.learning.sources import RegionSource, SourceOf, TraceSource
+from cluster.learning.job_sources import RegionSource, SourceOf, TraceSource
+from cluster.learning.synthetic_jobs import SyntheticJobs
 from cluster.learning.workers import workers
 from plb.errors import InvalidValueError, UnknownNameError
 from workloads.format import write_traces

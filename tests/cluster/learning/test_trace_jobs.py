@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cluster.learning.baselines import BestFitBaseline, FitRule, play
 from cluster.learning.episode import Episode
-from cluster.learning.sources import TraceJobs, TraceWindows
+from cluster.learning.job_sources import TraceJobs, TraceWindows
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.model import Role
 from tests.workloads.trace_strategies import one_tenant, trace_sets

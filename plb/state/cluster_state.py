@@ -16,7 +16,7 @@ from plb.array_types import Bool, Int
 from plb.errors import UnknownNameError
 from plb.model import MoveCost, Node, Role, Service
 from plb.model.expressions import Expression, parse_expression
-from plb.model.resolution import MetricQuanta
+from plb.model.quanta import MetricQuanta
 from plb.risk.estimators import estimator_of, samples_kept
 from plb.settings.config import PlbConfig
 from plb.state.replica_table import RowTable

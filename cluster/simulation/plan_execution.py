@@ -19,7 +19,7 @@ COPIED_METRICS = ("disk", "memory")
 """A move copies the replica's disk, or its memory if the workload has no disk metric."""
 
 
-class ReplicaMovement:
+class PlanExecution:
     """Carries out plans in the simulated cluster.
 
     Parameters

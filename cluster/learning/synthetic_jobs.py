@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
-from cluster.learning.sequence import Job, JobSequence, poisson_arrivals
+from cluster.learning.job_sequence import Job, JobSequence, poisson_arrivals
 from cluster.scenario.sections import Section, count, number
 from cluster.simulation.random_streams import stream
 from plb.array_types import Float, Int

@@ -11,8 +11,8 @@ import attrs
 import numpy as np
 
 from cluster.learning.dimensions import RESOURCES, pair_conflicts, resource_conflicts
-from cluster.learning.jobs import SyntheticJobs
-from cluster.learning.sequence import Job, JobSequence, JobSource, poisson_arrivals
+from cluster.learning.job_sequence import Job, JobSequence, JobSource, poisson_arrivals
+from cluster.learning.synthetic_jobs import SyntheticJobs
 from cluster.scenario.sections import Section, count, number
 from cluster.simulation.random_streams import stream
 from plb.array_types import Float, Int
