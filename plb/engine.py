@@ -1,4 +1,4 @@
-"""The face of the engine: what host programs call."""
+"""The public interface of the engine: the calls of host programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks at the door: a value is returned as the engine wants it, or refused with item, field, value and range."""
+"""Checks of arguments: a value is returned in the form that the engine uses, or refused with its range."""
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ def check_name(item: str, name: str, *, field: str = "name") -> str:
 def check_kind(item: str, field: str, value: object, kind: type[Item]) -> Item:
     """Return `value` if it is of the class `kind`, else raise `InvalidValueError`."""
     if not isinstance(value, kind):
-        raise InvalidValueError(item, field, value, f"a {kind.__name__}")
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise InvalidValueError(item, field, value, f"{article} {kind.__name__}")
     return value
 
 

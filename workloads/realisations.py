@@ -256,8 +256,8 @@ def _without_small(file: Path, found: UsageSamples) -> UsageSamples:
     if found.tasks:
         keep &= (maximum(found.values, found.start) > 0).any(axis=1)
     if not keep.any():
-        requested = f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples"
-        Checker(file).refuse(requested, "at least one such task")
+        found_tasks = f"{found.tasks} tasks, none with usage and {LEAST_SAMPLES} samples"
+        Checker(file).refuse(found_tasks, "at least one such task")
     return UsageSamples(
         found.resources,
         found.values[per_row(keep, found.start)],

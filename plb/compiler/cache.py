@@ -78,7 +78,7 @@ class KernelCache:
             self._can_write = False
             logger.warning(
                 "Compiled kernels cannot be kept in %s (%s); each new process compiles them again. "
-                "Set PLB_CACHE_DIR to a directory with room.",
+                "Set PLB_CACHE_DIR to a directory with free space.",
                 self.directory,
                 error.strerror or error,
             )

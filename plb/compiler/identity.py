@@ -217,7 +217,7 @@ def _settings_of(function: Any) -> str:
 
 
 def _is_of_library(function: Any) -> bool:
-    """Tell whether a function belongs to what is known by its version: Python, NumPy or Numba."""
+    """Return whether a function belongs to what is known by its version: Python, NumPy or Numba."""
     module = function.__module__ or function.__globals__.get("__name__") or ""
     package = module.partition(".")[0]
     if package in sys.stdlib_module_names:  # or a module of a user that has such a name

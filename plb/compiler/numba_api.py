@@ -135,7 +135,7 @@ def check_members(name: str, members: Mapping[str, str]) -> None:
 
 
 def is_used_by_methods(kind: Any, member: str, opname: str) -> bool:
-    """Tell whether a method of a class, or of its class, sets or reads a member of objects by this instruction."""
+    """Return whether a method of a class, or of its class, sets or reads a member of objects by this instruction."""
     classes = (*getattr(kind, "__mro__", ()), *type(kind).__mro__)
     methods = (value for one in classes for value in vars(one).values() if hasattr(value, "__code__"))
     return any(

@@ -32,7 +32,7 @@ _NEXT_DOUBLE = 3
 
 
 class StreamType(types.Type):
-    """The type of a `plb.compiler.StreamHandle`."""
+    """The type of a `plb.compiler.uniform.StreamHandle`."""
 
     def __init__(self) -> None:
         super().__init__("Stream")
@@ -78,7 +78,7 @@ def output(state: int) -> float:
 
 
 def _is_laid_out_as_known() -> bool:
-    """Tell whether NumPy keeps the generator's numbers in memory as machine code expects them here."""
+    """Return whether NumPy keeps the generator's numbers in memory as machine code expects them here."""
     generator = np.random.PCG64(1)
     known: Any = generator.state["state"]
     words = cast(generator.ctypes.bit_generator, POINTER(POINTER(POINTER(c_uint64))))[0][0][:4]

@@ -1,4 +1,4 @@
-"""Constraints on placements, one file for each; `plb.model.rules` numbers them.
+"""Constraints on placements; `plb.model.rules` numbers them.
 
 Begin reading in `plb.constraints.capacity`.
 """

@@ -1,4 +1,4 @@
-"""Affinity: the replicas of a child are on the nodes of its parent's replicas (docs/service-fabric.md, Affinity).
+"""Affinity: the replicas of a child are on the nodes of its parent's replicas (docs/constraints/affinity.md).
 
 Each replica of a child is on a node with a replica of the parent. If the two are aligned and both have a primary, the
 primaries share a node, and secondaries share nodes with secondaries. A child with more replicas than its parent only

@@ -1,4 +1,4 @@
-"""Capacity: a node accepts a replica only if its load stays within its limit (docs/service-fabric.md, Capacity)."""
+"""Capacity: a node accepts a replica only if its load stays within its limit (docs/constraints/capacity.md)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from plb.state.topology import Topology
 
 
 def most_in_domain(state: ClusterState, topology: Topology) -> Int:
-    """Return `Problem.most_in_domain`, (S, D) (docs/service-fabric.md, Fault and upgrade domains)."""
+    """Return `Problem.most_in_domain`, (S, D) (docs/constraints/fault_domain.md)."""
     most = np.zeros((max(1, len(state.services)), len(topology.domain_rule)), np.int64)
     for index, service in enumerate(state.services):
         feasibility_class = state.service_feasibility_class[index]

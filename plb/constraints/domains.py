@@ -1,4 +1,4 @@
-"""Fault and upgrade domains: an even spread of the replicas of a partition (docs/service-fabric.md).
+"""Fault and upgrade domains: an even spread of the replicas of a partition (docs/constraints/fault_domain.md).
 
 With r replicas under a parent with k usable domains, every domain has between floor(r/k) and ceil(r/k) of them, at
 every level of the tree. Replicas that are leaving, or in a domain without a usable node, do not count.

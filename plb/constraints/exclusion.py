@@ -1,4 +1,4 @@
-"""Replica exclusion: no two replicas of a partition on one node (docs/service-fabric.md, Replica exclusion)."""
+"""Replica exclusion: no two replicas of a partition on one node (docs/constraints/exclusion.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Imbalance I(X): the weighted mean over metrics of the coefficient of variation of node load.
 
-``d = sqrt(max(0, n·Σx²/(Σx)² − 1))``, 0 where Σx = 0 (docs/service-fabric.md, Score).
+``d = sqrt(max(0, n·Σx²/(Σx)² − 1))``, 0 where Σx = 0 (docs/terms/imbalance.md).
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
     """Return the weight of every metric in the imbalance, (R,).
 
     The weight of the metric comes first; else it is the mean of the weights of the services, and 0 if none
-    has it (docs/service-fabric.md, Score). Services without weights have all metrics at 1.
+    has it (docs/terms/imbalance.md). Services without weights have all metrics at 1.
     """
     given = [state.services[service].metrics for service in services]
     weights = np.zeros(len(state.config.metrics))

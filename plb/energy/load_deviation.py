@@ -1,4 +1,4 @@
-"""The deviation of load over nodes, over the nodes of each service, and over domains (docs/service-fabric.md).
+"""The deviation of load over nodes, over the nodes of each service, and over domains (docs/terms/imbalance.md).
 
 ``A = L·mean(local scores) + (1 − L)·global score``, with L the weight of the local domains. A service with two or more
 partitions is a local domain with separate loads and weights. A defragmented metric contributes ``Fn − Fn·d(nodes) +

@@ -20,7 +20,7 @@ W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETIT
 PLAIN_DEVIATION, TENTHS_OF_MOVE, FLOOR_OF_DEVIATION, W_OVERLOAD = range(7, 11)
 
 LEAST_DEVIATION = 0.001
-"""Keeps the first factor of the product form above 0 (docs/service-fabric.md, Move cost)."""
+"""Keeps the first factor of the product form above 0 (docs/terms/score.md)."""
 
 
 def weights_of(

@@ -1,4 +1,4 @@
-"""The networks that a policy is computed by: observations in, one logit an action out ([4], "Policy Network").
+"""The networks that compute a policy: observations in, one logit an action out ([4], "Policy Network").
 
 B observations at once, M machines, D resources, P past and H coming steps, Q visible jobs, A steps of arrivals.
 """

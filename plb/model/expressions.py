@@ -1,4 +1,4 @@
-"""Placement constraints: expressions over node properties (docs/service-fabric.md).
+"""Placement constraints: expressions over node properties (docs/constraints/placement.md).
 
 From loosest to tightest: ``||``, ``&&``, then ``!`` before a comparison, parentheses. Comparisons are
 ``== != >= <= < > ^ !^ ^P !^P ~``, with a property name on the left and a value on the right. There are no quotes;
@@ -17,7 +17,7 @@ both, also under ``!``. As prefixes they limit any test: ``^P zone == a`` applie
 ``FDPolicy ~ Packing|Nonpacking|Ignore`` and ``PlacePolicy ~ NonPartially`` are policies of the service, not tests.
 They hold on every node. They stand alone or are joined by ``&&``; they are errors within ``||``, ``!`` or ``^P``.
 
-`unsatisfied_clauses` and its helpers return the parts of a constraint that a node does not satisfy.
+`unmet_clauses` and its helpers return the parts of a constraint that a node does not satisfy.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Test = Callable[[Mapping[str, str], bool], bool | None]
 
 
 class FaultDomainPolicy(enum.Enum):
-    """Spread of a service over fault domains: ``FDPolicy ~ …`` (docs/service-fabric.md)."""
+    """Spread of a service over fault domains: ``FDPolicy ~ …`` (docs/constraints/placement.md)."""
 
     PACKING = "Packing"
     NONPACKING = "Nonpacking"
@@ -60,7 +60,7 @@ _POLICIES = {"FDPolicy": [policy.value for policy in FaultDomainPolicy], "PlaceP
 
 @attrs.frozen(eq=False)
 class Expression:
-    """A parsed placement constraint (docs/service-fabric.md, Placement constraints).
+    """A parsed placement constraint (docs/constraints/placement.md).
 
     Attributes
     ----------
@@ -206,9 +206,9 @@ class _Parser:
         self.properties[name] = None
         primary_only = scope.primary_only or sign.endswith("P")
         self.binds_primary_only |= primary_only
-        requested = sign.startswith("!") == scope.negated
+        expected = sign.startswith("!") == scope.negated
         sign = "==" if sign == "!=" else sign.strip("!P")
-        return _comparison(name, sign, value, requested=requested, primary_only=primary_only)
+        return _comparison(name, sign, value, expected=expected, primary_only=primary_only)
 
     def _policy(self, scope: _Scope, name: str, at: int) -> Test:
         """Record a policy whose name and sign are read; as a test it is true."""
@@ -271,14 +271,14 @@ def _join(tests: list[Test], *, decisive: bool) -> Test:
     return joined
 
 
-def _comparison(name: str, sign: str, value: str, *, requested: bool, primary_only: bool) -> Test:
-    """Return the test that a comparison gives `requested`."""
+def _comparison(name: str, sign: str, value: str, *, expected: bool, primary_only: bool) -> Test:
+    """Return the test that holds if the comparison gives `expected`."""
 
     def test(properties: Mapping[str, str], primary: bool) -> bool | None:
         if primary_only and not primary:
             return True
         result = _compare(properties.get(name), sign, value)
-        return None if result is None else result is requested
+        return None if result is None else result is expected
 
     return test
 

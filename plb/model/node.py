@@ -19,7 +19,7 @@ from plb.validation import (
 
 
 class DeactivationIntent(Enum):
-    """Why a node that is up is deactivated (docs/service-fabric.md, Deactivated nodes)."""
+    """Why a node that is up is deactivated (docs/constraints/node.md)."""
 
     NONE = "none"
     PAUSE = "pause"
@@ -96,7 +96,7 @@ class Node:
     def placement_properties(self) -> dict[str, str]:
         """The properties, with ``FaultDomain`` and ``UpgradeDomain`` if these are given and not among them.
 
-        Service Fabric defines these two on every node (docs/service-fabric.md, Placement constraints).
+        Service Fabric defines these two on every node (docs/constraints/placement.md).
         """
         implicit = {}
         if self.fault_domain is not None:

@@ -28,7 +28,7 @@ class ReplicaState(Enum):
 
 
 class UpgradeMark(Enum):
-    """The request of an upgrade for a replica (docs/service-fabric.md, Upgrades)."""
+    """The request of an upgrade for a replica (docs/embedding.md, Upgrades)."""
 
     NONE = "none"
     SWAP_OUT = "swap_out"

@@ -24,7 +24,7 @@ from plb.validation import (
 
 
 class MoveCost(Enum):
-    """The cost of a move of a replica of a service, in units of a low-cost move (docs/service-fabric.md)."""
+    """The cost of a move of a replica of a service, in units of a low-cost move (docs/terms/movement.md)."""
 
     ZERO = "zero"
     LOW = "low"

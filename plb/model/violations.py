@@ -53,7 +53,7 @@ class NodeViolation:
 
 @attrs.frozen
 class Misplaced:
-    """A replica on a node that its service does not allow (docs/service-fabric.md, Placement constraints).
+    """A replica on a node that its service does not allow (docs/constraints/placement.md).
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Misplaced:
 
 @attrs.frozen
 class UnevenSpread:
-    """A domain with too many or too few replicas of a partition (docs/service-fabric.md).
+    """A domain with too many or too few replicas of a partition (docs/constraints/fault_domain.md).
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class UnevenSpread:
 
 @attrs.frozen
 class Apart:
-    """A replica of a child that is not on a node of its parent (docs/service-fabric.md, Affinity).
+    """A replica of a child that is not on a node of its parent (docs/constraints/affinity.md).
 
     Parameters
     ----------

@@ -151,9 +151,9 @@ class Audit:
         """
         problem = self.problem
         at = int(self.solution.node[row])
-        immovable = self.replicas_by_domain(level, row)
+        by_domain = self.replicas_by_domain(level, row)
         beside = self._domains_beside(level, int(problem.feasibility_class[row]), int(problem.parent[at, level]))
-        replicas = {node: immovable[domain] for node, domain in beside}
+        replicas = {node: by_domain[domain] for node, domain in beside}
         allowed = int(problem.most_in_domain[problem.service[row], level])
         if allowed != EVEN:
             return 0, allowed, replicas
@@ -219,13 +219,13 @@ class Audit:
         allowed = problem.most_in_domain[problem.service, level]
         rows = np.flatnonzero((siblings > 0) & ~problem.unspread & (allowed != ANY))
         partition, at = self._partition_of_row[rows], node[rows]
-        first, _, immovable = _grouped(partition, problem.domain[at, level])
+        first, _, count = _grouped(partition, problem.domain[at, level])
         head, of_parent, _ = _grouped(partition[first], problem.parent[at[first], level])
         groups = len(head)
         replicas, fullest, emptiest = np.zeros(groups, np.int64), np.zeros(groups, np.int64), np.full(groups, len(node))
-        np.add.at(replicas, of_parent, immovable)
-        np.maximum.at(fullest, of_parent, immovable)
-        np.minimum.at(emptiest, of_parent, immovable)
+        np.add.at(replicas, of_parent, count)
+        np.maximum.at(fullest, of_parent, count)
+        np.minimum.at(emptiest, of_parent, count)
         heads = rows[first[head]]
         domains, most = siblings[heads], allowed[heads]
         emptiest[np.bincount(of_parent, minlength=groups) < domains] = 0

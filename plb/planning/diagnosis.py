@@ -1,4 +1,4 @@
-"""Why a replica found no place: every node at the first rule it fails, with the numbers behind it."""
+"""Why a replica found no place: every node at the first rule it fails, with the numbers that it compared."""
 
 from __future__ import annotations
 
@@ -172,13 +172,13 @@ def _crowded(ruled: _Ruled) -> Crowded:
 def _full_domain(ruled: _Ruled, name: str, node: int) -> FullDomain:
     """Return the number of replicas in the domain of `node`, and its largest number with one replica more."""
     problem, level = ruled.problem, int(ruled.level[node])
-    immovable = ruled.audit.replicas_by_domain(level, ruled.row)
-    here = immovable[int(problem.domain[node, level])]
+    by_domain = ruled.audit.replicas_by_domain(level, ruled.row)
+    here = by_domain[int(problem.domain[node, level])]
     allowed = int(problem.most_in_domain[problem.service[ruled.row], level])
     if allowed != EVEN:
         return FullDomain(name, here, allowed)
     beside = np.unique(problem.domain[problem.parent[:, level] == problem.parent[node, level], level])
-    replicas = 1 + sum(immovable[int(domain)] for domain in beside)
+    replicas = 1 + sum(by_domain[int(domain)] for domain in beside)
     floor, rest = divmod(replicas, int(problem.siblings[problem.feasibility_class[ruled.row], node, level]))
     ceiling = floor + (rest > 0)
     return FullDomain(name, here, ceiling if here >= ceiling else floor)

@@ -1,8 +1,8 @@
 """The fixed point of repair and balancing: on their own result, without changes since, neither runs again.
 
 Annealing is random, so a second search from the same configuration could always find another move. Service Fabric skips
-a balancing if neither state nor load has changed since the last one (docs/service-fabric.md). Here that holds for the
-result as well, once it is applied, and for repairs.
+a balancing if neither state nor load has changed since the last one (docs/service-fabric.md, Balancing). Here that
+holds for the result as well, once it is applied, and for repairs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a search is about: the partitions of a service domain, and which of their replicas may not move, and why.
+"""The scope of a search: the partitions of a service domain, and which of their replicas may not move, and why.
 
 See docs/service-fabric.md, Movable replicas.
 """

@@ -14,7 +14,7 @@ from plb.state.topology import Topology
 
 
 def local_domains(state: ClusterState, topology: Topology, services: Iterable[int]) -> dict[str, Any]:
-    """Return the fields of `Problem` on local load-balancing domains (docs/service-fabric.md, Score).
+    """Return the fields of `Problem` on local load-balancing domains (docs/terms/imbalance.md).
 
     One for each service with at least two partitions and a weight above 0, with the weights of the service.
     """

@@ -70,7 +70,7 @@ def costs_of_moves(state: ClusterState, each: EachService) -> dict[str, Any]:
 
 
 def affinities(state: ClusterState, each: EachService) -> dict[str, Any]:
-    """Return the fields of `Problem` on children and their parents (docs/service-fabric.md, Affinity)."""
+    """Return the fields of `Problem` on children and their parents (docs/constraints/affinity.md)."""
     found = {"related": each.related, "parents_move": _share_with_parents(state.config)}
     if not each.related:
         return found | _without_parents(state.rows.capacity)

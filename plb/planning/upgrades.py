@@ -1,6 +1,6 @@
 """Upgrades: primaries swap roles before their node is upgraded, and swap back after it.
 
-See docs/service-fabric.md, Upgrades. A primary swaps roles with a ready secondary on a node in service, the one
+See docs/embedding.md, Upgrades. A primary swaps roles with a ready secondary on a node in service, the one
 with the least energy among those that the most rules allow. If the settings allow it, the node may then exceed its
 limit. With checks of aligned affinity, the primaries of parent and children on a node swap together.
 """

@@ -1,4 +1,4 @@
-"""Placement policies, which place one replica at a time: one file for each. docs/policies.md has an example.
+"""Placement policies, which place one replica at a time. docs/policies.md has an example.
 
 Begin reading in `plb.policies.first_fit`.
 """

@@ -1,4 +1,4 @@
-"""Medea's NodeCandidates as [3] section 5.1 has it: the application that fewest nodes can take is placed next.
+"""Medea's NodeCandidates as in [3] section 5.1: the application that fewest nodes can take is placed next.
 
 L applications, N nodes.
 """

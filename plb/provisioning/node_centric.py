@@ -27,7 +27,7 @@ from plb.provisioning.packing import (
 
 
 class Score(StrEnum):
-    """How well an application suits a node ([3] table 3, whose names are the values); s and C are shares of a node."""
+    """Score of an application for a node ([3] table 3, whose names are the values); s and C are shares of a node."""
 
     DOT_PRODUCT = "DotProduct"
     """Σ s·C, C being what is left of the node."""

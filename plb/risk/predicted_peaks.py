@@ -49,7 +49,7 @@ def _mean_and_deviations(n: float, first: int, last: int, sums: Int32, incoming:
 def _percentile_reaches(
     share: float, first: int, last: int, sums: Int32, incoming: Int32, outgoing: Int32, threshold: float
 ) -> bool:
-    """Tell whether a percentile of the columns reaches a threshold, in one pass and without sorting.
+    """Return whether a percentile of the columns reaches a threshold, in one pass and without sorting.
 
     The percentile lies between the two order statistics around ``share·(C − 1)``. It is enough to know how many columns
     reach the threshold and, where it lies between the two, the largest below and the smallest that does.

@@ -1,4 +1,4 @@
-"""Drawing past tenants for replicas: K traces each, uniform over the eligible ones and stable as these become fewer.
+"""Sampling past tenants for replicas: K traces each, uniform over the eligible ones and stable as these become fewer.
 
 **The rule.** Repetition k of a replica has a fixed list of rows: ``low + index(seed, key, k, d)`` for d = 0 .. 63, each
 uniform over the rows [low, high) of the widening level. The first eligible one is taken. If none of the 64 is eligible,

@@ -1,4 +1,4 @@
-"""Affinity moves: children move to the node of a parent that has moved (docs/service-fabric.md, Affinity)."""
+"""Affinity moves: children move to the node of a parent that has moved (docs/constraints/affinity.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Balancing: annealing over all movable replicas when a metric is unbalanced (docs/service-fabric.md)."""
+"""Balancing: annealing over all movable replicas when a metric is unbalanced (docs/service-fabric.md, Balancing)."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def uneven_metrics(problem: Problem, solution: Solution, config: PlbConfig, quan
 
 
 def is_unbalanced(problem: Problem, solution: Solution, config: PlbConfig, quanta: MetricQuanta) -> bool:
-    """Return whether some metric is unbalanced, over all services or within one (docs/service-fabric.md)."""
+    """Return whether a metric is unbalanced, in all or one service (docs/service-fabric.md, Balancing thresholds)."""
     return bool(uneven_metrics(problem, solution, config, quanta).any())
 
 

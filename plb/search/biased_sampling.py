@@ -1,4 +1,4 @@
-"""Biased sampling: balancing proposes only moves that may balance an unbalanced metric (docs/service-fabric.md).
+"""Biased sampling: only moves that may balance an unbalanced metric are proposed (docs/service-fabric.md, Proposals).
 
 A replica is worth moving if it takes load of an unbalanced metric, over all services or in its local domain, off a node
 above the mean of the metric. A node is worth reaching if it is below the mean of such a metric. Load of a metric that

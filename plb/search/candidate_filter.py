@@ -1,4 +1,4 @@
-"""The candidate filter: for packed metrics, new replicas go to the fullest nodes (docs/service-fabric.md)."""
+"""The candidate filter: packed metrics limit new replicas to full nodes (docs/service-fabric.md, Defragmentation)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cooling schedule of a chain: first temperature, cooling after a round, and end (docs/service-fabric.md)."""
+"""The cooling schedule of a chain: first temperature, cooling by round, and end (docs/service-fabric.md, Annealing)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defragmentation: balancing that moves replicas only from less loaded to fuller nodes (docs/service-fabric.md)."""
+"""Balancing that moves replicas only from less loaded to fuller nodes (docs/service-fabric.md, Defragmentation)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eviction: existing replicas move to free capacity for new ones that fit on no node (docs/service-fabric.md).
+"""Eviction: existing replicas move to free capacity for new ones that fit nowhere (docs/service-fabric.md, Placement).
 
 New affinity children are tried first, together, after random moves of their parents. Then each new replica is tried
 alone, after other replicas have moved off a node.

@@ -64,8 +64,9 @@ def generate_proposal(problem: Problem, solution: Solution, choice: Choice, rng:
 def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
     """Return a random proposal.
 
-    Slots are sampled uniformly, as in Service Fabric (docs/service-fabric.md). The slot of a new replica changes its
-    target; the slot of a displaced replica returns it or changes its target; an empty slot moves, swaps or exchanges.
+    Slots are sampled uniformly, as in Service Fabric (docs/service-fabric.md, Proposals). The slot of a new replica
+    changes its target; the slot of a displaced replica returns it or changes its target; an empty slot moves, swaps or
+    exchanges.
     """
     slot = int(uniform(rng) * (choice.creation.shape[0] + choice.migrations + choice.spare))
     if slot < choice.creation.shape[0]:

@@ -1,7 +1,8 @@
 """Repair: random moves that repair violated constraints, then annealing over the affected replicas.
 
 The first round enforces all constraints; each later round drops the softest and retries what is still violated. A
-repair is kept if it leaves fewer violations, then less overload, then less energy (docs/service-fabric.md).
+repair is kept if it leaves fewer violations, then less overload, then less energy (docs/service-fabric.md,
+Constraint check, Departures).
 """
 
 from __future__ import annotations

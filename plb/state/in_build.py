@@ -1,4 +1,4 @@
-"""Limits on replicas in build, by node and phase (docs/service-fabric.md, In-build throttling)."""
+"""Limits on replicas in build, by node and phase (docs/constraints/throttling.md)."""
 
 from __future__ import annotations
 

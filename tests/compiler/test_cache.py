@@ -117,7 +117,7 @@ def test_directory_that_cannot_be_created_is_reported_once(tmp_path, caplog):
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert str(tmp_path / "file" / "cache") in record.getMessage()
-    assert "Set PLB_CACHE_DIR to a directory with room." in record.getMessage()
+    assert "Set PLB_CACHE_DIR to a directory with free space." in record.getMessage()
 
 
 def test_cache_without_a_directory_keeps_nothing(caplog):

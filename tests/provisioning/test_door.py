@@ -39,7 +39,7 @@ INSTANCE = make_instance([4, 3], [2, 2], [(0, 1, 1)])
         ({"units": (0.0,)}, "units = 0.0"),
         ({"units": ()}, "there are 0 units"),
         ({"affinity": Affinity.from_columns([2], [0], [1], 3)}, r"affinity: source\[0\] = 2 .* from 0 to 1"),
-        ({"affinity": None}, "affinity = None is not allowed; expected a Affinity"),
+        ({"affinity": None}, "affinity = None is not allowed; expected an Affinity"),
         ({"affinity": Affinity(*np.array([[0], [1], [-1]]))}, r"instance .*: affinity: most\[0\] = -1"),
         ({"affinity": Affinity(*np.array([[0], [1], [2**31 - 1]]))}, r"most\[0\] = 2147483647 .* to 2147483646"),
         ({"affinity": Affinity(np.array([0, 1]), np.array([1]), np.array([1]))}, "affinity: the columns have"),

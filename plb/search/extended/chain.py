@@ -271,7 +271,7 @@ class ExtendedChain:
         self._best_node = self.solution.node.copy()
 
     def check(self, moment: str) -> None:
-        """Raise `CheckFailedError` if an accumulator or the sum of a term's changes differs from scratch.
+        """Raise `CheckFailedError` if an accumulator, or a sum of changes of a term, differs from one from scratch.
 
         Parameters
         ----------
