@@ -35,8 +35,8 @@ def explain_command(
 ) -> None:
     """Explain why the replicas of a tenant were on their nodes, or were not placed, and what would have to change.
 
-    The run is simulated again up to the time, which takes as long as before, and compared with the tables. For every
-    node, the explanation has the rule that excludes it, or the energy with the replica on it.
+    The run is simulated again up to the time, which takes at most as long as before, and compared with the tables. For
+    every node, the explanation has the rule that excludes it, or the energy with the replica on it.
     """
     from cluster.explanation.as_json import as_json
     from cluster.explanation.as_text import render

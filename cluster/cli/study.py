@@ -13,7 +13,10 @@ from cluster.cli.study_gaussian import gaussian_command
 from cluster.cli.study_peaks import peaks_command
 from cluster.cli.study_provisioning import provisioning_command
 
-study_app = typer.Typer(help="Repeat the experiments of the papers and compare the figures.", no_args_is_help=True)
+study_app = typer.Typer(
+    help="Repeat the experiments of the papers and compare the figures. Numbers in brackets: docs/bibliography.md.",
+    no_args_is_help=True,
+)
 
 
 def _command_of(study: str) -> Callable[..., None]:

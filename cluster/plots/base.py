@@ -93,7 +93,7 @@ def plot_counts(
             low, high = np.nanmin(counts, axis=0), np.nanmax(counts, axis=0)
             ax.fill_between(grid, low, high, step="post", color=colour, alpha=0.15)
     ax.set(xlabel="simulated time (days)", xlim=(0.0, days))
-    ax.set_ylim(bottom=0.0)
+    ax.set_ylim(bottom=0.0, top=max(1.0, ax.get_ylim()[1]))
     ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
     ax.legend(title="policy (total)", frameon=False, loc="best", fontsize=8, title_fontsize=8)
     use_open_axes(ax)

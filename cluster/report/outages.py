@@ -28,7 +28,11 @@ def availability_section(material: Material) -> PageSection:
     blocks: list[Block] = []
     if classes["downtime_s"].max() != 0:
         number = min(MOST_CLASSES, classes["tenant_class"].n_unique())
-        most = f" The {MOST_CLASSES} classes with most." if classes["tenant_class"].n_unique() > MOST_CLASSES else ""
+        most = (
+            f" The {MOST_CLASSES} classes with most downtime."
+            if classes["tenant_class"].n_unique() > MOST_CLASSES
+            else ""
+        )
         drawn = picture(
             lambda ax: plot_availability(ax, classes, material.policies),
             f"Downtime by tenant class{material.of_sums}.{most}",

@@ -21,6 +21,13 @@ def save_plots(results: Results) -> list[Path]:
 
     Loads are those of `Results.shown_repeat`.
     """
+    from matplotlib import rc_context
+
+    with rc_context({"text.parse_math": False}):  # names of policies and metrics are no formulas
+        return _save_plots(results)
+
+
+def _save_plots(results: Results) -> list[Path]:
     lengths = {policy: results.lengths(policy) for policy in results.policies if results.repeats(policy)}
     figure = new_figure(7.5, 4.2, f"{results.name}: resource violations")
     plot_violations(figure.subplots(), results.table("shortages"), list(lengths), lengths, results.days)

@@ -17,7 +17,7 @@ from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.faults_section import Faults
 from cluster.scenario.imports import import_files
 from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario
-from cluster.scenario.section_file import SectionReader, nearest, read_toml
+from cluster.scenario.section_file import RENAMED, SectionReader, nearest, read_toml
 from cluster.scenario.sections import Section, check_is_file
 from cluster.scenario.upgrades_section import Upgrades
 from cluster.scenario.workload_section import Workload
@@ -132,6 +132,10 @@ class _ScenarioReader(SectionReader):
         run = data.get("run", {})
         named = run.get("policies", []) if isinstance(run, Mapping) else []
         known = list(dict.fromkeys([*BUILT_IN_POLICIES, *policies]))
+        if (former := "overload") in policies:
+            self.add(
+                f"policies.{former}", f"the built-in policy {former!r} is now {RENAMED[former]!r}; rename the section"
+            )
         for name in named if isinstance(named, list) else []:
             if isinstance(name, str) and name not in known:
                 self.add("run.policies", f"unknown policy {name!r}{nearest(name, known)}")
@@ -166,10 +170,15 @@ class _ScenarioReader(SectionReader):
 
     def _metrics(self, place: str, table: Any) -> dict[str, dict[str, Any]]:
         """Return the settings of each metric."""
-        return {
-            key: self.settings(f"{place}.{key}", fields, METRIC_FIELDS, Metric, {"name": "any"})
-            for key, fields in self.table(place, table).items()
-        }
+        found = {}
+        for key, fields in self.table(place, table).items():
+            allowed = dict(self.table(f"{place}.{key}", fields))
+            for name in (*FIXED_METRIC_FIELDS, "step"):
+                if name in allowed:
+                    del allowed[name]
+                    self.add(f"{place}.{key}.{name}", "cannot be set in a scenario: the workload determines it")
+            found[key] = self.settings(f"{place}.{key}", allowed, METRIC_FIELDS, Metric, {"name": key})
+        return found
 
 
 OVERRIDDEN: Mapping[str, tuple[str, ...]] = {

@@ -86,9 +86,14 @@ class Section:
     def __attrs_post_init__(self) -> None:
         values = {field.name: getattr(self, field.name) for field in attrs.fields(type(self))}
         for field in attrs.fields(type(self)):
-            check_field(type(self).__name__.lower(), field, values[field.name])
+            check_field(self.label(), field, values[field.name])
         for _, error in self.conflicts(values):
             raise error
+
+    @classmethod
+    def label(cls) -> str:
+        """Return the name of the section in messages, as in a file."""
+        return cls.__name__.removesuffix("Section").removeprefix("Node").lower()
 
     @classmethod
     def conflicts(cls, values: Mapping[str, Any]) -> Iterator[tuple[str, PlbError]]:  # noqa: ARG003

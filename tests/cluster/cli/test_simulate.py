@@ -394,3 +394,14 @@ def test_figures_do_not_overwrite_traces(tmp_path: Path):
     assert "is in a directory that is read; give another file to write to" in run.output
     assert (traces / "traces.parquet").read_bytes() == before
     assert not (tmp_path / "out").exists()
+
+
+def test_name_of_a_policy_is_no_formula_in_plots(tmp_path: Path):
+    """A name with dollar signs, which no formula has between them, is drawn letter by letter."""
+    path = tmp_path / "dollar.toml"
+    path.write_text(
+        '[cluster]\nnodes = 4\n[run]\ndays = 0.05\npolicies = ["$^$"]\n[policies."$^$"]\nw_failovers = 0.2\n'
+    )
+    run = plb("simulate", path, "--out", tmp_path / "out", "--quiet")
+    assert run.exit_code == 0, run.output
+    assert {path.name for path in (tmp_path / "out").glob("*.png")} == {"violations.png", "load.png", "load_map.png"}

@@ -60,11 +60,31 @@ def test_policies_override_the_engine():
     assert (config.chains, config.w_failovers, config.min_load_balancing_interval) == (3, 0.5, None)
 
 
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({"engine": {"own_terms": {"x": 1.0}}}, "unknown key 'own_terms'; it is now 'extension_terms'"),
+        ({"engine": {"correct_spread": True}}, "unknown key 'correct_spread'; it is now 'spread_moves'"),
+        ({"policies": {"x": {"guide_balancing": True}}}, "unknown key 'guide_balancing'; it is now 'biased_sampling'"),
+        ({"run": {"policies": ["overload"]}}, "unknown policy 'overload'; it is now 'expected_overload'"),
+        ({"policies": {"overload": {}}}, "'overload' is now 'expected_overload'; rename the section"),
+        ({"metrics": {"cpu": {"step": 1.0}}}, "metrics.cpu.step: cannot be set in a scenario"),
+        ({"run": {"days": 0}}, "run: days = 0"),
+        ({"cluster": {"groups": [{"nodes": 0}]}}, "group: nodes = 0"),
+    ],
+)
+def test_names_of_former_versions_and_sections_are_named_in_messages(tables, message):
+    """Former names of settings lead to the present ones; a section has the name that it has in a file."""
+    with pytest.raises(ScenarioError) as caught:
+        scenario_from(tables)
+    assert message in str(caught.value)
+
+
 def test_derived_fields_of_a_metric_are_no_keys_of_a_scenario():
     """An example is the quantum, which follows from the capacity. Such fields belong to `Metric`."""
     for field in FIXED_METRIC_FIELDS:
         assert field in attrs.fields_dict(Metric)
-        with pytest.raises(ScenarioError, match=f"metrics.cpu.{field}: unknown key"):
+        with pytest.raises(ScenarioError, match=f"metrics.cpu.{field}: cannot be set in a scenario"):
             scenario_from({"metrics": {"cpu": {field: 0.5}}})
 
 
