@@ -24,18 +24,14 @@ def save_plots(results: Results) -> list[Path]:
     from matplotlib import rc_context
 
     with rc_context({"text.parse_math": False}):  # names of policies and metrics are no formulas
-        return _save_plots(results)
-
-
-def _save_plots(results: Results) -> list[Path]:
-    lengths = {policy: results.lengths(policy) for policy in results.policies if results.repeats(policy)}
-    figure = new_figure(7.5, 4.2, f"{results.name}: resource violations")
-    plot_violations(figure.subplots(), results.table("shortages"), list(lengths), lengths, results.days)
-    paths = [save_figure(figure, results.folder / "violations.png")]
-    load = results.table("node_load", repeat=results.shown_repeat).filter(pl.col("share").is_not_null())
-    if len(load):
-        paths.append(save_figure(_bands(results, load), results.folder / "load.png"))
-        paths.append(save_figure(_maps(results, load), results.folder / "load_map.png"))
+        lengths = {policy: results.lengths(policy) for policy in results.policies if results.repeats(policy)}
+        figure = new_figure(7.5, 4.2, f"{results.name}: resource violations")
+        plot_violations(figure.subplots(), results.table("shortages"), list(lengths), lengths, results.days)
+        paths = [save_figure(figure, results.folder / "violations.png")]
+        load = results.table("node_load", repeat=results.shown_repeat).filter(pl.col("share").is_not_null())
+        if len(load):
+            paths.append(save_figure(_bands(results, load), results.folder / "load.png"))
+            paths.append(save_figure(_maps(results, load), results.folder / "load_map.png"))
     return paths
 
 
