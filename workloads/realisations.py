@@ -32,7 +32,7 @@ from workloads.column_checks import Checker
 from workloads.format import TRACES_FILE, read_traces
 from workloads.readers.bitbrains import FILE as BITBRAINS_FILE
 from workloads.readers.bitbrains import KEYS, check_keys
-from workloads.readers.chunks import ROW
+from workloads.readers.external_sort import ROW
 from workloads.segments import bounds_of, maximum, mean, per_row
 from workloads.trace import MetricInfo
 

@@ -3,6 +3,8 @@
 A violation is a node and a metering time at which a shortage starts a failover, with the present demand and the
 previous placement. Two kinds of shortage start none and are counted separately: those that moves under way cover, and
 those that no move can resolve.
+
+A calibration compares predicted probabilities with `violations_ahead`.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from enum import Enum
 import attrs
 import numpy as np
 
-from cluster.simulation.ledger import Metering
-from plb.array_types import Bool, Float
+from cluster.simulation.ledger import Ledger, Metering
+from cluster.simulation.tenant_arrivals import TenantSequence
+from plb.array_types import NOWHERE, Bool, Float
 from plb.model.move import Move
 
 SHARE_OF_ROUNDING = 1e-4
@@ -86,6 +89,35 @@ def classify(
             loads = float(metering.standing[node, metric]), float(metering.departing[node, metric])
             found.append(NodeShortage(node, metric, *loads, float(threshold[node, metric]), outcome))
     return found
+
+
+def violations_ahead(
+    ledger: Ledger, sequence: TenantSequence, now: int, interval: int, steps: int, threshold: Float
+) -> tuple[Bool, Bool]:
+    """Return on which nodes the present replicas reach a threshold: at the next metering, and within all steps, (H,).
+
+    The outcome follows from the traces, without arrivals and moves.
+
+    Parameters
+    ----------
+    now, interval
+        Present time, and the time between meterings, in seconds.
+    steps
+        Number of the next meterings, at least 1.
+    threshold
+        (H, R) user units.
+    """
+    rows = np.flatnonzero((ledger.node != NOWHERE) & ~ledger.leaving)
+    node, departure = ledger.node[rows], sequence.departure[ledger.tenant[rows]]
+    at_next, ahead = np.zeros(len(threshold), np.bool_), np.zeros(len(threshold), np.bool_)
+    for step in range(1, steps + 1):
+        time = now + step * interval
+        demand = np.where((departure >= time)[:, np.newaxis], ledger.demand(rows, time), 0.0)
+        totals = [np.bincount(node, of_metric, len(threshold)) for of_metric in demand.T]
+        ahead |= (np.column_stack(totals) >= threshold).any(axis=1)
+        if step == 1:
+            at_next = ahead.copy()
+    return at_next, ahead
 
 
 def _outcome(short: bool, relieved: bool) -> ViolationOutcome:

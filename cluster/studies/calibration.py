@@ -20,9 +20,8 @@ from cluster.plots.base import COLOURS, new_figure, use_open_axes
 from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.simulation.calendar import At, Kind
-from cluster.simulation.ledger import Ledger
 from cluster.simulation.simulation import Process, Simulation
-from cluster.simulation.tenant_arrivals import TenantSequence
+from cluster.simulation.violations import violations_ahead
 from cluster.studies.arms import Arm
 from cluster.studies.design import StudySetting
 from cluster.studies.pilots import ANNEALING_PILOT
@@ -30,7 +29,7 @@ from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, Row
 from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
 from cluster.studies.study import StudyResult
-from plb.array_types import NOWHERE, Bool, Float
+from plb.array_types import Float
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,33 +68,9 @@ class CalibrationRun(Simulation):
         for when in range(FIRST_HOURS * 3600, self._end + 1, EVERY_HOURS * 3600):
             yield At(self.env, when, Kind.LOOK)
             probability = [*self.engine.violation_probabilities(when).values()]
-            outcomes = outcomes_of(self.ledger, self._sequence, when, self._interval, self._threshold)
+            steps = HORIZON_HOURS * 3600 // self._interval
+            outcomes = violations_ahead(self.ledger, self._sequence, when, self._interval, steps, self._threshold)
             self.samples.append(np.array([probability, *outcomes], np.float64))
-
-
-def outcomes_of(
-    ledger: Ledger, sequence: TenantSequence, now: int, interval: int, threshold: Float
-) -> tuple[Bool, Bool]:
-    """Return on which nodes the present replicas reach a threshold: at the next metering, and within the horizon, (H,).
-
-    Parameters
-    ----------
-    now, interval
-        Present time, and the time between meterings, in seconds.
-    threshold
-        (H, R) user units.
-    """
-    rows = np.flatnonzero((ledger.node != NOWHERE) & ~ledger.leaving)
-    node, departure = ledger.node[rows], sequence.departure[ledger.tenant[rows]]
-    at_next, ahead = np.zeros(len(threshold), np.bool_), np.zeros(len(threshold), np.bool_)
-    for step in range(1, HORIZON_HOURS * 3600 // interval + 1):
-        time = now + step * interval
-        demand = np.where((departure >= time)[:, np.newaxis], ledger.demand(rows, time), 0.0)
-        totals = [np.bincount(node, of_metric, len(threshold)) for of_metric in demand.T]
-        ahead |= (np.column_stack(totals) >= threshold).any(axis=1)
-        if step == 1:
-            at_next = ahead.copy()
-    return at_next, ahead
 
 
 def binned(samples: Float) -> dict[str, Any]:

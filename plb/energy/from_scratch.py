@@ -11,7 +11,7 @@ from plb.constraints.throttling import arrive
 from plb.energy.aggregates import PeakSums, peak_sums
 from plb.energy.failovers import mark_violations
 from plb.energy.fragmentation import fragmentation_after
-from plb.energy.load_deviation import change_domains, counted_as, load_deviation, local_score
+from plb.energy.imbalance import change_domains, counted_as, load_deviation, local_score
 from plb.energy.movement import total_movement
 from plb.energy.score import PLAIN_DEVIATION
 from plb.energy.timeline import count_lasting, stand_in_list

@@ -1,6 +1,14 @@
-"""Imbalance I(X): the weighted mean over metrics of the coefficient of variation of node load.
+"""Imbalance: the deviation of load over nodes, over local domains, and over fault and upgrade domains.
 
+The imbalance I(X) is the weighted mean over metrics of the coefficient of variation of node load,
 ``d = sqrt(max(0, n·Σx²/(Σx)² − 1))``, 0 where Σx = 0 (docs/terms/imbalance.md).
+
+With local domains and special metrics the deviation is ``A = L·mean(local scores) + (1 − L)·global score``, with L the
+weight of the local domains. A service with two or more partitions is a local domain with separate loads and weights. A
+defragmented metric contributes ``Fn − Fn·d(nodes) + Ff·d(fault domains) + Fu·d(upgrade domains)`` instead of its
+deviation d: it favors uneven nodes and even domains. A metric that reserves nodes contributes a weighted sum of this
+value, or of d, over the other nodes and of the lack of empty nodes (`plb.energy.empty_nodes`). Without local domains
+and such metrics A is I(X).
 """
 
 from __future__ import annotations
@@ -12,7 +20,15 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import kernel
+from plb.energy.empty_nodes import lack_of_empty_nodes
+from plb.energy.score import PLAIN_DEVIATION, W_LOCAL
+from plb.state.arrays import LOCAL_SCORES, Problem, Solution
 from plb.state.cluster_state import ClusterState
+
+UNIT = 2.0**40
+"""Local scores are summed as integers in units of 2^-40, so that the sum does not depend on the order of moves."""
+PARTS = 2**20
+"""Units per capacity of a load that is balanced by percentage."""
 
 
 @kernel(inline=True)
@@ -86,6 +102,135 @@ def imbalance_after(
         weighted += metric_weight[metric] * deviation(nodes[metric], new_total, new_squares)
         weights += metric_weight[metric]
     return weighted / weights if weights > 0.0 else 0.0
+
+
+@kernel(inline=True)
+def counted_as(problem: Problem, node: int, metric: int, load: int) -> int:
+    """Return x in Σx and Σx² for a load of `node` in quanta.
+
+    By percentage x is floor(load·2^20 / capacity); else it is the load without its last `Problem.coarseness` bits.
+    """
+    if problem.by_percentage[metric]:
+        return int(load * PARTS // problem.capacity[node, metric])
+    return int(load >> problem.coarseness[metric])
+
+
+@kernel
+def load_deviation(problem: Problem, solution: Solution) -> float:
+    """Return the deviation of the present sums."""
+    if problem.weights[PLAIN_DEVIATION] > 0.0:
+        return imbalance(problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight)
+    weighted = 0.0
+    weights = 0.0
+    for metric in range(solution.total.shape[0]):
+        lack = 0.0
+        if problem.reserving[metric]:
+            lack = lack_of_empty_nodes(problem, solution, metric)
+            uneven = _deviation_of_others(problem, solution, metric)
+        else:
+            uneven = deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
+        if problem.defragmented[metric]:
+            uneven = problem.deviation_factor[0] * (1.0 - uneven)
+            for kind in range(2):
+                domains = _deviation_of_groups(
+                    solution.group_load[kind], problem.groups[kind], metric, problem.coarseness[metric]
+                )
+                uneven += problem.deviation_factor[1 + kind] * domains
+        if problem.reserving[metric]:
+            uneven = problem.other_weight[metric] * uneven + problem.empty_weight[metric] * lack
+        weighted += problem.metric_weight[metric] * uneven
+        weights += problem.metric_weight[metric]
+    over_all = weighted / weights if weights > 0.0 else 0.0
+    domains = solution.local_score.shape[0]
+    local = solution.counts[LOCAL_SCORES] / UNIT / domains if domains > 0 else 0.0
+    share = problem.weights[W_LOCAL]
+    return float(share * local + (1.0 - share) * over_all)
+
+
+@kernel
+def _deviation_of_others(problem: Problem, solution: Solution, metric: int) -> float:
+    """Return the deviation of a metric over the nodes that are not selected to be empty."""
+    nodes = problem.nodes_of_metric[metric]
+    total = solution.total[metric]
+    squares = solution.squares[metric]
+    for node in range(solution.picked.shape[0]):
+        if solution.picked[node] == 1:
+            counted = counted_as(problem, node, metric, solution.node_load[node, metric])
+            nodes -= 1
+            total -= counted
+            squares -= counted * counted
+    return deviation(nodes, total, squares)
+
+
+@kernel
+def _deviation_of_groups(load: Int, groups: int, metric: int, coarseness: int) -> float:
+    """Return the deviation of a metric over the first `groups` rows of `load`, (G, R), without `coarseness` bits."""
+    total = 0
+    squares = 0
+    for group in range(groups):
+        counted = load[group, metric] >> coarseness
+        total += counted
+        squares += counted * counted
+    return deviation(groups, total, squares)
+
+
+@kernel
+def change_load_deviation(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load of `row` to `node` and update all sums of the deviation."""
+    for metric in range(problem.load.shape[1]):
+        load = solution.node_load[node, metric]
+        solution.node_load[node, metric] = load + sign * problem.load[row, metric]
+        if problem.counted_for[node, metric]:
+            before = counted_as(problem, node, metric, load)
+            growth = counted_as(problem, node, metric, solution.node_load[node, metric]) - before
+            solution.total[metric] += growth
+            solution.squares[metric] += growth * (2 * before + growth)
+    change_domains(problem, solution, row, node, sign)
+
+
+@kernel
+def change_domains(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load of `row` on `node` to the sums of its local domain and of the node's domains."""
+    for metric in range(problem.load.shape[1]):
+        change = sign * problem.load[row, metric]
+        if problem.counted_for[node, metric] and solution.group_load.shape[1] > 0:
+            for kind in range(2):
+                solution.group_load[kind, problem.group[kind, node], metric] += change
+    local = problem.local_of[problem.service[row]]
+    if local != NOWHERE and problem.local_counted[local, node]:
+        _change_local(problem, solution, local, row, node, sign)
+
+
+@kernel
+def _change_local(problem: Problem, solution: Solution, local: int, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load of `row` on `node` to the sums of its local domain."""
+    for metric in range(problem.load.shape[1]):
+        load = solution.local_load[local, node, metric]
+        solution.local_load[local, node, metric] = load + sign * problem.load[row, metric]
+        before = counted_as(problem, node, metric, load)
+        growth = counted_as(problem, node, metric, solution.local_load[local, node, metric]) - before
+        solution.local_total[local, metric] += growth
+        solution.local_squares[local, metric] += growth * (2 * before + growth)
+    solution.counts[LOCAL_SCORES] -= solution.local_score[local]
+    solution.local_score[local] = local_score(problem, solution, local)
+    solution.counts[LOCAL_SCORES] += solution.local_score[local]
+
+
+@kernel
+def local_score(problem: Problem, solution: Solution, local: int) -> int:
+    """Return the score of a local domain in units of 2^-40."""
+    weighted = 0.0
+    weights = 0.0
+    nodes = problem.local_nodes[local]
+    for metric in range(problem.load.shape[1]):
+        uneven = deviation(nodes, solution.local_total[local, metric], solution.local_squares[local, metric])
+        if problem.defragmented[metric]:
+            uneven = problem.deviation_factor[0] * (1.0 - uneven)
+        if problem.reserving[metric]:
+            uneven *= problem.other_weight[metric]
+        weighted += problem.local_weight[local, metric] * uneven
+        weights += problem.local_weight[local, metric]
+    return int(weighted / weights * UNIT) if weights > 0.0 else 0
 
 
 def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:

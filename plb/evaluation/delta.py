@@ -14,8 +14,7 @@ from plb.energy.accumulators import change_load
 from plb.energy.estimated_violations import violations_after
 from plb.energy.failovers import change_aggregate, violations_exchanged, violations_joined, violations_left
 from plb.energy.fragmentation import fragmentation_after, is_held_out
-from plb.energy.imbalance import imbalance, imbalance_after
-from plb.energy.load_deviation import change_load_deviation, load_deviation
+from plb.energy.imbalance import change_load_deviation, imbalance, imbalance_after, load_deviation
 from plb.energy.movement import movement_alone, partition_movement, siblings_stand_still
 from plb.energy.overload import overload_with
 from plb.energy.score import PLAIN_DEVIATION, W_FAILOVERS, W_OVERLOAD, energy_of

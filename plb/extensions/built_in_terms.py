@@ -64,7 +64,7 @@ class Imbalance(_WithoutSums):
     name = "imbalance"
 
     def total(self, configuration: Configuration) -> float:
-        """Return the imbalance of the node loads (`plb.energy.load_deviation`)."""
+        """Return the imbalance of the node loads (`plb.energy.imbalance`)."""
         problem = configuration.problem
         if not problem.weights[PLAIN_DEVIATION]:
             return float(solution_from_scratch(problem, configuration.solution.node.copy()).terms[IMBALANCE])

@@ -1,4 +1,7 @@
-"""Files with a policy and the state of its training: plain tensors, numbers and text, never code."""
+"""Files with a policy and the state of its training, and whether a training can be resumed from one.
+
+A file has plain tensors, numbers and text, never code.
+"""
 
 from __future__ import annotations
 
@@ -185,6 +188,30 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     if not _agree(checkpoint):
         raise CheckpointError(path, "is damaged: its numbers of iterations contradict one another")
     return checkpoint
+
+
+def resumed_checkpoint(
+    path: str | os.PathLike[str], settings: TrainingSettings, shape: ObservationShape, resources: tuple[str, ...]
+) -> Checkpoint:
+    """Return the checkpoint in a file to resume a training with these settings and this game.
+
+    Raises
+    ------
+    CheckpointError
+        The file cannot be read, or it is of another training: only the number of iterations may differ.
+    """
+    found = read_checkpoint(path)
+    if found.optimiser is None:
+        raise CheckpointError(path, "holds a policy alone, whose training cannot be resumed")
+    if attrs.evolve(found.settings, iterations=settings.iterations) != settings:
+        raise CheckpointError(path, "is of a training with other settings, which cannot be resumed with these")
+    if found.shape != shape:
+        raise CheckpointError(path, "is of a training with a game of another shape")
+    if found.resources != resources:
+        raise CheckpointError(path, f"is of a training with other resources: {found.resources}, not {resources}")
+    if found.iteration > settings.iterations:
+        raise CheckpointError(path, f"has {found.iteration} iterations already, {settings.iterations} are asked for")
+    return attrs.evolve(found, settings=settings)
 
 
 def _content(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -14,7 +14,14 @@ import numpy as np
 from plb.array_types import Float32
 from plb.errors import CheckpointError, DivergedError
 from plb.learning.action_sampling import NotFiniteError
-from plb.learning.checkpoints import Checkpoint, CurveRow, check_resources, read_checkpoint, write_checkpoint
+from plb.learning.checkpoints import (
+    Checkpoint,
+    CurveRow,
+    check_resources,
+    read_checkpoint,
+    resumed_checkpoint,
+    write_checkpoint,
+)
 from plb.learning.networks import empty_network, first_weights, set_weights
 from plb.learning.optimiser import OptimiserState, updated
 from plb.learning.placement_game import ObservationShape, PlacementGame
@@ -108,14 +115,13 @@ def train(
         File that is written regularly, and at the end; None: none.
     resume
         Whether to continue from that file if it exists. For the same number of iterations the result is that of an
-        uninterrupted training. Another number is allowed, but the weight of the entropy decreases to its end over
-        all iterations, and earlier iterations are not repeated.
+        uninterrupted training; for another number, earlier iterations keep their weights of the entropy.
     start
         File of a policy with initial weights, instead of random ones.
     every
         Iterations from one checkpoint to the next.
     resources
-        Names of the resources of the game, in their order, for users of the policy; empty: unknown.
+        Names of the resources of the game, in their order; empty: unknown.
     over
         Plays the job sequences of an iteration: `map`, or the `map` of a pool of workers.
     progress
@@ -131,8 +137,9 @@ def train(
     every = check_count("training", "every", every, low=1)
     shape = make_game().shape
     names = check_resources(resources, shape)
-    state = _resumed(settings, shape, names, checkpoint) if resume and checkpoint is not None else None
-    if state is None:
+    if resume and checkpoint is not None and Path(checkpoint).exists():
+        state = resumed_checkpoint(checkpoint, settings, shape, names)
+    else:
         state = attrs.evolve(_beginning(settings, shape, start), resources=names)
     for iteration in range(state.iteration + 1, settings.iterations + 1):
         state = _next(state, make_game, over)
@@ -217,26 +224,6 @@ def _beginning(settings: TrainingSettings, shape: ObservationShape, start: str |
         weights = learned.weights
     optimiser = OptimiserState.beginning(weights)
     return Checkpoint(settings=settings, shape=shape, iteration=0, weights=weights, optimiser=optimiser, curve=())
-
-
-def _resumed(
-    settings: TrainingSettings, shape: ObservationShape, resources: tuple[str, ...], path: str | os.PathLike[str]
-) -> Checkpoint | None:
-    """Return the state in a file; None if the file does not exist."""
-    if not Path(path).exists():
-        return None
-    found = read_checkpoint(path)
-    if found.optimiser is None:
-        raise CheckpointError(path, "holds a policy alone, whose training cannot be resumed")
-    if attrs.evolve(found.settings, iterations=settings.iterations) != settings:
-        raise CheckpointError(path, "is of a training with other settings, which cannot be resumed with these")
-    if found.shape != shape:
-        raise CheckpointError(path, "is of a training with a game of another shape")
-    if found.resources != resources:
-        raise CheckpointError(path, f"is of a training with other resources: {found.resources}, not {resources}")
-    if found.iteration > settings.iterations:
-        raise CheckpointError(path, f"has {found.iteration} iterations already, {settings.iterations} are asked for")
-    return attrs.evolve(found, settings=settings)
 
 
 def _stream(seed: int, *path: int) -> np.random.Generator:

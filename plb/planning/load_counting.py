@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
-from plb.energy.load_deviation import PARTS
+from plb.energy.imbalance import PARTS
 from plb.errors import InvalidValueError
 from plb.model.quanta import UNLIMITED
 from plb.state.cluster_state import ClusterState

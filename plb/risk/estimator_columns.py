@@ -19,7 +19,8 @@ import numpy as np
 from plb.array_types import Float, Int
 from plb.compiler import kernel
 from plb.risk.estimators import Gaussian, samples_needed
-from plb.risk.peaks.predictors import (
+from plb.risk.peaks.predicted_peaks import GAUSSIAN, N_SIGMA, NO_CAP, PERCENTILE, POINT
+from plb.risk.peaks.predictor_settings import (
     BorgDefault,
     Form,
     MachinePercentile,
@@ -31,7 +32,6 @@ from plb.risk.peaks.predictors import (
     members,
 )
 from plb.risk.peaks.windows import percentile_of
-from plb.risk.predicted_peaks import GAUSSIAN, N_SIGMA, NO_CAP, PERCENTILE, POINT
 
 
 @attrs.frozen(eq=False)

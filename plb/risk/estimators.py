@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.risk.peaks.predictors import LEAST_SEEN, MOST_SAMPLES, BorgDefault, Maximum, PeakOracle, Predictor
+from plb.risk.peaks.predictor_settings import LEAST_SEEN, MOST_SAMPLES, BorgDefault, Maximum, PeakOracle, Predictor
 from plb.risk.peaks.specs import parse
 from plb.validation import check_count, check_switch
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
-from plb.energy.load_deviation import counted_as
+from plb.energy.imbalance import counted_as
 from plb.model import Role
 from plb.state.arrays import Problem, Solution
 

@@ -230,7 +230,7 @@ class Solution(NamedTuple):
     node_load: Int
     """(N, R) quanta of the placed replicas."""
     total: Int
-    """(R,) Σx over counted nodes, x as in `plb.energy.load_deviation.counted_as`: load in quanta, by default."""
+    """(R,) Σx over counted nodes, x as in `plb.energy.imbalance.counted_as`: load in quanta, by default."""
     squares: Int
     """(R,) Σx² over counted nodes."""
     aggregate: Int32

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from plb.errors import InvalidValueError
 from workloads.format import read_traces
 from workloads.readers import Options, convert, read_public
-from workloads.readers.chunks import REFUSED, ROW, Frame
+from workloads.readers.external_sort import REFUSED, ROW, Frame
 from workloads.readers.naming import family_numbers, one_class, sized_classes
 from workloads.readers.sampled import SampledReader
 from workloads.trace import MetricInfo

@@ -14,7 +14,7 @@ import polars as pl
 from plb.array_types import Int32
 from plb.errors import InvalidValueError
 from workloads.column_checks import Checker
-from workloads.readers.chunks import ROW
+from workloads.readers.external_sort import ROW
 from workloads.readers.files import PACKED_TABLES, STREAMED, UNPACKED, TextTable
 
 MOST_COMPARED = 20_000

@@ -21,7 +21,7 @@ import polars as pl
 
 from workloads.column_checks import LARGEST
 from workloads.readers.base import MISSING, NEGATIVE, Options, measured
-from workloads.readers.chunks import OWNER, TIME, Frame
+from workloads.readers.external_sort import OWNER, TIME, Frame
 from workloads.readers.files import TextTable, need_files
 from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader

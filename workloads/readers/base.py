@@ -13,7 +13,7 @@ from plb.array_types import Int
 from plb.errors import InvalidValueError
 from plb.validation import check_count, check_number
 from workloads.column_checks import LARGEST
-from workloads.readers.chunks import first_reason
+from workloads.readers.external_sort import first_reason
 from workloads.readers.report import ConversionReport
 from workloads.trace import MetricInfo, TraceSet
 

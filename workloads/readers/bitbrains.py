@@ -26,7 +26,7 @@ import polars as pl
 
 from workloads.column_checks import LARGEST, Checker
 from workloads.readers.base import MISSING, NEGATIVE, Options
-from workloads.readers.chunks import OWNER, TIME, Frame, first_reason
+from workloads.readers.external_sort import OWNER, TIME, Frame, first_reason
 from workloads.readers.files import ROWS_OF_MANY, TextTable, need_files, parquet_chunks
 from workloads.readers.naming import sized_classes
 from workloads.readers.sampled import SampledReader

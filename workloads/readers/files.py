@@ -27,7 +27,7 @@ import polars as pl
 
 from workloads.column_checks import DAMAGED, Checker
 from workloads.errors import TraceError, TraceProblem
-from workloads.readers.chunks import ROW
+from workloads.readers.external_sort import ROW
 
 STREAMED = ("", ".gz", ".zst")
 UNPACKED: Mapping[str, Callable[[Path], Any]] = {".xz": lzma.open, ".bz2": bz2.open}

@@ -25,7 +25,7 @@ import polars as pl
 
 from workloads.column_checks import Checker
 from workloads.readers.base import MISSING, NEGATIVE, Options, measured
-from workloads.readers.chunks import OWNER, TIME, Frame
+from workloads.readers.external_sort import OWNER, TIME, Frame
 from workloads.readers.files import (
     ROWS_OF_MANY,
     Batches,

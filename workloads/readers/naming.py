@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from plb.array_types import Int
-from workloads.readers.chunks import OWNER
+from workloads.readers.external_sort import OWNER
 
 Classes = Callable[[pl.DataFrame], pl.DataFrame]
 """From steps (owner, step, metrics, limits) to ``owner`` and ``tenant_class``, one row an owner."""

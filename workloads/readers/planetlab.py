@@ -23,7 +23,7 @@ import polars as pl
 
 from workloads.column_checks import Checker
 from workloads.readers.base import Options
-from workloads.readers.chunks import OWNER, ROW, TIME, Frame, first_reason
+from workloads.readers.external_sort import OWNER, ROW, TIME, Frame, first_reason
 from workloads.readers.files import parquet_chunks, schema_of, trace_files
 from workloads.readers.naming import one_class
 from workloads.readers.sampled import SampledReader

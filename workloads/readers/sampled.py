@@ -27,7 +27,7 @@ from plb.array_types import Bool, Float32, Int
 from plb.model import Role
 from workloads.column_checks import LARGEST, Checker
 from workloads.readers.base import Options, TracePart
-from workloads.readers.chunks import OWNER, TIME, Chunks, Frame, sort_into_chunks
+from workloads.readers.external_sort import OWNER, TIME, Chunks, Frame, sort_into_chunks
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import ConversionReport
 from workloads.readers.windows import Windows, cut

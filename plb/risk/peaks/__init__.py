@@ -1,6 +1,6 @@
 """Peak prediction ([5]): the largest future usage of the tasks of a machine.
 
-Begin reading in `plb.risk.peaks.predictors`.
+Begin reading in `plb.risk.peaks.predictor_settings`.
 """
 
 from plb.risk.peaks.bulk import Predictions, predict
@@ -13,7 +13,7 @@ from plb.risk.peaks.metrics import (
     violation_severity,
     violations,
 )
-from plb.risk.peaks.predictors import (
+from plb.risk.peaks.predictor_settings import (
     BorgDefault,
     Form,
     MachinePercentile,

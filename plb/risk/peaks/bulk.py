@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import Float, Int
-from plb.risk.peaks.predictors import (
+from plb.risk.peaks.predictor_settings import (
     BorgDefault,
     Form,
     MachinePercentile,

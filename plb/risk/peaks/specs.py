@@ -13,7 +13,15 @@ from typing import Any, TypeAlias
 import attrs
 
 from plb.errors import InvalidValueError, UnknownNameError
-from plb.risk.peaks.predictors import BorgDefault, MachinePercentile, Maximum, NSigma, PeakOracle, Predictor, RcLike
+from plb.risk.peaks.predictor_settings import (
+    BorgDefault,
+    MachinePercentile,
+    Maximum,
+    NSigma,
+    PeakOracle,
+    Predictor,
+    RcLike,
+)
 from plb.validation import check_text
 
 PredictorOrOracle: TypeAlias = Predictor | PeakOracle

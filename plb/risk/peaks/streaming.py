@@ -9,7 +9,16 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
-from plb.risk.peaks.predictors import BorgDefault, Form, NSigma, Predictor, RcLike, Windowed, least_seen, members
+from plb.risk.peaks.predictor_settings import (
+    BorgDefault,
+    Form,
+    NSigma,
+    Predictor,
+    RcLike,
+    Windowed,
+    least_seen,
+    members,
+)
 from plb.risk.peaks.samples import AMOUNTS, allowed_amounts
 from plb.risk.peaks.windows import (
     mean_and_deviations,

@@ -14,7 +14,7 @@ import math
 
 from plb.array_types import Float, Int
 from plb.compiler import kernel
-from plb.risk.peaks.predictors import MachinePercentile, NSigma
+from plb.risk.peaks.predictor_settings import MachinePercentile, NSigma
 
 MEAN_AND_DEVIATIONS, PERCENTILE = 0, 1
 """Statistics of the ratios of a machine."""

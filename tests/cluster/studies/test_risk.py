@@ -34,11 +34,11 @@ def tasks(tmp_path, policy, specs, days):
 
 def test_outcomes_follow_from_the_traces_of_present_replicas(tmp_path, monkeypatch):
     """The count goes step by step and replica by replica, without departed replicas and without new ones."""
-    violations, found = [], calibration.outcomes_of
+    violations, found = [], calibration.violations_ahead
     monkeypatch.setattr(calibration, "HORIZON_HOURS", 5)
 
-    def compared(ledger, sequence, now, interval, threshold):
-        ours = found(ledger, sequence, now, interval, threshold)
+    def compared(ledger, sequence, now, interval, steps, threshold):
+        ours = found(ledger, sequence, now, interval, steps, threshold)
         traces, expected = sequence.traces, np.zeros((30, len(threshold)), np.bool_)
         for step in range(30):
             totals, time = np.zeros(threshold.shape), now + (step + 1) * interval
@@ -53,7 +53,7 @@ def test_outcomes_follow_from_the_traces_of_present_replicas(tmp_path, monkeypat
         violations.append(int(ours[1].sum()))
         return ours
 
-    monkeypatch.setattr(calibration, "outcomes_of", compared)
+    monkeypatch.setattr(calibration, "violations_ahead", compared)
     (task,) = tasks(tmp_path, calibration.POLICY, ["monte-carlo"], days=2.0)
     CalibrationRun(*prepared(task.arguments)[:3], calibration.POLICY, 0).run()
     assert len(violations) == 5

@@ -1,9 +1,8 @@
-"""The samples of a trace by owner: sorted files, read by ranges of owners.
+"""The samples of a trace by owner: an external sort with bounded memory.
 
-Public traces are mostly sorted by time, but the series of a tenant has to be consecutive; so a trace is sorted,
-with bounded memory. Rows are collected up to `Options.rows_in_memory`, sorted by owner and time, and written to a file.
-Then the owners are divided into ranges of about as many rows, and each range is read from the row groups of all files
-that have owners of the range.
+Public traces are mostly sorted by time, but the series of a tenant has to be consecutive. Rows are collected up to
+`Options.rows_in_memory`, sorted by owner and time, and written to a file. Then the owners are divided into ranges of
+about as many rows, and each range is read from the row groups of all files that have owners of the range.
 """
 
 from __future__ import annotations
