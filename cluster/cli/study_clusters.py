@@ -104,7 +104,7 @@ def clusters_command(
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Repeat an experiment of König et al., PVLDB 2022, and print its figures with those of the paper.
+    """Run a study of simulated clusters, and print its figures with those that König et al., PVLDB 2022, print.
 
     Finished runs are kept. After Ctrl-C the same command resumes the study.
     """

@@ -136,8 +136,9 @@ class Scenario:
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, f"at most the {self.run.days:g} days")
         if self.run.fill_hours and self.workload.kind == "plan":
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, '0 with kind = "plan": all start placed')
-        for name in (self.name, *known):
-            check_directory_name("scenario", name)
+        check_directory_name("scenario", self.name)
+        for name in known:
+            check_directory_name("policies", name)
         for name in self.run.policies:
             if name not in known:
                 raise UnknownNameError("policy", name, known, "run.policies")

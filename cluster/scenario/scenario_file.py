@@ -21,7 +21,7 @@ from cluster.scenario.section_file import RENAMED, SectionReader, nearest, read_
 from cluster.scenario.sections import Section, check_is_file
 from cluster.scenario.upgrades_section import Upgrades
 from cluster.scenario.workload_section import Workload
-from plb import ConflictError, Metric, PlbConfig, PlbError
+from plb import ConflictError, InvalidValueError, Metric, PlbConfig, PlbError
 from plb.policies.options import path_options
 from plb.registry import check_extensions, policies
 from plb.settings.extensions import ANNEALING
@@ -115,7 +115,7 @@ class _ScenarioReader(SectionReader):
         try:
             return Scenario(name=name, imports=imports, engine=engine, policies=policies, metrics=metrics, **sections)
         except PlbError as error:
-            self.add("scenario", str(error))
+            self.add(_place_of(error), str(error))
             return None
 
     def _imports(self, names: Any) -> tuple[str, ...]:
@@ -179,6 +179,13 @@ class _ScenarioReader(SectionReader):
                     self.add(f"{place}.{key}.{name}", "cannot be set in a scenario: the workload determines it")
             found[key] = self.settings(f"{place}.{key}", allowed, METRIC_FIELDS, Metric, {"name": key})
         return found
+
+
+def _place_of(error: PlbError) -> str:
+    """Return the key that an error of a whole scenario is about, or ``scenario``."""
+    if not isinstance(error, InvalidValueError):
+        return "scenario"
+    return error.field if error.item == "scenario" else f"{error.item}.{error.field}"
 
 
 OVERRIDDEN: Mapping[str, tuple[str, ...]] = {

@@ -26,10 +26,10 @@ def parts_from_parent(problem: Problem, solution: Solution, row: int, target: in
 @kernel
 def was_apart(problem: Problem, row: int) -> bool:
     """Return whether `row` was apart from its parent before this search."""
-    home = problem.origin[row]
-    if home == NOWHERE:
+    origin_node = problem.origin[row]
+    if origin_node == NOWHERE:
         return bool(problem.affinity[row] == STRANDED)
-    return _is_apart(problem, problem.origin, row, home)
+    return _is_apart(problem, problem.origin, row, origin_node)
 
 
 @kernel

@@ -31,8 +31,8 @@ def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, tar
 @kernel
 def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
     """Return whether `row` would use capacity reserved for new replicas, or capacity that is free only after moves."""
-    home = problem.origin[row]
-    if home != NOWHERE and exceeds_capacity(
+    origin_node = problem.origin[row]
+    if origin_node != NOWHERE and exceeds_capacity(
         problem.move_limit,
         problem.leaving_load,
         solution.node_load,
@@ -43,7 +43,7 @@ def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoi
         return True
     return (
         problem.counts_departed
-        and home != target
+        and origin_node != target
         and _overcommits_temporarily(problem, solution, row, outgoing, target)
     )
 
@@ -76,19 +76,19 @@ def _is_free_at_once(problem: Problem, row: int, outgoing: int, target: int) -> 
 @kernel
 def leave_behind(problem: Problem, solution: Solution, row: int, sign: int) -> None:
     """Add `sign` times the load that `row` has moved off its origin, less that of a sibling that swapped with it."""
-    home = problem.origin[row]
-    if home == NOWHERE or solution.node[row] == home:
+    origin_node = problem.origin[row]
+    if origin_node == NOWHERE or solution.node[row] == origin_node:
         return
     replacement = NOWHERE
     other = problem.sibling[row]
     while other != row:
-        crossed = solution.node[other] == home and problem.origin[other] == solution.node[row]
+        crossed = solution.node[other] == origin_node and problem.origin[other] == solution.node[row]
         if crossed and not problem.unspread[other]:
             replacement = other
         other = problem.sibling[other]
     for metric in range(problem.load.shape[1]):
         freed = problem.load[row, metric] - problem.load[replacement, metric]
-        solution.departed[home, metric] += sign * max(0, freed)
+        solution.departed[origin_node, metric] += sign * max(0, freed)
 
 
 @kernel(inline=True)

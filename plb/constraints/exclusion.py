@@ -16,7 +16,7 @@ def is_excluded(problem: Problem, solution: Solution, row: int, target: int) -> 
     moves may be chained, a node that a sibling leaves is allowed while the moves of the partition have a valid order.
     """
     node, origin, sibling, chains = solution.node, problem.origin, problem.sibling, problem.chains
-    home = origin[row]
+    origin_node = origin[row]
     other = sibling[row]
     while other != row:
         if problem.standbys > 0 and problem.standby[other]:
@@ -24,10 +24,10 @@ def is_excluded(problem: Problem, solution: Solution, row: int, target: int) -> 
             continue
         if node[other] == target:
             return True
-        if not chains and (origin[other] == target or (home != NOWHERE and node[other] == home)):
+        if not chains and (origin[other] == target or (origin_node != NOWHERE and node[other] == origin_node)):
             return True
         other = sibling[other]
-    if not chains or home == NOWHERE or target == home:
+    if not chains or origin_node == NOWHERE or target == origin_node:
         return False
     return _closes_cycle(node, origin, sibling, problem.role, row, target)
 

@@ -33,16 +33,16 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int
     if moves > problem.max_moves * TENTHS:
         return _MOVES
     here = solution.node[row]
-    home = problem.origin[row]
-    other_home = problem.origin[partner] if partner != NOWHERE else NOWHERE
-    for node in (target, here, home, other_home):
-        change = _touches(home, target, node) - _touches(home, here, node)
+    origin_node = problem.origin[row]
+    other_origin = problem.origin[partner] if partner != NOWHERE else NOWHERE
+    for node in (target, here, origin_node, other_origin):
+        change = _touches(origin_node, target, node) - _touches(origin_node, here, node)
         if partner != NOWHERE:
-            change += _touches(other_home, here, node) - _touches(other_home, target, node)
+            change += _touches(other_origin, here, node) - _touches(other_origin, target, node)
         if change > 0 and solution.node_moves[node] + change > problem.max_node_moves[node]:
             return _NODE_MOVES
-    change = _is_move(home, target) - _is_move(home, here)
-    other_change = _is_move(other_home, here) - _is_move(other_home, target)
+    change = _is_move(origin_node, target) - _is_move(origin_node, here)
+    other_change = _is_move(other_origin, here) - _is_move(other_origin, target)
     service = problem.service[row]
     if partner != NOWHERE:
         other_service = problem.service[partner]
@@ -56,15 +56,15 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int
 
 
 @kernel
-def _is_move(home: int, place: int) -> int:
-    """Return 1 if a row with origin `home` on node `place` is a move of the plan, else 0."""
-    return int(home != NOWHERE and place != NOWHERE and place != home)
+def _is_move(origin_node: int, place: int) -> int:
+    """Return 1 if a row with origin `origin_node` on node `place` is a move of the plan, else 0."""
+    return int(origin_node != NOWHERE and place != NOWHERE and place != origin_node)
 
 
 @kernel
-def _touches(home: int, place: int, node: int) -> int:
-    """Return how many ends, source or target, the move of a row from `home` to `place` has on `node`."""
-    return _is_move(home, place) * (int(home == node) + int(place == node))
+def _touches(origin_node: int, place: int, node: int) -> int:
+    """Return how many ends, source or target, the move of a row from `origin_node` to `place` has on `node`."""
+    return _is_move(origin_node, place) * (int(origin_node == node) + int(place == node))
 
 
 @kernel

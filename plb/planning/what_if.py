@@ -48,23 +48,27 @@ class WhatIf:
 
     def of(self, row: int) -> Alternatives:
         """Return the alternatives of a replica."""
-        home = int(self._solution.node[row])
+        origin_node = int(self._solution.node[row])
         problem = self._problem
-        standing = None if home == NOWHERE else self._present(row, home)
-        if home != NOWHERE:
+        standing = None if origin_node == NOWHERE else self._present(row, origin_node)
+        if origin_node != NOWHERE:
             # a placed replica may not use the capacity that is reserved for new ones
             problem = problem._replace(limit=problem.move_limit)
             self._take(problem, row, NOWHERE)
         audit = Audit(self._state, problem, self._solution, rule_priorities(self._state.config))
         refused = {rule: self._refused_by(problem, row, rule) for rule in CONSTRAINTS}
-        masks = self._masks if home == NOWHERE else self._kept_at(home, {r: nodes for r, (nodes, _) in refused.items()})
+        masks = (
+            self._masks
+            if origin_node == NOWHERE
+            else self._kept_at(origin_node, {r: nodes for r, (nodes, _) in refused.items()})
+        )
         unplaced = unplaced_row(audit, row, masks, None, self._extensions)
         closed = self._closed(audit, row, masks[-1], refused)
         open_nodes = np.setdiff1d(np.arange(len(self._state.nodes)), list(closed))
         places = [self._place(problem, row, node) for node in open_nodes.tolist()]
-        if home != NOWHERE:
-            self._take(problem, row, home)
-        may_move = home == NOWHERE or bool(problem.repairable[row])
+        if origin_node != NOWHERE:
+            self._take(problem, row, origin_node)
+        may_move = origin_node == NOWHERE or bool(problem.repairable[row])
         return Alternatives(
             partition=unplaced.partition,
             role=unplaced.role,
@@ -106,9 +110,9 @@ class WhatIf:
         find_refusals(problem, self._solution, 1 << rule, row, refused, level)
         return np.flatnonzero(refused == rule), level
 
-    def _kept_at(self, home: int, refused: dict[Rule, Int]) -> Sequence[int]:
+    def _kept_at(self, origin_node: int, refused: dict[Rule, Int]) -> Sequence[int]:
         """Return the rules of placement, up to the first attempt whose soft rules the node of the replica satisfies."""
-        broken = sum(1 << rule for rule, nodes in refused.items() if home in nodes)
+        broken = sum(1 << rule for rule, nodes in refused.items() if origin_node in nodes)
         soft = [mask & ~self._masks[-1] for mask in self._masks]
         transaction = next(number for number, rules in enumerate(soft) if not rules & broken)
         return self._masks[: transaction + 1]

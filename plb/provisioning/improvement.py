@@ -18,7 +18,7 @@ from plb.provisioning.large_neighbourhood_search import MOST_OPEN, Annealing, em
 from plb.provisioning.measures import Measure, sizes
 from plb.provisioning.neighbourhood import MOST_CLEARED, SearchState, search_state_of
 from plb.provisioning.plan import ProvisioningPlan
-from plb.provisioning.replicas_by_node import no_homes
+from plb.provisioning.replicas_by_node import no_original_nodes
 from plb.provisioning.solver_context import ReportProgress, SolverContext
 
 NAME = "Improved"
@@ -49,7 +49,9 @@ def best_in_time(context: SolverContext, report: ReportProgress, *, seed: int) -
     report(f"{plan.algorithm}: {plan.nodes:,} nodes, at least {context.lower_bound:,}")
     packing, by_node = context.by_node(plan)
     size = sizes(Measure.AVERAGE, context.shares, context.instance.replicas)
-    search = search_state_of(packing, by_node, np.arange(plan.nodes), size, no_homes(len(size)), context.capacity)
+    search = search_state_of(
+        packing, by_node, np.arange(plan.nodes), size, no_original_nodes(len(size)), context.capacity
+    )
     when = list(empty(context, search, Stream(seed), Annealing(TEMPERATURE, 0.0), NAME, report))
     return attrs.evolve(context.plan(packing, NAME), seconds=when[-1]) if when else plan
 

@@ -4,7 +4,7 @@ The search clears some nodes, the first of them permanently if that is possible.
 least free capacity, large ones first. If all are placed, a node is saved. If not, the first node takes the others, and
 the search keeps the change if free capacity has become more uneven, because a node with much of it is easier to empty,
 or else with the probability of simulated annealing. If replicas have original nodes
-(`plb.provisioning.replicas_by_node.Homes`), a move has a price, and the number of moves is limited.
+(`plb.provisioning.replicas_by_node.OriginalNodes`), a move has a price, and the number of moves is limited.
 
 L applications, D dimensions, N nodes, R replicas in all.
 """
@@ -46,17 +46,17 @@ class Annealing(NamedTuple):
 def empty_a_node(search: SearchState, rng: Stream, annealing: Annealing, rounds: int) -> bool:
     """Try a number of neighbourhoods, until a node is emptied or time runs out; return whether one was."""
     neighbourhood = search.neighbourhood
-    homes = neighbourhood.homes
+    original = neighbourhood.original
     for _ in range(rounds):
         if search.packing.stop[0] or neighbourhood.nodes[0] < 2:
             break
         cleared = min(2 + int(uniform(rng) * (MOST_CLEARED - 1)), neighbourhood.nodes[0])
         _choose(neighbourhood, rng, cleared)
-        away = homes.away[0]
+        away = original.away[0]
         done, gain, changes = _rebuild(search, rng, cleared, MOST_OPEN)
-        more = homes.away[0] - away
-        done = done and (more <= 0 or homes.away[0] <= homes.most[0])
-        price = annealing.price * homes.away[0] / max(1, homes.most[0])
+        more = original.away[0] - away
+        done = done and (more <= 0 or original.away[0] <= original.most[0])
+        price = annealing.price * original.away[0] / max(1, original.most[0])
         worth = gain - price * more
         number = _first_empty(search.by_node, neighbourhood, cleared)
         if done and number != NOTHING:
@@ -82,11 +82,11 @@ def _first_empty(by_node: ReplicasByNode, neighbourhood: Neighbourhood, cleared:
 def empty_in_turn(search: SearchState, rng: Stream) -> int:
     """Empty each node in turn whose replicas fit on the others; return how many were emptied."""
     neighbourhood = search.neighbourhood
-    emptied, number, homes = 0, 0, neighbourhood.homes
+    emptied, number, original = 0, 0, neighbourhood.original
     while number < neighbourhood.nodes[0] and neighbourhood.nodes[0] > 1 and not search.packing.stop[0]:
         neighbourhood.cleared[0] = number
         done, _, changes = _rebuild(search, rng, 1, MOST_OPEN_IN_TURN)
-        if done and homes.away[0] <= homes.most[0] and search.by_node.head[neighbourhood.used[number]] == NOTHING:
+        if done and original.away[0] <= original.most[0] and search.by_node.head[neighbourhood.used[number]] == NOTHING:
             neighbourhood.nodes[0] -= 1
             for later in range(number, neighbourhood.nodes[0]):
                 neighbourhood.used[later] = neighbourhood.used[later + 1]

@@ -14,7 +14,7 @@ from plb.compiler import kernel
 from plb.provisioning.affinity import ANY_NUMBER
 from plb.provisioning.measures import Measure, Residual, left, residual_of
 from plb.provisioning.packing import Packing, fitting, is_full
-from plb.provisioning.replicas_by_node import NOTHING, Homes, ReplicasByNode, add, note_away, remove, vacant
+from plb.provisioning.replicas_by_node import NOTHING, OriginalNodes, ReplicasByNode, add, count_moved, remove, vacant
 
 MOST_CLEARED = 4
 """Nodes that are cleared at a time, at the most."""
@@ -47,7 +47,7 @@ class Neighbourhood(NamedTuple):
     """(N,) whether a node is full, kept current."""
     moved: Int32
     """(3, 2R) undo log: application, node and count of what was placed; negative if it was removed."""
-    homes: Homes
+    original: OriginalNodes
     """The original nodes of replicas."""
 
 
@@ -62,7 +62,7 @@ class SearchState(NamedTuple):
 
 
 def search_state_of(
-    packing: Packing, by_node: ReplicasByNode, used: Int, size: Float, homes: Homes, capacity: Int32
+    packing: Packing, by_node: ReplicasByNode, used: Int, size: Float, original: OriginalNodes, capacity: Int32
 ) -> SearchState:
     """Return a packing with space for neighbourhoods.
 
@@ -74,7 +74,7 @@ def search_state_of(
         The nodes in use.
     size
         (L,) of a replica of each application.
-    homes
+    original
         The original nodes of replicas.
     capacity
         (D,) of the largest node.
@@ -93,7 +93,7 @@ def search_state_of(
         left=np.zeros(nodes),
         full=np.zeros(nodes, np.bool_),
         moved=np.zeros((3, 2 * replicas), np.int32),
-        homes=homes,
+        original=original,
     )
     neighbourhood.used[: len(used)] = used
     search = SearchState(packing, by_node, neighbourhood, residual_of(Measure.AVERAGE, capacity))
@@ -144,7 +144,7 @@ def _put(search: SearchState, application: int, node: int, count: int) -> None:
     else:
         remove(packing, by_node, application, node, -count)
     _update(search, node)
-    note_away(search.neighbourhood.homes, packing, by_node, application, node, count)
+    count_moved(search.neighbourhood.original, packing, by_node, application, node, count)
 
 
 @kernel
@@ -201,12 +201,14 @@ def best_node(search: SearchState, application: int, first: int, end: int, prefe
     most = neighbourhood.missing[application]
     for number in range(first, end):
         node = packing.live[number]
-        at_home = 0 if number >= preferred else vacant(neighbourhood.homes, packing, search.by_node, application, node)
-        value = -1.0 if at_home > 0 else neighbourhood.left[node]
+        at_original = (
+            0 if number >= preferred else vacant(neighbourhood.original, packing, search.by_node, application, node)
+        )
+        value = -1.0 if at_original > 0 else neighbourhood.left[node]
         if value >= least or fitting(packing, node, application, 1) == 0:
             continue
         allowed = min(most, allowed_on(search, application, node))
-        allowed = min(allowed, at_home) if at_home > 0 else allowed
+        allowed = min(allowed, at_original) if at_original > 0 else allowed
         if allowed > 0:
             chosen, least = node, value
             capacity = fitting(packing, node, application, allowed)

@@ -31,7 +31,7 @@ from plb.provisioning.neighbourhood import (
 )
 from plb.provisioning.packing import NO_CAPACITY, Packing, fitting, open_node, places_of
 from plb.provisioning.plan import ProvisioningPlan, faults_of_rows
-from plb.provisioning.replicas_by_node import ANY_MOVES, NOTHING, homes_of, no_replicas
+from plb.provisioning.replicas_by_node import ANY_MOVES, NOTHING, no_replicas, original_nodes_of
 from plb.provisioning.solver_context import ReportProgress, SolverContext, order_of, say_nothing
 from plb.validation import check_count, check_kind
 
@@ -87,11 +87,11 @@ def replan(
     report = report or say_nothing
     context = SolverContext(plan.instance, time_limit)
     search, number = _settled(context, plan)
-    homes = search.neighbourhood.homes
-    homes.most[0] = ANY_MOVES if most_moves is None else min(ANY_MOVES, max(most_moves, int(homes.away[0])))
-    report(f"{NAME}: {search.neighbourhood.nodes[0]:,} nodes, {homes.away[0]:,} moves")
+    original = search.neighbourhood.original
+    original.most[0] = ANY_MOVES if most_moves is None else min(ANY_MOVES, max(most_moves, int(original.away[0])))
+    report(f"{NAME}: {search.neighbourhood.nodes[0]:,} nodes, {original.away[0]:,} moves")
     packing, seconds = search.packing, context.elapsed()
-    if homes.away[0] < homes.most[0]:
+    if original.away[0] < original.most[0]:
         packing, seconds = _emptied(context, search, Stream(seed), report)
     return attrs.evolve(context.plan(packing, NAME, _names(plan, search.packing, number)), seconds=seconds)
 
@@ -108,7 +108,7 @@ def _emptied(context: SolverContext, search: SearchState, rng: Stream, report: R
     if neighbourhood.nodes[0] < fewest:
         fewest, found = int(neighbourhood.nodes[0]), (_copy(search.packing), context.elapsed())
     while _open_larger(context, search) and not context.time_is_over:
-        report(f"{NAME}: {fewest:,} nodes, {neighbourhood.homes.away[0]:,} moves")
+        report(f"{NAME}: {fewest:,} nodes, {neighbourhood.original.away[0]:,} moves")
         _empty_in_turn(context, search, rng)
         if neighbourhood.nodes[0] >= fewest:
             break
@@ -122,25 +122,27 @@ def _emptied(context: SolverContext, search: SearchState, rng: Stream, report: R
 
 def _empty_in_turn(context: SolverContext, search: SearchState, rng: Stream) -> None:
     """Empty nodes whose replicas fit on others, first those with the fewest moves; new nodes last."""
-    leave, stood_on = _at_home(search), np.zeros(len(search.packing.free), np.bool_)
-    stood_on[search.neighbourhood.homes.node] = True
-    leave[~stood_on] = ANY_MOVES
+    leave, is_original = _at_original(search), np.zeros(len(search.packing.free), np.bool_)
+    is_original[search.neighbourhood.original.node] = True
+    leave[~is_original] = ANY_MOVES
     used = search.neighbourhood.used[: search.neighbourhood.nodes[0]]
     used[:] = used[np.argsort(leave[used], kind="stable")]
     with context.watched():
         empty_in_turn(search, rng)
 
 
-def _at_home(search: SearchState) -> Int:
+def _at_original(search: SearchState) -> Int:
     """Return how many replicas on each node, (N,), were there before."""
-    packing, homes = search.packing, search.neighbourhood.homes
+    packing, original = search.packing, search.neighbourhood.original
     place, application = places_of(packing)
     nodes = len(packing.free)
     now = application * nodes + packing.node[place]
-    before = np.repeat(np.arange(len(packing.places)), np.diff(homes.start)) * nodes + homes.node
+    before = np.repeat(np.arange(len(packing.places)), np.diff(original.start)) * nodes + original.node
     _, in_now, in_before = np.intersect1d(now, before, assume_unique=True, return_indices=True)
     found = np.zeros(nodes, np.int64)
-    np.add.at(found, packing.node[place[in_now]], np.minimum(packing.placed[place[in_now]], homes.stood[in_before]))
+    np.add.at(
+        found, packing.node[place[in_now]], np.minimum(packing.placed[place[in_now]], original.replicas[in_before])
+    )
     return found
 
 
@@ -201,10 +203,10 @@ def _vacant(context: SolverContext, plan: ProvisioningPlan, size: Float, spare: 
     """Return the nodes of a plan and spare ones, without replicas; as `_settled`."""
     instance = context.instance
     packing, number = context.packing_for(plan, spare)
-    homes = homes_of(plan.application, number[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES)
+    original = original_nodes_of(plan.application, number[plan.node].astype(np.int32), plan.count, len(size), ANY_MOVES)
     stand = np.bincount(plan.application, plan.count, minlength=len(size)).astype(np.int64)
-    homes.away[0] -= np.maximum(0, stand - instance.replicas).sum()  # surplus replicas are removed
-    search = search_state_of(packing, no_replicas(packing), np.sort(number), size, homes, context.capacity)
+    original.away[0] -= np.maximum(0, stand - instance.replicas).sum()  # surplus replicas are removed
+    search = search_state_of(packing, no_replicas(packing), np.sort(number), size, original, context.capacity)
     search.neighbourhood.missing[:] = instance.replicas
     return search, number
 

@@ -110,14 +110,14 @@ def add_all(packing: Packing, by_node: ReplicasByNode, application: Int32, node:
         add(packing, by_node, application[row], node[row], count[row])
 
 
-class Homes(NamedTuple):
+class OriginalNodes(NamedTuple):
     """The original nodes of replicas: the pairs of application i are in ``start[i]:start[i + 1]``."""
 
     start: Int
     """(L + 1,)"""
     node: Int32
     """(H,)"""
-    stood: Int32
+    replicas: Int32
     """(H,) number of replicas that were there."""
     away: Int
     """(1,) number of replicas that have left."""
@@ -125,14 +125,14 @@ class Homes(NamedTuple):
     """(1,) largest number of replicas that may leave."""
 
 
-def no_homes(applications: int) -> Homes:
-    """Return the homes of applications without original nodes."""
+def no_original_nodes(applications: int) -> OriginalNodes:
+    """Return none for any application."""
     empty = np.zeros(0, np.int32)
-    return homes_of(empty, empty, empty, applications, ANY_MOVES)
+    return original_nodes_of(empty, empty, empty, applications, ANY_MOVES)
 
 
-def homes_of(application: Int32, node: Int32, count: Int32, applications: int, most: int) -> Homes:
-    """Return homes without replicas.
+def original_nodes_of(application: Int32, node: Int32, count: Int32, applications: int, most: int) -> OriginalNodes:
+    """Return the original nodes before any replica is placed.
 
     Parameters
     ----------
@@ -144,36 +144,38 @@ def homes_of(application: Int32, node: Int32, count: Int32, applications: int, m
         Largest number of replicas that may leave.
     """
     order = np.argsort(application, kind="stable")
-    return Homes(
+    return OriginalNodes(
         start=np.searchsorted(application[order], np.arange(applications + 1)).astype(np.int64),
         node=node[order].astype(np.int32),
-        stood=count[order].astype(np.int32),
+        replicas=count[order].astype(np.int32),
         away=np.full(1, int(count.sum()), np.int64),
         most=np.full(1, most, np.int64),
     )
 
 
 @kernel
-def vacant(homes: Homes, packing: Packing, by_node: ReplicasByNode, application: int, node: int) -> int:
+def vacant(original: OriginalNodes, packing: Packing, by_node: ReplicasByNode, application: int, node: int) -> int:
     """Return how many replicas have left an original node; 0 if it has more than before."""
-    return max(0, _home(homes, application, node) - _placed(packing, by_node, application, node))
+    return max(0, _original_replicas(original, application, node) - _placed(packing, by_node, application, node))
 
 
 @kernel
-def note_away(homes: Homes, packing: Packing, by_node: ReplicasByNode, application: int, node: int, count: int) -> None:
+def count_moved(
+    original: OriginalNodes, packing: Packing, by_node: ReplicasByNode, application: int, node: int, count: int
+) -> None:
     """Update the count after `count` replicas were added to a node, or removed if it is negative."""
-    home = _home(homes, application, node)
-    if home > 0:
+    before = _original_replicas(original, application, node)
+    if before > 0:
         placed = _placed(packing, by_node, application, node)
-        homes.away[0] += max(0, home - placed) - max(0, home - (placed - count))
+        original.away[0] += max(0, before - placed) - max(0, before - (placed - count))
 
 
 @kernel
-def _home(homes: Homes, application: int, node: int) -> int:
+def _original_replicas(original: OriginalNodes, application: int, node: int) -> int:
     """Return how many replicas of an application were on a node."""
-    for pair in range(homes.start[application], homes.start[application + 1]):
-        if homes.node[pair] == node:
-            return int(homes.stood[pair])
+    for pair in range(original.start[application], original.start[application + 1]):
+        if original.node[pair] == node:
+            return int(original.replicas[pair])
     return 0
 
 

@@ -89,12 +89,12 @@ class _Asked:
             for row in order:
                 self.place(row)
 
-    def _unchanged(self, verb: str, ask: Callable[[], Answer]) -> Answer:
+    def _unchanged(self, method: str, ask: Callable[[], Answer]) -> Answer:
         """Return a result; fail if the configuration has changed."""
         before = self.configuration.solution.copy()
         answer = ask()
         changed = _changed(before, self.configuration.solution)
-        assert not changed, f"{self.policy.name}: {verb} does not take back what it changes: {', '.join(changed)}"
+        assert not changed, f"{self.policy.name}: {method} does not take back what it changes: {', '.join(changed)}"
         return answer
 
 

@@ -74,25 +74,25 @@ class ByHand:
         return Rule.AFFINITY if self.holds(Rule.AFFINITY) and self._leaves_parent(row, target) else NO_REFUSAL
 
     def _excluded(self, row: int, target: int) -> bool:
-        """Return whether a sibling or its origin is there, or, with chains, whether moves lead from there back home."""
+        """Return whether a sibling or its origin is there, or, with chains, whether moves lead from there back."""
         places, origin = self.places, self.problem.origin
-        home = origin[row]
+        origin_node = origin[row]
         others = [other for other in ring(self.problem, row) if not self.problem.standby[other]]
         if target in [places[other] for other in others]:
             return True
         if not self.problem.chains:
-            came_home = home != NOWHERE and home in [places[other] for other in others]
-            return came_home or target in [origin[other] for other in others]
+            came_back = origin_node != NOWHERE and origin_node in [places[other] for other in others]
+            return came_back or target in [origin[other] for other in others]
         left = {int(origin[o]): o for o in ring(self.problem, row) if NOWHERE != origin[o] != places[o]}
-        if home == NOWHERE or target == home or target not in left:
+        if origin_node == NOWHERE or target == origin_node or target not in left:
             return False
         first = left[target]
-        if places[first] == home and self.problem.role[first] != self.problem.role[row]:
+        if places[first] == origin_node and self.problem.role[first] != self.problem.role[row]:
             return False
         at = target
-        while at in left and at != home:
+        while at in left and at != origin_node:
             at = places[left[at]]
-        return bool(at == home)
+        return bool(at == origin_node)
 
     def _standby_on(self, row: int, target: int) -> int | None:
         found = [o for o in ring(self.problem, row) if self.problem.standby[o] and self.places[o] == target]
@@ -190,9 +190,11 @@ class ByHand:
         here, origin = self.places[row], self.problem.origin
         if not self.problem.related or not self.apart(self.places, row, target):
             return False
-        home = int(origin[row])
+        origin_node = int(origin[row])
         began_apart = (
-            self.problem.affinity[row] == STRANDED if home == NOWHERE else self.apart(origin.tolist(), row, home)
+            self.problem.affinity[row] == STRANDED
+            if origin_node == NOWHERE
+            else self.apart(origin.tolist(), row, origin_node)
         )
         may_stay_apart = began_apart and not self.enforced & JOINING and here != NOWHERE
         return not (may_stay_apart and self.apart(self.places, row, here))
@@ -226,10 +228,10 @@ class ByHand:
 
         if too_full(growth, problem.limit[target]):
             return True
-        home = problem.origin[row]
-        if problem.tight and home != NOWHERE and too_full(growth, problem.move_limit[target]):
+        origin_node = problem.origin[row]
+        if problem.tight and origin_node != NOWHERE and too_full(growth, problem.move_limit[target]):
             return True
-        if not problem.tight or not problem.counts_departed or home == target:
+        if not problem.tight or not problem.counts_departed or origin_node == target:
             return False
         if outgoing != NOWHERE and problem.origin[outgoing] == target and outgoing not in ring(problem, row):
             growth = problem.load[row]  # its capacity is free only after it has left
@@ -279,13 +281,13 @@ class ByHand:
         """Return whether a replica would move to the origin of a sibling, other than by one swap of two."""
         origin = self.problem.origin
         now = {row: self.places[row], partner: self.places[partner]}
-        homes = [origin[row], origin[partner]]
-        if list(now.values()) in (homes, homes[::-1]):
+        origins = [origin[row], origin[partner]]
+        if list(now.values()) in (origins, origins[::-1]):
             return False
         others = [o for o in ring(self.problem, row) if o != partner]
-        stands_home = now[row] == homes[0] or now[partner] == homes[1]
-        on_a_home = any(self.places[o] != NOWHERE and self.places[o] in homes for o in others)
-        return stands_home or on_a_home or any(origin[o] in now.values() for o in others)
+        is_back = now[row] == origins[0] or now[partner] == origins[1]
+        on_an_origin = any(self.places[o] != NOWHERE and self.places[o] in origins for o in others)
+        return is_back or on_an_origin or any(origin[o] in now.values() for o in others)
 
     # budgets
 
@@ -317,12 +319,12 @@ def departed(problem: Problem, places: Places) -> np.ndarray:
     """Return the load that leaves each node in this plan, (N, R), less what a sibling in its place needs."""
     gone = np.zeros(problem.limit.shape, np.int64)
     for row, at in enumerate(places):
-        home = int(problem.origin[row])
-        if home in (NOWHERE, at):
+        origin_node = int(problem.origin[row])
+        if origin_node in (NOWHERE, at):
             continue
-        crossed = [o for o in ring(problem, row) if places[o] == home and problem.origin[o] == at]
+        crossed = [o for o in ring(problem, row) if places[o] == origin_node and problem.origin[o] == at]
         taken = sum(problem.load[o] for o in crossed if not problem.unspread[o])
-        gone[home] += np.maximum(0, problem.load[row] - taken)
+        gone[origin_node] += np.maximum(0, problem.load[row] - taken)
     return gone
 
 
@@ -330,9 +332,9 @@ def arrivals(problem: Problem, places: Places) -> list[int]:
     """Return the number of replicas that each node builds in this plan, (N,), without changes of place of siblings."""
     built = [0] * len(problem.limit)
     for row, at in enumerate(places):
-        home = int(problem.origin[row])
-        if at in (NOWHERE, home):
+        origin_node = int(problem.origin[row])
+        if at in (NOWHERE, origin_node):
             continue
-        crossed = [o for o in ring(problem, row) if problem.origin[o] == at and places[o] == home]
-        built[at] += home == NOWHERE or all(problem.unspread[o] for o in crossed)
+        crossed = [o for o in ring(problem, row) if problem.origin[o] == at and places[o] == origin_node]
+        built[at] += origin_node == NOWHERE or all(problem.unspread[o] for o in crossed)
     return built

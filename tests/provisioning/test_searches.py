@@ -15,7 +15,7 @@ from plb.provisioning.algorithms import first_fit_plan
 from plb.provisioning.large_neighbourhood_search import Annealing, empty_a_node
 from plb.provisioning.neighbourhood import search_state_of
 from plb.provisioning.packing import Packing
-from plb.provisioning.replicas_by_node import no_homes
+from plb.provisioning.replicas_by_node import no_original_nodes
 from plb.provisioning.solver_context import SolverContext
 from tests.provisioning import naive
 from tests.provisioning.strategies import instances, make_instance
@@ -126,8 +126,8 @@ def test_state_of_emptying_stays_consistent(instance: Instance, seed: int, round
     plan = first_fit_plan(context)
     packing, by_node = context.by_node(plan)
     applications = len(instance.applications)
-    used, homes = np.arange(plan.nodes), no_homes(applications)
-    search = search_state_of(packing, by_node, used, np.ones(applications), homes, context.capacity)
+    used, original = np.arange(plan.nodes), no_original_nodes(applications)
+    search = search_state_of(packing, by_node, used, np.ones(applications), original, context.capacity)
     neighbourhood, stream, annealing = search.neighbourhood, Stream(seed), Annealing(1e-3, 0.0)
     emptied = sum(empty_a_node(search, stream, annealing, rounds) for _ in range(3))
     after = context.plan(packing, "emptied")

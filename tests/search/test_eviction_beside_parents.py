@@ -36,13 +36,13 @@ def test_parent_moves_if_its_child_can_then_be_placed(others: list[int], moves: 
     engine.update_partition(Partition("child", service="child"))
 
     engine.apply(engine.place())
-    home, place = (engine.replicas(name)[0].node for name in ("parent", "child"))
+    parent_node, place = (engine.replicas(name)[0].node for name in ("parent", "child"))
     fitting = {name for name, load in zip(names, others, strict=True) if load + PARENT + CHILD <= CAPACITY}
     reachable = fitting if moves else fitting & {"n0"}
     if "n0" in reachable:
-        assert (home, place) == ("n0", "n0")
+        assert (parent_node, place) == ("n0", "n0")
     elif reachable:
-        assert home == place
-        assert home in reachable
+        assert parent_node == place
+        assert parent_node in reachable
     else:
-        assert (home, place) == ("n0", None)
+        assert (parent_node, place) == ("n0", None)

@@ -84,20 +84,21 @@ def compare_term(name: str, kept: float, right: float, moment: str) -> None:
 
 def _addresses(
     extensions: Sequence[CompiledTerm | CompiledConstraint],
-    verb: str,
+    method: str,
     returning: type | None,
     *arguments: object,
 ) -> Int:
-    """Return the address of each extension's kernel `verb`; raise `InvalidValueError` if it is not a valid kernel."""
+    """Return the address of each extension's kernel `method`; raise `InvalidValueError` if it is not a valid kernel."""
     found = np.full(len(extensions), NO_KERNEL)
     for index, one in enumerate(extensions):
-        kernel = getattr(one, verb)
+        kernel = getattr(one, method)
         if kernel is None:
             continue
         if not isinstance(kernel, Kernel):
-            raise InvalidValueError(one.name, verb, kernel, "a function decorated with `plb.compiler.kernel`")
+            raise InvalidValueError(one.name, method, kernel, "a function decorated with `plb.compiler.kernel`")
         try:
             found[index] = kernel.address(returning, *arguments)
         except KernelError as error:
-            raise InvalidValueError(one.name, verb, kernel, f"a kernel that Numba compiles: {error.reason}") from error
+            expected = f"a kernel that Numba compiles: {error.reason}"
+            raise InvalidValueError(one.name, method, kernel, expected) from error
     return found

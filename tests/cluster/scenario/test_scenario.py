@@ -221,11 +221,11 @@ def test_all_bad_parameters_of_a_region_are_reported_together(tmp_path: Path):
     [
         ("[cluster", "not valid TOML"),
         ("cluster = 3", "3 is not a table"),
-        ("[run]\npolicies = []", "at least one"),
+        ("[run]\npolicies = []", "line 2, run.policies: run: policies = () is not allowed; expected at least one"),
         ("[run]\npolicies = 'original'", "expected a list"),
         ("[run]\npolicies = ['original', 'original']", "every policy once"),
         ("[policies.'a/b']\nchains = 1", "a valid name of a directory"),
-        ("name = ''", "a valid name of a directory"),
+        ("name = ''", "line 1, name: scenario: name = '' is not allowed; expected a valid name of a directory"),
         ("[cluster]\ncapacities = { cpu = 8, disk = nan }", "capacities.disk = nan is not allowed"),
         ("[cluster]\ncapacities = { cpu = -1 }", "a finite number >= 0"),
     ],
