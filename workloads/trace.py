@@ -16,7 +16,6 @@ import numpy.typing as npt
 from plb.array_types import Bool, Float32, Int, Int8, Int32
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
-from plb.validation import check_count, check_number
 from workloads.segments import bounds_of, rows_of
 
 HOUR_SECONDS, DAY_SECONDS = 3600, 86_400
@@ -197,30 +196,3 @@ def concatenate(sets: Sequence[TraceSet]) -> TraceSet:
         series_start=bounds_of(np.concatenate([np.diff(part.series_start) for part in sets])),
         values=np.concatenate([part.values for part in sets]),
     )
-
-
-def split_tenants(traces: TraceSet, history_share: float, seed: int) -> tuple[TraceSet, TraceSet]:
-    """Split into two disjoint trace sets: the history, and the tenants to simulate.
-
-    Whole families go to one side, and with a tenant all its replicas. The same seed gives the same split.
-
-    Parameters
-    ----------
-    traces
-        What to split.
-    history_share
-        Share of the families that go to the history, in [0, 1].
-    seed
-        Seed of the split; keep it with the results.
-
-    Returns
-    -------
-    tuple
-        History and simulation, each with its tenants in their former order.
-    """
-    check_number("split", "history_share", history_share, high=1.0)
-    families = np.unique(traces.family)
-    order = np.random.default_rng(check_count("split", "seed", seed)).permutation(len(families))
-    past = families[order[: round(history_share * len(families))]]
-    in_history = np.isin(traces.family, past)
-    return traces.select(in_history), traces.select(~in_history)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.capacity.answers import Answer
 from cluster.capacity.question import Question, Searched
+from cluster.capacity.search_results import Answer
 from cluster.plots.base import coloured, new_figure, save_figure, use_open_axes
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from rich.table import Table
 
-from cluster.capacity.answers import Answer, Point
 from cluster.capacity.question import Question, Searched
+from cluster.capacity.search_results import Answer, Point
 from cluster.console.tables import new_table
 from cluster.scenario.scenario import Scenario
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cluster.capacity.answers import Answer, Point, answer, figures, point_of
 from cluster.capacity.evaluation import Subject, run_at, tenants_at
 from cluster.capacity.plots import save_capacity
 from cluster.capacity.question import Question
 from cluster.capacity.report import in_words
+from cluster.capacity.search_results import Answer, Point, answer, figures, point_of
 from cluster.results.writing import check_free, json_object, stamp, write_json
 from cluster.runs.sweep import Journal, sweep
 from cluster.simulation.engine_setup import metrics_of, nodes_of

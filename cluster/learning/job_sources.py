@@ -20,7 +20,8 @@ from plb.errors import ConflictError, InvalidValueError, PlbError, UnknownNameEr
 from plb.model import Role
 from plb.validation import check_count
 from workloads.regions import REGIONS, generate
-from workloads.trace import TraceSet, split_tenants
+from workloads.trace import TraceSet
+from workloads.train_test_split import split_tenants
 
 MINUTE = 60.0
 """Seconds."""

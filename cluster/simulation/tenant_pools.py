@@ -160,7 +160,7 @@ def _from_region(workload: Workload) -> Source:
 
 def _from_traces(workload: Workload) -> Source:
     from workloads.compression import compress
-    from workloads.trace import split_tenants
+    from workloads.train_test_split import split_tenants
 
     traces = read_traces_of(workload)
     past, rest = split_tenants(traces, workload.history_share, workload.trace_seed)
@@ -168,7 +168,7 @@ def _from_traces(workload: Workload) -> Source:
         message = f"{traces.tenants} tenants cannot be split into history and simulation; use more traces"
         raise ScenarioError("scenario", [ScenarioProblem("workload.history_share", message)])
     split = {
-        "rule": "families of tenants sampled at random into history and simulation (workloads.trace.split_tenants)",
+        "rule": "families of tenants sampled at random into history and simulation (workloads.train_test_split)",
         "traces": workload.kind,
         "traces_digest": digest_of_traces(traces),
         "trace_seed": workload.trace_seed,

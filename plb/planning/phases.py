@@ -18,16 +18,16 @@ from plb.model.outcome import DomainOutcome, Idle, Proposals
 from plb.model.plan import Energy, Plan
 from plb.model.rules import BUDGETS, Rule
 from plb.planning.audit import Audit
+from plb.planning.balancing_variants import balancing_variants
 from plb.planning.binding_budgets import bounding_budgets
 from plb.planning.dropping import Surplus, drop_surplus, still_surplus
 from plb.planning.immovable import concerned, immovable_replicas
 from plb.planning.missing_replicas import placed_all_or_nothing, unplaced_of
 from plb.planning.move_reasons import MoveReasons
-from plb.planning.role_changes import RoleChanges
-from plb.planning.rule_priorities import balancing_variants, placement_masks, rule_masks, rule_priorities
+from plb.planning.rule_priorities import placement_masks, rule_masks, rule_priorities
 from plb.planning.service_domains import ServiceDomain
 from plb.planning.standbys import without_replaced_standbys
-from plb.planning.upgrades import Handover
+from plb.planning.upgrades import Handover, RoleChanges
 from plb.search.balancing import balance, most_displaced
 from plb.search.balancing_thresholds import is_unbalanced, unbalanced_services, uneven_metrics
 from plb.search.breaches import Breaches, find_breaches

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 
 import numpy as np
 
 from plb.array_types import Float, Int
-from plb.errors import NoPlanError
 from plb.provisioning.algorithm_names import Algorithm, Way, parse_algorithm
 from plb.provisioning.application_centric import first_fit, no_candidates, ordered_fit
 from plb.provisioning.matching import match, no_matches
 from plb.provisioning.measures import Measure, hybrid, residual_of, sizes
 from plb.provisioning.node_candidates import fewest_candidates, nothing_struck
 from plb.provisioning.node_centric import fill_nodes, nothing_filled
-from plb.provisioning.packing import NO_CAPACITY, STOPPED, Packing, places_of
+from plb.provisioning.node_count_search import fewest_nodes, with_enough_nodes
+from plb.provisioning.packing import STOPPED, Packing, places_of
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.released_programs import fill_in_turn, nothing_sorted, resorted_fit, whole_shares
 from plb.provisioning.solver_context import ReportProgress, SolverContext, order_of
 from plb.provisioning.spreading import nothing_spread, spread
 
 FIRST_FIT = parse_algorithm("FF")
-FIRST_SPARE = 64
-"""Nodes of each kind beyond half as many again as the lower bound, at first."""
 
 
 class Rules(StrEnum):
@@ -45,23 +41,8 @@ def run(context: SolverContext, algorithm: Algorithm, rules: Rules, report: Repo
         return first_fit_plan(context)
     order = _order(context, algorithm, rules)
     with context.watched():
-        packing, outcome = _with_enough_nodes(context, algorithm, partial(_pack, context, algorithm, rules, order))
+        packing, outcome = with_enough_nodes(context, algorithm, partial(_pack, context, algorithm, rules, order))
     return first_fit_plan(context) if outcome == STOPPED else context.plan(packing, algorithm.name)
-
-
-def _with_enough_nodes(
-    context: SolverContext, algorithm: Algorithm, pack: Callable[[Packing], int]
-) -> tuple[Packing, int]:
-    """Fill packings with increasing numbers of nodes of each kind until all fits; return the last, and its result."""
-    nodes = min(context.most_nodes, context.lower_bound + context.lower_bound // 2 + FIRST_SPARE)
-    while True:
-        packing = context.packing(nodes)
-        outcome = pack(packing)
-        if outcome != NO_CAPACITY:
-            return packing, outcome
-        if nodes == context.most_nodes:
-            raise NoPlanError(context.instance.name, algorithm.name, nodes)
-        nodes = min(context.most_nodes, 2 * nodes)
 
 
 def _order(context: SolverContext, algorithm: Algorithm, rules: Rules) -> Int:
@@ -100,35 +81,10 @@ def _pack(context: SolverContext, algorithm: Algorithm, rules: Rules, order: Int
 def _fewest_nodes(
     context: SolverContext, algorithm: Algorithm, rules: Rules, report: ReportProgress
 ) -> ProvisioningPlan:
-    """Search for the smallest number of nodes at which an algorithm succeeds ([3] section 5.1).
-
-    First Fit gives a sufficient number; if the algorithm fails with it, the plan of First Fit is used.
-    """
-    best = first_fit_plan(context)
-    most = context.reach(best)
+    """Return a plan of an algorithm for a fixed number of nodes, with the smallest at which it succeeds."""
     order = _order(context, algorithm, rules)
-
-    def succeeds(nodes: int) -> bool:
-        nonlocal best
-        packing = context.packing_of_first(nodes)
-        with context.watched():
-            missing = _place_all(context, algorithm, rules, order, packing)
-        if missing == STOPPED:
-            return False
-        report(f"{algorithm.name}: {nodes:,} nodes {'suffice' if missing == 0 else f'leave {missing:,} replicas over'}")
-        if missing == 0:
-            best = context.plan(packing, algorithm.name)
-        return missing == 0
-
-    if most == 0 or not succeeds(most):  # 0: First Fit passes by the first kind, of which there is no end
-        return best
-    if algorithm.decrement_percent is None:
-        _bisect(context, succeeds, most)
-    else:
-        step = max(1, math.ceil(context.lower_bound * algorithm.decrement_percent / 100.0))
-        while most - step >= context.lower_bound and not context.time_is_over and succeeds(most - step):
-            most -= step
-    return best
+    pack = partial(_place_all, context, algorithm, rules, order)
+    return fewest_nodes(context, algorithm, first_fit_plan(context), pack, report)
 
 
 def first_fit_plan(context: SolverContext) -> ProvisioningPlan:
@@ -138,19 +94,8 @@ def first_fit_plan(context: SolverContext) -> ProvisioningPlan:
     def pack(packing: Packing) -> int:
         return first_fit(order, packing._replace(stop=never))
 
-    packing, _ = _with_enough_nodes(context, FIRST_FIT, pack)
+    packing, _ = with_enough_nodes(context, FIRST_FIT, pack)
     return context.plan(packing, FIRST_FIT.name)
-
-
-def _bisect(context: SolverContext, succeeds: Callable[[int], bool], most: int) -> None:
-    """Bisect the numbers of nodes between the lower bound and one that suffices."""
-    low = context.lower_bound
-    while low < most and not context.time_is_over:
-        nodes = (low + most) // 2
-        if succeeds(nodes):
-            most = nodes
-        else:
-            low = nodes + 1
 
 
 def _place_all(context: SolverContext, algorithm: Algorithm, rules: Rules, order: Int, packing: Packing) -> int:

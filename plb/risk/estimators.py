@@ -1,7 +1,7 @@
 """The estimators of the probability of a violation for an engine, and their names.
 
 ``monte-carlo`` is that of [1]; ``gaussian`` that of [2], from reports; peak predictors of [5] are
-written as in `plb.risk.peaks.specs`, such as ``n-sigma:n=3,warmup=12,history=60``.
+written as in `plb.risk.peaks.spec_parsing`, such as ``n-sigma:n=3,warmup=12,history=60``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import attrs
 
 from plb.errors import InvalidValueError
 from plb.risk.peaks.predictor_settings import LEAST_SEEN, MOST_SAMPLES, BorgDefault, Maximum, PeakOracle, Predictor
-from plb.risk.peaks.specs import parse
+from plb.risk.peaks.spec_parsing import parse
 from plb.validation import check_count, check_switch
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from cluster.capacity.answers import answer, figures
+from cluster.capacity.search_results import answer, figures
 from cluster.results.directory_comparison import compare_results
 from cluster.results.policy_comparison import FIGURES
 from tests.cluster.capacity.synthetic import point, question_of

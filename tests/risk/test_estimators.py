@@ -23,7 +23,7 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.extensions.admission import Admission
+from plb.extensions.admission_constraint import Admission
 from plb.extensions.built_in_terms import ExpectedFailovers
 from plb.extensions.configuration import Proposal
 from plb.registry import register_constraint

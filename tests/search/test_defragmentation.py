@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.model.metric import PlacementStrategy
 from plb.model.rules import ALL_RULES
-from plb.planning.rule_priorities import balancing_variants
+from plb.planning.balancing_variants import balancing_variants
 from plb.search.balancing import Variant, balance
 from plb.search.budget import Budget
 from plb.search.candidate_filter import filtered

@@ -24,7 +24,7 @@ from plb.risk.peaks.predictor_settings import (
     RcLike,
 )
 from plb.risk.peaks.samples import TaskSamples
-from plb.risk.peaks.specs import PredictorOrOracle, parse, spec
+from plb.risk.peaks.spec_parsing import PredictorOrOracle, parse, spec
 from plb.risk.peaks.streaming import MachinePeak, PeakAt
 
 __all__ = [

@@ -21,7 +21,7 @@ from plb.risk.peaks.predictor_settings import (
     least_seen,
 )
 from plb.risk.peaks.samples import MachineSamples, TaskSamples
-from plb.risk.peaks.specs import PredictorOrOracle
+from plb.risk.peaks.spec_parsing import PredictorOrOracle
 from plb.risk.peaks.sweeps import look_ahead, slide_percentiles, sum_steps, sweep_ratios, sweep_sums
 from plb.risk.peaks.windows import statistic_for
 from plb.validation import check_count

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cluster.capacity.answers import Point
 from cluster.capacity.question import Question, Searched
+from cluster.capacity.search_results import Point
 
 
 def question_of(searched: Searched = Searched.NODES, **given: float) -> Question:

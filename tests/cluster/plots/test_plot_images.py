@@ -19,8 +19,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import cluster
-from cluster.capacity.answers import answer
 from cluster.capacity.plots import plot_capacity
+from cluster.capacity.search_results import answer
 from cluster.learning.evaluation import EvaluationResult
 from cluster.learning.plots import plot_curve, plot_figure
 from cluster.plots.base import plot_counts, plot_violations
