@@ -29,7 +29,7 @@ from plb.array_types import Float, Float32, Int
 from plb.errors import InvalidValueError, UnknownNameError
 from plb.validation import check_count, check_names
 from workloads.column_checks import Checker
-from workloads.format import TRACES_FILE, read_traces
+from workloads.trace_files import TRACES_FILE, read_traces
 from workloads.readers.bitbrains import FILE as BITBRAINS_FILE
 from workloads.readers.bitbrains import KEYS, check_keys
 from workloads.readers.external_sort import ROW

@@ -16,7 +16,7 @@ import polars as pl
 
 from plb.array_types import Bool, Float
 from workloads.compression import GROWN
-from workloads.format import TRACES_FILE, check_traces
+from workloads.trace_files import TRACES_FILE, check_traces
 from workloads.header import Header
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, MetricInfo
 
@@ -151,7 +151,7 @@ def describe(path: str | Path) -> TraceDescription:
     Raises
     ------
     TraceError
-        As with `workloads.format.read_traces`: a file is missing or breaks a rule of the format.
+        As with `workloads.trace_files.read_traces`: a file is missing or breaks a rule of the format.
     """
     header, tenants = check_traces(path)
     samples = _samples(pl.scan_parquet(Path(path, TRACES_FILE), glob=False), tenants, header)

@@ -33,8 +33,7 @@ def engine_command(
 
     All sizes take some minutes and 2 GB of memory.
     """
-    from cluster.bench.engine import QUALITY_SECONDS, SIZES, bench_engine
-    from cluster.bench.figures import table_of
+    from cluster.bench.engine import QUALITY_SECONDS, SIZES, bench_engine, table_of
     from cluster.results.writing import check_file, stamped, write_json
 
     check_file(json)

@@ -161,7 +161,7 @@ def generate_command(
     """Write tenants of a synthetic region in the format of this project."""
     from cluster.results.writing import check_file, check_free, stamped, versions, write_json
     from plb.errors import UnknownNameError
-    from workloads.format import write_traces
+    from workloads.trace_files import write_traces
     from workloads.regions import REGIONS, generate
 
     if region not in REGIONS:

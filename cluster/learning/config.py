@@ -21,7 +21,7 @@ from cluster.learning.memory_limits import out_of_range
 from cluster.learning.rewards import Penalties
 from cluster.learning.synthetic_jobs import SyntheticJobs
 from cluster.scenario.digests import digest_of
-from cluster.scenario.section_file import SectionReader, nearest, read_toml
+from cluster.scenario.section_reader import SectionReader, nearest, read_toml
 from cluster.scenario.sections import Section, check_directory_name, count
 from plb import InvalidValueError, PlbError, UnknownNameError
 from plb.learning.settings import TrainingSettings

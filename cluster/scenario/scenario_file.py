@@ -17,7 +17,7 @@ from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.faults_section import Faults
 from cluster.scenario.imports import import_files
 from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario
-from cluster.scenario.section_file import RENAMED, SectionReader, nearest, read_toml
+from cluster.scenario.section_reader import RENAMED, SectionReader, nearest, read_toml
 from cluster.scenario.sections import Section, check_is_file
 from cluster.scenario.upgrades_section import Upgrades
 from cluster.scenario.workload_section import Workload
@@ -25,7 +25,7 @@ from plb import ConflictError, InvalidValueError, Metric, PlbConfig, PlbError
 from plb.policies.options import path_options
 from plb.registry import check_extensions, policies
 from plb.settings.extensions import ANNEALING
-from workloads.format import holds_traces
+from workloads.trace_files import holds_traces
 
 SECTIONS: Mapping[str, type[Section]] = {
     "cluster": ClusterSection,

@@ -219,6 +219,6 @@ def read_traces_of(workload: Workload) -> TraceSet:
         from workloads.readers import READERS, Options, read_public
 
         return read_public(READERS["bitbrains"], workload.path, Options(window_days=workload.window_days))[0]
-    from workloads.format import read_traces
+    from workloads.trace_files import read_traces
 
     return read_traces(workload.path)

@@ -11,10 +11,9 @@ from cluster.studies.arms import (
     with_oracle,
 )
 from cluster.studies.energy_configurations import TUNED_ON
-from cluster.studies.figures import Violations
+from cluster.studies.figures import Claim, ClaimTable, Violations
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.report import Claim, ClaimTable
 from cluster.studies.request import StudyRequest
 
 DAYS, REPEATS = 10.0, 3

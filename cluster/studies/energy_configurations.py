@@ -14,10 +14,9 @@ import attrs
 from cluster.studies.arms import MODIFIED, Arm
 from cluster.studies.base import Base
 from cluster.studies.design import BUDGET, StudySetting
-from cluster.studies.figures import Violations
+from cluster.studies.figures import Claim, ClaimTable, Violations
 from cluster.studies.pilots import DENSITIES
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.report import Claim, ClaimTable
 from cluster.studies.request import StudyRequest
 from plb import PlbConfig, PlbError
 

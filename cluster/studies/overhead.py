@@ -14,9 +14,8 @@ from cluster.bench.clusters import bench_cluster
 from cluster.bench.engine import SizeBench
 from cluster.scenario.scenario import AS_IN_PAPER, WITHOUT_RISK
 from cluster.studies.arms import AT_DEPARTURES, BY_PEAKS
-from cluster.studies.figures import figures_of, violations_of
+from cluster.studies.figures import Claim, counts_as_json, figures_of, placement_claims, table_of_claims, violations_of
 from cluster.studies.pilots import POLICIES_PILOTS
-from cluster.studies.report import Claim, counts_as_json, placement_claims, table_of_claims
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished
 from cluster.studies.simulated import SimulatedStudy, run_simulation

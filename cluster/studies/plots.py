@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cluster.plots.base import COLOURS, new_figure, use_open_axes
-from cluster.studies.report import ClaimTable
+from cluster.studies.figures import ClaimTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,10 +14,9 @@ from cluster.studies.arms import (
     with_initial_demand,
     with_oracle,
 )
-from cluster.studies.figures import Violations
+from cluster.studies.figures import Claim, ClaimTable, Violations
 from cluster.studies.pilots import POLICIES_PILOTS
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.report import Claim, ClaimTable
 from cluster.studies.request import StudyRequest
 
 DAYS, REPEATS, CORE_REPEATS = 12.5, 20, 5

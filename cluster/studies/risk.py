@@ -13,10 +13,9 @@ import numpy as np
 
 from cluster.studies.arms import MODIFIED, Arm
 from cluster.studies.calibration import CalibrationStudy
-from cluster.studies.figures import Violations
+from cluster.studies.figures import Claim, ClaimTable, Violations, counts_as_json, placement_claims, table_of_claims
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.report import Claim, ClaimTable, counts_as_json, placement_claims, table_of_claims
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished
 from cluster.studies.study import Study, StudyResult

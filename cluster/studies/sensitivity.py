@@ -17,11 +17,10 @@ from cluster.runs.sweep import Task
 from cluster.studies.arms import MODIFIED, ORIGINAL, OVERLOAD
 from cluster.studies.base import QUICK_HISTORY_TENANTS, Base
 from cluster.studies.design import Design, digest
-from cluster.studies.figures import Violations
+from cluster.studies.figures import Claim, ClaimTable, Violations
 from cluster.studies.pilots import PILOT_SEED, Pilot
 from cluster.studies.plots import figure_of_ratios
 from cluster.studies.policy_study import PolicyStudy
-from cluster.studies.report import Claim, ClaimTable
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Failures, Row, run_tasks
 from cluster.studies.simulated import run_simulation

@@ -10,8 +10,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int, Int32
 from plb.compiler import kernel
-from plb.energy.estimated_violations import update_violations
-from plb.energy.failovers import count_violations
+from plb.energy.failovers import count_violations, update_violations
 from plb.energy.overload import overload_of
 from plb.energy.score import W_OVERLOAD
 from plb.state.arrays import Problem

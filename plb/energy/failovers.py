@@ -2,14 +2,58 @@
 
 Repetition k samples one past demand curve for every replica. A node is in violation in repetition k if, for some
 metric, the sum of the peaks of its replicas reaches the threshold (`peak` evaluation). All sums are integers in quanta.
+With estimators, the probability of a violation of a node takes the place of its share of repetitions.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from plb.array_types import Int, Int32, UInt8
+from plb.array_types import Float, Int, Int32, UInt8
 from plb.compiler import kernel
+from plb.risk.node_violations import node_violations
+from plb.state.arrays import Problem, Solution
+
+
+@kernel
+def violations_after(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
+    """Return the violations of a node after a row joined and one left, in units; the row NOWHERE has columns of 0.
+
+    Unlike counted repetitions, they may fall when a replica joins: negative correlation reduces the variance.
+    """
+    return node_violations(
+        problem.estimator_rows,
+        problem.variance_unit,
+        solution.aggregate[node],
+        problem.threshold[node],
+        problem.peak[incoming],
+        problem.peak[outgoing],
+    )
+
+
+@kernel
+def update_violations(
+    estimator_rows: Float,
+    variance_unit: Float,
+    aggregate: Int32,
+    threshold: Int32,
+    nothing: Int32,
+    which: Int,
+    violating: Int,
+) -> None:
+    """Write the violations of the nodes in `which`, their indices, to `violating`, (N,).
+
+    Parameters
+    ----------
+    aggregate, threshold
+        (N, R, C) and (N, R).
+    nothing
+        (R, C) zeros.
+    """
+    for node in which:
+        violating[node] = node_violations(
+            estimator_rows, variance_unit, aggregate[node], threshold[node], nothing, nothing
+        )
 
 
 @kernel(inline=True)

@@ -11,8 +11,13 @@ from plb.compiler import kernel
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy.accumulators import change_load
-from plb.energy.estimated_violations import violations_after
-from plb.energy.failovers import change_aggregate, violations_exchanged, violations_joined, violations_left
+from plb.energy.failovers import (
+    change_aggregate,
+    violations_after,
+    violations_exchanged,
+    violations_joined,
+    violations_left,
+)
 from plb.energy.fragmentation import fragmentation_after, is_held_out
 from plb.energy.imbalance import change_load_deviation, imbalance, imbalance_after, load_deviation
 from plb.energy.movement import movement_alone, partition_movement, siblings_stand_still

@@ -19,7 +19,7 @@ from plb.model.rules import ALL_RULES, NO_REFUSAL, Rule
 from plb.risk.demand_history import DemandHistory
 from plb.risk.risk_model import ReplicaForecast
 from plb.state.arrays import Problem, Solution
-from plb.state.description import Description
+from plb.state.index_names import Description
 
 
 @attrs.frozen

@@ -10,9 +10,9 @@ import numpy as np
 from plb.array_types import Float, Int
 from plb.provisioning.algorithm_names import Algorithm, Way, parse_algorithm
 from plb.provisioning.application_centric import first_fit, no_candidates, ordered_fit
+from plb.provisioning.fewest_candidates import fewest_candidates, nothing_struck
 from plb.provisioning.matching import match, no_matches
 from plb.provisioning.measures import Measure, hybrid, residual_of, sizes
-from plb.provisioning.node_candidates import fewest_candidates, nothing_struck
 from plb.provisioning.node_centric import fill_nodes, nothing_filled
 from plb.provisioning.node_count_search import fewest_nodes, with_enough_nodes
 from plb.provisioning.packing import STOPPED, Packing, places_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from plb.errors import ConflictError
 from plb.provisioning.algorithm_names import Way, parse_algorithm
 from plb.provisioning.algorithms import Rules, run
-from plb.provisioning.improvement import best_in_time
 from plb.provisioning.instance import Instance
-from plb.provisioning.milp import solve_exactly
+from plb.provisioning.integer_program import solve_exactly
+from plb.provisioning.large_neighbourhood_search import best_in_time
 from plb.provisioning.plan import ProvisioningPlan
 from plb.provisioning.solver_context import ReportProgress, SolverContext, say_nothing
 from plb.validation import check_count, check_kind, check_member, check_text

@@ -16,8 +16,7 @@ import numpy as np
 from plb.array_types import Float, Int, Int32
 from plb.compiler import Stream, kernel
 from plb.errors import ConflictError, NoCapacityError
-from plb.provisioning.improvement import TEMPERATURE, empty
-from plb.provisioning.large_neighbourhood_search import Annealing, empty_in_turn
+from plb.provisioning.large_neighbourhood_search import TEMPERATURE, Annealing, empty, empty_in_turn
 from plb.provisioning.measures import Measure, sizes
 from plb.provisioning.neighbourhood import (
     Neighbourhood,

@@ -19,7 +19,7 @@ import numpy as np
 from plb.array_types import Float, Int
 from plb.compiler import kernel
 from plb.risk.estimators import Gaussian, samples_needed
-from plb.risk.peaks.predicted_peaks import GAUSSIAN, N_SIGMA, NO_CAP, PERCENTILE, POINT
+from plb.risk.peak_estimators import GAUSSIAN, N_SIGMA, NO_CAP, PERCENTILE, POINT
 from plb.risk.peaks.predictor_settings import (
     BorgDefault,
     Form,

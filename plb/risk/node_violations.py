@@ -20,7 +20,7 @@ import math
 
 from plb.array_types import Float, Int, Int32
 from plb.compiler import kernel
-from plb.risk.peaks.predicted_peaks import GAUSSIAN, KIND, predicted_peaks, predicts_violation
+from plb.risk.peak_estimators import GAUSSIAN, KIND, predicted_peaks, predicts_violation
 
 CERTAIN = 2**20
 """A probability of 1 in the whole units in which violations of a node are kept, where the estimator is Gaussian."""

@@ -18,8 +18,8 @@ from plb.model.quanta import LARGEST_VALUE
 from plb.risk.estimator_columns import Shown, columns_of, estimator_rows, variance_units
 from plb.risk.estimators import Gaussian, estimator_of, samples_kept, samples_needed
 from plb.risk.node_violations import CERTAIN, violations_of_sums
+from plb.risk.peak_estimators import predicted_peaks
 from plb.risk.peaks import Predictor
-from plb.risk.peaks.predicted_peaks import predicted_peaks
 from plb.risk.risk_model import ReplicaForecast
 from plb.risk.thresholds import checked_quanta, thresholds_in_quanta
 from plb.validation import check_items, check_metrics, check_number

@@ -8,25 +8,282 @@ Constraint check, Departures).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
-from plb.compiler import Stream
+from plb.compiler import Stream, kernel, uniform
+from plb.constraints.domains import stands_wrongly
 from plb.evaluation.delta import present_energy
+from plb.evaluation.proposals import refusal
+from plb.model.rules import NO_REFUSAL, Rule
+from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
 from plb.search.annealing import anneal_chains
-from plb.search.breaches import Breaches, find_breaches
+from plb.search.breaches import Breaches, find_breaches, is_astray, remaining_breaches
 from plb.search.budget import Budget, EndReason
 from plb.search.extended.extensions import Extensions
 from plb.search.extended.policy_search import repair_by_policy
 from plb.search.extended.repair import repair_randomly
 from plb.search.move_generation import Choice
-from plb.search.repair_moves import Repairs, try_repairs
 from plb.search.result import Annealed, new_tally
-from plb.search.transactions import new_transaction
+from plb.search.transactions import (
+    Transaction,
+    has_capacity,
+    keep_transaction,
+    new_transaction,
+    redo_transaction,
+    try_move,
+    undo_transaction,
+)
 from plb.settings.config import PlbConfig
 from plb.state.arrays import DISPLACED, MOVES, Problem, Solution, siblings_of
+
+_CAPACITY = int(Rule.CAPACITY)
+
+
+class Repairs(NamedTuple):
+    """Settings of random repairs."""
+
+    repaired: int
+    """Bit mask of the rules to repair."""
+    binding: int
+    """Bit mask of the rules that bind the moves."""
+    transactions: int
+    """Number of attempts."""
+    swaps: bool
+    """Whether roles may be swapped where no replica can move."""
+    scores: bool
+    """Whether the energy decides between repairs that leave equal violations."""
+
+
+@kernel
+def try_repairs(
+    problem: Problem,
+    solution: Solution,
+    repairs: Repairs,
+    load: Int,
+    rng: Stream,
+    transaction: Transaction,
+    best: Transaction,
+) -> None:
+    """Try random repairs and apply the best one.
+
+    A repair that includes capacity may not add load to a node that is then over its limit.
+
+    Parameters
+    ----------
+    load
+        (N, R) initial load of the nodes, in quanta.
+    """
+    repaired, binding, swaps = repairs.repaired, repairs.binding, repairs.swaps
+    fewest, least = remaining_breaches(problem, solution, repaired)
+    lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
+    for index in range(repairs.transactions):
+        parents = index >= repairs.transactions * (1.0 - problem.parents_move)
+        if index % 2 == 1:
+            _repair_each_rule(
+                problem, solution, repaired, binding & ~(1 << _CAPACITY), swaps, parents, rng, transaction
+            )
+        _repair_each_rule(problem, solution, repaired, binding, swaps, parents, rng, transaction)
+        broken, overload = remaining_breaches(problem, solution, repaired)
+        energy = present_energy(problem, solution)
+        better = broken < fewest or (broken == fewest and overload < least)
+        better = better or (repairs.scores and broken == fewest and overload == least and energy < lowest)
+        if better and not (repaired >> _CAPACITY & 1 and _adds_overload(problem, solution, load)):
+            fewest = broken
+            least = overload
+            lowest = energy
+            keep_transaction(transaction, best)
+        undo_transaction(problem, solution, transaction, 0)
+    redo_transaction(problem, solution, best)
+
+
+@kernel
+def _adds_overload(problem: Problem, solution: Solution, load: Int) -> bool:
+    """Return whether some node is over its limit and has more load than in `load`, (N, R)."""
+    for node in range(load.shape[0]):
+        for metric in range(load.shape[1]):
+            full = solution.node_load[node, metric] + problem.leaving_load[node, metric] > problem.limit[node, metric]
+            if full and solution.node_load[node, metric] > load[node, metric]:
+                return True
+    return False
+
+
+@kernel
+def _repair_each_rule(
+    problem: Problem,
+    solution: Solution,
+    repaired: int,
+    binding: int,
+    swaps: bool,
+    parents: bool,
+    rng: Stream,
+    transaction: Transaction,
+) -> None:
+    """Repair one rule after the other.
+
+    Parameters
+    ----------
+    repaired, binding
+        See `Repairs`. Without capacity in `binding`, nodes may be overfilled; a second call unloads them.
+    swaps
+        Whether roles may be swapped where no replica can move.
+    parents
+        Whether parents may move to their children.
+    """
+    if repaired >> _CAPACITY & 1:
+        _unload(problem, solution, binding, swaps, rng, transaction)
+    _leave_crowded_domains(problem, solution, repaired, binding, rng, transaction)
+    _move_misplaced(problem, solution, binding, parents, rng, transaction)
+
+
+@kernel
+def _unload(
+    problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, transaction: Transaction
+) -> None:
+    """Move random replicas off each overloaded node until it is within its limits or no replica can leave."""
+    for node in range(problem.limit.shape[0]):
+        if not problem.watched[node]:
+            continue
+        for metric in range(problem.limit.shape[1]):
+            while solution.node_load[node, metric] > problem.limit[node, metric]:
+                row = _random_leaver(problem, solution, enforced, node, metric, rng)
+                if row == NOWHERE or not has_capacity(solution, transaction):
+                    break
+                if move_with_children(problem, solution, enforced, row, rng, transaction):
+                    continue
+                if _relieve(problem, solution, enforced, node, metric, False, rng, transaction):
+                    continue
+                if not swaps or not _relieve(problem, solution, enforced, node, metric, True, rng, transaction):
+                    break
+
+
+@kernel
+def _random_leaver(problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: Stream) -> int:
+    """Return a random replica that may leave `node` to reduce its load of `metric`, or NOWHERE."""
+    chosen = NOWHERE
+    seen = 0
+    for row in range(solution.node.shape[0]):
+        if solution.node[row] == node and _may_leave(problem, solution, enforced, row, metric):
+            seen += 1
+            if uniform(rng) * seen < 1.0:
+                chosen = row
+    return int(chosen)
+
+
+@kernel
+def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, metric: int) -> bool:
+    """Return whether `row` is movable and has load of `metric`.
+
+    Where capacity does not bind, a replica that has moved stays: otherwise it could move back and forth.
+    """
+    settled = not enforced >> _CAPACITY & 1 and solution.node[row] != problem.origin[row]
+    return bool(problem.movable[row] and problem.load[row, metric] > 0 and not settled)
+
+
+@kernel
+def _relieve(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    node: int,
+    metric: int,
+    swaps: bool,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Reduce the load of `node` by the first replica, from a random one on, that can; return whether one could.
+
+    Parameters
+    ----------
+    swaps
+        Whether a replica swaps its role with a lighter one; otherwise it moves away.
+    """
+    rows = solution.node.shape[0]
+    first = int(uniform(rng) * rows)
+    for index in range(rows):
+        row = (first + index) % rows
+        if solution.node[row] != node:
+            continue
+        if swaps:
+            relieved = _swap_with_lighter(problem, solution, enforced, row, metric, rng, transaction)
+        else:
+            relieved = _may_leave(problem, solution, enforced, row, metric) and move_with_children(
+                problem, solution, enforced, row, rng, transaction
+            )
+        if relieved:
+            return True
+    return False
+
+
+@kernel
+def _swap_with_lighter(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    row: int,
+    metric: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Swap `row` with a sibling of another role and less load of `metric`; return whether that was possible."""
+    if not problem.movable[row]:
+        return False
+    node = solution.node[row]
+    other = problem.sibling[row]
+    while other != row:
+        place = solution.node[other]
+        lighter = problem.load[other, metric] < problem.load[row, metric]
+        swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
+        if lighter and swappable and refusal(problem, solution, enforced, row, place, other) == NO_REFUSAL:
+            before = transaction.length[0]
+            try_move(problem, solution, transaction, row, place)
+            try_move(problem, solution, transaction, other, node)
+            if move_children(problem, solution, enforced, row, before, rng, transaction):
+                return True
+            undo_transaction(problem, solution, transaction, before)
+        other = problem.sibling[other]
+    return False
+
+
+@kernel
+def _move_misplaced(
+    problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, transaction: Transaction
+) -> None:
+    """Move misplaced replicas to allowed nodes, together with their children.
+
+    Parameters
+    ----------
+    parents
+        Whether a parent may move where its child cannot.
+    """
+    for row in range(solution.node.shape[0]):
+        if is_astray(problem, solution, enforced, row) and has_capacity(solution, transaction):
+            before = transaction.length[0]
+            head = row
+            moved = rejoin(problem, solution, enforced, row, rng, transaction)
+            if not moved and parents and problem.parent_row[row] != NOWHERE:
+                head = problem.parent_row[row]
+                moved = bring_parent(problem, solution, enforced, row, rng, transaction)
+            if moved and not move_children(problem, solution, enforced, head, before, rng, transaction):
+                undo_transaction(problem, solution, transaction, before)
+
+
+@kernel
+def _leave_crowded_domains(
+    problem: Problem, solution: Solution, repaired: int, binding: int, rng: Stream, transaction: Transaction
+) -> None:
+    """Move replicas out of domains with too many replicas of their partition."""
+    for level in range(problem.domain.shape[1]):
+        if not repaired >> problem.domain_rule[level] & 1:
+            continue
+        for row in range(solution.node.shape[0]):
+            if not problem.movable[row]:
+                continue
+            if stands_wrongly(problem, solution, level, row) and has_capacity(solution, transaction):
+                move_with_children(problem, solution, binding, row, rng, transaction)
 
 
 def repair(

@@ -16,7 +16,7 @@ from plb.model.quanta import UNLIMITED
 from plb.risk.estimator_columns import Shown, columns_of, estimator_rows, variance_units
 from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, samples_needed
 from plb.risk.node_violations import CERTAIN
-from plb.risk.peaks.predicted_peaks import CAP, LAST
+from plb.risk.peak_estimators import CAP, LAST
 from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import NO_FUTURES, SAMPLED_TOGETHER

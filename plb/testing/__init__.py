@@ -6,7 +6,16 @@ reading in `plb.testing.machine`.
 
 from plb.testing.busy import all_clusters, busy_clusters
 from plb.testing.cluster import Cluster, configuration_of
-from plb.testing.clusters import CONSTRAINTS, METRICS, clusters, nodes, partitions, services, settings_of_engines, walks
+from plb.testing.cluster_strategies import (
+    CONSTRAINTS,
+    METRICS,
+    clusters,
+    nodes,
+    partitions,
+    services,
+    settings_of_engines,
+    walks,
+)
 from plb.testing.facts import Facts, verify
 from plb.testing.histories import CLASSES, histories, history_columns, replica_forecasts
 from plb.testing.invariants import BrokenInvariantError, Invariant

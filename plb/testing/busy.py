@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
 from plb.testing.cluster import Cluster
-from plb.testing.clusters import CONSTRAINTS, METRICS, clusters, settings_of_engines
+from plb.testing.cluster_strategies import CONSTRAINTS, METRICS, clusters, settings_of_engines
 from plb.testing.histories import CLASSES, peak_columns
 
 

@@ -15,7 +15,7 @@ from plb.model import Metric, Node, Partition, Role, Service
 from plb.planning.problem import start_solution
 from plb.risk.demand_history import DemandHistory
 from plb.settings.config import PlbConfig
-from plb.state.description import describe
+from plb.state.index_names import describe
 
 
 @attrs.frozen(repr=False)

@@ -16,7 +16,7 @@ from plb.extensions.configuration import Configuration
 from plb.extensions.policies import PlacementPolicy, choose, leaving_order, moves_for, prepares, repacks
 from plb.state.arrays import SCRATCH, Solution
 from plb.testing.cluster import Cluster, configuration_of
-from plb.testing.clusters import clusters
+from plb.testing.cluster_strategies import clusters
 from plb.testing.machine import SETTINGS
 
 Answer = TypeVar("Answer")

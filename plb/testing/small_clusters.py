@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
 from plb.testing.cluster import Cluster
-from plb.testing.clusters import METRICS
+from plb.testing.cluster_strategies import METRICS
 from plb.testing.histories import CLASSES
 
 _CAPACITY = st.sampled_from([None, 20, 10])

@@ -20,7 +20,7 @@ from plb.risk.monte_carlo import curves_in_quanta
 from plb.state.arrays import VIOLATIONS
 from plb.testing import configuration_of, walks
 from plb.testing.cluster import Cluster
-from plb.testing.clusters import settings_of_engines
+from plb.testing.cluster_strategies import settings_of_engines
 from plb.testing.histories import CLASSES
 from tests.engine.strategies import examples
 

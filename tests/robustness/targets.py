@@ -26,7 +26,7 @@ from tests.robustness.parquet_mutations import parquet as damaged_parquet
 from tests.workloads.trace_strategies import one_tenant
 from workloads.cells import read_cell
 from workloads.compression import compress
-from workloads.format import check_traces, read_history, read_traces, write_history, write_traces
+from workloads.trace_files import check_traces, read_history, read_traces, write_history, write_traces
 from workloads.provisioning import (
     NodeSpec,
     build_instance,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.command_line import plb
 from tests.robustness.commands import BY_NAME
-from workloads.format import read_provenance
+from workloads.trace_files import read_provenance
 
 
 def stamp_of(path: Path) -> dict[str, Any]:

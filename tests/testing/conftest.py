@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from plb import Node, Partition, Replica, Role, Service
 from plb.state.arrays import Problem
 from plb.testing import BrokenInvariantError, Cluster, Invariant, configuration_of, machine_of
-from plb.testing.clusters import METRICS, Metric
+from plb.testing.cluster_strategies import METRICS, Metric
 from plb.testing.machine import REPEATABLE
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from workloads.format import read_traces
+from workloads.trace_files import read_traces
 from workloads.readers import READERS, ConversionReport, Options, convert
 from workloads.trace import TraceSet
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.workloads.public_traces import alibaba_meta, alibaba_row, text
 from tests.workloads.trace_strategies import one_tenant
-from workloads.format import TENANTS_FILE, TRACES_FILE, write_traces
+from workloads.trace_files import TENANTS_FILE, TRACES_FILE, write_traces
 from workloads.header import KEY
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs /proc")]
@@ -40,7 +40,7 @@ print(json.dumps(attrs.asdict(convert(reader, source, out, options))))
 CHECK = """
 import re, sys
 from pathlib import Path
-from workloads.format import check_traces
+from workloads.trace_files import check_traces
 for folder in sys.argv[1:]:
     check_traces(folder)
     print(1024 * int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from plb.errors import InvalidValueError, PlbError, UnknownNameError
 from workloads.errors import TraceError
-from workloads.format import write_traces
+from workloads.trace_files import write_traces
 from workloads.realisations import BITBRAINS_FILE, PLANETLAB_FILE, UsageSamples, read_samples
 from workloads.segments import bounds_of
 from workloads.trace import MetricInfo

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plb.errors import InvalidValueError
-from workloads.format import read_traces
+from workloads.trace_files import read_traces
 from workloads.readers import Options, convert, read_public
 from workloads.readers.external_sort import REFUSED, ROW, Frame
 from workloads.readers.naming import family_numbers, one_class, sized_classes

@@ -12,10 +12,10 @@ import pytest
 
 from tests.workloads.public_traces import alibaba_meta, alibaba_row, converted, text
 from tests.workloads.test_trace_format import FAULTS, Edit, folder, put, rewrite
-from workloads import format as trace_format
+from workloads import trace_files as trace_format
 from workloads.classes import METRICS
 from workloads.errors import TraceError
-from workloads.format import TENANTS_FILE, TRACES_FILE, read_traces, write_traces
+from workloads.trace_files import TENANTS_FILE, TRACES_FILE, read_traces, write_traces
 from workloads.regions import REGIONS, generate
 from workloads.trace import TraceSet
 from workloads.trace_description import describe

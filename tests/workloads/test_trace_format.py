@@ -17,7 +17,7 @@ from plb.errors import InvalidValueError
 from tests.workloads.trace_strategies import METRICS, assert_same, one_tenant, trace_sets
 from workloads.compression import compress
 from workloads.errors import MAX_LISTED, TraceError, TraceProblem
-from workloads.format import (
+from workloads.trace_files import (
     TENANTS_FILE,
     TRACES_FILE,
     read_history,

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import polars as pl
 
-from workloads.format import TENANTS_FILE, TRACES_FILE, samples_frame, tenants_frame
+from workloads.trace_files import TENANTS_FILE, TRACES_FILE, samples_frame, tenants_frame
 from workloads.header import Header
 from workloads.readers.base import Options, Reader, TracePart
 from workloads.readers.files import check_readable

@@ -20,10 +20,9 @@ from cluster.runs.sweep import Task
 from cluster.scenario.scenario import MOST_REPEATS
 from cluster.studies.design import MOST_SAMPLES, digest
 from cluster.studies.gaussian import design
-from cluster.studies.gaussian.figures import as_json
+from cluster.studies.gaussian.figures import as_json, tables
 from cluster.studies.gaussian.packings import packings_frame, run_packing, run_simultaneous, simultaneous_frame
 from cluster.studies.gaussian.plots import plots
-from cluster.studies.gaussian.report import tables
 from cluster.studies.gaussian.totals import run_totals, totals_frame
 from cluster.studies.runner import Finished
 from cluster.studies.study import Study, StudyResult

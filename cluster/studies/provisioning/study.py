@@ -30,11 +30,10 @@ from cluster.studies.provisioning.design import (
     PublishedFigure,
     arms,
 )
-from cluster.studies.provisioning.figures import as_json, group_means, plans_frame
+from cluster.studies.provisioning.figures import as_json, group_means, plans_frame, tables
 from cluster.studies.provisioning.planning import run_planning
 from cluster.studies.provisioning.plots import plots
 from cluster.studies.provisioning.published import PublishedMeans
-from cluster.studies.provisioning.report import tables
 from cluster.studies.runner import Finished
 from cluster.studies.study import Study, StudyResult
 from plb import PlbError

@@ -23,7 +23,7 @@ from plb.risk.demand_history import DemandHistory
 from plb.search.result import energy_of_solution
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.description import Description, describe
+from plb.state.index_names import Description, describe
 
 
 @attrs.frozen(eq=False)

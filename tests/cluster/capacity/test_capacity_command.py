@@ -24,7 +24,7 @@ from tests.cluster.capacity.synthetic import Counting
 from tests.cluster.small_runs import SMALL
 from tests.cluster.tiny import small_region
 from tests.command_line import plb
-from workloads.format import write_traces
+from workloads.trace_files import write_traces
 from workloads.regions import REGIONS, generate
 
 

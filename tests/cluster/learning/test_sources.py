@@ -16,7 +16,7 @@ from cluster.learning.job_sources import RegionSource, SourceOf, TraceSource
 from cluster.learning.synthetic_jobs import SyntheticJobs
 from cluster.learning.workers import workers
 from plb.errors import InvalidValueError, UnknownNameError
-from workloads.format import write_traces
+from workloads.trace_files import write_traces
 from workloads.regions import REGIONS, generate
 
 TENANTS = 60

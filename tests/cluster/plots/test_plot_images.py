@@ -32,11 +32,11 @@ from cluster.plots.traces import plot_classes, plot_days, plot_growth, plot_life
 from cluster.studies.calibration import Calibration, plot_calibrations
 from cluster.studies.compression import Effect, plot_effects
 from cluster.studies.design import StudySetting
+from cluster.studies.figures import ClaimTable
 from cluster.studies.gaussian.plots import boxes
 from cluster.studies.peaks.panels import QUANTILES, Panel
 from cluster.studies.peaks.study import plot_panel
 from cluster.studies.plots import plot_ratios, plot_settings
-from cluster.studies.report import ClaimTable
 from plb.learning.checkpoints import CurveRow
 from tests.cluster.capacity.synthetic import point, question_of
 from workloads.trace import MetricInfo
