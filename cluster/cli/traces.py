@@ -161,8 +161,8 @@ def generate_command(
     """Write tenants of a synthetic region in the format of this project."""
     from cluster.results.writing import check_file, check_free, stamped, versions, write_json
     from plb.errors import UnknownNameError
-    from workloads.trace_files import write_traces
     from workloads.regions import REGIONS, generate
+    from workloads.trace_files import write_traces
 
     if region not in REGIONS:
         raise UnknownNameError("region", region, REGIONS)

@@ -26,7 +26,6 @@ from tests.robustness.parquet_mutations import parquet as damaged_parquet
 from tests.workloads.trace_strategies import one_tenant
 from workloads.cells import read_cell
 from workloads.compression import compress
-from workloads.trace_files import check_traces, read_history, read_traces, write_history, write_traces
 from workloads.provisioning import (
     NodeSpec,
     build_instance,
@@ -38,6 +37,7 @@ from workloads.provisioning import (
 from workloads.task_samples import read_task_samples
 from workloads.trace import concatenate
 from workloads.trace_description import describe
+from workloads.trace_files import check_traces, read_history, read_traces, write_history, write_traces
 
 Files = Mapping[str, bytes]
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from workloads.trace_files import read_traces
 from workloads.readers import READERS, ConversionReport, Options, convert
 from workloads.trace import TraceSet
+from workloads.trace_files import read_traces
 
 BITBRAINS_HEADER = [
     "Timestamp [ms]",

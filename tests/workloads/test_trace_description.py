@@ -15,10 +15,10 @@ from tests.workloads.test_trace_format import FAULTS, Edit, folder, put, rewrite
 from workloads import trace_files as trace_format
 from workloads.classes import METRICS
 from workloads.errors import TraceError
-from workloads.trace_files import TENANTS_FILE, TRACES_FILE, read_traces, write_traces
 from workloads.regions import REGIONS, generate
 from workloads.trace import TraceSet
 from workloads.trace_description import describe
+from workloads.trace_files import TENANTS_FILE, TRACES_FILE, read_traces, write_traces
 
 DAY_STEPS = 144
 

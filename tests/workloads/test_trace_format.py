@@ -17,6 +17,8 @@ from plb.errors import InvalidValueError
 from tests.workloads.trace_strategies import METRICS, assert_same, one_tenant, trace_sets
 from workloads.compression import compress
 from workloads.errors import MAX_LISTED, TraceError, TraceProblem
+from workloads.header import KEY
+from workloads.trace import MetricInfo, TraceSet, concatenate
 from workloads.trace_files import (
     TENANTS_FILE,
     TRACES_FILE,
@@ -26,8 +28,6 @@ from workloads.trace_files import (
     write_history,
     write_traces,
 )
-from workloads.header import KEY
-from workloads.trace import MetricInfo, TraceSet, concatenate
 
 Edit = Callable[[pl.DataFrame], pl.DataFrame]
 

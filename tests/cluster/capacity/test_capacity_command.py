@@ -24,8 +24,8 @@ from tests.cluster.capacity.synthetic import Counting
 from tests.cluster.small_runs import SMALL
 from tests.cluster.tiny import small_region
 from tests.command_line import plb
-from workloads.trace_files import write_traces
 from workloads.regions import REGIONS, generate
+from workloads.trace_files import write_traces
 
 
 @pytest.fixture(scope="module")

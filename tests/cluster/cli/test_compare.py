@@ -28,8 +28,8 @@ from plb import ConflictError
 from tests.cluster.small_runs import SMALL
 from tests.cluster.tiny import small_region
 from tests.command_line import plb
-from workloads.trace_files import write_traces
 from workloads.regions import REGIONS, generate
+from workloads.trace_files import write_traces
 
 
 def summary_of(**sections: Any) -> dict[str, Any]:

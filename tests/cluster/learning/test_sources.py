@@ -16,8 +16,8 @@ from cluster.learning.job_sources import RegionSource, SourceOf, TraceSource
 from cluster.learning.synthetic_jobs import SyntheticJobs
 from cluster.learning.workers import workers
 from plb.errors import InvalidValueError, UnknownNameError
-from workloads.trace_files import write_traces
 from workloads.regions import REGIONS, generate
+from workloads.trace_files import write_traces
 
 TENANTS = 60
 REGION = RegionSource(tenants=TENANTS, jobs=30, steps=(2, 6), capacity=(80.0, 408.0))

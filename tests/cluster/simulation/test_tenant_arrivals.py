@@ -13,8 +13,8 @@ from cluster.simulation.tenant_arrivals import TenantSequence, make_tenants
 from cluster.simulation.tenant_pools import Source, read_source
 from plb import UnknownNameError
 from tests.cluster.tiny import Tenant, scenario_of, small_region, source_of, traces_of
-from workloads.trace_files import write_traces
 from workloads.regions import REGIONS, generate
+from workloads.trace_files import write_traces
 
 
 @pytest.fixture(scope="module")
