@@ -41,7 +41,7 @@ def explain_command(
     from cluster.explanation.as_json import as_json
     from cluster.explanation.as_text import render
     from cluster.explanation.explanation import question
-    from cluster.results.reading import read_run
+    from cluster.results.recorded_run import read_run
     from cluster.results.writing import check_outputs, files_of_results, stamped, write_json
     from cluster.scenario.scenario_file import inputs_of, read_scenario
     from cluster.scenario.times import seconds_of

@@ -9,7 +9,7 @@ import attrs
 
 from cluster.explanation.replay import RunReplay
 from cluster.explanation.tenant_history import Event, Stay, history_of, stay_of, times_to_look
-from cluster.results.reading import RecordedRun
+from cluster.results.recorded_run import RecordedRun
 from cluster.scenario.times import in_words
 from plb import Alternatives, InvalidValueError, PlbConfig
 from plb.settings.extensions import ANNEALING

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import polars as pl
 
-from cluster.results.reading import RecordedRun
+from cluster.results.recorded_run import RecordedRun
 from cluster.simulation.growth import check_classes
 from cluster.simulation.simulation import Simulation
 from cluster.simulation.tenant_arrivals import make_tenants

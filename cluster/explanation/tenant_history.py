@@ -11,7 +11,7 @@ import polars as pl
 
 from cluster.errors import ResultsError
 from cluster.explanation.replay import Look, as_of
-from cluster.results.reading import RecordedRun
+from cluster.results.recorded_run import RecordedRun
 from cluster.scenario.times import in_words
 from plb import UnknownNameError
 from plb.phrasing import counted, rule_in_words

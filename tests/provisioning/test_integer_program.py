@@ -18,8 +18,8 @@ from plb.provisioning import (
     NoPlanError,
     ProvisioningPlan,
     algorithm_names,
+    integer_program,
     lower_bound,
-    milp,
     provision,
 )
 from plb.provisioning.algorithm_names import parse_algorithm
@@ -74,7 +74,7 @@ def may_share(instance: Instance, kind: int, inside: tuple[int, ...]) -> bool:
 @pytest.fixture
 def from_first_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start HiGHS with First Fit's plan, so that it has to find what `auto` would find."""
-    monkeypatch.setattr(milp, "best_in_time", lambda context, _report, **_seed: first_fit_plan(context))
+    monkeypatch.setattr(integer_program, "best_in_time", lambda context, _report, **_seed: first_fit_plan(context))
 
 
 def hard() -> Instance:
@@ -114,7 +114,7 @@ def test_no_placement_has_fewer_nodes(instance: Instance) -> None:
 def test_highs_finds_the_fewest_nodes_alone(instance: Instance) -> None:
     """It starts with First Fit's plan and finds the fewest nodes by enumeration."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(milp, "best_in_time", lambda context, _report, **_seed: first_fit_plan(context))
+        patch.setattr(integer_program, "best_in_time", lambda context, _report, **_seed: first_fit_plan(context))
         plan = provision(instance, "ILP")
     assert plan.nodes == plan.lower_bound == fewest_nodes(instance)
     assert naive.allowed(plan)
@@ -191,7 +191,7 @@ def test_search_ends_within_the_gap(gap: str, tried: int, monkeypatch: pytest.Mo
     """Four nodes are used, and two are needed: a plan within the gap of the bound is accepted."""
     instance = make_instance([4, 4, 6, 6], [1, 1, 1, 1], [])
     reports: list[str] = []
-    monkeypatch.setattr(milp, "best_in_time", lambda _context, _report, **_seed: separate_nodes(instance))
+    monkeypatch.setattr(integer_program, "best_in_time", lambda _context, _report, **_seed: separate_nodes(instance))
     plan = provision(instance, f"ILP-Gap{gap}", report=reports.append)
     assert plan.nodes - plan.lower_bound <= float(gap) / 100.0 * plan.nodes
     if tried >= plan.lower_bound:
@@ -212,7 +212,7 @@ def test_name_may_have_a_gap() -> None:
     assert parse_algorithm("ILP-Gap0.2").gap_percent == 0.2
     assert parse_algorithm("ILP").gap_percent == 0.0
     with pytest.raises(InvalidValueError, match=r"ILP: gap_percent = 100\.0"):
-        milp.solve_exactly(SolverContext(hard()), print, gap_percent=100.0)
+        integer_program.solve_exactly(SolverContext(hard()), print, gap_percent=100.0)
 
 
 @pytest.mark.usefixtures("from_first_fit")
@@ -220,21 +220,21 @@ def test_program_that_is_too_large_is_refused_before_it_is_built(monkeypatch: py
     """The error has the number of coefficients, which equals that of the program."""
     instance = hard()
     counted: list[int] = []
-    whole = milp.constraints
+    whole = integer_program.constraints
 
     def count(*arguments: object) -> list[object]:
         found = whole(*arguments)  # type: ignore[arg-type]
         counted.append(sum(one.A.nnz for one in found))
         return found
 
-    monkeypatch.setattr(milp, "constraints", count)
+    monkeypatch.setattr(integer_program, "constraints", count)
     reports: list[str] = []
     provision(instance, "ILP", time_limit=0.5, report=reports.append)
     nodes = int(next(line for line in reports if line.startswith("ILP: fewer than")).split()[3]) - 1
     # two more for the order of y, which does not concern the last node
     assert nonzeros(model_of(instance), nodes) == counted[0] + 2
-    monkeypatch.setattr(milp, "MOST_NONZEROS", 100)
-    monkeypatch.setattr(milp, "best_in_time", _fail_if_called)
+    monkeypatch.setattr(integer_program, "MOST_NONZEROS", 100)
+    monkeypatch.setattr(integer_program, "best_in_time", _fail_if_called)
     with pytest.raises(ConflictError, match="expected at most 100; 'auto' takes instances of any size"):
         provision(instance, "ILP")
 

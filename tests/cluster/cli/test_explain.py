@@ -16,7 +16,7 @@ from cluster.cli.app import app
 from cluster.console.output import BAD_INPUT
 from cluster.explanation.replay import RunReplay
 from cluster.explanation.tenant_history import history_of, stay_of
-from cluster.results.reading import RecordedRun, read_run
+from cluster.results.recorded_run import RecordedRun, read_run
 from cluster.results.writing import ResultsFolder
 from cluster.scenario.times import in_words
 from cluster.simulation.run_tables import frame_of_rows

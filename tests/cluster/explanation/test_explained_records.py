@@ -13,7 +13,7 @@ import pytest
 
 from cluster.console.output import BAD_INPUT
 from cluster.explanation.replay import RunReplay
-from cluster.results.reading import RecordedRun, read_run
+from cluster.results.recorded_run import RecordedRun, read_run
 from cluster.results.writing import stamp, versions
 from cluster.scenario.scenario_file import read_scenario, scenario_from
 from plb import PlbError
