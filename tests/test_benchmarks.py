@@ -56,11 +56,11 @@ def test_passages_are_a_seeded_sample_with_a_key(tmp_path: Path) -> None:
     """Equal seeds give equal passages; each is in the file that the key names, and names no file."""
     navigation = load("navigation/navigation.py")
     for folder in ("one", "two"):
-        navigation.write_passages(7, tmp_path / folder)
+        navigation.write_passages(7, 120, tmp_path / folder)
     text = (tmp_path / "one" / "passages.txt").read_text()
     assert text == (tmp_path / "two" / "passages.txt").read_text()
     key = json.loads((tmp_path / "one" / "key.json").read_text())
-    assert len(key) == sum(navigation.PACKAGES.values())
+    assert len(key) == 2 * sum(navigation.PACKAGES.values())
     for number, passage in enumerate(text.split("=== passage ")[1:], 1):
         heading, _, code = passage.partition("\n")
         assert heading == str(number)

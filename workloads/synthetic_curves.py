@@ -13,8 +13,8 @@ import numpy.typing as npt
 from plb.array_types import Bool, Float, Float32, Int32
 from workloads.classes import CLASS_LIMITS
 from workloads.population import STEPS_PER_HOUR, Population, Shape
+from workloads.ragged_arrays import bounds_of, per_row, rows_of, step_of_row
 from workloads.region_parameters import RegionParameters
-from workloads.segments import bounds_of, per_row, rows_of, step_of_row
 
 Index = npt.NDArray[np.intp]
 

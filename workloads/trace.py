@@ -16,7 +16,7 @@ import numpy.typing as npt
 from plb.array_types import Bool, Float32, Int, Int8, Int32
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
-from workloads.segments import bounds_of, rows_of
+from workloads.ragged_arrays import bounds_of, rows_of
 
 HOUR_SECONDS, DAY_SECONDS = 3600, 86_400
 STEP_SECONDS = 600.0

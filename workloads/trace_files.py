@@ -30,7 +30,7 @@ from plb.errors import PlbError
 from plb.risk.demand_history import DemandHistory
 from workloads.column_checks import Checker
 from workloads.header import Header, read_header
-from workloads.segments import per_row, step_of_row
+from workloads.ragged_arrays import per_row, step_of_row
 from workloads.trace import STEP_SECONDS, MetricInfo, TraceSet
 from workloads.trace_validation import ROLES, SeriesTable, check_samples, check_tenants
 from workloads.writing import write_parquet

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 ROUNDS = Path(__file__).parent / "rounds"
 PACKAGES = {"plb": 34, "cluster": 16, "workloads": 10}
-"""Number of passages of each package."""
+"""Shares of the packages: passages of 60."""
 SHORTEST, LONGEST = 8, 60
 """Lines of a passage."""
 
@@ -38,10 +38,11 @@ def passages(package: str) -> Iterator[tuple[str, str]]:
                 yield path.relative_to(ROOT).as_posix(), "\n".join(lines[:LONGEST])
 
 
-def write_passages(seed: int, out: Path) -> None:
-    """Write a seeded sample of numbered passages, and a key from numbers to files."""
+def write_passages(seed: int, number: int, out: Path) -> None:
+    """Write a seeded sample of about `number` numbered passages, and a key from numbers to files."""
     generator = random.Random(seed)
-    chosen = [one for package, count in PACKAGES.items() for one in generator.sample(list(passages(package)), count)]
+    counts = {package: count * number // 60 for package, count in PACKAGES.items()}
+    chosen = [one for package, count in counts.items() for one in generator.sample(list(passages(package)), count)]
     generator.shuffle(chosen)
     out.mkdir(parents=True, exist_ok=True)
     text = "\n\n".join(f"=== passage {number}\n{code}" for number, (_, code) in enumerate(chosen, 1))
@@ -66,11 +67,12 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     sample = commands.add_parser("passages", help="write passages of code without names of files")
     sample.add_argument("--seed", type=int, required=True)
+    sample.add_argument("--number", type=int, default=60, help="number of passages (default: 60)")
     sample.add_argument("--out", type=Path, required=True)
     commands.add_parser("score", help="print the number of right answers of each round")
     arguments = parser.parse_args()
     if arguments.command == "passages":
-        write_passages(arguments.seed, arguments.out)
+        write_passages(arguments.seed, arguments.number, arguments.out)
     else:
         print_scores()
 

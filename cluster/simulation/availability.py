@@ -1,4 +1,7 @@
-"""When and why each tenant was unavailable: recorded as intervals, merged at the end."""
+"""Availability of tenants: the replicas that each needs, and when and why it was unavailable.
+
+Interruptions are recorded as intervals and merged at the end.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,34 @@ import attrs
 import numpy as np
 
 from plb.array_types import Float, Int
+
+
+@attrs.frozen(eq=False)
+class Tenancy:
+    """The properties of a tenant that failover depends on.
+
+    Parameters
+    ----------
+    tenant
+        Its row in the sequence of tenants.
+    partition, service
+        Their names.
+    replicas
+        Target number of replicas.
+    stateful
+        Whether the replicas are a primary and secondaries; False: instances.
+    """
+
+    tenant: int
+    partition: str
+    service: str
+    replicas: int
+    stateful: bool
+
+    @property
+    def quorum(self) -> int:
+        """Number of ready replicas that it needs to be available: a majority, or one instance."""
+        return self.replicas // 2 + 1 if self.stateful else 1
 
 
 @attrs.define

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 
 import attrs
 
+from cluster.simulation.availability import Tenancy
 from cluster.simulation.causes import FAULT, UPGRADE
 from cluster.simulation.node_states import NodeStates
 from cluster.simulation.plan_execution import PlanExecution
-from cluster.simulation.replica_states import Tenancy, as_leaving
+from cluster.simulation.replica_states import as_leaving
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Loss, Tenancies
 from plb import Move, MoveKind

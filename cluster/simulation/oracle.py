@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from plb.array_types import Bool, Int
-from workloads.segments import highest_ahead
+from workloads.ragged_arrays import highest_ahead
 from workloads.trace import TraceSet
 
 

@@ -10,34 +10,6 @@ from plb import PlacementAndLoadBalancing, Replica
 from plb.model import ReplicaState, Role, UpgradeMark
 
 
-@attrs.frozen(eq=False)
-class Tenancy:
-    """The properties of a tenant that failover depends on.
-
-    Parameters
-    ----------
-    tenant
-        Its row in the sequence of tenants.
-    partition, service
-        Their names.
-    replicas
-        Target number of replicas.
-    stateful
-        Whether the replicas are a primary and secondaries; False: instances.
-    """
-
-    tenant: int
-    partition: str
-    service: str
-    replicas: int
-    stateful: bool
-
-    @property
-    def quorum(self) -> int:
-        """Number of ready replicas that it needs to be available: a majority, or one instance."""
-        return self.replicas // 2 + 1 if self.stateful else 1
-
-
 class ReplicaStates:
     """The state of every replica that is not plainly ready. The engine holds the placement.
 

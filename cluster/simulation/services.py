@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from cluster.simulation.replica_states import Tenancy
+from cluster.simulation.availability import Tenancy
 from cluster.simulation.tenant_arrivals import TenantSequence
 from plb import PlacementAndLoadBalancing, Service
 from plb.model import Role

@@ -10,6 +10,7 @@ import simpy
 
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_section import Growth, Workload
+from cluster.simulation.availability import Tenancy
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import FAULT
 from cluster.simulation.engine_setup import limits_of, make_engine, metrics_of, nodes_of
@@ -22,7 +23,6 @@ from cluster.simulation.oracle import Oracle
 from cluster.simulation.plan_execution import PlanExecution
 from cluster.simulation.random_streams import stream, stream_seed
 from cluster.simulation.recorder import Recorder, RunResult
-from cluster.simulation.replica_states import Tenancy
 from cluster.simulation.services import Services
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Tenancies

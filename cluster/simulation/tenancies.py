@@ -12,10 +12,11 @@ from typing import Any
 import attrs
 import simpy
 
+from cluster.simulation.availability import Tenancy
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import QUORUM_LOSS
 from cluster.simulation.plan_execution import PlanExecution
-from cluster.simulation.replica_states import ReplicaStates, Tenancy, is_plain, primary_among, ready_among
+from cluster.simulation.replica_states import ReplicaStates, is_plain, primary_among, ready_among
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from plb import Move, MoveKind, Partition, Phase, Reason, Replica
 from plb.model import ReplicaState, Role

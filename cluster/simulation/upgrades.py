@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 import simpy
 
+from cluster.simulation.availability import Tenancy
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import UPGRADE
 from cluster.simulation.failover import FailoverManager
 from cluster.simulation.node_states import NodeStates
 from cluster.simulation.recorder import UpgradeRecord
-from cluster.simulation.replica_states import Tenancy, as_leaving
+from cluster.simulation.replica_states import as_leaving
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Tenancies
 from plb.model import Role, UpgradeMark

@@ -1,4 +1,4 @@
-"""Settings of the score: weights of balance, of the cost of moves, and of defragmentation for all metrics.
+"""Settings of balancing and its score: limits, weights of balance and of moves, defragmentation of all metrics.
 
 `plb.model.metric` has the settings of defragmentation for one metric.
 """
@@ -12,10 +12,14 @@ from plb.model.setting_fields import Checked, number, share, switch
 
 @attrs.frozen(kw_only=True, slots=False)
 class BalancingSettings(Checked):
-    """Weights of balance and moves in the score.
+    """Limits of balancing, and weights of balance and moves in the score.
 
     Parameters
     ----------
+    max_percentage_to_move : share, default 0.3
+        Largest share of the replicas that a balancing plan moves. 0: no balancing.
+    score_improvement_threshold : energy, default 0.0
+        Smallest improvement of the energy for which a balancing plan is used.
     local_domain_weight : share, default 0.0, Service Fabric 0.25
         Share of the balance of single services in the score. The balance of whole metrics has the rest.
     local_balancing_threshold : ratio, default 0.0
@@ -39,6 +43,8 @@ class BalancingSettings(Checked):
         Added to replicas and moves in the product form. With a larger value a single move counts less.
     """
 
+    max_percentage_to_move: float = share(0.3, original=0.3)
+    score_improvement_threshold: float = number(0.0, original=0.0, unit="energy")
     local_domain_weight: float = share(0.0, original=0.25)
     local_balancing_threshold: float = number(0.0, original=0.0, unit="ratio")
     ignore_cost_in_scoring: bool = switch(False, original=False)

@@ -42,12 +42,8 @@ class SearchSettings(Checked):
         Longest search of a slow balancing. None: only rounds limit it.
     swap_primary_probability : share, default 0.3
         Share of the proposals that swap a primary with a secondary.
-    max_percentage_to_move : share, default 0.3
-        Largest share of the replicas that a balancing plan moves. 0: no balancing.
     max_percentage_to_move_for_placement : share, default 1.0, Service Fabric 0.1
         Largest share of the replicas that move to free capacity for new ones.
-    score_improvement_threshold : energy, default 0.0
-        Smallest improvement of the energy for which a balancing plan is used.
     use_score_in_constraint_check : switch, default True
         Whether the energy decides between equally good repairs.
     enable_preferred_swap_solution_in_constraint_check : switch, default True
@@ -70,9 +66,7 @@ class SearchSettings(Checked):
     fast_balancing_search_timeout: float | None = seconds(None, original=10.0)
     slow_balancing_search_timeout: float | None = seconds(None, original=120.0)
     swap_primary_probability: float = share(0.3, original=0.3)
-    max_percentage_to_move: float = share(0.3, original=0.3)
     max_percentage_to_move_for_placement: float = share(1.0, original=0.1)
-    score_improvement_threshold: float = number(0.0, original=0.0, unit="energy")
     use_score_in_constraint_check: bool = switch(True, original=True)
     enable_preferred_swap_solution_in_constraint_check: bool = switch(True, original=True)
     dummy_plb_enabled: bool = switch(False, original=False, name="DummyPLBEnabled")

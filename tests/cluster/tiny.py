@@ -16,7 +16,7 @@ from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.tenant_pools import Source, TracePool
 from plb.model import Role
 from plb.risk import DemandHistory
-from workloads.segments import bounds_of
+from workloads.ragged_arrays import bounds_of
 from workloads.trace import MetricInfo, TraceSet
 
 DISK = (MetricInfo("disk", "GB"),)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from plb.errors import InvalidValueError, PlbError, UnknownNameError
 from workloads.errors import TraceError
+from workloads.ragged_arrays import bounds_of
 from workloads.realisations import BITBRAINS_FILE, PLANETLAB_FILE, UsageSamples, read_samples
-from workloads.segments import bounds_of
 from workloads.trace import MetricInfo
 from workloads.trace_files import write_traces
 

@@ -26,12 +26,12 @@ import numpy as np
 from plb.array_types import Bool, Float32, Int
 from plb.model import Role
 from workloads.column_checks import Checker
+from workloads.ragged_arrays import bounds_of
 from workloads.readers.base import Options, TracePart
 from workloads.readers.files import need_files
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import ConversionReport
 from workloads.readers.windows import lengths_of_pieces
-from workloads.segments import bounds_of
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 
 RESOURCES = {"cpu": "core", "memory": "memory", "hdd": "hdd", "ssd": "ssd", "nic": "nic"}

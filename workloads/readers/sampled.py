@@ -26,12 +26,12 @@ import polars as pl
 from plb.array_types import Bool, Float32, Int
 from plb.model import Role
 from workloads.column_checks import LARGEST, Checker
+from workloads.ragged_arrays import maximum
 from workloads.readers.base import Options, TracePart
 from workloads.readers.external_sort import OWNER, TIME, Chunks, Frame, sort_into_chunks
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import ConversionReport
 from workloads.readers.windows import Windows, cut
-from workloads.segments import maximum
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 
 REPEATED = "with the owner and time of a row above"

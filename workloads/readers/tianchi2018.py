@@ -24,11 +24,11 @@ import polars as pl
 from plb.array_types import Float, Float32, Int
 from plb.model import Role
 from workloads.column_checks import LARGEST, Checker
+from workloads.ragged_arrays import bounds_of, maximum
 from workloads.readers.base import Options, TracePart
 from workloads.readers.files import TextTable, need_files
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import ConversionReport
-from workloads.segments import bounds_of, maximum
 from workloads.trace import MetricInfo, TraceSet
 from workloads.trace_validation import MOST_REPLICAS
 

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import Bool, Int
-from workloads.segments import bounds_of, per_row
+from workloads.ragged_arrays import bounds_of, per_row
 
 
 @attrs.frozen(eq=False)

@@ -7,7 +7,7 @@ import numpy as np
 from plb.array_types import Float, Int
 from plb.risk.peaks import TaskSamples
 from workloads.cells import Cell
-from workloads.segments import highest_ahead
+from workloads.ragged_arrays import highest_ahead
 from workloads.task_samples import MICROSECONDS
 
 WEEK, HOUR = 7 * 86400 * MICROSECONDS, 3600 * MICROSECONDS
