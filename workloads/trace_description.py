@@ -16,9 +16,9 @@ import polars as pl
 
 from plb.array_types import Bool, Float
 from workloads.compression import GROWN
-from workloads.header import Header
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, MetricInfo
 from workloads.trace_files import TRACES_FILE, check_traces
+from workloads.trace_header import Header
 
 HOURS = 24
 TENTHS = 10

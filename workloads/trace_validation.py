@@ -12,7 +12,7 @@ import polars as pl
 from plb.array_types import Bool, Float, Int, Int8, Int32
 from plb.model import Role
 from workloads.column_checks import LATEST, ROWS_LISTED, Checker
-from workloads.header import Header
+from workloads.trace_header import Header
 
 MOST_REPLICAS = 127
 ROLES = {role.name.lower(): int(role) for role in Role}

@@ -13,6 +13,7 @@ import numpy as np
 
 from cluster.studies.arms import MODIFIED, Arm
 from cluster.studies.calibration import CalibrationStudy
+from cluster.studies.densities import density_ratios
 from cluster.studies.figures import Claim, ClaimTable, Violations, counts_as_json, placement_claims, table_of_claims
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.policy_study import PolicyStudy
@@ -116,30 +117,10 @@ def _density_claims(found: Violations) -> list[Claim]:
     claims = []
     for policy in POLICIES:
         for label in ESTIMATORS:
-            ratios, workloads = _density_ratios(found, f"{policy}, {label}", f"{policy}, {MONTE_CARLO}")
+            ratios, workloads = density_ratios(found, f"{policy}, {label}", f"{policy}, {MONTE_CARLO}")
             if label == MONTE_CARLO or not workloads:
                 continue
             mean = f"{np.mean(ratios):.3f}" if ratios else "-"
             ours = f"{mean} ({len(ratios)} of {workloads} workloads)"
             claims.append(Claim(f"{policy}: density at equal violations, {label} / {MONTE_CARLO}", "", ours))
     return claims
-
-
-def _density_ratios(found: Violations, arm: str, compared: str) -> tuple[list[float], int]:
-    """Return the ratios of the densities at which two arms have equal violations, and the number of workloads.
-
-    A workload without such a density has no ratio, and one with a single density does not count.
-    """
-    ratios, workloads = [], 0
-    for workload in dict.fromkeys((one.workload, one.vcores) for one in found.settings):
-        of_workload = found.where(lambda one, workload=workload: (one.workload, one.vcores) == workload)  # type: ignore[misc]
-        order = np.argsort([one.density for one in of_workload.settings])
-        densities = np.array([one.density for one in of_workload.settings])[order]
-        if len(densities) < 2:
-            continue
-        workloads += 1
-        mean, other = (np.maximum.accumulate(of_workload.means(name)[order]) for name in (arm, compared))
-        mark = float(np.median(other))
-        if mean[0] <= mark <= mean[-1]:
-            ratios.append(float(np.interp(mark, mean, densities) / np.interp(mark, other, densities)))
-    return ratios, workloads

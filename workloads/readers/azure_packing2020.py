@@ -29,9 +29,9 @@ from workloads.column_checks import Checker
 from workloads.ragged_arrays import bounds_of
 from workloads.readers.base import Options, TracePart
 from workloads.readers.files import need_files
+from workloads.readers.gaps_and_windows import lengths_of_pieces
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import ConversionReport
-from workloads.readers.windows import lengths_of_pieces
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 
 RESOURCES = {"cpu": "core", "memory": "memory", "hdd": "hdd", "ssd": "ssd", "nic": "nic"}

@@ -29,9 +29,9 @@ from workloads.column_checks import LARGEST, Checker
 from workloads.ragged_arrays import maximum
 from workloads.readers.base import Options, TracePart
 from workloads.readers.external_sort import OWNER, TIME, Chunks, Frame, sort_into_chunks
+from workloads.readers.gaps_and_windows import Windows, cut
 from workloads.readers.naming import family_numbers
 from workloads.readers.report import ConversionReport
-from workloads.readers.windows import Windows, cut
 from workloads.trace import DAY_SECONDS, HOUR_SECONDS, STEP_SECONDS, MetricInfo, TraceSet
 
 REPEATED = "with the owner and time of a row above"
