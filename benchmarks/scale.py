@@ -91,6 +91,10 @@ class Cluster:
         self.engine.update_partition(Partition(name, service="tenants", created=self._now))
         self.engine.apply(self.engine.place(name, now=self._now, budget=PROPOSALS))
 
+    def score(self) -> None:
+        """Score all nodes for a partition that waits for a place."""
+        self.engine.score("waiting", now=self._now)
+
 
 def _history(random: np.random.Generator) -> DemandHistory:
     """Return traces that outlive the benchmark, half of them of primaries."""
@@ -142,6 +146,9 @@ def measure(nodes: int) -> dict[str, str]:
         found[f"refresh, {name}"] = _time(min(_refresh_after(cluster, change) for _ in range(3)))
     cluster.place()
     found["place a partition"] = _time(min(_seconds(cluster.place) for _ in range(3)))
+    cluster.engine.update_partition(Partition("waiting", service="tenants", created=cluster._now))
+    cluster.engine.score("waiting", now=cluster._now)
+    found["score of a partition, all nodes"] = _time(min(_seconds(cluster.score) for _ in range(3)))
     found["peak memory"] = _megabytes(_resident())
     found["of it interpreter and kernels"] = _megabytes(before)
     found["of it the description"] = _megabytes(described - before)

@@ -24,6 +24,7 @@ from plb.model.metric import PlacementStrategy
 from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.outcome import DomainOutcome, Idle, Immovable, Proposals
 from plb.model.plan import Energy, Plan
+from plb.model.scores import NodeScores
 from plb.model.unplaced import Unplaced
 from plb.model.violations import Apart, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread, Violation
 from plb.planning.queries import DomainState, PlacedReplica
@@ -56,6 +57,7 @@ __all__ = [
     "MoveCost",
     "MoveKind",
     "Node",
+    "NodeScores",
     "NodeViolation",
     "Partition",
     "Phase",

@@ -12,6 +12,7 @@ from plb.model import MoveCost, Node, Partition, Role, Service
 from plb.model.alternatives import Alternatives
 from plb.model.move import Phase
 from plb.model.plan import Plan
+from plb.model.scores import NodeScores
 from plb.model.violations import Violation
 from plb.planning.queries import DomainState, PlacedReplica, loads_of_nodes, placed_replicas, states_of_domains
 from plb.planning.scheduler import node_event
@@ -320,6 +321,21 @@ class PlacementAndLoadBalancing:
             If the partition is not known.
         """
         return self._planner.alternatives(partition, self._planner.time(now))
+
+    def score(self, partition: str, *, now: float | None = None) -> NodeScores:
+        """Return what every node is worth for the next replica that a partition misses, in one pass over the nodes.
+
+        For hosts that choose the nodes themselves. The order of the missing replicas is that of `replicas`; all others
+        stay in their places. The rules are those of placement, without budgets of moves.
+
+        Raises
+        ------
+        UnknownNameError
+            If the partition is not known.
+        ConflictError
+            If the partition misses no replica.
+        """
+        return self._planner.score(partition, self._planner.time(now))
 
     def violations(self, *, soft: bool = False) -> tuple[Violation, ...]:
         """Return the violations of the present cluster.

@@ -26,7 +26,6 @@ from plb.compiler import Stream
 from plb.engine import PlacementAndLoadBalancing
 from plb.evaluation.proposals import REACHED_MONTE_CARLO, SCORED, TALLY_SIZE
 from plb.model.rules import ALL_RULES
-from plb.planning.problem import start_solution
 from plb.risk import Evaluation
 from plb.search.budget import Budget
 from plb.search.move_generation import Choice
@@ -256,7 +255,7 @@ class SizeBench:
         """Read the arrays for the measurements from the engine."""
         self.configuration = configuration_of(self.engine)
         self.problem: Problem = self.configuration.problem
-        self.solution: Solution = start_solution(self.problem)
+        self.solution: Solution = self.configuration.solution.copy()
         movable = np.flatnonzero(self.problem.movable)
         self.choice = Choice(movable[:0], movable, len(movable), ALL_RULES, 0.0, 0.0)
 

@@ -63,8 +63,17 @@ def by_pointer(kind: type[Members]) -> type[Members]:
     """Let kernels take a named tuple of arrays by one pointer; its members must not be replaced."""
     return cast(
         "type[Members]",
-        type(kind.__name__, (ByPointer, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__}),
+        type(
+            kind.__name__,
+            (ByPointer, kind),
+            {"__doc__": kind.__doc__, "__module__": kind.__module__, "__getstate__": _state_without_handle},
+        ),
     )
+
+
+def _state_without_handle(members: Any) -> dict[str, Any]:
+    """Return the state of a copy of a tuple, which has a pointer of its own."""
+    return {name: value for name, value in vars(members).items() if name != "handle"}
 
 
 class Kernel(Generic[Arguments, Result]):

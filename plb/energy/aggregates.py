@@ -1,7 +1,4 @@
-"""Sums of the peaks on every node by repetition: from scratch, or kept between plans and updated on changed nodes.
-
-Integer sums are exact, so the kept sums equal sums from scratch.
-"""
+"""Sums of the peaks on every node by repetition, from scratch, and the violations that follow from them."""
 
 from __future__ import annotations
 
@@ -31,10 +28,6 @@ class PeakSums:
     violating: Int
     overload: Int
 
-    def copy(self) -> PeakSums:
-        """Return a deep copy."""
-        return PeakSums(self.aggregate.copy(), self.ceiling.copy(), self.violating.copy(), self.overload.copy())
-
 
 def peak_sums(problem: Problem, node: Int) -> PeakSums:
     """Return the sums, computed from scratch, with row i on ``node[i]``, (M,); departing ends are not counted."""
@@ -47,55 +40,8 @@ def peak_sums(problem: Problem, node: Int) -> PeakSums:
     )
     every = np.ones(nodes, np.bool_)
     _add_up(problem.peak, problem.peak_ceiling, _places(problem, node), every, sums.aggregate, sums.ceiling)
-    _update_violations(problem, every, sums)
+    update_violations_of(problem, every, sums)
     return sums
-
-
-class KeptPeakSums:
-    """The sums at the present nodes; an update sums up only the nodes on which something changed."""
-
-    def __init__(self) -> None:
-        self._sums: PeakSums | None = None
-        self._peak: Int32 | None = None
-        self._places: Int = np.zeros(0, np.int64)
-        self._threshold: Int32 | None = None
-        self._counted: Bool | None = None
-        self._weighs_overload = False
-
-    def update(self, problem: Problem, changed: Bool) -> PeakSums:
-        """Return a copy of the sums at the origins of a problem.
-
-        Parameters
-        ----------
-        changed
-            (M,) rows whose peaks have changed since the last update; ignored if `Problem.peak` is a new array.
-        """
-        places = _places(problem, problem.origin)
-        weighs_overload = bool(problem.weights[W_OVERLOAD] > 0)
-        if self._sums is None or self._peak is not problem.peak or len(self._sums.ceiling) != len(problem.limit):
-            self._sums = peak_sums(problem, problem.origin)
-        else:
-            stale = self._stale_nodes(places, changed)
-            sums = self._sums
-            _add_up(problem.peak, problem.peak_ceiling, places, stale, sums.aggregate, sums.ceiling)
-            if self._threshold is not problem.threshold or self._counted is not problem.counted:
-                stale[:] = True
-            if self._weighs_overload != weighs_overload:
-                stale[:] = True
-            _update_violations(problem, stale, sums)
-        self._peak, self._places = problem.peak, places
-        self._threshold, self._counted = problem.threshold, problem.counted
-        self._weighs_overload = weighs_overload
-        return self._sums.copy()
-
-    def _stale_nodes(self, places: Int, changed: Bool) -> Bool:
-        """Return a mask, (N,), of the nodes that a replica joined or left, or on which one changed."""
-        assert self._sums is not None
-        rows = np.flatnonzero(changed | (places != self._places))
-        stale = np.zeros(len(self._sums.ceiling) + 1, np.bool_)  # NOWHERE selects the last entry
-        stale[places[rows]] = True
-        stale[self._places[rows]] = True
-        return stale[:-1]
 
 
 def _places(problem: Problem, node: Int) -> Int:
@@ -138,7 +84,7 @@ def _add_peaks(aggregate: Int32, peak: Int32) -> None:
         aggregate[k] += peak[k]
 
 
-def _update_violations(problem: Problem, stale: Bool, sums: PeakSums) -> None:
+def update_violations_of(problem: Problem, stale: Bool, sums: PeakSums) -> None:
     """Compute the violations of the nodes in `stale`, and their overload if it has a weight."""
     if len(problem.estimator_rows):
         sums.violating[~problem.counted] = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Int
+from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
@@ -94,7 +94,9 @@ def _sum_up(problem: Problem, solution: Solution) -> None:
                 _add_load(problem, solution, row, solution.node[row])
     _sum_nodes(problem, solution)
     if problem.timeline:
-        _count_lasting_violations(problem, solution)
+        _list_rows(problem, solution)
+        for node in range(solution.violating.shape[0]):
+            count_lasting_at(problem, solution, node)
     solution.counts[VIOLATIONS] = solution.violating.sum()
     solution.counts[OVERLOAD] = solution.overload.sum()
     solution.counts[MOVEMENT] = total_movement(
@@ -144,15 +146,27 @@ def _sum_nodes(problem: Problem, solution: Solution) -> None:
 
 
 @kernel
-def _count_lasting_violations(problem: Problem, solution: Solution) -> None:
-    """Build the list of rows of each node, and count only repetitions that are in violation at some departure."""
+def _list_rows(problem: Problem, solution: Solution) -> None:
+    """Build the list of rows of each node."""
     for row in range(solution.node.shape[0] - 1, -1, -1):
         if solution.node[row] != NOWHERE and not problem.leaving[row]:
             stand_in_list(solution.first_on, solution.next_on, row, solution.node[row])
-    for node in range(solution.violating.shape[0]):
-        if solution.violating[node] > 0:
-            mark_violations(solution.aggregate[node], problem.threshold[node], solution.hit)
-            solution.violating[node] = count_lasting(problem, solution, node, NOWHERE, NOWHERE)
+
+
+@kernel
+def count_lasting_violations(problem: Problem, solution: Solution, which: Bool) -> None:
+    """Count, on the nodes in `which`, (N,), only the repetitions that are in violation at some departure."""
+    for node in range(which.shape[0]):
+        if which[node]:
+            count_lasting_at(problem, solution, node)
+
+
+@kernel
+def count_lasting_at(problem: Problem, solution: Solution, node: int) -> None:
+    """Count, on one node, only the repetitions that are in violation at some departure."""
+    if solution.violating[node] > 0:
+        mark_violations(solution.aggregate[node], problem.threshold[node], solution.hit)
+        solution.violating[node] = count_lasting(problem, solution, node, NOWHERE, NOWHERE)
 
 
 @kernel

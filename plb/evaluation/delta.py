@@ -280,8 +280,8 @@ def _set_risk(solution: Solution, node: int, violations: int, overload: int) -> 
 def _move_row(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
     """Move `row` from `source` to `target` in all loads, aggregates and move counts."""
     _change_departed_and_arrivals(problem, solution, row, -1)
-    _add_to_domains(problem, solution, row, source, -1)
-    _add_to_domains(problem, solution, row, target, 1)
+    add_to_node(problem, solution, row, source, -1)
+    add_to_node(problem, solution, row, target, 1)
     _count_moves(problem, solution, row, source, -1)
     solution.node[row] = target
     _count_moves(problem, solution, row, target, 1)
@@ -305,7 +305,7 @@ def _change_departed_and_arrivals(problem: Problem, solution: Solution, row: int
 
 
 @kernel
-def _add_to_domains(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+def add_to_node(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load and the peaks of `row` to `node`."""
     if node == NOWHERE:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from plb.array_types import NOWHERE, Int
+from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
 from plb.constraints.domains import breaks_spread
 from plb.energy.score import (
@@ -179,6 +179,13 @@ def _worst_term(
     if without < lowest:
         worst = OVERLOAD_TERM
     return worst
+
+
+@kernel
+def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, energy: Float, tally: Int) -> None:
+    """Write the energy with `row`, which has no node, on each of `nodes` to `energy`, (N,)."""
+    for node in nodes:
+        energy[node] = evaluate(problem, solution, REJECTED, row, node, NOWHERE, tally)
 
 
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)

@@ -8,6 +8,7 @@ holds for the result as well, once it is applied, and for repairs.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -15,12 +16,15 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.model.move import Phase
 from plb.planning.phases import PhaseRun
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem
 
-Arrays = tuple[np.ndarray, ...]
+MOST_FOLLOWED = 1000
+"""Changed rows up to which it is followed whether they return to the end of a search."""
+SERVICE = 0
+"""Column of `row_values` with the service, counted from 1."""
 
 
-@attrs.define(eq=False)
+@attrs.frozen
 class Occasion:
     """The input of the phases of one call.
 
@@ -37,42 +41,81 @@ class Occasion:
     domain: int | None
     services: Sequence[int] | None
     circumstances: object
-    _seen: tuple[Problem, Solution] | None = attrs.field(default=None, init=False)
-    _arrays: Arrays = attrs.field(default=(), init=False)
 
-    def arrays(self, run: PhaseRun) -> Arrays:
-        """Return copies of what the run knows of each replica of the domain: place, load, whether it moves, and so on.
 
-        They are those of the last call where no phase has changed anything since.
-        """
-        if self._seen is None or self._seen[0] is not run.problem or self._seen[1] is not run.solution:
-            self._arrays = _arrays_of(run.problem, run.solution.node, self.services)
-            self._seen = run.problem, run.solution
-        return self._arrays
+@attrs.define(eq=False)
+class _End:
+    """The configuration in which a search ended.
+
+    Parameters
+    ----------
+    circumstances
+        Those of its `Occasion`.
+    services
+        Its services, counted from 1; None: all.
+    differing
+        The rows that are not as they were at the end, each with its values then.
+    """
+
+    circumstances: object
+    services: frozenset[int] | None
+    differing: dict[int, bytes]
+
+    def follow(self, rows: Int, before: Int, after: Int) -> None:
+        """Note that rows have changed from one set of values to another."""
+        for row, old, new in zip(rows.tolist(), before, after, strict=True):
+            if self.services is not None and {int(old[SERVICE]), int(new[SERVICE])}.isdisjoint(self.services):
+                continue
+            expected = self.differing.get(row, old.tobytes())
+            if new.tobytes() == expected:
+                self.differing.pop(row, None)
+            else:
+                self.differing[row] = expected
 
 
 class FixedPoint:
     """Remembers the end of the last search of each phase and domain that no budget of moves cut short."""
 
     def __init__(self) -> None:
-        self._ends: dict[tuple[int | None, Phase], tuple[object, Arrays]] = {}
+        self._ends: dict[tuple[int | None, Phase], _End] = {}
+
+    def follow(self, rows: Int, before: Int, after: Int) -> None:
+        """Note that the host has changed rows.
+
+        Parameters
+        ----------
+        rows
+            (m,) indices.
+        before, after
+            (m, W) their `row_values`.
+        """
+        changed = (before != after).any(axis=1)
+        if np.count_nonzero(changed) > MOST_FOLLOWED:
+            self.forget()
+        for end in self._ends.values():
+            end.follow(rows[changed], before[changed], after[changed])
+
+    def forget(self) -> None:
+        """Forget all ends: everything may have changed."""
+        self._ends.clear()
 
     def search(self, phase: Phase, run: PhaseRun, occasion: Occasion) -> None:
         """Run a phase, unless the last one ended with the present input."""
         key = (occasion.domain, phase)
-        circumstances, end = self._ends.get(key, (None, ()))
-        same = end and circumstances == occasion.circumstances
-        if same and all(map(np.array_equal, occasion.arrays(run), end)) and _is_requested(phase, run):
+        end = self._ends.get(key)
+        same = end is not None and end.circumstances == occasion.circumstances and not end.differing
+        if same and not run.changed and _is_requested(phase, run):
             run.skip(phase)
             return
         if phase is Phase.REPAIR:
             run.repair()
         else:
             run.balance()
-        if run.is_bound:
+        if run.is_bound or run.changes_roles:
             self._ends.pop(key, None)
         else:
-            self._ends[key] = occasion.circumstances, occasion.arrays(run)
+            services = None if occasion.services is None else frozenset(service + 1 for service in occasion.services)
+            self._ends[key] = _End(occasion.circumstances, services, _ends_of(run))
 
 
 def _is_requested(phase: Phase, run: PhaseRun) -> bool:
@@ -80,20 +123,30 @@ def _is_requested(phase: Phase, run: PhaseRun) -> bool:
     return run.is_anything_broken() if phase is Phase.REPAIR else run.is_unbalanced
 
 
-def _arrays_of(problem: Problem, node: Int, services: Sequence[int] | None) -> Arrays:
-    """Return the rows that are on ``node[i]`` or leave it, those of `services` only, and the data of each."""
-    rows = problem.leaving | (node != NOWHERE)
-    if services is not None:
-        rows = rows & np.isin(problem.service, services)
-    chosen = np.flatnonzero(rows)
-    of_rows = (
+def _ends_of(run: PhaseRun) -> dict[int, bytes]:
+    """Return the values at the end of a run of the rows that it has moved, by row."""
+    if not run.changed:
+        return {}
+    rows = np.flatnonzero(run.solution.node != run.problem.origin)
+    values = row_values(run.problem, run.solution.node, rows)
+    return {row: of_row.tobytes() for row, of_row in zip(rows.tolist(), values, strict=True)}
+
+
+def row_values(problem: Problem, node: Int, rows: Int) -> Int:
+    """Return what a search knows of rows that are on ``node[i]`` or leave it, (m, W); zeros for other rows."""
+    of_rows: list[Any] = [
+        problem.service,
         node,
-        problem.load,
         problem.role,
         problem.repairable,
         problem.leaving,
         problem.move_cost,
         problem.affinity,
-    )
-    ages = problem.age[chosen] if problem.timeline else problem.age  # only departures depend on time
-    return (chosen, *(array[chosen] for array in of_rows), problem.peak_ceiling[chosen], ages)
+    ]
+    columns = [array[rows].astype(np.int64)[:, np.newaxis] for array in of_rows]
+    columns[SERVICE] += 1  # 0 stands for other rows
+    if problem.timeline:  # only departures depend on time
+        columns.append(problem.age[rows].view(np.int64)[:, np.newaxis])
+    values = np.hstack([*columns, problem.load[rows], problem.peak_ceiling[rows]])
+    values[~problem.leaving[rows] & (node[rows] == NOWHERE)] = 0
+    return values

@@ -6,8 +6,7 @@ See docs/service-fabric.md, Movable replicas.
 from __future__ import annotations
 
 from collections import Counter
-
-import numpy as np
+from collections.abc import Iterable
 
 from plb.array_types import NOWHERE
 from plb.model.outcome import Immovable
@@ -27,7 +26,7 @@ def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, t
 
 
 def immovable_replicas(
-    state: ClusterState, problem: Problem, domain: ServiceDomain | None
+    state: ClusterState, problem: Problem, domain: ServiceDomain | None, rows: Iterable[int]
 ) -> dict[str, dict[Immovable, int]]:
     """Return, for each partition that has any, how many replicas may not move, by why.
 
@@ -37,12 +36,13 @@ def immovable_replicas(
     ----------
     domain
         The service domain of the partitions; None: all services.
+    rows
+        The replicas of all service domains that may not move.
     """
-    standing = (problem.origin != NOWHERE) & ~problem.unspread
-    if domain is not None:
-        standing &= np.isin(problem.service, domain.services)
     found: dict[str, Counter[Immovable]] = {}
-    for row in np.flatnonzero(standing & ~problem.repairable).tolist():
+    for row in rows:
+        if domain is not None and int(problem.service[row]) not in domain.services:
+            continue
         found.setdefault(state.row_partition[row], Counter())[why_immovable(state, problem, row)] += 1
     return {name: dict(counts) for name, counts in found.items()}
 

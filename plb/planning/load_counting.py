@@ -18,11 +18,20 @@ LARGEST_SQUARES = 2**63
 """Upper bound of n·x² of the fullest node."""
 
 
-def counting(state: ClusterState, topology: Topology) -> tuple[Bool, Int]:
+def counting(
+    state: ClusterState, topology: Topology, everything: Int, node_load: Int | None = None
+) -> tuple[Bool, Int]:
     """Return `Problem.by_percentage` and `Problem.coarseness`, (R,) each.
 
     A metric is balanced by percentage only where every node has a capacity for it, above 0. Where n·x² would leave 64
     bits, x loses as few binary digits as necessary; Σx and Σx² remain whole numbers.
+
+    Parameters
+    ----------
+    everything
+        (R,) load of all replicas in quanta.
+    node_load
+        (N, R) load of every node in quanta, without departing replicas; None: it is summed up.
 
     Raises
     ------
@@ -33,10 +42,9 @@ def counting(state: ClusterState, topology: Topology) -> tuple[Bool, Int]:
     by_percentage &= ((state.capacity > 0) & (state.capacity < UNLIMITED)).all(axis=0)
     coarseness = np.zeros(len(by_percentage), np.int64)
     nodes = len(state.capacity)
-    if not by_percentage.any() and nodes * float(state.rows.load.sum()) ** 2 < LARGEST_SQUARES / 2:
+    if not by_percentage.any() and nodes * float(everything.sum()) ** 2 < LARGEST_SQUARES / 2:
         return by_percentage, coarseness  # all loads of all metrics on one node would still fit
-    everything = state.rows.load.sum(axis=0)
-    highest = _highest_loads(state, topology, everything)
+    highest = _highest_loads(topology, everything, standing_load(state) if node_load is None else node_load)
     for metric in np.flatnonzero(~by_percentage):
         while nodes * (int(highest[metric]) >> int(coarseness[metric])) ** 2 >= LARGEST_SQUARES:
             coarseness[metric] += 1
@@ -62,10 +70,10 @@ def load_by_node(state: ClusterState, counted: Bool) -> Int:
     return np.ascontiguousarray(load.T)
 
 
-def _highest_loads(state: ClusterState, topology: Topology, everything: Int) -> Int:
+def _highest_loads(topology: Topology, everything: Int, node_load: Int) -> Int:
     """Return the largest load in quanta that a node may have of each metric, (R,)."""
     bounded = np.where(topology.limit < UNLIMITED, topology.limit, everything)
-    highest: Int = np.maximum(standing_load(state).max(axis=0, initial=0), bounded.max(axis=0, initial=0))
+    highest: Int = np.maximum(node_load.max(axis=0, initial=0), bounded.max(axis=0, initial=0))
     highest = np.minimum(highest, everything)
     return highest
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,11 +22,10 @@ def local_domains(state: ClusterState, topology: Topology, services: Iterable[in
     weights: list[list[float]] = []
     counted: list[Bool] = []
     if config.local_domain_weight > 0.0:
-        partitions = Counter(record.service for record in state.partitions.values())
         for service in services:
             given = state.services[service].metrics
             of_service = [metric.weight if given is None else given.get(metric.name, 0.0) for metric in config.metrics]
-            if partitions[service] >= 2 and sum(of_service) > 0.0:
+            if state.partition_count[service] >= 2 and sum(of_service) > 0.0:
                 local_of[service] = len(weights)
                 weights.append(of_service)
                 counted.append(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import attrgetter
 
 import attrs
-import numpy as np
 
-from plb.array_types import NOWHERE, Bool, Int
-from plb.compiler import kernel
+from plb.array_types import NOWHERE
 from plb.model import Role
 from plb.planning.dropping import Surplus
 from plb.planning.service_domains import ServiceDomain
@@ -51,12 +49,16 @@ class WorkToPlace:
         The cluster.
     names
         Names of the partitions; None: all.
+    unfinished
+        Rows of the partitions with work.
     """
 
-    def __init__(self, state: ClusterState, names: Sequence[str] | None) -> None:
+    def __init__(self, state: ClusterState, names: Sequence[str] | None, unfinished: Collection[int]) -> None:
         self._state = state
         self._records = (
-            partitions_with_work(state) if names is None else [state.partition(n) for n in dict.fromkeys(names)]
+            partitions_with_work(state, unfinished)
+            if names is None
+            else [state.partition(name) for name in dict.fromkeys(names)]
         )
 
     def of(self, domain: ServiceDomain | None) -> Work:
@@ -81,48 +83,19 @@ class WorkToPlace:
         return Work(missing, surpluses, handovers)
 
 
-def partitions_with_work(state: ClusterState) -> list[PartitionRecord]:
+def partitions_with_work(state: ClusterState, unfinished: Collection[int]) -> list[PartitionRecord]:
     """Return the partitions for which there may be something to do, in the order in which they were made.
-
-    There are many partitions and few of these, so they are found by their rows.
-    """
-    table = state.rows
-    crowded = np.zeros(table.capacity, np.bool_)
-    everywhere = {index for index, service in enumerate(state.services) if service.on_every_node}
-    most = [0 if index in everywhere else service.target_replicas for index, service in enumerate(state.services)]
-    targets = np.array(most or [0], np.int64)[table.service]
-    _mark_crowded(table.sibling, table.used & ~(table.leaving | table.standby), targets, crowded)
-    busy = np.flatnonzero(table.used & ((table.node == NOWHERE) | table.upgrading) | crowded)
-    names = {state.row_partition[row] for row in busy.tolist()} | state.reported_surplus
-    if everywhere:
-        names.update(record.name for record in state.partitions.values() if record.service in everywhere)
-    return sorted((state.partitions[name] for name in names), key=attrgetter("number"))
-
-
-@kernel
-def _mark_crowded(sibling: Int, is_slot: Bool, target: Int, crowded: Bool) -> None:
-    """Mark the slots of partitions that have more of them than wanted.
 
     Parameters
     ----------
-    sibling
-        (M,) as in `plb.state.arrays.Problem`.
-    is_slot
-        (M,) whether the row is a replica that the partition should have: no departing end, and no standby.
-    target
-        (M,) target replicas of the partition of the row; 0: any number.
-    crowded
-        (M,) set to true for such rows; the others are not changed.
+    unfinished
+        As in `plb.planning.work_lists.WorkLists`.
     """
-    for row in range(is_slot.shape[0]):
-        if not is_slot[row] or target[row] == 0:
-            continue
-        slots = 1
-        other = sibling[row]
-        while other != row:
-            slots += is_slot[other]
-            other = sibling[other]
-        crowded[row] = slots > target[row]
+    names = {state.row_partition[row] for row in unfinished} | state.reported_surplus
+    everywhere = {index for index, service in enumerate(state.services) if service.on_every_node}
+    if everywhere:
+        names.update(record.name for record in state.partitions.values() if record.service in everywhere)
+    return sorted((state.partitions[name] for name in names), key=attrgetter("number"))
 
 
 def handover_of(state: ClusterState, record: PartitionRecord) -> Handover | None:

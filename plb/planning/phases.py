@@ -28,9 +28,10 @@ from plb.planning.rule_priorities import placement_masks, rule_masks, rule_prior
 from plb.planning.service_domains import ServiceDomain
 from plb.planning.standbys import without_replaced_standbys
 from plb.planning.upgrades import Handover, RoleChanges
+from plb.planning.work_lists import WorkLists
 from plb.search.balancing import balance, most_displaced
 from plb.search.balancing_thresholds import is_unbalanced, unbalanced_services, uneven_metrics
-from plb.search.breaches import Breaches, find_breaches
+from plb.search.breaches import NO_BREACHES, Breaches, find_breaches, overloads
 from plb.search.budget import Budget, EndReason
 from plb.search.extended.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
@@ -57,6 +58,8 @@ class PhaseRun:
         Time of this call.
     budget
         Of each phase.
+    work
+        What calls for work at the start.
     extensions
         What users add, or None.
     """
@@ -68,9 +71,11 @@ class PhaseRun:
         start: Solution,
         seed: np.random.SeedSequence,
         budget: Budget,
+        work: WorkLists,
         extensions: Extensions | None = None,
     ) -> None:
         self.state, self.problem, self.budget = state, problem, budget
+        self._work = work
         self.config = state.config
         self.start = start
         self._described = problem
@@ -86,6 +91,7 @@ class PhaseRun:
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
         self._found_broken: tuple[int, Problem, Solution, Breaches] | None = None
+        self._left_alone = False
         self._is_full = False
         self._is_cut = False
         self._idle = {} if self._policy is None else {Phase.BALANCING: Idle.BY_POLICY}
@@ -113,6 +119,11 @@ class PhaseRun:
         return bool(self._reasons)
 
     @property
+    def changes_roles(self) -> bool:
+        """Whether a primary changes for an upgrade."""
+        return bool(self._orders) or self.problem.role is not self._described.role
+
+    @property
     def is_anything_movable(self) -> bool:
         """Whether a plan may move any placed replica."""
         return bool((self.problem.repairable & (self.solution.node != NOWHERE)).any())
@@ -138,6 +149,10 @@ class PhaseRun:
 
     def _breaches(self, enforced: int) -> Breaches:
         """Return the enforced constraints that are broken now; computed again only after changes."""
+        if self.solution is self.start and not self._work.is_any_rule_broken:
+            over = overloads(self.problem, self.solution, enforced)
+            if not over.any():
+                return NO_BREACHES
         known = self._found_broken
         if known is None or known[0] != enforced or known[1] is not self.problem or known[2] is not self.solution:
             found = find_breaches(self._problem_of(Phase.REPAIR), self.solution, enforced)
@@ -171,6 +186,7 @@ class PhaseRun:
             movable, repairable = self.problem.movable.copy(), self.problem.repairable.copy()
             movable[rows] = repairable[rows] = False
             self.problem = self.problem._replace(movable=movable, repairable=repairable)
+            self._left_alone = True
 
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
         """Place the missing replicas in `rows`; `with_moves`: others may be moved to free capacity."""
@@ -298,7 +314,7 @@ class PhaseRun:
         """
         outcome, placing = self._outcome(domain, action), self._problem_of(Phase.PLACEMENT)
         return Plan(
-            moves=(*self._orders, *moves_of(self.state, self.problem, self.solution, self._reasons)),
+            moves=(*self._orders, *self._moves()),
             energy_before=energy_with(self._extensions, self._described, self.start),
             energy_after=self._energy(without_replaced_standbys(self.problem, self.solution)),
             unplaced=tuple(unplaced_of(self._audit(self.solution, placing), missing, self._extensions)),
@@ -310,13 +326,19 @@ class PhaseRun:
             reproducible=not self._out_of_time,
         )
 
+    def _moves(self) -> Sequence[Move]:
+        """Return the moves that lead to the solution."""
+        if self.solution is self.start:
+            return ()
+        return moves_of(self.state, self.problem, self.solution, self._reasons)
+
     def _outcome(self, domain: ServiceDomain | None, action: str | None) -> DomainOutcome:
         phases = tuple(dict.fromkeys(self._phases))
         return DomainOutcome(
             *concerned(self.state, domain),
             phases=phases,
             idle={phase: why for phase, why in self._idle.items() if phase not in phases},
-            immovable=immovable_replicas(self.state, self.problem, domain),
+            immovable=immovable_replicas(self.state, self.problem, domain, self._immovable_rows),
             end_reason=self._end.value,
             proposals=self._proposals if phases else Proposals(),
             bound_by=tuple(
@@ -324,6 +346,14 @@ class PhaseRun:
             ),
             action=action,
         )
+
+    @property
+    def _immovable_rows(self) -> Sequence[int]:
+        """The placed replicas, without standbys, that no plan may move, ascending."""
+        if self._left_alone:
+            standing = (self.problem.origin != NOWHERE) & ~self.problem.unspread & ~self.problem.repairable
+            return np.flatnonzero(standing).tolist()
+        return sorted(self._work.immovable)
 
     @property
     def _proposals(self) -> Proposals:

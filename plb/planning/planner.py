@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from copy import deepcopy
 
 import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Float
-from plb.energy.aggregates import KeptPeakSums
 from plb.errors import ConflictError, InvalidValueError
 from plb.extensions.configuration import Configuration
 from plb.extensions.policies import PlacementPolicy
@@ -18,16 +16,18 @@ from plb.model.alternatives import Alternatives
 from plb.model.move import Phase
 from plb.model.outcome import DomainOutcome, Idle, Proposals
 from plb.model.plan import Plan, merged
+from plb.model.scores import NodeScores
 from plb.model.violations import Violation
 from plb.planning.audit import Audit
 from plb.planning.fixed_point import FixedPoint, Occasion
 from plb.planning.immovable import concerned
+from plb.planning.live_state import LiveState
 from plb.planning.pending_work import Work, WorkToPlace
 from plb.planning.phases import PhaseRun
-from plb.planning.problem import build_problem, start_solution
 from plb.planning.refresh import PHASES, Refresh
 from plb.planning.rule_priorities import rule_priorities
 from plb.planning.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
+from plb.planning.scoring import scores_of
 from plb.planning.service_domains import ServiceDomain, service_domains
 from plb.planning.service_tables import ServiceTables, build_tables, tables_version
 from plb.planning.what_if import WhatIf
@@ -81,7 +81,7 @@ class Planner:
         self.searches = 0
         self._fixed_point = FixedPoint()
         self._policy = _policy_of(state.config)
-        self._sums = KeptPeakSums()
+        self._live = LiveState(state, self._fixed_point)
         self._topology: Topology | None = None
         self._tables: dict[int | None, ServiceTables] = {}
         self._domains: list[ServiceDomain] = []
@@ -101,12 +101,15 @@ class Planner:
 
     def problem(self, now: float, domain: ServiceDomain | None = None) -> Problem:
         """Return the arrays of a search over a domain, or over all services."""
-        self.demand_forecast.update(self.state, now)
-        return build_problem(self.state, self.topology(), self.demand_forecast, self._service_tables(domain))
+        topology = self.topology()
+        self._live.update(topology, self._service_tables(None), self.demand_forecast, now)
+        if domain is None:
+            return self._live.problem
+        return self._live.of_domain(topology, self._service_tables(domain), self.demand_forecast)
 
     def start(self, problem: Problem) -> Solution:
-        """Return the solution with every replica on its present node, for the arrays of `problem`."""
-        return start_solution(problem, self._sums.update(problem, self.demand_forecast.take_changed()))
+        """Return the solution with every replica on its present node, for `problem`; it must not be changed."""
+        return self._live.start(problem)
 
     def _service_tables(self, domain: ServiceDomain | None) -> ServiceTables:
         topology = self.topology()
@@ -137,6 +140,7 @@ class Planner:
         solution = self.start(problem)
         audit = Audit(self.state, problem, solution, rule_priorities(self.state.config))
         extensions = self._extensions(self.now)
+        solution = solution if extensions is None else solution.copy()
         pairs = extensions.broken_by_name(extensions.configuration(problem, solution)) if extensions is not None else ()
         of_extensions = (audit.broken(name, row) for name, row in pairs)
         return (*audit.overloads(), *audit.breaches(up_to=2 if soft else 0), *of_extensions)
@@ -149,15 +153,28 @@ class Planner:
         ConflictError
             If the partition misses no replica.
         """
-        rows = [] if partition is None else self.state.partition(partition).rows
-        missing = [row for row in rows if self.state.rows.node[row] == NOWHERE]
-        if partition is not None and not missing:
-            raise ConflictError(f"partition {partition}: misses no replica")
+        row = NOWHERE if partition is None else self._next_missing(partition)
         problem = self.problem(at)
         configuration = Configuration(problem, self.start(problem))
-        if missing:
-            return configuration.violation_probabilities_with(missing[0])
+        if row != NOWHERE:
+            return configuration.violation_probabilities_with(row)
         return configuration.violation_probabilities
+
+    def _next_missing(self, partition: str) -> int:
+        """Return the row of the first replica that a partition misses."""
+        rows = self.state.partition(partition).rows
+        missing = [row for row in rows if self.state.rows.node[row] == NOWHERE]
+        if not missing:
+            raise ConflictError(f"partition {partition}: misses no replica")
+        return missing[0]
+
+    def score(self, partition: str, at: float) -> NodeScores:
+        """Return the scores of all nodes for the next missing replica of a partition."""
+        row = self._next_missing(partition)
+        record = self.state.partition(partition)
+        domain = next(one for one in self.domains() if one is None or record.service in one.services)
+        problem = self.problem(at, domain)
+        return scores_of(self.state, problem, self.start(problem), row, self._extensions(at))
 
     def alternatives(self, partition: str, at: float) -> tuple[Alternatives, ...]:
         """Return the alternatives of the replicas of a partition; the state of the engine is not changed."""
@@ -166,13 +183,17 @@ class Planner:
             return ()
         everywhere = state.services[record.service].on_every_node
         rows = [row for row in slots_of(state, record) if not (everywhere and state.rows.node[row] == NOWHERE)]
-        # later plans must not use the samples of this call
-        demand_forecast = deepcopy(self.demand_forecast)
-        demand_forecast.update(state, at)
         domain = next(one for one in self.domains() if one is None or record.service in one.services)
-        problem = build_problem(state, self.topology(), demand_forecast, self._service_tables(domain))
-        what_if = WhatIf(state, problem, start_solution(problem), self._extensions(at))
+        problem = self.problem(at, domain)
+        what_if = WhatIf(state, problem, self.start(problem).copy(), self._extensions(at))
         return tuple(what_if.of(row) for row in rows)
+
+    def _unfinished(self, at: float) -> Collection[int]:
+        """Return the rows of partitions with work for placement."""
+        if not self.state.nodes:
+            raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
+        self.problem(at)
+        return self._live.work.unfinished
 
     def fill_every_node(self) -> None:
         """Update the slots of services on every node to the present nodes."""
@@ -181,11 +202,11 @@ class Planner:
 
     def search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[PhaseRun]) -> PhaseRun:
         """Return the search of a domain at its start; `earlier` are those of other domains for the same plan."""
-        if not self.state.nodes:
-            raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
         problem = self.problem(at, domain)
-        run = PhaseRun(self.state, problem, self.start(problem), seed, budget, self._extensions(at))
+        extensions = self._extensions(at)
+        start = self.start(problem) if extensions is None else self.start(problem).copy()
+        run = PhaseRun(self.state, problem, start, seed, budget, self._live.work, extensions)
         run.deduct(earlier)
         self.now, self.searches = at, self.searches + 1
         return run
@@ -236,7 +257,9 @@ class Planner:
             Why each phase that does not run does not.
         """
         self.fill_every_node()
-        work = WorkToPlace(self.state, names)
+        for name in names or ():
+            self.state.partition(name)  # raises before anything is changed
+        work = WorkToPlace(self.state, names, self._unfinished(at))
         runs: list[PhaseRun] = []
         plans = []
         for domain in self.domains():
@@ -266,7 +289,7 @@ class Planner:
     def _refresh_domains(self, at: float, budget: Budget) -> Plan:
         """Run one action at most for each service domain."""
         self.fill_every_node()
-        work, plans, skipped, actions = WorkToPlace(self.state, None), [], [], {}
+        work, plans, skipped, actions = WorkToPlace(self.state, None, self._unfinished(at)), [], [], {}
         runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
         for domain in self.service_domains():

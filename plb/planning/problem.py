@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from plb.constraints.range import check_range
-from plb.energy.aggregates import PeakSums
+from plb.array_types import Float
 from plb.energy.fragmentation import held_out_nodes
-from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.score import weights_of
 from plb.evaluation.move_budgets import budgets_of
 from plb.planning.load_counting import counting, load_by_node, standing_load
 from plb.planning.local_domains import local_domains
 from plb.planning.replica_arrays import affinities, arrays_of_replicas, costs_of_moves
 from plb.planning.service_tables import ServiceTables
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem
 from plb.state.cluster_state import ClusterState
 from plb.state.defragmentation import is_packed
 from plb.state.demand_forecast import DemandForecast
@@ -32,7 +30,7 @@ def build_problem(
     demand_forecast: DemandForecast | ObservedDemandForecast,
     tables: ServiceTables,
 ) -> Problem:
-    """Return the arrays of a search over the present state; most are views of the arrays of the state.
+    """Return the arrays of a search over the present state of all services; those of replicas are copies.
 
     Parameters
     ----------
@@ -41,27 +39,31 @@ def build_problem(
     demand_forecast
         What every row is expected to demand.
     tables
-        Tables that follow from the services of the search.
+        Tables that follow from the services.
     """
     table = state.rows
-    everything = len(tables.services) == len(state.services)
-    member = table.used if everything else table.used & np.isin(table.service, tables.services)
+    replicas = arrays_of_replicas(state, topology, tables.each, slice(None))
+    replicas |= {name: values.copy() for name, values in replicas.items()}
+    replicas["load"] = table.load.copy()
+    for number, name in (("unspread_rows", "unspread"), ("standbys", "standby"), ("preferring", "prefers_siblings")):
+        replicas[number] = int(np.count_nonzero(replicas[name]))
+    replicas["preferring"] = bool(replicas["preferring"])
     return Problem(
         **_capacity(state, topology),
         **_nodes(state, topology, tables),
-        **arrays_of_replicas(state, topology, tables.each, member),
+        **replicas,
         **affinities(state, tables.each),
         peak=demand_forecast.peak,
         peak_ceiling=demand_forecast.peak_ceiling,
         estimator_rows=demand_forecast.estimator_rows,
         variance_unit=demand_forecast.variance_unit,
         **demand_forecast.futures(state),
-        **_energy(state, topology, demand_forecast, int(np.count_nonzero(member & ~table.leaving))),
+        **_energy(state, topology, demand_forecast),
         metric_weight=tables.metric_weight,
         **local_domains(state, topology, tables.services),
         biased=False,
         **tables.groups,
-        **costs_of_moves(state, tables.each),
+        **costs_of_moves(state),
         **budgets_of(state),
     )
 
@@ -109,42 +111,54 @@ def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> di
 
 
 def _energy(
-    state: ClusterState, topology: Topology, demand_forecast: DemandForecast | ObservedDemandForecast, replicas: int
+    state: ClusterState, topology: Topology, demand_forecast: DemandForecast | ObservedDemandForecast
 ) -> dict[str, Any]:
-    """Return the fields of `Problem` on the energy, for a number of replicas: weights, and how loads are counted."""
-    config = state.config
-    by_percentage, coarseness = counting(state, topology)
-    plain_deviation = (
-        config.local_domain_weight == 0.0
-        and not any(is_packed(metric) for metric in config.metrics)
-        and not (by_percentage.any() or coarseness.any())
-    )
+    """Return the fields of `Problem` on the energy: weights, and how loads are counted."""
+    table = state.rows
+    by_percentage, coarseness = counting(state, topology, table.load.sum(axis=0))
+    replicas = int(np.count_nonzero(table.used & ~table.leaving))
+    exact = not (by_percentage.any() or coarseness.any())
     return {
-        "weights": weights_of(
-            config,
-            replicas=replicas,
-            repetitions=demand_forecast.units,
-            plain_deviation=plain_deviation,
-            sampled=not len(demand_forecast.estimator_rows),
-        ),
+        "weights": energy_weights(state, demand_forecast, replicas, exact=exact),
         "by_percentage": by_percentage,
         "coarseness": coarseness,
     }
 
 
-def start_solution(problem: Problem, sums: PeakSums | None = None) -> Solution:
-    """Return the solution with every replica on its present node.
+def energy_weights(
+    state: ClusterState,
+    demand_forecast: DemandForecast | ObservedDemandForecast,
+    replicas: int,
+    *,
+    exact: bool,
+) -> Float:
+    """Return `Problem.weights` for a number of replicas; `exact`: loads are counted in quanta."""
+    config = state.config
+    packed = any(is_packed(metric) for metric in config.metrics)
+    return weights_of(
+        config,
+        replicas=replicas,
+        repetitions=demand_forecast.units,
+        plain_deviation=config.local_domain_weight == 0.0 and not packed and exact,
+        sampled=not len(demand_forecast.estimator_rows),
+    )
 
-    Parameters
-    ----------
-    sums
-        The sums of peaks of the nodes, if they are known; not copied.
 
-    Raises
-    ------
-    InvalidValueError
-        The peaks of a node could exceed their 32 bits.
-    """
-    solution = solution_from_scratch(problem, problem.origin.copy(), sums)
-    check_range(solution)
-    return solution
+def problem_of_domain(
+    state: ClusterState,
+    topology: Topology,
+    demand_forecast: DemandForecast | ObservedDemandForecast,
+    problem: Problem,
+    tables: ServiceTables,
+) -> Problem:
+    """Return the problem of all services as that of a service domain, of which `tables` are: only its replicas move."""
+    member = np.isin(problem.service, tables.services)
+    replicas = int(np.count_nonzero(state.rows.used & member & ~problem.leaving))
+    exact = not (problem.by_percentage.any() or problem.coarseness.any())
+    return problem._replace(
+        movable=problem.movable & member,
+        repairable=problem.repairable & member,
+        metric_weight=tables.metric_weight,
+        weights=energy_weights(state, demand_forecast, replicas, exact=exact),
+        **local_domains(state, topology, tables.services),
+    )

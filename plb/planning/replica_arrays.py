@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int, Int8, Int32
+from plb.compiler import kernel
 from plb.constraints.affinity import AFFINITY_CHILD, FREE, STRANDED
 from plb.energy.movement import move_cost_values
 from plb.model import Role
@@ -17,53 +18,49 @@ from plb.state.arrays import TENTHS
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.topology import Topology
 
+Rows: TypeAlias = Int | slice
+"""Some rows: their indices, or a slice of all."""
 
-def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachService, member: Bool) -> dict[str, Any]:
-    """Return the fields of `Problem` on each replica.
+
+def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachService, rows: Rows) -> dict[str, Any]:
+    """Return the fields of `Problem` on each of `rows`.
 
     Parameters
     ----------
     each
         The properties of replicas from their services.
-    member
-        (M,) whether a replica is part of the search.
     """
     table = state.rows
-    feasibility_class = each.feasibility_class[table.service]
-    immovable = (
-        table.leaving | table.standby | table.still | table.pinned | table.upgrading | (table.arriving != NOWHERE)
-    )
-    free = member & ~immovable
+    service, node, leaving, standby = table.service[rows], table.node[rows], table.leaving[rows], table.standby[rows]
+    feasibility_class = each.feasibility_class[service]
+    immovable = leaving | standby | table.still[rows] | table.pinned[rows] | table.upgrading[rows]
+    free = table.used[rows] & ~(immovable | (table.arriving[rows] != NOWHERE))
     if each.blocked is not None:
-        free &= ~each.blocked[feasibility_class, table.node]
+        free &= ~each.blocked[feasibility_class, node]
     return {
-        "load": table.load,
-        "sibling": table.sibling,
-        "role": table.role,
-        "leaving": table.leaving,
-        "service": table.service.astype(np.int32),
-        "feasibility_class": _feasibility_classes_by_role(state, feasibility_class),
-        "kind": _kinds(state, each),
-        "prefers_siblings": (prefers := _prefers_siblings(state, each)),
-        "preferring": bool(prefers.any()),
-        "unspread": (unspread := table.leaving | table.standby),
-        "unspread_rows": int(np.count_nonzero(unspread)),
-        "standby": table.standby,
-        "standbys": int(np.count_nonzero(table.standby)),
-        "movable": free & _with_nowhere(topology.counted)[table.node],
-        "repairable": free & _with_nowhere(topology.watched)[table.node],
-        "origin": table.node.copy(),
+        "load": table.load[:-1][rows],
+        "sibling": table.sibling[rows],
+        "role": table.role[rows],
+        "leaving": leaving,
+        "service": service.astype(np.int32),
+        "feasibility_class": _feasibility_classes_by_role(state, feasibility_class, table.role[rows]),
+        "kind": _kinds(each, service, node),
+        "prefers_siblings": _prefers_siblings(state, each, rows),
+        "unspread": leaving | standby,
+        "standby": standby,
+        "movable": free & _with_nowhere(topology.counted)[node],
+        "repairable": free & _with_nowhere(topology.watched)[node],
+        "origin": node,
+        "move_cost": _move_costs(state, each, rows),
     }
 
 
-def costs_of_moves(state: ClusterState, each: EachService) -> dict[str, Any]:
-    """Return the fields of `Problem` on the costs of moves, in tenths of a move."""
+def costs_of_moves(state: ClusterState) -> dict[str, Any]:
+    """Return the fields of `Problem` on the costs of moves that are the same for all replicas, in tenths of a move."""
     config = state.config
-    tenths = np.full(state.rows.capacity, TENTHS, np.int64)
     reported = config.use_move_cost_reports
     return {
-        "move_cost": _move_costs(state, each) if reported else tenths,
-        "unit_cost": tenths,
+        "unit_cost": np.full(state.rows.capacity, TENTHS, np.int64),
         "swap_cost": round(TENTHS * config.swap_cost) if reported else TENTHS,
         "add_cost": 0 if reported else TENTHS,
     }
@@ -138,55 +135,66 @@ def _with_nowhere(nodes: Bool) -> Bool:
     return np.append(nodes, True)
 
 
-def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32) -> Int32:
-    """Return `Problem.feasibility_class`, (M,), from the service of each row; primaries may have another class."""
+def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32, role: Int) -> Int32:
+    """Return `Problem.feasibility_class` of rows from that of their service; primaries may have another class."""
     if not any(of.expression.binds_primary_only for of in state.feasibility_classes):
         return feasibility_class
     binds = np.array([of.expression.binds_primary_only for of in state.feasibility_classes], np.bool_)
     above = np.int32(len(state.feasibility_classes))
-    return np.where(
-        binds[feasibility_class] & (state.rows.role == Role.PRIMARY), feasibility_class + above, feasibility_class
-    )
+    return np.where(binds[feasibility_class] & (role == Role.PRIMARY), feasibility_class + above, feasibility_class)
 
 
-def _kinds(state: ClusterState, each: EachService) -> Int8:
-    """Return `Problem.kind`, (M,): 0 for a placed replica, 1 for a new one, 2 if it is stateless on every node.
+def _kinds(each: EachService, service: Int, node: Int) -> Int8:
+    """Return `Problem.kind` of rows: 0 for a placed replica, 1 for a new one, 2 if it is stateless on every node.
 
     A new one of a service with one target replica may have the class of a placed one.
     """
     of_new = np.where(each.stateless_everywhere, 2, np.where(each.particular, 0, 1)).astype(np.int8)
-    kinds: Int8 = of_new[state.rows.service]
-    kinds[state.rows.node != NOWHERE] = 0
+    kinds: Int8 = of_new[service]
+    kinds[node != NOWHERE] = 0
     return kinds
 
 
-def _prefers_siblings(state: ClusterState, each: EachService) -> Bool:
-    """Return `Problem.prefers_siblings`: all placed replicas, and new ones if the partition has a standby.
+def _prefers_siblings(state: ClusterState, each: EachService, rows: Rows) -> Bool:
+    """Return `Problem.prefers_siblings` of rows: all placed replicas, and new ones if the partition has a standby.
 
     Without `prefer_existing_replica_locations`, only those of partitions with a standby. If upgrade domains are
     completed in a running upgrade, all new ones.
     """
     table, config = state.rows, state.config
+    node = table.node[rows]
     if config.preferred_location_constraint_priority < 0:
-        return np.zeros(table.capacity, np.bool_)
-    somewhere = ~each.everywhere[table.service]
-    stands = table.node != NOWHERE
-    prefers: Bool = (
-        stands & somewhere if config.prefer_existing_replica_locations else np.zeros(table.capacity, np.bool_)
-    )
+        return np.zeros(len(node), np.bool_)
+    somewhere = ~each.everywhere[table.service[rows]]
+    stands = node != NOWHERE
+    prefers: Bool = stands & somewhere if config.prefer_existing_replica_locations else np.zeros(len(node), np.bool_)
     if state.upgraded_domains and config.prefer_upgraded_uds:
         prefers |= ~stands & somewhere
-    for row in np.flatnonzero(table.standby).tolist():
-        prefers[state.partitions[state.row_partition[row]].rows] = True
+    _add_those_with_standby(table.sibling, table.standby, np.arange(table.capacity)[rows], prefers)
     return prefers
 
 
-def _move_costs(state: ClusterState, each: EachService) -> Int:
+@kernel
+def _add_those_with_standby(sibling: Int, standby: Bool, rows: Int, prefers: Bool) -> None:
+    """Set `prefers`, of the shape of `rows`, where the partition of the row has a standby."""
+    for index in range(rows.shape[0]):
+        row = rows[index]
+        other = sibling[row]
+        prefers[index] |= standby[row]
+        while other != row and not prefers[index]:
+            prefers[index] = standby[other]
+            other = sibling[other]
+
+
+def _move_costs(state: ClusterState, each: EachService, rows: Rows) -> Int:
+    """Return `Problem.move_cost` of rows, in tenths of a move."""
+    chosen = np.arange(state.rows.capacity)[rows]
+    if not state.config.use_move_cost_reports:
+        return np.full(len(chosen), TENTHS, np.int64)
     values = move_cost_values(state.config)
-    costs: Int = each.move_cost[state.rows.service]
-    for record in state.partitions.values():
-        for row in record.rows if record.move_cost else ():
-            cost = record.move_cost.get(Role(int(state.rows.role[row])))
-            if cost is not None:
-                costs[row] = values[cost]
+    costs: Int = each.move_cost[state.rows.service[chosen]]
+    for index, row in enumerate(chosen.tolist()):
+        if state.rows.used[row] and (given := state.partitions[state.row_partition[row]].move_cost):
+            cost = given.get(Role(int(state.rows.role[row])))
+            costs[index] = costs[index] if cost is None else values[cost]
     return costs

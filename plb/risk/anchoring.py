@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 
-from plb.array_types import Float, Float32, Int, Int32
+from plb.array_types import Bool, Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.risk.demand_history import LARGEST_LEVEL
 
@@ -22,6 +22,8 @@ from plb.risk.demand_history import LARGEST_LEVEL
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
 RECORD_SECONDS = 86_400.0
 """Seconds after which the largest demand of a metric without trend has shown itself: a day."""
+GROWTH_SECONDS = 600.0
+"""Steps of age in which growth is evaluated: the granularity of the paper's traces ([1] section 8.1)."""
 
 
 @kernel
@@ -100,6 +102,62 @@ def anchor_peaks(
             settled_age[row, metric] = settled
         if any_changed:
             anchored_age[row] = age[row]
+
+
+@kernel
+def find_grown(
+    candidates: Int,
+    used: Bool,
+    reported: Bool,
+    leaving: Bool,
+    age: Float,
+    largest_demand: Float,
+    settled_age: Float,
+    anchored_age: Float,
+    anchored_demand: Float,
+    found: Int,
+) -> int:
+    """Return how many of some rows have peaks that `anchor_peaks` would change.
+
+    Parameters
+    ----------
+    candidates
+        (m,) the rows; only those with a report, in use and not leaving, are anchored.
+    used, reported, leaving
+        (M,)
+    found
+        (m,) those rows, in their order, in its first entries; modified. The others are those of `anchor_peaks`.
+    """
+    count = 0
+    for row in candidates:
+        if not (used[row] and reported[row]) or leaving[row]:
+            continue
+        before = anchored_age[row]
+        changed = age[row] < before
+        for metric in range(settled_age.shape[1]):
+            changed |= before < min(age[row], settled_age[row, metric])
+            changed |= anchored_demand[row, metric] != largest_demand[row, metric]
+        if changed:
+            found[count] = row
+            count += 1
+    return count
+
+
+@kernel
+def next_growth(age: float, settled_age: Float) -> float:
+    """Return the age at which the peaks of a row grow next; infinite if they no longer depend on age.
+
+    Parameters
+    ----------
+    age
+        Age at which they were last filled in, in seconds.
+    settled_age
+        (R,) as in `anchor_peaks`.
+    """
+    for settled in settled_age:
+        if age < settled:
+            return (math.floor(age / GROWTH_SECONDS) + 1.0) * GROWTH_SECONDS
+    return math.inf
 
 
 @kernel

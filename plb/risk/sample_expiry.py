@@ -47,8 +47,10 @@ class Draws(NamedTuple):
 
 
 @kernel
-def find_expired(rows: Rows, draws: Draws, classes: Int, roles: int, now: float, age: Float, expired: Int) -> int:
-    """Return how many rows have to be sampled, and write them to the front of `expired` (M,), ascending.
+def find_expired(
+    rows: Rows, draws: Draws, candidates: Int, classes: Int, roles: int, now: float, age: Float, expired: Int
+) -> int:
+    """Return how many of some rows have to be sampled, and write them to the front of `expired` (m,), in their order.
 
     Samples for another replica, or for a greater age or demand than the present one, are removed: `widening` is NONE.
 
@@ -56,6 +58,8 @@ def find_expired(rows: Rows, draws: Draws, classes: Int, roles: int, now: float,
     ----------
     rows, draws
         The present data, and the previous samples.
+    candidates
+        (m,) the rows that may have to be sampled.
     classes
         (S,) class of each service.
     roles
@@ -63,10 +67,10 @@ def find_expired(rows: Rows, draws: Draws, classes: Int, roles: int, now: float,
     now
         Present time in seconds.
     age
-        (M,) seconds since each row in use was created; filled in.
+        (M,) seconds since each row was created; filled in for the candidates in use.
     """
     found = 0
-    for row in range(rows.used.shape[0]):
+    for row in candidates:
         if not rows.used[row] or rows.leaving[row]:
             continue
         age[row] = max(0.0, now - rows.created[row])

@@ -8,7 +8,7 @@ number of threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import attrs
@@ -16,6 +16,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import Stream, working_time
+from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.search.annealing_chain import ChainState, Step, anneal, compound_proposal, extended_step
@@ -28,6 +29,7 @@ from plb.search.cooling_schedule import (
     RUNNING,
     SCHEDULE_SIZE,
     TEMPERATURE,
+    UNDO_LENGTH,
     Settings,
     end_reason_of,
 )
@@ -38,9 +40,9 @@ from plb.search.extended.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import new_transaction
-from plb.search.undo_log import UndoLog, return_to_best
+from plb.search.undo_log import UndoLog, return_to_best, return_to_start
 from plb.settings.config import Checks, PlbConfig
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import DISPLACED, Problem, Solution
 
 THREADED_PROPOSALS = 20_000
 """Below this number of proposals per chain, threads cost more time than they save."""
@@ -59,7 +61,9 @@ def anneal_chains(
     budget: Budget,
     extensions: Extensions | None = None,
 ) -> Annealed:
-    """Anneal from `start` with the configured number of chains and return the best result; `start` is unchanged.
+    """Anneal from `start` with the configured number of chains and return the best result.
+
+    The solution of the result is either `start`, changed in place, or a new one, and `start` is unchanged.
 
     Parameters
     ----------
@@ -83,21 +87,21 @@ def anneal_chains(
         if extensions is not None:
             compare_extension_state(extensions, problem, chain.solution, chain.extension_state, moment)
 
-    new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions)
+    in_place = threads == 1 and capacity == 0 and _proposals_of(settings) < UNDO_LOG_SIZE
+    new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions, in_place=in_place)
 
     def run(number: int, chain: _Chain) -> _Chain:
         share = 1.0 if threads > 1 else (number + 1) / config.chains
         deadline = budget.deadline(begun, share)
         after_each = check if config.checks is Checks.STEP else None
-        return _run_chain(chain, problem, choice, settings, deadline, after_each)
+        chain = _run_chain(chain, problem, choice, settings, deadline, after_each)
+        chain.end(problem, in_place=in_place)
+        return chain
 
-    if threads > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            chains = list(pool.map(run, range(config.chains), new))
-    else:
-        chains = [run(number, chain) for number, chain in enumerate(new)]
+    chains = _all_of(run, new, threads)
     best = min(chains, key=lambda chain: (chain.schedule[BEST_ENERGY], chain.schedule[BEST_MOVEMENT]))
-    return_to_best(problem, best.solution, best.schedule, best.chain_state.undo_log, best.extension_state)
+    if in_place:
+        best.make_moves(problem)
     if config.checks is not Checks.OFF:
         check(best, "end of annealing")
     tally = np.sum([chain.tally for chain in chains], axis=0)
@@ -110,9 +114,17 @@ def anneal_chains(
     return Annealed(best.solution, energy, tally, reason)
 
 
+def _all_of(run: Callable[[int, _Chain], _Chain], chains: Sequence[_Chain], threads: int) -> list[_Chain]:
+    """Return the chains after their runs, one after the other or on threads."""
+    if threads == 1:
+        return [run(number, chain) for number, chain in enumerate(chains)]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(run, range(len(chains)), chains))
+
+
 def _is_compound(problem: Problem, choice: Choice) -> bool:
     """Return whether a proposal may have further moves."""
-    return choice.makes_spread_moves or bool((problem.first_child != NOWHERE).any())
+    return choice.makes_spread_moves or (problem.related and bool((problem.first_child != NOWHERE).any()))
 
 
 @attrs.define(eq=False)
@@ -124,6 +136,26 @@ class _Chain:
     chain_state: ChainState
     rng: Stream
     timed_out: bool = False
+    moved: Int = attrs.field(factory=lambda: np.zeros(0, np.int64))
+    """The rows that it moved, and the node of each."""
+    moved_to: Int = attrs.field(factory=lambda: np.zeros(0, np.int64))
+
+    def end(self, problem: Problem, *, in_place: bool) -> None:
+        """Return to the best solution; `in_place`: note its moves, and return to the start."""
+        undo_log = self.chain_state.undo_log
+        return_to_best(problem, self.solution, self.schedule, undo_log, self.extension_state)
+        if in_place:
+            length = int(self.schedule[UNDO_LENGTH])
+            rows = np.union1d(undo_log.row[:length], undo_log.partner[:length])
+            self.moved = rows[rows != NOWHERE]
+            self.moved_to = self.solution.node[self.moved]
+            return_to_start(problem, self.solution, self.schedule, undo_log)
+
+    def make_moves(self, problem: Problem) -> None:
+        """Make the moves that were noted, from the start of the chain."""
+        for row, node in zip(self.moved.tolist(), self.moved_to.tolist(), strict=True):
+            if self.solution.node[row] != node:
+                apply_proposal(problem, self.solution, row, node, NOWHERE)
 
     @property
     def schedule(self) -> Float:
@@ -145,12 +177,19 @@ def _new_chains(
     settings: Settings,
     capacity: int,
     extensions: Extensions | None,
+    *,
+    in_place: bool,
 ) -> list[_Chain]:
-    """Return new chains with their extension state and the kernels that their steps may need."""
+    """Return new chains with their extension state and the kernels that their steps may need.
+
+    Each has a copy of `start`; `in_place`: all have `start` itself, and change it in turn.
+    """
+    sort_displaced(start)
     extension_state = (update_extension_state(extensions, problem, start) for _ in range(config.chains))
     streams = seed.spawn(config.chains)
     chains = [
-        _new_chain(start, one, stream, settings, capacity) for one, stream in zip(extension_state, streams, strict=True)
+        _new_chain(start if in_place else start.copy(), one, stream, settings, capacity)
+        for one, stream in zip(extension_state, streams, strict=True)
     ]
     compound, extended = _addresses_of_steps(chains[0], problem, choice, capacity > 0, extensions is not None)
     for chain in chains:
@@ -173,7 +212,14 @@ def _new_chain(
     entries = min(_proposals_of(settings), UNDO_LOG_SIZE) + capacity + 1
     undo_log = UndoLog(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
     chain_state = ChainState(schedule, undo_log, new_tally(), new_transaction(capacity))
-    return _Chain(start.copy(), extension_state, chain_state, Stream(stream))
+    return _Chain(start, extension_state, chain_state, Stream(stream))
+
+
+def sort_displaced(solution: Solution) -> None:
+    """Sort the displaced rows: their order depends on earlier moves, and a search samples by it."""
+    displaced = solution.displaced[: solution.counts[DISPLACED]]
+    displaced.sort()
+    solution.displaced_at[displaced] = np.arange(len(displaced))
 
 
 def _addresses_of_steps(

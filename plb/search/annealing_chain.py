@@ -29,6 +29,7 @@ from plb.model.rules import NO_REFUSAL, Rule
 from plb.search.affinity_moves import move_children
 from plb.search.cooling_schedule import (
     BEST_ENERGY,
+    BEST_LENGTH,
     BEST_MOVEMENT,
     END,
     ENERGY,
@@ -58,7 +59,7 @@ from plb.search.extended.compiled import (
 from plb.search.move_generation import Choice, generate_proposal
 from plb.search.spread_moves import SPREADING, make_spread_moves
 from plb.search.transactions import Transaction, try_move, undo_transaction
-from plb.search.undo_log import UndoLog, note_accepted, return_to_best
+from plb.search.undo_log import UndoLog, forget_start, is_full, note_accepted, return_to_best
 from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution
 
 _AFFINITY = int(Rule.AFFINITY)
@@ -76,7 +77,7 @@ class ChainState(NamedTuple):
     schedule: Float
     """(SCHEDULE_SIZE,) cooling schedule; TEMPERATURE is NOT_STARTED at first, END is RUNNING until the chain ends."""
     undo_log: UndoLog
-    """When it is full, the chain returns to its best solution."""
+    """When it is full, the chain forgets its start, and if that is not enough, returns to its best solution."""
     tally: Int
     """(TALLY_SIZE,) number of proposals by outcome."""
     transaction: Transaction
@@ -172,8 +173,11 @@ def _step(
 ) -> None:
     """Generate one proposal and accept or reject it."""
     schedule, undo_log, tally = chain_state.schedule, chain_state.undo_log, chain_state.tally
-    if schedule[UNDO_LENGTH] + chain_state.transaction.row.shape[0] >= undo_log.row.shape[0]:
-        return_to_best(problem, solution, schedule, undo_log, extension_state)
+    most = chain_state.transaction.row.shape[0]
+    if is_full(schedule, undo_log, most):
+        forget_start(schedule, undo_log)
+        if is_full(schedule, undo_log, most):
+            return_to_best(problem, solution, schedule, undo_log, extension_state)
     row, target, partner = generate_proposal(problem, solution, choice, rng)
     tally[GENERATED] += 1
     if row == NOWHERE or target == solution.node[row]:
@@ -323,7 +327,7 @@ def _redo_with_terms(
 
 @kernel
 def _record_energy(solution: Solution, schedule: Float, extension_state: ExtensionState, energy: float) -> None:
-    """Record the energy of the solution; if it is the best so far, record that too and clear the undo log."""
+    """Record the energy of the solution; if it is the best so far, record that too, with its place in the undo log."""
     schedule[ENERGY] = energy
     movement = solution.counts[MOVEMENT]
     best = schedule[BEST_ENERGY]
@@ -331,5 +335,5 @@ def _record_energy(solution: Solution, schedule: Float, extension_state: Extensi
         schedule[BEST_ENERGY] = energy
         schedule[BEST_MOVEMENT] = movement
         schedule[ROUND_HAD_BEST] = 1.0
-        schedule[UNDO_LENGTH] = 0.0
+        schedule[BEST_LENGTH] = schedule[UNDO_LENGTH]
         copy_values(extension_state.value, extension_state.best)

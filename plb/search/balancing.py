@@ -84,7 +84,7 @@ def balance(
             config.spread_moves,
         )
         share = budget.share(len(variants) - index)
-        found.append(anneal_chains(seen, start, choice, config, stream, share, extensions))
+        found.append(anneal_chains(seen, start.copy(), choice, config, stream, share, extensions))
     best = min(found, key=lambda result: (result.energy, result.solution.counts[MOVEMENT]))
     tally = np.sum([result.tally for result in found], axis=0)
     return attrs.evolve(best, tally=tally)

@@ -39,6 +39,10 @@ class Breaches:
         return bool(self.overloaded.any() or self.crowded.any() or self.astray.any())
 
 
+NO_BREACHES = Breaches(np.zeros((0, 0), np.bool_), np.zeros((0, 0), np.bool_), np.zeros(0, np.bool_))
+"""No violated constraint."""
+
+
 def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breaches:
     """Return the violations of the enforced constraints."""
     crowded = np.zeros((len(problem.domain_rule), len(solution.node)), np.bool_)
@@ -66,8 +70,14 @@ def _mark_astray(problem: Problem, solution: Solution, enforced: int, astray: Bo
 @kernel
 def is_astray(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
     """Return whether a movable replica is on a node that its service excludes, or apart from its parent."""
+    return problem.movable[row] and is_misplaced(problem, solution, enforced, row)
+
+
+@kernel
+def is_misplaced(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Return whether a replica, movable or not, is on a node that its service excludes, or apart from its parent."""
     at = solution.node[row]
-    if at == NOWHERE or not problem.movable[row]:
+    if at == NOWHERE:
         return False
     if enforced >> _PLACEMENT & 1 and not problem.feasibility_classes[problem.feasibility_class[row], at]:
         return True

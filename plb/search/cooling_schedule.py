@@ -11,8 +11,8 @@ from plb.search.budget import EndReason
 
 # Positions in a schedule
 (TEMPERATURE, ROUND, STEP, ENERGY, BEST_ENERGY, BEST_MOVEMENT, ROUND_ENERGY, ROUND_HAD_BEST, QUIET_ROUNDS) = range(9)
-(BARREN_ROUNDS, UNDO_LENGTH, END) = range(9, 12)
-SCHEDULE_SIZE = 12
+(BARREN_ROUNDS, UNDO_LENGTH, BEST_LENGTH, END) = range(9, 13)
+SCHEDULE_SIZE = 13
 NOT_STARTED = -1.0
 RUNNING, SPENT, CONVERGED = 0.0, 1.0, 2.0
 """Values of END: the chain runs, its rounds are used up, or its energy no longer changes."""

@@ -326,7 +326,7 @@ def repair(
         movable = _affected_rows(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
         choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
-        repaired = anneal_chains(problem, solution, choice, config, annealing, budget, extensions)
+        repaired = anneal_chains(problem, solution.copy(), choice, config, annealing, budget, extensions)
         if repaired.solution.counts[MOVES] > solution.counts[MOVES]:
             repaired = attrs.evolve(repaired, solution=solution, energy=present_energy(problem, solution))
         result = attrs.evolve(repaired, tally=result.tally + repaired.tally)

@@ -1,4 +1,4 @@
-"""The undo log of an annealing chain, which takes the chain back to its best solution."""
+"""The undo log of an annealing chain, which takes the chain back to its best solution, and to its start."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from plb.array_types import Float, Int
 from plb.compiler import kernel
-from plb.search.cooling_schedule import BEST_ENERGY, ENERGY, UNDO_LENGTH
+from plb.evaluation.delta import apply_proposal
+from plb.search.cooling_schedule import BEST_ENERGY, BEST_LENGTH, ENERGY, UNDO_LENGTH
 from plb.search.extended.compiled import ExtensionState, apply_proposal_of_terms, copy_values
 from plb.state.arrays import Problem, Solution
 
 
 class UndoLog(NamedTuple):
-    """The proposals accepted since the best solution, in order."""
+    """The proposals accepted since the start, in order, or since the best solution after `forget_start`."""
 
     row: Int
     source: Int
@@ -34,9 +35,35 @@ def return_to_best(
     problem: Problem, solution: Solution, schedule: Float, undo_log: UndoLog, extension_state: ExtensionState
 ) -> None:
     """Undo the proposals accepted since the best solution."""
-    for entry in range(int(schedule[UNDO_LENGTH]) - 1, -1, -1):
+    for entry in range(int(schedule[UNDO_LENGTH]) - 1, int(schedule[BEST_LENGTH]) - 1, -1):
         row, source, partner = undo_log.row[entry], undo_log.source[entry], undo_log.partner[entry]
         apply_proposal_of_terms(problem, solution, extension_state, row, source, partner)
     copy_values(extension_state.best, extension_state.value)
-    schedule[UNDO_LENGTH] = 0.0
+    schedule[UNDO_LENGTH] = schedule[BEST_LENGTH]
     schedule[ENERGY] = schedule[BEST_ENERGY]
+
+
+@kernel
+def return_to_start(problem: Problem, solution: Solution, schedule: Float, undo_log: UndoLog) -> None:
+    """Undo all proposals of the log, without the sums of extension terms."""
+    for entry in range(int(schedule[UNDO_LENGTH]) - 1, -1, -1):
+        row, source, partner = undo_log.row[entry], undo_log.source[entry], undo_log.partner[entry]
+        apply_proposal(problem, solution, row, source, partner)
+
+
+@kernel
+def is_full(schedule: Float, undo_log: UndoLog, most: int) -> bool:
+    """Return whether the log has no room for a step of `most` moves, or of one."""
+    return bool(schedule[UNDO_LENGTH] + most >= undo_log.row.shape[0])
+
+
+@kernel
+def forget_start(schedule: Float, undo_log: UndoLog) -> None:
+    """Remove the entries up to the best solution from the log; the chain cannot return to its start any more."""
+    first, length = int(schedule[BEST_LENGTH]), int(schedule[UNDO_LENGTH])
+    for entry in range(first, length):
+        undo_log.row[entry - first] = undo_log.row[entry]
+        undo_log.source[entry - first] = undo_log.source[entry]
+        undo_log.partner[entry - first] = undo_log.partner[entry]
+    schedule[UNDO_LENGTH] -= schedule[BEST_LENGTH]
+    schedule[BEST_LENGTH] = 0.0

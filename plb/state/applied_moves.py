@@ -27,6 +27,7 @@ def apply_move(state: ClusterState, move: Move, *, leaving: bool) -> None:
     source = NOWHERE if move.source is None else state.node(move.source)
     target = NOWHERE if move.target is None else state.node(move.target)
     table = state.rows
+    table.changes.note(record.rows)
     state.service_version[record.service] += 1
     record.version += not leaving
     if move.kind is MoveKind.DROP:

@@ -98,6 +98,10 @@ class ClusterState:
         """Increases with every change of a node."""
         self.services_version = 0
         """Rises with every service that is made, changed or removed."""
+        self.partitions_version = 0
+        """Rises with every partition that is made or removed."""
+        self.partition_count: list[int] = []
+        """Number of partitions of each service."""
         self.service_version: list[int] = []
         """For each service, rises with every change to it or to one of its partitions."""
         self._reported_metrics: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))

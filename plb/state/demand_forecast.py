@@ -7,16 +7,18 @@ from typing import Any
 import numpy as np
 
 from plb.array_types import Bool, Float, Float32, Int, Int32
+from plb.compiler import kernel
 from plb.errors import UnknownNameError
 from plb.model import Role
-from plb.risk.anchoring import anchor_peaks, recorded_peaks
+from plb.risk.anchoring import GROWTH_SECONDS, anchor_peaks, find_grown, next_growth, recorded_peaks
 from plb.risk.demand_history import DemandHistory
 from plb.risk.monte_carlo import Evaluation
 from plb.risk.sample_expiry import Draws, Rows, find_expired
 from plb.risk.trace_sampling import NONE, TraceSampler
 from plb.settings.config import PlbConfig, Replay
 from plb.state.cluster_state import ClusterState
-from plb.state.replica_table import RowTable
+from plb.state.due_queue import NEVER, DueQueue, empty_queue, set_due, take_due
+from plb.state.replica_table import RowTable, merged
 
 SAMPLED_TOGETHER = 2**14
 """Rows whose traces are sampled together: more would only need more memory."""
@@ -75,13 +77,13 @@ class DemandForecast:
         self._level: Int32 = np.zeros((0, self._metrics), np.int32)
         self._classes: Int = np.zeros(0, np.int64)
         self._classes_version = -1
+        self._now = -np.inf
         self._allocate(0)
 
     def _allocate(self, capacity: int) -> None:
         self.peak: Int32 = np.zeros((capacity + 1, self._metrics, self.repetitions), np.int32)
         self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
         self.trace: Int32 = np.zeros((capacity, self.repetitions), np.int32)
-        self._changed: Bool = np.zeros(capacity, np.bool_)
         self._draws = Draws(
             key=np.zeros(capacity, np.uint64),
             generation=np.zeros(capacity, np.int64),
@@ -93,31 +95,100 @@ class DemandForecast:
             valid_demand=np.full((capacity, self._metrics), -1.0),
         )
         self._age: Float = np.zeros(capacity)
-        self._expired: Int = np.zeros(capacity, np.int64)
+        self._growth_age: Float = np.zeros(capacity)
+        self._queue = empty_queue(capacity)
+        self._expired: Int = np.zeros(0, np.int64)
+        self._grown: Int = np.zeros(0, np.int64)
         self._settled_age: Float = np.full((capacity, self._metrics), np.inf)
         self._anchored_age: Float = np.full(capacity, -1.0)
         self._anchored_demand: Float = np.full((capacity, self._metrics), -1.0)
 
-    def update(self, state: ClusterState, now: float) -> int:
-        """Sample traces for rows without any, or with traces that are no longer eligible; return the number of rows."""
+    def update(self, state: ClusterState, now: float, changed: Int | None = None) -> int:
+        """Renew the peaks of all rows that are due; return the number of rows."""
+        due = self.find_due(state, now, changed)
+        self.renew(state)
+        return len(due)
+
+    def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
+        """Return the rows whose peaks have to be renewed, ascending.
+
+        They have no traces, or traces that are no longer eligible, or reports and traces that have grown since.
+
+        Parameters
+        ----------
+        changed
+            The rows that the host has changed since the last call; None: all rows may have changed.
+        """
         table = state.rows
+        self._expired = self._grown = np.zeros(0, np.int64)
         if self._sampler is None or self.history is None:
             if len(self.peak) != table.capacity + 1:
                 self._allocate(table.capacity)
-            return 0
+            return self._expired
         if len(self.trace) != table.capacity or not np.array_equal(self._quanta, state.quanta.quanta):
             self._allocate(table.capacity)
             self._quanta = state.quanta.quanta
             self._level = np.ascontiguousarray(self._levels())
+            changed = None
+        if self._classes_version != state.services_version or now < self._now:
+            changed = None
+        self._now = now
         classes = self._classes_of(state, self.history)
-        found = find_expired(_rows(table), self._draws, classes, len(Role), now, self._age, self._expired)
-        expired = self._expired[:found]
-        for first in range(0, found, SAMPLED_TOGETHER):
-            self._sample(expired[first : first + SAMPLED_TOGETHER], state, classes)
-        self._changed[expired] = True
+        candidates = self._candidates_of(table, now, changed)
+        found = np.zeros(len(candidates), np.int64)
+        count = find_expired(_rows(table), self._draws, candidates, classes, len(Role), now, self._age, found)
+        self._expired = found[:count].copy()
+        self._growth_age[candidates] = np.floor(self._age[candidates] / GROWTH_SECONDS) * GROWTH_SECONDS
         if self._anchored:
-            self._anchor(state)
-        return int(found)
+            count = find_grown(
+                candidates,
+                table.used,
+                table.reported,
+                table.leaving,
+                self._growth_age,
+                table.largest_demand,
+                self._settled_age,
+                self._anchored_age,
+                self._anchored_demand,
+                found,
+            )
+            self._grown = found[:count].copy()
+        self._schedule(table, candidates)
+        return merged(self._expired, self._grown)
+
+    def _candidates_of(self, table: RowTable, now: float, changed: Int | None) -> Int:
+        """Return the rows that may be due, ascending: those that changed, and those whose time has come."""
+        if changed is None:
+            return np.flatnonzero(table.used & ~table.leaving)
+        found = np.empty(int(self._queue.size[0]), np.int64)
+        count = take_due(self._queue, now, found)
+        return merged(changed, found[:count])
+
+    def renew(self, state: ClusterState) -> None:
+        """Renew the peaks of the rows that were found last: sample traces, and anchor them at what was reported."""
+        if self.history is None:
+            return
+        table, classes = state.rows, self._classes_of(state, self.history)
+        for first in range(0, len(self._expired), SAMPLED_TOGETHER):
+            self._sample(self._expired[first : first + SAMPLED_TOGETHER], state, classes)
+        if self._anchored:
+            sampled = self._expired[table.reported[self._expired]]
+            self._anchor(state, merged(sampled, self._grown))
+        self._schedule(table, merged(self._expired, self._grown))
+
+    def _schedule(self, table: RowTable, rows: Int) -> None:
+        """Set when each of these rows is due next."""
+        schedule(
+            self._queue,
+            rows,
+            table.used,
+            table.leaving,
+            table.created,
+            self._draws.valid_age,
+            self._anchored_age,
+            self._settled_age,
+            self._now,
+        )
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
         """Return the fields of `Problem` on growth and departures of replicas; for `timeline` evaluation only."""
@@ -127,7 +198,7 @@ class DemandForecast:
         return {
             "timeline": True,
             "trace": self.trace,
-            "age": self._age.copy(),
+            "age": np.maximum(0.0, self._now - table.created),
             "anchored": table.reported & self._anchored,
             "largest_demand": table.largest_demand,
             "lifetime": self._lifetime,
@@ -136,35 +207,23 @@ class DemandForecast:
             "unit": self._quanta,
         }
 
-    def take_changed(self) -> Bool:
-        """Return the rows whose peaks have changed since the last call, (M,).
-
-        A new array of peaks has no record of changes since the previous one.
-        """
-        changed, self._changed = self._changed, np.zeros_like(self._changed)
-        return changed
-
-    def _anchor(self, state: ClusterState) -> None:
+    def _anchor(self, state: ClusterState, rows: Int) -> None:
         """Anchor the peaks of rows with reports, if demand or traces have changed or the traces still grow."""
         table = state.rows
-        age_before, demand_before = self._anchored_age.copy(), self._anchored_demand.copy()
         anchor_peaks(
             self.peak,
             self.peak_ceiling,
             self._settled_age,
             self._anchored_age,
             self._anchored_demand,
-            np.flatnonzero(table.used & table.reported & ~table.leaving),
+            rows,
             self.trace,
-            self._age,
+            self._growth_age,
             table.largest_demand,
             self._curves,
             self._trend,
             self._quanta,
         )
-        self._changed |= self._anchored_age != age_before
-        for metric in range(self._metrics):
-            self._changed |= self._anchored_demand[:, metric] != demand_before[:, metric]
 
     def _sample(self, rows: Int, state: ClusterState, classes: Int) -> None:
         assert self._sampler is not None
@@ -220,3 +279,35 @@ def _column(history: DemandHistory, metric: str) -> int:
 
 def _class_code(history: DemandHistory, tenant_class: str | None) -> int:
     return -1 if tenant_class is None else history.class_code(tenant_class)
+
+
+@kernel
+def schedule(
+    queue: DueQueue,
+    rows: Int,
+    used: Bool,
+    leaving: Bool,
+    created: Float,
+    valid_age: Float,
+    anchored_age: Float,
+    settled_age: Float,
+    now: float,
+) -> None:
+    """Set when each of `rows` is due next: its traces are no longer eligible, or they grow.
+
+    Parameters
+    ----------
+    used, leaving
+        (M,) whether the row is in use, and is only the departing end of a move; such a row is never due.
+    created, valid_age, anchored_age, settled_age
+        (M,) and (M, R) seconds, of all rows.
+    """
+    for row in rows:
+        time = NEVER
+        if used[row] and not leaving[row]:
+            time = created[row] + valid_age[row]
+            if anchored_age[row] >= 0.0:
+                time = min(time, created[row] + next_growth(anchored_age[row], settled_age[row]))
+            if time <= now:  # times are rounded: the next call sees whether it has come
+                time = np.nextafter(now, NEVER)
+        set_due(queue, row, time)

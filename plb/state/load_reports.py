@@ -46,6 +46,7 @@ def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, floa
             state.rows.largest_demand[row, metric] = max(state.rows.largest_demand[row, metric], value)
     state.rows.reported[row] = True
     state.rows.note_samples(np.array([row]))
+    state.rows.changes.note((row,))
     state.load_version[state.rows.service[row]] += 1
 
 
@@ -67,6 +68,7 @@ def set_role_load(
         if state.rows.role[row] == role and concerned:
             for metric in [quanta.index[name] for name in loads]:
                 state.rows.load[row, metric] = new[metric] * state.reports()[record.service, metric]
+    state.rows.changes.note(record.rows)
     state.load_version[record.service] += 1
 
 
@@ -108,6 +110,7 @@ def set_move_cost(state: ClusterState, partition: str, role: Role | str, cost: M
     record = state.partition(partition)
     _check_role(state, record, role)
     record.move_cost[role] = cost
+    state.rows.changes.note(record.rows)
     state.load_version[record.service] += 1
 
 
@@ -132,10 +135,14 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
     reports = state.reports()
     if not reports.all():
         new, loads = new * reports[state.rows.service[rows]], loads * reports[state.rows.service[rows]]
-    state.rows.load[rows] = new
-    state.rows.largest_demand[rows] = np.maximum(state.rows.largest_demand[rows], loads)
-    state.rows.reported[rows] = True
-    state.rows.note_samples(rows)
+    table = state.rows
+    largest = table.largest_demand[rows]
+    changed = (table.load[rows] != new).any(axis=1) | (loads > largest).any(axis=1) | ~table.reported[rows]
+    table.load[rows] = new
+    table.largest_demand[rows] = np.maximum(largest, loads)
+    table.reported[rows] = True
+    table.note_samples(rows)
+    table.changes.note_many(rows if table.keeps_samples else rows[changed])
     for service in np.flatnonzero(np.bincount(state.rows.service[rows])).tolist():
         state.load_version[service] += 1
 

@@ -61,51 +61,66 @@ class ObservedDemandForecast:
     def _allocate(self, capacity: int) -> None:
         self.peak: Int32 = np.zeros((capacity + 1, self._metrics, self._columns), np.int32)
         self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
-        self._changed: Bool = np.zeros(capacity, np.bool_)
+        self._due: Int = np.zeros(0, np.int64)
         # of the last update of each row
         self._seen: Int = np.full(capacity, NEVER, np.int64)
         self._generation: Int = np.zeros(capacity, np.int64)
         self._vacant: Bool = np.zeros(capacity, np.bool_)
         self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
-    def update(self, state: ClusterState, now: float) -> int:
-        """Update the columns from the reports; return how many rows changed."""
+    def update(self, state: ClusterState, now: float, changed: Int | None = None) -> int:
+        """Update the columns from the reports; return for how many rows."""
+        due = self.find_due(state, now, changed)
+        self.renew(state)
+        return len(due)
+
+    def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
+        """Return the rows whose columns have to be computed again, ascending.
+
+        Parameters
+        ----------
+        changed
+            The rows that the host has changed since the last call; None: all rows may have changed.
+        """
         del now  # demand is assumed to continue
         table = state.rows
         if len(self.peak) != table.capacity + 1:
             self._allocate(table.capacity)
-        self._measure(state)
-        self._note_services(state)
-        rows = self._changed_rows(table)
-        for first in range(0, len(rows), SAMPLED_TOGETHER):
-            self._update(rows[first : first + SAMPLED_TOGETHER], state)
-        return len(rows)
+            changed = None
+        is_same = self._measure(state) & self._note_services(state)
+        self._due = self._changed_rows(table, changed if is_same else None)
+        return self._due
+
+    def renew(self, state: ClusterState) -> None:
+        """Compute the columns of the rows that were found last."""
+        for first in range(0, len(self._due), SAMPLED_TOGETHER):
+            self._update(self._due[first : first + SAMPLED_TOGETHER], state)
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
         """Return the fields of `plb.state.arrays.Problem` on growth and departures of replicas, which are empty."""
         del state
         return {"timeline": False, **NO_FUTURES}
 
-    def take_changed(self) -> Bool:
-        """Return the rows whose columns have changed since the last call, (M,)."""
-        changed, self._changed = self._changed, np.zeros_like(self._changed)
-        return changed
-
-    def _measure(self, state: ClusterState) -> None:
-        """Record the largest node, which determines the unit of variances."""
+    def _measure(self, state: ClusterState) -> bool:
+        """Record the largest node, which determines the unit of variances; return whether it is the same."""
         bounded = state.capacity < UNLIMITED
         most = np.where(bounded, state.capacity, 0).max(axis=0, initial=0) + bounded.any(axis=0)
         most = np.minimum(most, LARGEST_SAMPLE)
         if not np.array_equal(most, self._most):
             self.variance_unit = variance_units(most, VARIANCE_DIGITS)
             self._most = most
-            self._seen[:], self._changed[:] = NEVER, True
+            self._seen[:] = NEVER
+            return False
+        return True
 
-    def _note_services(self, state: ClusterState) -> None:
-        """Record limits and metrics of the services; rows of changed ones are processed again."""
+    def _note_services(self, state: ClusterState) -> bool:
+        """Record limits and metrics of the services; return whether they are the same.
+
+        Rows of changed services are processed again.
+        """
         version = (state.services_version, state.quanta.quanta.tobytes())
         if self._services_version == version:
-            return
+            return True
         self._services_version = version
         promised = np.full((len(state.services), self._metrics), np.inf)
         for service, given in enumerate(state.services):
@@ -121,12 +136,17 @@ class ObservedDemandForecast:
         self._limits, self._reported_metrics = limits, reported
         if len(limits):
             self._seen[changed[state.rows.service]] = NEVER
+        return False
 
-    def _changed_rows(self, table: RowTable) -> Int:
-        """Return the rows with new samples, or with limits and another load."""
-        new = (table.seen != self._seen) | (table.generation != self._generation) | (table.vacant != self._vacant)
-        new |= (table.seen < self._needed) & (table.load[:-1] != self._load).any(axis=1)
-        return np.flatnonzero(table.used & ~table.leaving & new)
+    def _changed_rows(self, table: RowTable, candidates: Int | None) -> Int:
+        """Return those of the candidates with new samples, or with limits and another load; None: of all rows."""
+        rows = np.flatnonzero(table.used & ~table.leaving) if candidates is None else candidates
+        seen = table.seen[rows]
+        new = (seen != self._seen[rows]) | (table.generation[rows] != self._generation[rows])
+        new |= table.vacant[rows] != self._vacant[rows]
+        new |= (seen < self._needed) & (table.load[rows] != self._load[rows]).any(axis=1)
+        found: Int = rows[table.used[rows] & ~table.leaving[rows] & new]
+        return found
 
     def _update(self, rows: Int, state: ClusterState) -> None:
         """Compute the columns of rows from scratch."""
@@ -134,11 +154,8 @@ class ObservedDemandForecast:
         columns = self._columns_of(state, rows)
         self._seen[rows], self._generation[rows] = table.seen[rows], table.generation[rows]
         self._vacant[rows], self._load[rows] = table.vacant[rows], table.load[rows]
-        different = (columns != self.peak[rows]).any(axis=(1, 2))
-        rows, columns = rows[different], columns[different]
         self.peak[rows] = columns
         self.peak_ceiling[rows] = columns.max(axis=2, initial=0)
-        self._changed[rows] = True
 
     def _columns_of(self, state: ClusterState, rows: Int) -> Int32:
         """Return the columns of rows, (m, R, C); values above the largest node are limited to just more than that."""

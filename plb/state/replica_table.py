@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int, Int32
@@ -22,8 +24,53 @@ FLAGS = (
 )
 """Arrays that are true or false of each row; a row that is given back has none."""
 
+FEW_ROWS = 1000
+"""Number of rows below which a sort is faster than a mask of all rows."""
+MOST_ARRAYS = 16
+"""Arrays of changed rows that are kept apart."""
 LARGEST_SAMPLE = 2**31 - 2
 """Larger loads are kept as this, in quanta."""
+
+
+def merged(*rows: Int) -> Int:
+    """Return the rows of all arrays, ascending, each once; each array but the first may be in any order."""
+    some = [one for one in rows if len(one)]
+    if not some or (len(some) == 1 and some[0] is rows[0]):
+        return rows[0]
+    together = np.concatenate(some)
+    if len(together) < FEW_ROWS:
+        return np.unique(together)
+    is_there = np.zeros(int(together.max()) + 1, np.bool_)  # faster than a sort
+    is_there[together] = True
+    return np.flatnonzero(is_there)
+
+
+class ChangedRows:
+    """The rows that a caller has changed since they were last taken."""
+
+    def __init__(self) -> None:
+        self._rows: set[int] = set()
+        self._arrays: list[Int] = []
+
+    def note(self, rows: Iterable[int]) -> None:
+        """Note a few rows."""
+        self._rows.update(rows)
+
+    def note_many(self, rows: Int) -> None:
+        """Note an array of rows."""
+        self._arrays.append(rows)
+        if len(self._arrays) > MOST_ARRAYS:
+            self._arrays = [merged(*self._arrays)]
+
+    def take(self) -> Int:
+        """Return the rows, ascending, each once; none is noted afterwards."""
+        found = self.peek()
+        self._rows, self._arrays = set(), []
+        return found
+
+    def peek(self) -> Int:
+        """Return the rows, ascending, each once."""
+        return merged(np.array(sorted(self._rows), np.int64), *self._arrays)
 
 
 class RowTable:
@@ -66,6 +113,8 @@ class RowTable:
         """The newest reported loads of each row, quanta, in a ring; `keep_samples` sets their number."""
         self.seen: Int = np.zeros(capacity, np.int64)
         """Number of reports of each row since the number of samples was set."""
+        self.changes = ChangedRows()
+        """Rows that a report, a description or a move has changed."""
         self._free: list[int] = list(range(capacity - 1, -1, -1))
 
     @property
@@ -80,6 +129,7 @@ class RowTable:
         row = self._free.pop()
         self.used[row] = True
         self.generation[row] += 1
+        self.changes.note((row,))
         return row
 
     def release(self, row: int) -> None:
@@ -93,12 +143,18 @@ class RowTable:
         for name in FLAGS:
             getattr(self, name)[row] = False
         self._free.append(row)
+        self.changes.note((row,))
 
     def keep_samples(self, count: int) -> None:
         """Keep a number of samples of each row from now on; with another number the present ones are removed."""
         if count != self.samples.shape[2]:
             self.samples = np.zeros((self.capacity, self.load.shape[1], count), np.int32)
             self.seen[:] = 0
+
+    @property
+    def keeps_samples(self) -> bool:
+        """Whether samples of the rows are kept."""
+        return bool(self.samples.shape[2])
 
     def note_samples(self, rows: Int) -> None:
         """Record the present loads of rows as a sample of each."""

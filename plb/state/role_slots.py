@@ -117,6 +117,7 @@ def note_promotion(state: ClusterState, record: PartitionRecord, row: int) -> No
     """Sample the traces of the slot of the primary again, because another replica has become the primary."""
     record.promotions += 1
     state.rows.key[row] = slot_key(record, record.rows.index(row))
+    state.rows.changes.note((row,))
 
 
 def _free_key(state: ClusterState, record: PartitionRecord) -> int:
@@ -144,6 +145,7 @@ def link(state: ClusterState, record: PartitionRecord) -> None:
     """Make the rows of a partition one ring of siblings."""
     for row, successor in zip(record.rows, record.rows[1:] + record.rows[:1], strict=True):
         state.rows.sibling[row] = successor
+    state.rows.changes.note(record.rows)
 
 
 def _target(state: ClusterState, record: PartitionRecord, standing: int) -> int:

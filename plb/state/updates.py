@@ -66,6 +66,7 @@ def put_service(state: ClusterState, service: Service) -> None:
     state.service_index[service.name] = len(state.services)
     state.services.append(service)
     state.service_feasibility_class.append(feasibility_class)
+    state.partition_count.append(0)
     state.service_version.append(0)
     state.load_version.append(0)
     state.services_version += 1
@@ -150,6 +151,8 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
     if record is None:
         record = PartitionRecord(partition.name, service, partition.created, [], state.partitions_made)
         state.partitions[partition.name] = record
+        state.partition_count[service] += 1
+        state.partitions_version += 1
         state.partitions_made += 1
     record.missing, record.described = partition.missing, (partition.version, partition.missing)
     if (partition.missing or 0) < 0:
@@ -187,5 +190,7 @@ def remove_partition(state: ClusterState, name: str) -> None:
         del state.row_partition[row]
         state.rows.release(row)
     del state.partitions[name]
+    state.partition_count[record.service] -= 1
+    state.partitions_version += 1
     state.reported_surplus.discard(name)
     state.service_version[record.service] += 1

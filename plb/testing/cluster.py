@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from enum import Enum
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,6 @@ import attrs
 from plb.engine import PlacementAndLoadBalancing
 from plb.extensions.configuration import Configuration
 from plb.model import Metric, Node, Partition, Role, Service
-from plb.planning.problem import start_solution
 from plb.risk.demand_history import DemandHistory
 from plb.settings.config import PlbConfig
 from plb.state.index_names import describe
@@ -88,9 +88,8 @@ def configuration_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> Con
     """Return the present configuration of the engine, with its own arrays."""
     planner = engine._planner
     problem = planner.problem(now)
-    return Configuration(
-        problem, start_solution(problem), describe(engine._state, now, planner.demand_forecast.history)
-    )
+    description = describe(engine._state, now, planner.demand_forecast.history)
+    return Configuration(deepcopy(problem), planner.start(problem).copy(), description)
 
 
 def brief(value: Any) -> str:

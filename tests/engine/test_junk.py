@@ -128,6 +128,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "report_move_cost": {"partition": "db/0", "role": Role.PRIMARY, "cost": "high"},
     "replicas": {"partition": "db/0"},
     "alternatives": {"partition": "db/0", "now": 1.0},
+    "score": {"partition": "db/0", "now": 1.0},
     "violations": {"soft": True},
     "violation_probabilities": {"now": 1.0, "partition": "db/0"},
     "place": {"partition": ["db/0"], "now": 1.0, "budget": 0},

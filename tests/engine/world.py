@@ -20,10 +20,11 @@ from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import ReplicaState, UpgradeMark
 from plb.model.plan import Energy
 from plb.planning.pending_work import WorkToPlace
-from plb.planning.problem import start_solution
+from plb.planning.problem import build_problem
+from plb.planning.work_lists import WorkLists
 from plb.risk import DemandHistory
 from plb.search.result import energy_of_solution
-from plb.state.arrays import MOVEMENT
+from plb.state.arrays import MOVEMENT, Problem
 
 from .rules import Seat, UserInput, breaches, is_feasible, lets_go, limit_of, node_loads, receives
 
@@ -237,11 +238,21 @@ class World:
 
     def check_kept(self) -> None:
         """Compare the arrays that the first engine keeps between plans with those from scratch."""
-        planner = self.one._planner
+        planner, state = self.one._planner, self.one._state
         problem = planner.problem(planner.now)
         compare_with_scratch(problem, planner.start(problem), "between plans")
-        state = self.one._state
-        found, right = (attrs.asdict(WorkToPlace(state, names).of(None)) for names in (None, [*state.partitions]))
+        tables = planner._service_tables(None)
+        fresh = build_problem(state, planner.topology(), planner.demand_forecast, tables)
+        pairs = {name: (getattr(problem, name), getattr(fresh, name)) for name in Problem._fields}
+        differing = {name: pair for name, pair in pairs.items() if not np.array_equal(*pair)}
+        assert not differing, differing
+        work = planner._live.work
+        found, right = (
+            attrs.asdict(WorkToPlace(state, names, work.unfinished).of(None)) for names in (None, [*state.partitions])
+        )
+        again = WorkLists(state, fresh, planner.start(problem))
+        assert (work.unfinished, work.immovable) == (again.unfinished, again.immovable)
+        assert work.is_any_rule_broken == again.is_any_rule_broken
         assert found == right
 
     def _parent_of(self, partition: str) -> str | None:
@@ -273,7 +284,7 @@ class World:
             for index, seat in after.items():
                 if seat.node is not None:
                     place[index] = list(self.nodes).index(seat.node)
-            ends[0] += energy_of_solution(problem, start_solution(problem))
+            ends[0] += energy_of_solution(problem, solution_from_scratch(problem, problem.origin.copy()))
             end = solution_from_scratch(problem, place)
             replaced = [index for index in np.flatnonzero(place >= 0).tolist() if index not in after]
             if replaced:

@@ -65,7 +65,7 @@ def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
     """They are found in order; only draws for another replica, a later time or more demand are removed."""
     rows, draws, now = rows_and_draws(random, count, metrics)
     age, expired = np.full(count, -1.0), np.full(count, -1)
-    found = find_expired(rows, draws, CLASSES, ROLES, now, age, expired)
+    found = find_expired(rows, draws, np.arange(count), CLASSES, ROLES, now, age, expired)
     others, stale = [], []
     for row in np.flatnonzero(rows.used & ~rows.leaving).tolist():
         assert age[row] == max(0.0, now - rows.created[row])

@@ -1,0 +1,294 @@
+"""The arrays of the cluster and all sums that follow from them, kept current from call to call.
+
+Reports, descriptions and moves note the rows that they change. Before a search, these rows and those whose expected
+demand is due are taken out of the sums, described again and added, so that a call costs what has changed. Other nodes,
+services, settings or sizes of arrays make all arrays new.
+"""
+
+from __future__ import annotations
+
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.compiler import kernel
+from plb.constraints.range import check_range
+from plb.energy.aggregates import PeakSums, update_violations_of
+from plb.energy.fragmentation import fragmentation_after, held_out_nodes
+from plb.energy.from_scratch import count_lasting_violations, solution_from_scratch
+from plb.energy.imbalance import load_deviation
+from plb.evaluation.delta import add_to_node
+from plb.planning.fixed_point import MOST_FOLLOWED, FixedPoint, row_values
+from plb.planning.load_counting import counting
+from plb.planning.local_domains import local_domains
+from plb.planning.problem import build_problem, energy_weights, problem_of_domain
+from plb.planning.replica_arrays import affinities, arrays_of_replicas
+from plb.planning.service_tables import ServiceTables
+from plb.planning.work_lists import WorkLists
+from plb.state.arrays import FRAGMENTATION, IMBALANCE, OVERLOAD, VIOLATIONS, Problem, Solution
+from plb.state.cluster_state import ClusterState
+from plb.state.demand_forecast import DemandForecast
+from plb.state.node_limits import move_limits
+from plb.state.observed_forecast import ObservedDemandForecast
+from plb.state.replica_table import merged
+from plb.state.topology import Topology
+
+SHARE_FOR_ALL = 4
+"""If more than one row in so many has changed, all arrays are made new, which is faster."""
+REPLICAS, PREFERRING, UNSPREAD, STANDBYS = range(4)
+"""Positions in the numbers of rows: replicas that stay, rows with preferences, unspread rows and standbys."""
+
+
+class LiveState:
+    """The problem and the solution of all services, with every replica on its present node.
+
+    Parameters
+    ----------
+    state
+        The described cluster.
+
+    fixed_point
+        Learns which rows have changed.
+
+    Attributes
+    ----------
+    problem, solution
+        As of the last update. Searches do not change them.
+    work
+        What calls for work in them.
+    """
+
+    problem: Problem
+    solution: Solution
+    work: WorkLists
+
+    def __init__(self, state: ClusterState, fixed_point: FixedPoint) -> None:
+        self._state, self._fixed_point = state, fixed_point
+        self._made_for: tuple[object, ...] = ()
+        self._now = 0.0
+        self._partitions_version = 0
+        # of every row as it is in the sums
+        self._building: Bool = np.zeros(0, np.bool_)
+        self._used: Bool = np.zeros(0, np.bool_)
+        self._numbers: Int = np.zeros(4, np.int64)
+        self._all_load: Int = np.zeros(0, np.int64)
+
+    def update(
+        self,
+        topology: Topology,
+        tables: ServiceTables,
+        demand_forecast: DemandForecast | ObservedDemandForecast,
+        now: float,
+    ) -> None:
+        """Bring all arrays to the present state of the cluster and the expected demand at `now`.
+
+        Raises
+        ------
+        InvalidValueError
+            The peaks of a node could exceed their 32 bits, or a percentage of a capacity its 64.
+        """
+        changed = self._state.rows.changes.take()
+        same_partitions = self._state.partitions_version == self._partitions_version
+        unchanged = same_partitions and not len(changed) and self._is_made_for(topology, tables, demand_forecast)
+        if unchanged and now == self._now:
+            return
+        due = demand_forecast.find_due(self._state, now, changed if self._made_for else None)
+        is_current = self._is_made_for(topology, tables, demand_forecast)
+        aged = is_current and self.problem.timeline and now != self._now
+        tied = is_current and self.problem.related and not same_partitions
+        self._made_for, self._now = (), now  # after an error, all arrays are made new
+        self._partitions_version = self._state.partitions_version
+        is_current = is_current and self._has_same_local_domains(topology)
+        many = len(changed) > max(MOST_FOLLOWED, self._state.rows.capacity // SHARE_FOR_ALL)
+        if not is_current or many:
+            demand_forecast.renew(self._state)
+            self._make(topology, tables, demand_forecast)
+        elif len(changed) or len(due) or aged or tied:
+            rows = merged(changed, due)
+            before, affinity = row_values(self.problem, self.solution.node, rows), self.problem.affinity
+            stale = self._change(topology, tables, demand_forecast, changed, rows)
+            if self._is_counted_otherwise(topology):
+                self._make(topology, tables, demand_forecast)
+            else:
+                self._follow(topology, tables, demand_forecast, stale | aged)
+                retied = self.problem.related and not np.array_equal(self.problem.affinity, affinity)
+                self._note(changed, rows, before, others=aged or retied)
+        self._made_for = (topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
+
+    def _is_made_for(
+        self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
+    ) -> bool:
+        """Return whether the arrays follow from these tables, and from the peaks of this forecast."""
+        given = (topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
+        return len(self._made_for) == len(given) and all(map(is_, given, self._made_for))
+
+    def _note(self, changed: Int, rows: Int, before: Int, *, others: bool) -> None:
+        """Update what depends on which rows have changed; `others`: more than `rows` may have."""
+        if others:
+            self._fixed_point.forget()
+        self._fixed_point.follow(rows, before, row_values(self.problem, self.solution.node, rows))
+        if self.problem.related:  # where a parent moves, its children break a rule
+            self.work = WorkLists(self._state, self.problem, self.solution)
+        else:
+            self.work.renew(self._state, self.problem, self.solution, changed)
+
+    def start(self, problem: Problem) -> Solution:
+        """Return the solution of `problem`, that of all services or of a service domain, which must not be changed."""
+        if problem is self.problem:
+            return self.solution
+        if len(problem.local_nodes) or len(self.problem.local_nodes):
+            return solution_from_scratch(problem, problem.origin.copy())
+        solution = self.solution.copy()
+        solution.terms[IMBALANCE] = load_deviation(problem, solution)
+        return solution
+
+    def of_domain(
+        self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
+    ) -> Problem:
+        """Return the problem of a service domain, of which `tables` are."""
+        return problem_of_domain(self._state, topology, demand_forecast, self.problem, tables)
+
+    def _make(
+        self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
+    ) -> None:
+        """Make all arrays new."""
+        self.problem = build_problem(self._state, topology, demand_forecast, tables)
+        self.solution = solution_from_scratch(self.problem, self.problem.origin.copy())
+        check_range(self.solution)
+        self.work = WorkLists(self._state, self.problem, self.solution)
+        self._fixed_point.forget()
+        table = self._state.rows
+        self._building, self._used = table.building.copy(), table.used.copy()
+        self._numbers = self._numbers_of(slice(None))
+        self._all_load = self.problem.load.sum(axis=0)
+
+    def _change(
+        self,
+        topology: Topology,
+        tables: ServiceTables,
+        demand_forecast: DemandForecast | ObservedDemandForecast,
+        changed: Int,
+        rows: Int,
+    ) -> Bool:
+        """Describe the changed rows again, renew the peaks of those that are due, and update all sums over rows.
+
+        Return the nodes with such rows, (N,).
+
+        Parameters
+        ----------
+        rows
+            The changed rows and those that are due.
+        """
+        problem, solution, state = self.problem, self.solution, self._state
+        stale = np.zeros(len(problem.limit), np.bool_)
+        _add_rows(problem, solution, self._building, rows, -1, stale)
+        self._numbers = self._numbers - self._numbers_of(changed)
+        self._all_load = self._all_load - problem.load[changed].sum(axis=0)
+        for name, values in arrays_of_replicas(state, topology, tables.each, changed).items():
+            getattr(problem, name)[changed] = values
+        solution.node[changed] = problem.origin[changed]
+        self._building[changed], self._used[changed] = state.rows.building[changed], state.rows.used[changed]
+        demand_forecast.renew(state)
+        self._numbers = self._numbers + self._numbers_of(changed)
+        self._all_load = self._all_load + problem.load[changed].sum(axis=0)
+        _add_rows(problem, solution, self._building, rows, 1, stale)
+        return stale
+
+    def _numbers_of(self, rows: Int | slice) -> Int:
+        """Return the numbers of rows of each kind among `rows`, (4,)."""
+        problem = self.problem
+        of_kinds = (
+            self._used[rows] & ~problem.leaving[rows],
+            problem.prefers_siblings[rows],
+            problem.unspread[rows],
+            problem.standby[rows],
+        )
+        return np.array([np.count_nonzero(of_kind) for of_kind in of_kinds], np.int64)
+
+    def _is_counted_otherwise(self, topology: Topology) -> bool:
+        """Return whether loads are now counted in other units."""
+        problem = self.problem
+        by_percentage, coarseness = counting(self._state, topology, self._all_load, self.solution.node_load)
+        same = np.array_equal(by_percentage, problem.by_percentage)
+        return not (same and np.array_equal(coarseness, problem.coarseness))
+
+    def _has_same_local_domains(self, topology: Topology) -> bool:
+        """Return whether the same services are local domains as in the arrays."""
+        state = self._state
+        if state.config.local_domain_weight == 0.0:
+            return True
+        local = local_domains(state, topology, state.living_indices())["local_of"]
+        return np.array_equal(local, self.problem.local_of)
+
+    def _follow(
+        self,
+        topology: Topology,
+        tables: ServiceTables,
+        demand_forecast: DemandForecast | ObservedDemandForecast,
+        stale: Bool,
+    ) -> None:
+        """Update what follows from the sums over rows.
+
+        Parameters
+        ----------
+        stale
+            (N,) whether the violations of the node have to be counted again.
+        """
+        problem, solution, state = self.problem, self.solution, self._state
+        numbers = self._numbers.tolist()
+        exact = not (problem.by_percentage.any() or problem.coarseness.any())
+        fields: dict[str, Any] = {
+            "unspread_rows": numbers[UNSPREAD],
+            "standbys": numbers[STANDBYS],
+            "preferring": numbers[PREFERRING] > 0,
+        }
+        problem.weights[:] = energy_weights(state, demand_forecast, numbers[REPLICAS], exact=exact)
+        if problem.timeline:
+            fields |= demand_forecast.futures(state)
+        if problem.related:
+            fields |= affinities(state, tables.each)
+        if topology.buffered:
+            problem.move_limit[:] = move_limits(topology.limit, topology.move_limit, solution.node_load)
+        if state.config.held_out_nodes:
+            problem.held_out[:] = held_out_nodes(state, topology, solution.node_load)
+        if problem.timeline or problem.related or any(getattr(problem, name) != fields[name] for name in fields):
+            problem = self.problem = problem._replace(**fields)
+        sums = PeakSums(solution.aggregate, solution.ceiling, solution.violating, solution.overload)
+        update_violations_of(problem, stale, sums)
+        if problem.timeline:
+            count_lasting_violations(problem, solution, stale)
+        solution.counts[VIOLATIONS] = solution.violating.sum()
+        solution.counts[OVERLOAD] = solution.overload.sum()
+        none = problem.load[NOWHERE]
+        solution.terms[FRAGMENTATION] = fragmentation_after(
+            problem.held_out, problem.inverse_capacity, solution.node_load, none, none, NOWHERE, NOWHERE
+        )
+        solution.terms[IMBALANCE] = load_deviation(problem, solution)
+        check_range(solution)
+
+
+@kernel
+def _add_rows(problem: Problem, solution: Solution, building: Bool, rows: Int, sign: int, stale: Bool) -> None:
+    """Add `sign` times each of `rows` to all sums of its node, and note the node.
+
+    Parameters
+    ----------
+    building
+        (M,) whether the row is in build.
+    stale
+        (N,) set to true for nodes with such rows that stay.
+    """
+    for row in rows:
+        node = problem.origin[row]
+        if node == NOWHERE:
+            continue
+        if building[row]:
+            problem.in_build[node] += sign
+        if problem.leaving[row]:
+            for metric in range(problem.load.shape[1]):
+                problem.leaving_load[node, metric] += sign * problem.load[row, metric]
+        else:
+            add_to_node(problem, solution, row, node, sign)
+            stale[node] = True

@@ -1,0 +1,126 @@
+"""What calls for work: rows that break a rule, partitions that lack or exceed replicas, and rows that may not move.
+
+The lists belong to the placement that the host has described. They are updated for rows that have changed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
+from plb.compiler import kernel
+from plb.constraints.domains import stands_wrongly
+from plb.model.rules import ALL_RULES
+from plb.search.breaches import is_misplaced
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster_state import ClusterState
+
+
+class WorkLists:
+    """The lists of a cluster.
+
+    Attributes
+    ----------
+    unfinished
+        Rows of partitions that lack replicas, have too many or are being upgraded.
+    immovable
+        Rows of placed replicas, without standbys, that no plan may move.
+    """
+
+    unfinished: set[int]
+    immovable: set[int]
+
+    def __init__(self, state: ClusterState, problem: Problem, solution: Solution) -> None:
+        self._breaking: Bool = np.zeros(len(solution.node), np.bool_)
+        self._breaking_rows = 0
+        self.unfinished, self.immovable = set(), set()
+        everywhere = [service.on_every_node for service in state.services]
+        targets = [0 if on_all else one.target_replicas for on_all, one in zip(everywhere, state.services, strict=True)]
+        self._targets = np.array(targets or [0], np.int64)
+        self.renew(state, problem, solution, np.arange(len(solution.node)))
+
+    @property
+    def is_any_rule_broken(self) -> bool:
+        """Whether a replica breaks a rule other than capacity."""
+        return self._breaking_rows > 0
+
+    def renew(self, state: ClusterState, problem: Problem, solution: Solution, rows: Int) -> None:
+        """Judge rows again; with a row that has moved come all of its partition, and its children."""
+        self._breaking_rows -= int(np.count_nonzero(self._breaking[rows]))
+        _mark_breaking(problem, solution, rows, self._breaking)
+        self._breaking_rows += int(np.count_nonzero(self._breaking[rows]))
+        table = state.rows
+        unfinished = np.zeros(len(rows), np.bool_)
+        _mark_unfinished(
+            rows,
+            table.used,
+            table.node,
+            table.upgrading,
+            table.leaving,
+            table.standby,
+            table.sibling,
+            table.service,
+            self._targets,
+            unfinished,
+        )
+        _update(self.unfinished, rows, unfinished)
+        immovable = (problem.origin[rows] != NOWHERE) & ~problem.unspread[rows] & ~problem.repairable[rows]
+        _update(self.immovable, rows, immovable & table.used[rows])
+
+
+def _update(found: set[int], rows: Int, belongs: Bool) -> None:
+    """Add the rows that belong to a set, and remove the others from it."""
+    found.difference_update(rows[~belongs].tolist() if len(found) else ())
+    found.update(rows[belongs].tolist())
+
+
+@kernel
+def _mark_breaking(problem: Problem, solution: Solution, rows: Int, breaking: Bool) -> None:
+    """Set, for some rows, whether they break a rule other than capacity; `breaking` is (M,)."""
+    for row in rows:
+        breaking[row] = problem.repairable[row] and is_misplaced(problem, solution, ALL_RULES, row)
+        for level in range(problem.domain_rule.shape[0]):
+            breaking[row] |= stands_wrongly(problem, solution, level, row)
+
+
+@kernel
+def _mark_unfinished(
+    rows: Int,
+    used: Bool,
+    node: Int,
+    upgrading: Bool,
+    leaving: Bool,
+    standby: Bool,
+    sibling: Int,
+    service: Int,
+    targets: Int,
+    unfinished: Bool,
+) -> None:
+    """Set, for some rows, whether there may be work to do for their partition.
+
+    Parameters
+    ----------
+    rows
+        (m,)
+    used, node, upgrading, leaving, standby, sibling, service
+        (M,) as in `plb.state.replica_table.RowTable`.
+    targets
+        (S,) target replicas of a partition; 0: any number.
+    unfinished
+        (m,) modified: the row waits for a place, its partition is being upgraded, or has too many replicas.
+    """
+    for index in range(rows.shape[0]):
+        row = rows[index]
+        if not used[row]:
+            unfinished[index] = False
+            continue
+        unfinished[index] = node[row] == NOWHERE or upgrading[row]
+        target = targets[service[row]]
+        if unfinished[index] or target == 0 or leaving[row] or standby[row]:
+            continue
+        slots = 1
+        other = sibling[row]
+        while other != row:
+            slots += not (leaving[other] or standby[other])
+            other = sibling[other]
+        unfinished[index] = slots > target

@@ -1,0 +1,162 @@
+"""The live arrays: after any events they equal those of an engine that has just been described, and sums by hand."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.array_types import NOWHERE
+from plb.energy.aggregates import peak_sums
+from plb.energy.from_scratch import solution_from_scratch
+from plb.evaluation.self_checks import compare_with_scratch
+from plb.planning.problem import build_problem
+from plb.planning.work_lists import WorkLists
+from plb.risk import DemandHistory
+from plb.state.arrays import Problem
+from plb.state.due_queue import NEVER, empty_queue, set_due, take_due
+from plb.testing import all_clusters, configuration_of
+from plb.testing.cluster import Cluster
+from tests.engine.strategies import examples
+
+EVENTS = ("wait", "report", "report again", "balance", "refresh", "depart", "return", "node", "move cost")
+
+
+def sums_by_hand(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """Return the aggregates, and the repetitions in violation of each node, computed row by row and node by node."""
+    nodes, metrics = problem.limit.shape
+    aggregate = np.zeros((nodes, metrics, problem.peak.shape[2]), np.int64)
+    for row, node in enumerate(problem.origin.tolist()):
+        if node != NOWHERE and not problem.leaving[row]:
+            aggregate[node] += problem.peak[row]
+    violating = [
+        sum((aggregate[node, :, k] >= problem.threshold[node]).any() for k in range(aggregate.shape[2]))
+        if problem.counted[node]
+        else 0
+        for node in range(nodes)
+    ]
+    return aggregate, np.array(violating)
+
+
+@pytest.mark.kernels
+@examples(100)
+@given(all_clusters())
+def test_sums_from_scratch_are_sums_over_placed_replicas(cluster):
+    """Every replica counts on its node in every repetition; leaving replicas do not."""
+    problem = configuration_of(cluster.engine()).problem
+    sums = peak_sums(problem, problem.origin)
+    aggregate, violating = sums_by_hand(problem)
+    assert np.array_equal(sums.aggregate, aggregate)
+    assert np.array_equal(sums.violating, violating)
+
+
+def make(engine: PlacementAndLoadBalancing, cluster: Cluster, event: str, now: float) -> None:
+    """Let an event happen to an engine."""
+    known = {partition.name for partition in cluster.partitions} & set(engine._state.partitions)
+    if event.startswith("report"):
+        for (partition, node), load in cluster.loads.items():
+            if partition in known and any(replica.node == node for replica in engine.replicas(partition)):
+                grown = 0 if event == "report again" else now % 3
+                engine.report_load(partition, node, {name: value + grown for name, value in load.items()})
+    elif event in ("balance", "refresh"):
+        plan = engine.balance(now=now, budget=120) if event == "balance" else engine.refresh(now, budget=120)
+        engine.apply(plan, leaving=now % 2 == 0)
+    elif event == "depart" and known:
+        engine.remove_partition(min(known))
+    elif event == "return":
+        for partition in cluster.partitions:
+            if partition.name not in known:
+                engine.update_partition(Partition(partition.name, service=partition.service, created=now))
+    elif event == "node":
+        node = cluster.nodes[int(now) % len(cluster.nodes)]
+        engine.update_node(Node(node.name, capacities=node.capacities, up=now % 2 == 0, properties=node.properties))
+    elif event == "move cost" and known:
+        service = cluster.service_of(min(known))
+        engine.report_move_cost(min(known), Role.PRIMARY if service.stateful else Role.INSTANCE, "high")
+
+
+def differing(one: Any, other: Any) -> list[str]:
+    """Return the fields in which two tuples of arrays differ."""
+    return [name for name in one._fields if not np.array_equal(getattr(one, name), getattr(other, name))]
+
+
+@examples(150)
+@given(all_clusters(), st.lists(st.sampled_from(EVENTS), min_size=1, max_size=8), st.data())
+def test_live_arrays_equal_those_made_from_the_description(cluster, events, data):
+    """Arrays, sums and lists of work are those of an engine without a past, and sums are those by hand."""
+    engine = cluster.engine(w_failovers=0.1)
+    planner, now = engine._planner, 0.0
+    for event in events:
+        now += data.draw(st.sampled_from([0.0, 1.0, 599.0, 4000.0])) if event == "wait" else 0.0
+        make(engine, cluster, event, now)
+        problem = planner.problem(now)
+        solution = planner.start(problem)
+        made = build_problem(engine._state, planner.topology(), planner.demand_forecast, planner._service_tables(None))
+        assert differing(problem, made) == []
+        compare_with_scratch(problem, solution, event)
+        assert solution.displaced_at.tolist() == [NOWHERE] * len(solution.node)
+        aggregate, _ = sums_by_hand(problem)
+        assert np.array_equal(solution.aggregate, aggregate)
+        fresh = WorkLists(engine._state, made, solution_from_scratch(made, made.origin.copy()))
+        work = planner._live.work
+        assert (work.unfinished, work.immovable) == (fresh.unfinished, fresh.immovable)
+        assert work.is_any_rule_broken == fresh.is_any_rule_broken
+
+
+@pytest.mark.parametrize("change", ["report", "time"])
+def test_nodes_with_newly_anchored_peaks_are_summed_again(change):
+    """A replica keeps its traces; its expected peaks rise after a report, and fall after it has grown."""
+    history = DemandHistory.from_columns(
+        ["cpu"],
+        tenant_class=["gold"] * 2,
+        role=[Role.INSTANCE] * 2,
+        lifetime=[1e6] * 2,
+        level=[[40], [60]],
+        initial=[[0], [0]],
+        growth=[[1000], [1000]],
+        maximum=[[90], [90]],
+    )
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], repetitions=8), history=history)
+    engine.update_node(Node("n0", capacities={"cpu": 64}))
+    engine.update_service(Service("s", stateful=False, tenant_class="gold", target_replicas=1))
+    engine.update_partition(Partition("p", service="s", replicas=[Replica(Role.INSTANCE, "n0")]))
+    engine.report_load("p", "n0", {"cpu": 10})
+    planner = engine._planner
+    before, traces = planner.start(planner.problem(0.0)).copy(), planner.demand_forecast.trace.copy()
+    if change == "report":
+        engine.report_load("p", "n0", {"cpu": 20})
+    problem = planner.problem(600.0 if change == "time" else 0.0)
+    after = planner.start(problem)
+    assert np.array_equal(planner.demand_forecast.trace, traces)
+    assert (np.sign(after.aggregate - before.aggregate) == (1 if change == "report" else -1)).all()
+    compare_with_scratch(problem, after, change)
+
+
+@pytest.mark.kernels
+@examples(200)
+@given(st.lists(st.tuples(st.integers(0, 7), st.sampled_from([0.0, 1.0, 2.0, 2.0, 5.0, NEVER, -1.0])), max_size=40))
+def test_rows_are_taken_from_the_queue_when_they_are_due(settings):
+    """The times are kept in a dictionary beside it; a negative time stands for taking what is due at 2."""
+    queue, times = empty_queue(8), dict.fromkeys(range(8), NEVER)
+    for row, time in settings:
+        if time >= 0.0:
+            set_due(queue, row, time)
+            times[row] = time
+            continue
+        found = np.zeros(8, np.int64)
+        taken = sorted(found[: take_due(queue, 2.0, found)].tolist())
+        assert taken == [one for one, at in times.items() if at <= 2.0]
+        times.update(dict.fromkeys(taken, NEVER))
+    assert queue.size[0] == sum(at < math.inf for at in times.values())
+    in_turn = [(times[row], row) for row in range(8) if times[row] < math.inf]
+    heapq.heapify(in_turn)
+    found = np.zeros(8, np.int64)
+    count = take_due(queue, 5.0, found)
+    assert [times[row] for row in found[:count].tolist()] == [heapq.heappop(in_turn)[0] for _ in range(count)]
+    assert not in_turn

@@ -1,0 +1,77 @@
+"""Scores of all nodes for a replica: those of the alternatives, which place the replica on each node in turn."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from plb import ConflictError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service, UnknownNameError
+from plb.array_types import NOWHERE
+from plb.testing import all_clusters
+from tests.engine.strategies import examples
+
+
+def engine_of_three() -> PlacementAndLoadBalancing:
+    """Return three nodes, a partition on the first, and one that waits for a place."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
+    for name, capacity, zone in (("n0", 10, "a"), ("n1", 4, "a"), ("n2", 10, "b")):
+        engine.update_node(Node(name, capacities={"cpu": capacity}, properties={"zone": zone}))
+    engine.update_service(
+        Service("s", stateful=False, default_load={"instance": {"cpu": 5}}, placement_constraint="zone == a")
+    )
+    engine.update_partition(Partition("p", service="s"))
+    return engine
+
+
+def test_each_node_has_an_energy_or_the_rule_that_rules_it_out():
+    """The replica fits on the first node alone."""
+    scores = engine_of_three().score("p")
+    assert scores.nodes == ("n0", "n1", "n2")
+    assert [scores.reason(node) for node in scores.nodes] == [None, "capacity", "placement"]
+    assert scores.fits.tolist() == [True, False, False]
+    assert scores.best == "n0"
+    assert json.loads(json.dumps(scores.as_json()))["ruled_out_by"] == [None, "capacity", "placement"]
+
+
+def test_a_partition_without_a_missing_replica_has_no_scores():
+    """The message names it; so does that of an unknown node."""
+    engine = engine_of_three()
+    scores = engine.score("p")
+    with pytest.raises(UnknownNameError, match="node 'n9'"):
+        scores.reason("n9")
+    engine.apply(engine.place("p"))
+    with pytest.raises(ConflictError, match="partition p: misses no replica"):
+        engine.score("p")
+    with pytest.raises(UnknownNameError, match="partition"):
+        engine.score("q")
+
+
+@examples(150)
+@given(all_clusters())
+def test_scores_are_those_of_the_alternatives(cluster):
+    """Energies, probabilities and the nodes that fit are equal, and a question changes nothing."""
+    engine, twin = cluster.engine(w_failovers=0.1), cluster.engine(w_failovers=0.1)
+    for partition in cluster.partitions:
+        waiting = [one for one in twin.alternatives(partition.name, now=5.0) if one.standing is None]
+        if not any(engine._state.rows.node[row] == NOWHERE for row in engine._state.partitions[partition.name].rows):
+            continue
+        scores = engine.score(partition.name, now=5.0)
+        for one in waiting:
+            if one.index != scores.index:
+                continue
+            places = {place.node: place for place in one.places}
+            open_nodes = {
+                node for node, fits, soft in zip(scores.nodes, scores.fits, scores.soft, strict=True) if fits or soft
+            }
+            assert open_nodes == set(places)
+            for index, node in enumerate(scores.nodes):
+                assert (scores.reason(node) is None) == bool(scores.fits[index])
+                if scores.fits[index]:
+                    assert scores.energy[index] == pytest.approx(places[node].energy.total, rel=1e-12, abs=1e-9)
+                    assert scores.violation_probability[index] == places[node].violation_probability
+            if scores.fits.any():
+                assert scores.best == scores.nodes[int(np.argmin(scores.energy))]
+    assert engine.place(now=5.0, budget=60).moves == twin.place(now=5.0, budget=60).moves
