@@ -18,6 +18,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+import attrs
 import numpy as np
 
 from cluster.bench.clusters import CAPACITY, METRICS, REPLICAS_A_NODE, bench_node
@@ -47,6 +48,7 @@ class Cluster:
         self.engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics), seed=7, history=_history(self.random))
         self._now = 0.0
         self._moved = 0
+        self._is_up = True
         for index in range(nodes):
             self.engine.update_node(bench_node(index))
         self.engine.update_service(Service("tenants", tenant_class="class", target_replicas=REPLICAS_A_PARTITION))
@@ -83,6 +85,12 @@ class Cluster:
     def refresh(self) -> None:
         """Request a plan."""
         self.engine.refresh(self._now, budget=PROPOSALS)
+
+    def fail_or_return(self) -> None:
+        """Let the first node fail if it is up, else return, and request a plan."""
+        self._is_up = not self._is_up
+        self.engine.update_node(attrs.evolve(bench_node(0), up=self._is_up))
+        self.refresh()
 
     def place(self) -> None:
         """Add a partition, and place its replicas."""
@@ -144,6 +152,8 @@ def measure(nodes: int) -> dict[str, str]:
     }
     for name, change in changes.items():
         found[f"refresh, {name}"] = _time(min(_refresh_after(cluster, change) for _ in range(3)))
+    cluster.fail_or_return()
+    found["a node fails or returns: event and refresh"] = _time(min(_seconds(cluster.fail_or_return) for _ in range(4)))
     cluster.place()
     found["place a partition"] = _time(min(_seconds(cluster.place) for _ in range(3)))
     cluster.engine.update_partition(Partition("waiting", service="tenants", created=cluster._now))

@@ -52,6 +52,36 @@ def _is_apart(problem: Problem, places: Int, row: int, target: int) -> bool:
 
 
 @kernel
+def leaves_siblings_apart(problem: Problem, solution: Solution, row: int) -> bool:
+    """Return whether siblings of `row` are apart from their parent once `row` has left its node.
+
+    They may be on any node only while each replica of the parent has a replica of the child on its node.
+    """
+    here = solution.node[row]
+    if not problem.loose[row] or problem.unspread[row] or here == NOWHERE:
+        return False
+    parent = problem.parent_row[row]
+    if has_company(problem, solution.node, row, here) or not _has_replica_on(problem, solution, parent, here):
+        return False
+    this = parent
+    while True:
+        at = solution.node[this]
+        is_elsewhere = at not in (NOWHERE, here) and not problem.unspread[this]
+        if is_elsewhere and not has_company(problem, solution.node, row, at):
+            return False  # they are apart already
+        this = problem.sibling[this]
+        if this == parent:
+            break
+    other = problem.sibling[row]
+    while other != row:
+        at = solution.node[other]
+        if at != NOWHERE and not problem.unspread[other] and not _has_replica_on(problem, solution, parent, at):
+            return True
+        other = problem.sibling[other]
+    return False
+
+
+@kernel
 def breaks_pair(problem: Problem, solution: Solution, row: int) -> bool:
     """Return whether a replica of a parent or child is on the node of `row`, so that dropping `row` separates them.
 

@@ -92,7 +92,7 @@ def _sum_up(problem: Problem, solution: Solution) -> None:
             _record_displacement(problem, solution, row)
             if not problem.leaving[row]:
                 _add_load(problem, solution, row, solution.node[row])
-    _sum_nodes(problem, solution)
+    sum_nodes(problem, solution)
     if problem.timeline:
         _list_rows(problem, solution)
         for node in range(solution.violating.shape[0]):
@@ -135,7 +135,7 @@ def _add_load(problem: Problem, solution: Solution, row: int, at: int) -> None:
 
 
 @kernel
-def _sum_nodes(problem: Problem, solution: Solution) -> None:
+def sum_nodes(problem: Problem, solution: Solution) -> None:
     """Compute Σx and Σx² over the counted nodes."""
     for node in range(solution.node_load.shape[0]):
         for metric in range(solution.node_load.shape[1]):

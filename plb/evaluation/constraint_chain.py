@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
-from plb.constraints.affinity import FREE, parts_from_parent, was_apart
+from plb.constraints.affinity import FREE, leaves_siblings_apart, parts_from_parent, was_apart
 from plb.constraints.capacity import overfills
 from plb.constraints.domains import breaks_spread
 from plb.constraints.exclusion import is_excluded, swap_is_excluded
@@ -66,7 +66,7 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
         problem.related
         and enforced >> _AFFINITY & 1
         and problem.affinity[row] != FREE
-        and _leaves_parent(problem, solution, enforced, row, target)
+        and (_leaves_parent(problem, solution, enforced, row, target) or leaves_siblings_apart(problem, solution, row))
     ):
         return _AFFINITY
     return NO_REFUSAL

@@ -17,7 +17,7 @@ from plb.compiler import kernel
 from plb.constraints.range import check_range
 from plb.energy.aggregates import PeakSums, update_violations_of
 from plb.energy.fragmentation import fragmentation_after, held_out_nodes
-from plb.energy.from_scratch import count_lasting_violations, solution_from_scratch
+from plb.energy.from_scratch import count_lasting_violations, solution_from_scratch, sum_nodes
 from plb.energy.imbalance import load_deviation
 from plb.evaluation.delta import add_to_node
 from plb.planning.fixed_point import MOST_FOLLOWED, FixedPoint, row_values
@@ -95,6 +95,8 @@ class LiveState:
         if unchanged and now == self._now:
             return
         due = demand_forecast.find_due(self._state, now, changed if self._made_for else None)
+        nodes = self._follow_nodes(topology, tables)
+        changed = merged(changed, np.flatnonzero(np.isin(self.problem.origin, nodes))) if nodes else changed
         is_current = self._is_made_for(topology, tables, demand_forecast)
         aged = is_current and self.problem.timeline and now != self._now
         tied = is_current and self.problem.related and not same_partitions
@@ -105,10 +107,14 @@ class LiveState:
         if not is_current or many:
             demand_forecast.renew(self._state)
             self._make(topology, tables, demand_forecast)
-        elif len(changed) or len(due) or aged or tied:
+        elif len(changed) or len(due) or aged or tied or nodes:
             rows = merged(changed, due)
             before, affinity = row_values(self.problem, self.solution.node, rows), self.problem.affinity
             stale = self._change(topology, tables, demand_forecast, changed, rows)
+            if nodes:
+                stale[list(nodes)] = True
+                self.solution.total[:] = self.solution.squares[:] = 0
+                sum_nodes(self.problem, self.solution)
             if self._is_counted_otherwise(topology):
                 self._make(topology, tables, demand_forecast)
             else:
@@ -116,6 +122,30 @@ class LiveState:
                 retied = self.problem.related and not np.array_equal(self.problem.affinity, affinity)
                 self._note(changed, rows, before, others=aged or retied)
         self._made_for = (topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
+
+    def _follow_nodes(self, topology: Topology, tables: ServiceTables) -> tuple[int, ...]:
+        """Take over the availability of a few nodes, if no more has changed; return these nodes, else none."""
+        if not self._made_for or topology.follows is None:
+            return ()
+        before: Any = self._made_for[0]
+        known: Any = self._made_for[1]
+        packed = self.problem.defragmented.any() or self.problem.reserving.any()
+        local = self._state.config.local_domain_weight > 0.0
+        same_services = known.services_version == tables.services_version
+        same_services = same_services and np.array_equal(known.most_in_domain, tables.most_in_domain)
+        if topology.follows is not before.token or not same_services or packed or local:
+            return ()
+        self.problem = self.problem._replace(
+            receives=topology.receives,
+            targets=topology.targets,
+            counted=topology.counted,
+            watched=topology.watched,
+            counted_for=tables.counted_for,
+            nodes_of_metric=tables.nodes_of_metric,
+            target_empty=tables.groups["target_empty"],
+        )
+        self._made_for = (topology, tables, *self._made_for[2:])
+        return topology.changed_nodes
 
     def _is_made_for(
         self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast

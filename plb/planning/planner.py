@@ -42,7 +42,7 @@ from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import DemandForecast
 from plb.state.observed_forecast import ObservedDemandForecast
 from plb.state.role_slots import fill_every_node, slots_of
-from plb.state.topology import Topology, build_topology, topology_version
+from plb.state.topology import Topology, present_topology
 from plb.validation import check_number
 
 NOT_ASKED = dict.fromkeys(Phase, Idle.NOT_ASKED)
@@ -95,8 +95,7 @@ class Planner:
 
     def topology(self) -> Topology:
         """Return what follows from the nodes as they are."""
-        if self._topology is None or self._topology.version != topology_version(self.state):
-            self._topology = build_topology(self.state)
+        self._topology = present_topology(self.state, self._topology)
         return self._topology
 
     def problem(self, now: float, domain: ServiceDomain | None = None) -> Problem:

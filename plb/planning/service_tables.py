@@ -22,6 +22,7 @@ class ServiceTables:
     """Arrays of a service domain; see `plb.state.arrays.Problem` for their meaning."""
 
     version: tuple[object, ...]
+    services_version: int
     services: Sequence[int]
     counted_for: Bool
     nodes_of_metric: Int
@@ -72,6 +73,7 @@ def build_tables(state: ClusterState, topology: Topology, services: Sequence[int
     counted_for = _counted_for(state, topology, services)
     return ServiceTables(
         version=tables_version(state, topology),
+        services_version=state.services_version,
         services=services,
         counted_for=counted_for,
         nodes_of_metric=counted_for.sum(axis=0),

@@ -96,6 +96,10 @@ class ClusterState:
         self.service_feasibility_class: list[int] = []
         self.node_version = 0
         """Increases with every change of a node."""
+        self.structure_version = 0
+        """Increases with every change of a node other than of its availability, and with other upgraded domains."""
+        self.availability_changes: set[int] = set()
+        """Nodes that have come into service or left it since the tables of nodes were made."""
         self.services_version = 0
         """Rises with every service that is made, changed or removed."""
         self.partitions_version = 0

@@ -103,11 +103,12 @@ def packing_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:
 
 
 def node_groups(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    """Return the leaf fault domains and upgrade domains that have a counted node, for defragmented metrics."""
+    """Return the leaf fault domains and upgrade domains that have a counted node; none without packed metrics."""
     config = state.config
     group = np.zeros((2, len(state.nodes)), np.int64)
     groups = np.zeros(2, np.int64)
-    for kind, paths in enumerate(domain_paths(state)):
+    packed = any(is_packed(metric) for metric in config.metrics)
+    for kind, paths in enumerate(domain_paths(state) if packed else ()):
         of_kind = ["/".join(path) for path in paths]
         known = {name: index for index, name in enumerate(dict.fromkeys(np.array(of_kind)[topology.counted].tolist()))}
         group[kind] = [known.get(name, 0) for name in of_kind]

@@ -23,6 +23,8 @@ class Topology:
     """Arrays of the nodes; see `plb.state.arrays.Problem` for their meaning."""
 
     version: tuple[object, ...]
+    structure: tuple[object, ...]
+    """What all but the availability of the nodes depends on."""
     limit: Int
     move_limit: Int
     buffered: bool
@@ -40,11 +42,59 @@ class Topology:
     upgraded: Bool
     throttles: bool
     most_in_build: Int
+    token: object = attrs.field(factory=object)
+    """Identifies the topology."""
+    follows: object = None
+    """Token of the topology from which this one differs in the availability of a few nodes; None: there is none."""
+    changed_nodes: tuple[int, ...] = ()
+    """These nodes."""
 
 
 def topology_version(state: ClusterState) -> tuple[object, ...]:
     """Return what a topology depends on; equal versions mean equal topologies."""
-    return (state.node_version, len(state.feasibility_classes), state.config, state.quanta.quanta.tobytes())
+    return (state.node_version, *_structure(state))
+
+
+def _structure(state: ClusterState) -> tuple[object, ...]:
+    quanta = state.quanta.quanta.tobytes()
+    return (state.structure_version, len(state.feasibility_classes), state.config, quanta)
+
+
+def present_topology(state: ClusterState, known: Topology | None) -> Topology:
+    """Return the topology of the present nodes, as `known` where that holds, else made from it or new."""
+    if known is not None and known.version == topology_version(state):
+        return known
+    nodes = sorted(state.availability_changes)
+    state.availability_changes.clear()
+    if known is None or known.structure != _structure(state):
+        return build_topology(state)
+    return _with_availability(state, known, nodes) or build_topology(state)
+
+
+def _with_availability(state: ClusterState, known: Topology, nodes: list[int]) -> Topology | None:
+    """Return a topology after changes of the availability of some nodes; None where other domains are usable."""
+    chosen = [state.nodes[index] for index in nodes]
+    receives, watched = known.receives.copy(), known.watched.copy()
+    receives[:, nodes] = receiving_nodes(chosen)
+    watched[nodes] = receives[0, nodes] | evacuating_nodes(chosen)
+    classes = known.feasibility_classes[: len(state.feasibility_classes)]
+    usable = classes & known.receives[1], classes & receives[1]
+    for index in nodes:
+        for level in range(known.domain.shape[1]):
+            inside = known.domain[:, level] == known.domain[index, level]
+            if not np.array_equal(*(of[:, inside].any(axis=1) for of in usable)):
+                return None
+    return attrs.evolve(
+        known,
+        version=topology_version(state),
+        receives=receives,
+        counted=receives[0].copy(),
+        watched=watched,
+        targets=np.flatnonzero(receives.any(axis=0)),
+        token=object(),
+        follows=known.token,
+        changed_nodes=tuple(nodes),
+    )
 
 
 def build_topology(state: ClusterState) -> Topology:
@@ -59,6 +109,7 @@ def build_topology(state: ClusterState) -> Topology:
         siblings = np.concatenate([siblings, siblings])
     return Topology(
         version=topology_version(state),
+        structure=_structure(state),
         limit=limit,
         move_limit=limit_with_buffer(state, limit),
         buffered=any(metric.node_buffer_percentage > 0.0 for metric in state.config.metrics),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import attrs
 import numpy as np
 
 from plb.array_types import Int
@@ -28,10 +29,25 @@ def put_node(state: ClusterState, node: Node) -> Node | None:
         state.node_index[node.name] = len(state.nodes)
         state.nodes.append(node)
         state.capacity = np.vstack([state.capacity, capacity])
+        state.structure_version += 1
         return None
     before, state.nodes[index] = state.nodes[index], node
-    state.capacity[index] = capacity
+    if _differ_in_availability(before, node):
+        state.availability_changes.add(index)
+    else:
+        state.capacity[index] = capacity
+        state.structure_version += 1
     return before
+
+
+def _differ_in_availability(before: Node, after: Node) -> bool:
+    """Return whether nothing of a node but its being in service has changed."""
+    return after == attrs.evolve(
+        before,
+        up=after.up,
+        deactivation_intent=after.deactivation_intent,
+        deactivation_status=after.deactivation_status,
+    )
 
 
 def remove_node(state: ClusterState, name: str) -> Node:
@@ -46,6 +62,7 @@ def remove_node(state: ClusterState, name: str) -> Node:
     state.capacity = np.delete(state.capacity, index, axis=0)
     table.node[table.node > index] -= 1
     state.node_version += 1
+    state.structure_version += 1
     return node
 
 
@@ -131,6 +148,7 @@ def put_upgraded_domains(state: ClusterState, domains: Iterable[str]) -> None:
     """Note which upgrade domains are done."""
     state.upgraded_domains = frozenset(check_names("engine", "upgraded domains", domains))
     state.node_version += 1
+    state.structure_version += 1
 
 
 def put_partition(state: ClusterState, partition: Partition) -> None:

@@ -71,7 +71,8 @@ class ByHand:
         for level, rule in enumerate(problem.domain_rule.tolist()):
             if self.holds(rule) and self._crowds(level, row, target):
                 return int(rule)
-        return Rule.AFFINITY if self.holds(Rule.AFFINITY) and self._leaves_parent(row, target) else NO_REFUSAL
+        parts = self._leaves_parent(row, target) or self._leaves_siblings_apart(row)
+        return Rule.AFFINITY if self.holds(Rule.AFFINITY) and parts else NO_REFUSAL
 
     def _excluded(self, row: int, target: int) -> bool:
         """Return whether a sibling or its origin is there, or, with chains, whether moves lead from there back."""
@@ -198,6 +199,17 @@ class ByHand:
         )
         may_stay_apart = began_apart and not self.enforced & JOINING and here != NOWHERE
         return not (may_stay_apart and self.apart(self.places, row, here))
+
+    def _leaves_siblings_apart(self, row: int) -> bool:
+        """Return whether others of a larger child rely on a row to be beside a replica of the parent."""
+        problem, places = self.problem, self.places
+        if problem.affinity[row] in (FREE, STRANDED) or not problem.loose[row] or problem.unspread[row]:
+            return False
+        parents = self._partition(int(problem.parent_row[row]))
+        beside = {places[p] for p in parents if places[p] != NOWHERE and not problem.unspread[p]}
+        others = {places[o] for o in ring(problem, row) if not problem.unspread[o] and places[o] != NOWHERE}
+        relied_on = beside <= {*others, places[row]} and not beside <= others
+        return relied_on and bool(others - beside)
 
     def _partition(self, row: int) -> list[int]:
         return [row, *ring(self.problem, row)]

@@ -304,7 +304,7 @@ class World:
         loads = node_loads(at.values())
         start = Counter(loads)
         for number, move in enumerate(plan.moves):
-            moved = at[move.index]
+            moved, before = at[move.index], Counter(loads)
             if move.kind in (MoveKind.PROMOTE, MoveKind.VOID):
                 self._check_order(move, moved, at)
                 continue
@@ -334,7 +334,7 @@ class World:
                 loads.update(node_loads([seat]))
             relaxed = for_upgrade and self.config.relax_capacity_constraint_for_upgrade
             if self.config.capacity_constraint_priority == 0 and not relaxed:
-                self._check_capacity(changed, loads, start, number, plan)
+                self._check_capacity(changed, loads, start | before, number, plan)  # the larger of the two
         return at
 
     def _check_order(self, move: Move, seat: Seat, at: dict[int, Seat]) -> None:
@@ -370,18 +370,21 @@ class World:
         self,
         changed: list[Seat],
         loads: Counter[tuple[str, str]],
-        start: Counter[tuple[str, str]],
+        before: Counter[tuple[str, str]],
         number: int,
         plan: Plan,
     ) -> None:
-        """Check that the targets have free capacity, or that a later move leaves them: exchanges may have no order."""
+        """Check that the targets have free capacity, or that a later move leaves them: exchanges may have no order.
+
+        A node that was over its limit `before`, at the start or before the move, may keep so much load.
+        """
         for seat in changed:
             for metric in seat.load:
                 limit = limit_of(self.config, self.nodes[str(seat.node)], metric)
                 load = loads[str(seat.node), metric]
                 later = plan.moves[number + 1 :]
                 leaves = any(m.source == seat.node or (m.kind, m.target) == (MoveKind.SWAP, seat.node) for m in later)
-                fits = limit is None or load <= limit or load <= start[str(seat.node), metric]
+                fits = limit is None or load <= limit or load <= before[str(seat.node), metric]
                 assert fits or leaves, (seat, metric, load, limit, plan.moves)
 
     def _changes_number(self, move: Move) -> bool:
