@@ -19,7 +19,7 @@ def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, t
     """Return the name of a service domain, that of its first service, and the names of its partitions."""
     if domain is None:
         living = state.living_indices()
-        return state.services[living[0]].name if living else "", tuple(state.partitions)
+        return state.services[living[0]].name if living else "", state.partition_names()
     services = set(domain.services)
     names = tuple(record.name for record in state.partitions.values() if record.service in services)
     return state.services[domain.key].name, names

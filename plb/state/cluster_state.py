@@ -108,6 +108,7 @@ class ClusterState:
         """Number of partitions of each service."""
         self.service_version: list[int] = []
         """For each service, rises with every change to it or to one of its partitions."""
+        self._partition_names: tuple[int, tuple[str, ...]] = (-1, ())
         self._reported_metrics: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))
         self.load_version: list[int] = []
         """For each service, increases with every report of a load or a move cost."""
@@ -122,6 +123,12 @@ class ClusterState:
                 np.array(reported, np.bool_).reshape(len(reported), len(names)),
             )
         return self._reported_metrics[1]
+
+    def partition_names(self) -> tuple[str, ...]:
+        """Return the names of the partitions, in the order in which they were made."""
+        if self._partition_names[0] != self.partitions_version:
+            self._partition_names = (self.partitions_version, tuple(self.partitions))
+        return self._partition_names[1]
 
     def living_services(self) -> list[Service | None]:
         """Return the services by index; None if one was removed."""
