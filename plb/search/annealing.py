@@ -209,10 +209,23 @@ def _new_chain(
     """
     schedule = np.zeros(SCHEDULE_SIZE)
     schedule[TEMPERATURE] = NOT_STARTED
-    entries = min(_proposals_of(settings), UNDO_LOG_SIZE) + capacity + 1
-    undo_log = UndoLog(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
+    undo_log = new_undo_log(_proposals_of(settings), capacity)
     chain_state = ChainState(schedule, undo_log, new_tally(), new_transaction(capacity))
     return _Chain(start, extension_state, chain_state, Stream(stream))
+
+
+def new_undo_log(proposals: int, capacity: int) -> UndoLog:
+    """Return the undo log of a chain.
+
+    Parameters
+    ----------
+    proposals
+        Number of proposals of the chain.
+    capacity
+        Largest number of moves of one of them, or 0.
+    """
+    entries = min(proposals, UNDO_LOG_SIZE) + capacity + 1
+    return UndoLog(np.empty(entries, np.int64), np.empty(entries, np.int64), np.empty(entries, np.int64))
 
 
 def sort_displaced(solution: Solution) -> None:
