@@ -27,10 +27,20 @@ PRIMARY, SECONDARY = Role.PRIMARY, Role.SECONDARY
 
 
 def place_new_replicas() -> None:
-    """Place new replicas, with violation probabilities from a demand history."""
-    engine = _tiny_engine()
+    """Score nodes for new replicas and place them, with violation probabilities from a demand history."""
+    engine = _tiny_engine(preferred_location_constraint_priority=2)
     engine.update_partition(Partition("new", service="wide"))
+    engine.score("new")
     engine.apply(engine.place())
+
+
+def follow_events() -> None:
+    """Plan after a node has failed, and after a report, with violations tested at departures."""
+    engine = _tiny_engine(evaluation="timeline")
+    engine.refresh(0.0)
+    engine.update_node(attrs.evolve(_node(NODES - 1), up=False))
+    engine.report_load("wide", "n0", {"cpu": 30.0})
+    engine.refresh(1.0)
 
 
 def evict() -> None:
@@ -125,14 +135,19 @@ def _tiny_engine(**settings: Any) -> PlacementAndLoadBalancing:
     """Return an engine with a few nodes and one partition, which has a demand history."""
     config = PlbConfig(metrics=[Metric("cpu")], held_out_nodes=1, checks="phase", **settings)
     engine = PlacementAndLoadBalancing(config, history=_past_tenants({PRIMARY: 50.0, SECONDARY: 60.0}, 100.0))
-    for node in range(NODES):
-        rack, upgraded = f"fd:/r{node % 3}", f"u{node % 2}"
-        engine.update_node(Node(f"n{node}", capacities={"cpu": 100}, fault_domain=rack, upgrade_domain=upgraded))
+    for number in range(NODES):
+        engine.update_node(_node(number))
     load = {PRIMARY: {"cpu": 20.0}, SECONDARY: {"cpu": 10.0}}
     engine.update_service(Service("wide", tenant_class="a", target_replicas=2, default_load=load))
     copies = (Replica(PRIMARY, "n0"), Replica(SECONDARY, "n1"))
     engine.update_partition(Partition("wide", service="wide", replicas=copies))
     return engine
+
+
+def _node(number: int) -> Node:
+    """Return a node of three racks and two upgrade domains."""
+    rack, upgraded = f"fd:/r{number % 3}", f"u{number % 2}"
+    return Node(f"n{number}", capacities={"cpu": 100}, fault_domain=rack, upgrade_domain=upgraded)
 
 
 def _past_tenants(level: Mapping[Role, float], maximum: float) -> DemandHistory:
@@ -286,6 +301,7 @@ PROVISIONING: Mapping[str, Callable[[], None]] = {
 }
 TASKS: Mapping[str, Callable[[], None]] = {
     "placement": place_new_replicas,
+    "changes between plans": follow_events,
     **PROVISIONING,
     "repair": repair,
     "peak predictions": predict_peaks,
