@@ -79,6 +79,11 @@ class FixedPoint:
     def __init__(self) -> None:
         self._ends: dict[tuple[int | None, Phase], _End] = {}
 
+    @property
+    def remembers_any(self) -> bool:
+        """Whether the end of any search is known, so that changes have to be followed."""
+        return bool(self._ends)
+
     def follow(self, rows: Int, before: Int, after: Int) -> None:
         """Note that the host has changed rows.
 

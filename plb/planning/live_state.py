@@ -109,7 +109,9 @@ class LiveState:
             self._make(topology, tables, demand_forecast)
         elif len(changed) or len(due) or aged or tied or nodes:
             rows = merged(changed, due)
-            before, affinity = row_values(self.problem, self.solution.node, rows), self.problem.affinity
+            followed = rows if self._fixed_point.remembers_any else rows[:0]
+            before = row_values(self.problem, self.solution.node, followed) if len(followed) else followed
+            affinity = self.problem.affinity
             stale = self._change(topology, tables, demand_forecast, changed, rows)
             if nodes:
                 stale[list(nodes)] = True
@@ -120,7 +122,7 @@ class LiveState:
             else:
                 self._follow(topology, tables, demand_forecast, stale | aged)
                 retied = self.problem.related and not np.array_equal(self.problem.affinity, affinity)
-                self._note(changed, rows, before, others=aged or retied)
+                self._note(changed, followed, before, others=aged or retied)
         self._made_for = (topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
 
     def _follow_nodes(self, topology: Topology, tables: ServiceTables) -> tuple[int, ...]:
@@ -158,7 +160,8 @@ class LiveState:
         """Update what depends on which rows have changed; `others`: more than `rows` may have."""
         if others:
             self._fixed_point.forget()
-        self._fixed_point.follow(rows, before, row_values(self.problem, self.solution.node, rows))
+        elif len(rows):
+            self._fixed_point.follow(rows, before, row_values(self.problem, self.solution.node, rows))
         if self.problem.related:  # where a parent moves, its children break a rule
             self.work = WorkLists(self._state, self.problem, self.solution)
         else:
