@@ -97,14 +97,20 @@ def _sum_up(problem: Problem, solution: Solution) -> None:
         _list_rows(problem, solution)
         for node in range(solution.violating.shape[0]):
             count_lasting_at(problem, solution, node)
-    solution.counts[VIOLATIONS] = solution.violating.sum()
-    solution.counts[OVERLOAD] = solution.overload.sum()
     solution.counts[MOVEMENT] = total_movement(
         problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost
     )
     solution.counts[MOVES] = total_movement(problem, solution.node, problem.unit_cost, problem.unit_cost[0], 0)
     _sum_load_deviation(problem, solution)
     _sum_departed_and_arrivals(problem, solution)
+    sum_terms(problem, solution)
+
+
+@kernel
+def sum_terms(problem: Problem, solution: Solution) -> None:
+    """Compute what follows from the sums of each node: violations, overload, fragmentation and imbalance."""
+    solution.counts[VIOLATIONS] = solution.violating.sum()
+    solution.counts[OVERLOAD] = solution.overload.sum()
     none = problem.load[NOWHERE]
     solution.terms[FRAGMENTATION] = fragmentation_after(
         problem.held_out, problem.inverse_capacity, solution.node_load, none, none, NOWHERE, NOWHERE

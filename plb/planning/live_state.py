@@ -16,9 +16,8 @@ from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints.range import check_range
 from plb.energy.aggregates import PeakSums, update_violations_of
-from plb.energy.fragmentation import fragmentation_after, held_out_nodes
-from plb.energy.from_scratch import count_lasting_violations, solution_from_scratch, sum_nodes
-from plb.energy.imbalance import load_deviation
+from plb.energy.fragmentation import held_out_nodes
+from plb.energy.from_scratch import count_lasting_violations, solution_from_scratch, sum_nodes, sum_terms
 from plb.evaluation.delta import add_to_node
 from plb.planning.fixed_point import MOST_FOLLOWED, FixedPoint, row_values
 from plb.planning.load_counting import counting
@@ -27,7 +26,7 @@ from plb.planning.problem import build_problem, energy_weights, problem_of_domai
 from plb.planning.replica_arrays import affinities, arrays_of_replicas
 from plb.planning.service_tables import ServiceTables
 from plb.planning.work_lists import WorkLists
-from plb.state.arrays import FRAGMENTATION, IMBALANCE, OVERLOAD, VIOLATIONS, Problem, Solution
+from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import DemandForecast
 from plb.state.node_limits import move_limits
@@ -48,7 +47,6 @@ class LiveState:
     ----------
     state
         The described cluster.
-
     fixed_point
         Learns which rows have changed.
 
@@ -174,7 +172,7 @@ class LiveState:
         if len(problem.local_nodes) or len(self.problem.local_nodes):
             return solution_from_scratch(problem, problem.origin.copy())
         solution = self.solution.copy()
-        solution.terms[IMBALANCE] = load_deviation(problem, solution)
+        sum_terms(problem, solution)
         return solution
 
     def of_domain(
@@ -271,13 +269,14 @@ class LiveState:
         """
         problem, solution, state = self.problem, self.solution, self._state
         numbers = self._numbers.tolist()
-        exact = not (problem.by_percentage.any() or problem.coarseness.any())
         fields: dict[str, Any] = {
             "unspread_rows": numbers[UNSPREAD],
             "standbys": numbers[STANDBYS],
             "preferring": numbers[PREFERRING] > 0,
         }
-        problem.weights[:] = energy_weights(state, demand_forecast, numbers[REPLICAS], exact=exact)
+        problem.weights[:] = energy_weights(
+            state, demand_forecast, numbers[REPLICAS], problem.by_percentage, problem.coarseness
+        )
         if problem.timeline:
             fields |= demand_forecast.futures(state)
         if problem.related:
@@ -292,13 +291,7 @@ class LiveState:
         update_violations_of(problem, stale, sums)
         if problem.timeline:
             count_lasting_violations(problem, solution, stale)
-        solution.counts[VIOLATIONS] = solution.violating.sum()
-        solution.counts[OVERLOAD] = solution.overload.sum()
-        none = problem.load[NOWHERE]
-        solution.terms[FRAGMENTATION] = fragmentation_after(
-            problem.held_out, problem.inverse_capacity, solution.node_load, none, none, NOWHERE, NOWHERE
-        )
-        solution.terms[IMBALANCE] = load_deviation(problem, solution)
+        sum_terms(problem, solution)
         check_range(solution)
 
 

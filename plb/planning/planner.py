@@ -131,6 +131,10 @@ class Planner:
         found = self.service_domains()
         return [*found] if len(found) > 1 else [None]
 
+    def _domain_of(self, service: int) -> ServiceDomain | None:
+        """Return the unit of a separate search to which a service belongs."""
+        return next(domain for domain in self.domains() if domain is None or service in domain.services)
+
     def violations(self, *, soft: bool) -> tuple[Violation, ...]:
         """Return the violations of the present cluster; `soft`: also of rules that are not hard."""
         if not self.state.nodes:
@@ -170,9 +174,7 @@ class Planner:
     def score(self, partition: str, at: float) -> NodeScores:
         """Return the scores of all nodes for the next missing replica of a partition."""
         row = self._next_missing(partition)
-        record = self.state.partition(partition)
-        domain = next(one for one in self.domains() if one is None or record.service in one.services)
-        problem = self.problem(at, domain)
+        problem = self.problem(at, self._domain_of(self.state.partition(partition).service))
         return scores_of(self.state, problem, self.start(problem), row, self._extensions(at))
 
     def alternatives(self, partition: str, at: float) -> tuple[Alternatives, ...]:
@@ -182,8 +184,7 @@ class Planner:
             return ()
         everywhere = state.services[record.service].on_every_node
         rows = [row for row in slots_of(state, record) if not (everywhere and state.rows.node[row] == NOWHERE)]
-        domain = next(one for one in self.domains() if one is None or record.service in one.services)
-        problem = self.problem(at, domain)
+        problem = self.problem(at, self._domain_of(record.service))
         what_if = WhatIf(state, problem, self.start(problem).copy(), self._extensions(at))
         return tuple(what_if.of(row) for row in rows)
 

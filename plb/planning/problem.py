@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from plb.array_types import Float
+from plb.array_types import Bool, Float, Int
 from plb.energy.fragmentation import held_out_nodes
 from plb.energy.score import weights_of
 from plb.evaluation.move_budgets import budgets_of
@@ -117,9 +117,8 @@ def _energy(
     table = state.rows
     by_percentage, coarseness = counting(state, topology, table.load.sum(axis=0))
     replicas = int(np.count_nonzero(table.used & ~table.leaving))
-    exact = not (by_percentage.any() or coarseness.any())
     return {
-        "weights": energy_weights(state, demand_forecast, replicas, exact=exact),
+        "weights": energy_weights(state, demand_forecast, replicas, by_percentage, coarseness),
         "by_percentage": by_percentage,
         "coarseness": coarseness,
     }
@@ -129,17 +128,18 @@ def energy_weights(
     state: ClusterState,
     demand_forecast: DemandForecast | ObservedDemandForecast,
     replicas: int,
-    *,
-    exact: bool,
+    by_percentage: Bool,
+    coarseness: Int,
 ) -> Float:
-    """Return `Problem.weights` for a number of replicas; `exact`: loads are counted in quanta."""
+    """Return `Problem.weights` for a number of replicas whose loads are counted in the given units."""
     config = state.config
+    in_quanta = not (by_percentage.any() or coarseness.any())
     packed = any(is_packed(metric) for metric in config.metrics)
     return weights_of(
         config,
         replicas=replicas,
         repetitions=demand_forecast.units,
-        plain_deviation=config.local_domain_weight == 0.0 and not packed and exact,
+        plain_deviation=config.local_domain_weight == 0.0 and not packed and in_quanta,
         sampled=not len(demand_forecast.estimator_rows),
     )
 
@@ -154,11 +154,10 @@ def problem_of_domain(
     """Return the problem of all services as that of a service domain, of which `tables` are: only its replicas move."""
     member = np.isin(problem.service, tables.services)
     replicas = int(np.count_nonzero(state.rows.used & member & ~problem.leaving))
-    exact = not (problem.by_percentage.any() or problem.coarseness.any())
     return problem._replace(
         movable=problem.movable & member,
         repairable=problem.repairable & member,
         metric_weight=tables.metric_weight,
-        weights=energy_weights(state, demand_forecast, replicas, exact=exact),
+        weights=energy_weights(state, demand_forecast, replicas, problem.by_percentage, problem.coarseness),
         **local_domains(state, topology, tables.services),
     )

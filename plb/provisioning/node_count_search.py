@@ -53,6 +53,7 @@ def fewest_nodes(
     most = context.reach(best)
 
     def succeeds(nodes: int) -> bool:
+        """Return whether a number of nodes suffices; if so, its plan becomes the best."""
         nonlocal best
         packing = context.packing_of_first(nodes)
         with context.watched():

@@ -103,12 +103,6 @@ class DemandForecast:
         self._anchored_age: Float = np.full(capacity, -1.0)
         self._anchored_demand: Float = np.full((capacity, self._metrics), -1.0)
 
-    def update(self, state: ClusterState, now: float, changed: Int | None = None) -> int:
-        """Renew the peaks of all rows that are due; return the number of rows."""
-        due = self.find_due(state, now, changed)
-        self.renew(state)
-        return len(due)
-
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
         """Return the rows whose peaks have to be renewed, ascending.
 

@@ -69,6 +69,7 @@ class _Replay:
     """Nodes that departing ends will hold."""
 
     def make(self, move: Move) -> None:
+        """Record a move that was checked."""
         state = self.state
         record = state.partition(move.partition)
         source = NOWHERE if move.source is None else state.node(move.source)

@@ -68,12 +68,6 @@ class ObservedDemandForecast:
         self._vacant: Bool = np.zeros(capacity, np.bool_)
         self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
-    def update(self, state: ClusterState, now: float, changed: Int | None = None) -> int:
-        """Update the columns from the reports; return for how many rows."""
-        due = self.find_due(state, now, changed)
-        self.renew(state)
-        return len(due)
-
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
         """Return the rows whose columns have to be computed again, ascending.
 

@@ -64,13 +64,9 @@ class ChangedRows:
 
     def take(self) -> Int:
         """Return the rows, ascending, each once; none is noted afterwards."""
-        found = self.peek()
+        found = merged(np.array(sorted(self._rows), np.int64), *self._arrays)
         self._rows, self._arrays = set(), []
         return found
-
-    def peek(self) -> Int:
-        """Return the rows, ascending, each once."""
-        return merged(np.array(sorted(self._rows), np.int64), *self._arrays)
 
 
 class RowTable:

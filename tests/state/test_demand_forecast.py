@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk import DemandHistory, eligible_traces
+from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import DemandForecast
 from plb.testing import all_clusters, clusters
 from tests.engine.oracle import placement_of
@@ -24,6 +25,13 @@ def samples_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> np.ndarra
     """Return the sampled traces of every row, up to date."""
     engine._planner.problem(now)
     return engine._planner.demand_forecast.trace.copy()
+
+
+def renewed(demand_forecast: DemandForecast, state: ClusterState, now: float) -> int:
+    """Renew the peaks of all rows that are due; return the number of rows."""
+    due = demand_forecast.find_due(state, now)
+    demand_forecast.renew(state)
+    return len(due)
 
 
 @examples(120)
@@ -169,8 +177,8 @@ def test_age_resamples_traces_with_shorter_lifetimes(engine):
     """All traces live to 1000 s; at 1001 s none does, so the criteria widen."""
     samples = samples_of(engine)
     assert np.array_equal(samples_of(engine, 1000.0), samples)
-    assert engine._planner.demand_forecast.update(engine._state, 1000.0) == 0
-    assert engine._planner.demand_forecast.update(engine._state, 1001.0) == 3
+    assert renewed(engine._planner.demand_forecast, engine._state, 1000.0) == 0
+    assert renewed(engine._planner.demand_forecast, engine._state, 1001.0) == 3
 
 
 @pytest.mark.parametrize("now", [400.0, 1500.0])
@@ -270,9 +278,9 @@ def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events):
         now = max(0.0, now + passed)
         if report is not None:
             engine.report_load("db/0", report[0], {"memory": report[1] / 4, "cpu": report[2] / 4})
-        kept_forecast.update(state, now)
+        renewed(kept_forecast, state, now)
         from_scratch = DemandForecast(engine.config, history, 3)
-        from_scratch.update(state, now)
+        renewed(from_scratch, state, now)
         assert np.array_equal(kept_forecast.trace[rows], from_scratch.trace[rows])
         assert np.array_equal(kept_forecast.peak, from_scratch.peak)
         assert np.array_equal(kept_forecast.peak_ceiling, from_scratch.peak_ceiling)

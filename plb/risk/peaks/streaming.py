@@ -120,6 +120,7 @@ class _Fraction:
         self._phi = predictor.phi
 
     def update(self, step: _Step) -> float:
+        """Return the prediction after one more step."""
         return self._phi * step.total_limit
 
 
@@ -134,6 +135,7 @@ class _Windows:
         self._scratch = [np.empty(predictor.history) for _ in range(4)]
 
     def update(self, step: _Step) -> float:
+        """Return the prediction after one more step."""
         predictor, history = self._predictor, self._predictor.history
         used = step.capped if predictor.cap else step.usage
         rows, seen = self._recent.add(step.tasks, used, step.limit)
