@@ -5,6 +5,7 @@ Begin reading in `plb.compiler.kernels`, which has the decorator. `plb.compiler.
 names of Numba that are not documented.
 """
 
+from plb.compiler.callbacks import Callback, call_python
 from plb.compiler.clock import working_time
 from plb.compiler.kernels import ByPointer, CallByAddress, Kernel, by_pointer, kernel
 from plb.compiler.prefetch import fetch
@@ -13,10 +14,12 @@ from plb.compiler.uniform import Peek, Stream, uniform
 __all__ = [
     "ByPointer",
     "CallByAddress",
+    "Callback",
     "Kernel",
     "Peek",
     "Stream",
     "by_pointer",
+    "call_python",
     "fetch",
     "kernel",
     "uniform",

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import numba
+from llvmlite import ir
 from numba.extending import intrinsic
 
 from plb.compiler.compilation import machine_code
@@ -41,6 +42,26 @@ def compiled_address(function: Callable[..., object], returning: type | None, ar
 def type_of_call(returning: type | None) -> Any:
     """Return what kernels take a call by address for: a function of an address and further arguments."""
     return type_of_function(_call_returning(_RESULTS[returning]))
+
+
+@cache
+def type_of_python_call() -> Any:
+    """Return what kernels take a call of a callback for: a function of an address and whole numbers."""
+    return type_of_function(_call_of_callback())
+
+
+def _call_of_callback() -> Any:
+    @intrinsic
+    def call(_: Any, address: Any, *arguments: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            given = zip(cgutils.unpack_tuple(builder, values[1]), arguments, strict=True)
+            numbers = [context.cast(builder, value, kind, types.int64) for value, kind in given]
+            of_c = ir.FunctionType(ir.DoubleType(), [ir.IntType(64)] * len(numbers))
+            return builder.call(builder.inttoptr(values[0], of_c.as_pointer()), numbers)
+
+        return types.float64(address, types.StarArgTuple.from_types(arguments)), generate
+
+    return call
 
 
 def _call_returning(result: Any) -> Callable[..., Any]:

@@ -30,7 +30,7 @@ from plb.model.unplaced import (
     WithoutParent,
 )
 from plb.planning.audit import Audit
-from plb.search.extended.extensions import Extensions
+from plb.search.extensions import Extensions
 from plb.state.arrays import Problem, siblings_of
 
 

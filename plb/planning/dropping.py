@@ -21,7 +21,7 @@ from plb.evaluation.delta import apply_proposal, present_energy
 from plb.extensions.configuration import Proposal
 from plb.model import Role
 from plb.model.rules import Rule
-from plb.search.extended.extensions import Extensions
+from plb.search.extensions import Extensions
 from plb.state.arrays import Problem, Solution, siblings_of
 
 

@@ -17,7 +17,7 @@ from plb.model.unplaced import Declined, Together, Unplaced
 from plb.planning.audit import Audit
 from plb.planning.diagnosis import unplaced_row
 from plb.planning.rule_priorities import placement_masks
-from plb.search.extended.extensions import Extensions
+from plb.search.extensions import Extensions
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 

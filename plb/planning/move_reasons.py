@@ -22,7 +22,7 @@ from plb.model.plan import Energy
 from plb.model.violations import Breach
 from plb.planning.audit import Audit
 from plb.search.breaches import Breaches
-from plb.search.extended.extensions import Extensions, energy_with
+from plb.search.extensions import Extensions, energy_with
 from plb.settings.extensions import ANNEALING
 from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution, siblings_of
 

@@ -33,7 +33,7 @@ from plb.search.balancing import balance, most_displaced
 from plb.search.balancing_thresholds import is_unbalanced, unbalanced_services, uneven_metrics
 from plb.search.breaches import NO_BREACHES, Breaches, find_breaches, overloads
 from plb.search.budget import Budget, EndReason
-from plb.search.extended.extensions import Extensions, energy_with
+from plb.search.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
 from plb.search.random_streams import stream_of
 from plb.search.repair import repair

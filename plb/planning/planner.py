@@ -35,7 +35,7 @@ from plb.registry import extension_policy
 from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import MonteCarlo, estimator_of, samples_kept
 from plb.search.budget import Budget
-from plb.search.extended.extensions import Extensions, extensions_of
+from plb.search.extensions import Extensions, extensions_of
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState

@@ -12,7 +12,7 @@ from plb.model import Role
 from plb.model.rules import NO_REFUSAL
 from plb.model.scores import NodeScores
 from plb.planning.rule_priorities import placement_masks
-from plb.search.extended.extensions import Extensions, energy_with
+from plb.search.extensions import Extensions, energy_with
 from plb.search.result import new_tally
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState

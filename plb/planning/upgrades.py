@@ -23,7 +23,7 @@ from plb.model import Role
 from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
 from plb.planning.rule_priorities import rule_masks
-from plb.search.extended.extensions import Extensions
+from plb.search.extensions import Extensions
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState
 from plb.state.role_slots import load_of_next_primary, may_change_role

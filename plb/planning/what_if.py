@@ -19,7 +19,7 @@ from plb.planning.audit import Audit
 from plb.planning.diagnosis import diagnose_rule, unplaced_row
 from plb.planning.immovable import why_immovable
 from plb.planning.rule_priorities import placement_masks, rule_priorities
-from plb.search.extended.extensions import Extensions, energy_with
+from plb.search.extensions import Extensions, energy_with
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 

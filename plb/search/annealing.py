@@ -33,10 +33,9 @@ from plb.search.cooling_schedule import (
     Settings,
     end_reason_of,
 )
-from plb.search.extended.annealing import anneal_extended_chains
-from plb.search.extended.compiled import NO_KERNEL, ExtensionState
-from plb.search.extended.extension_state import compare_extension_state, note_refusals, update_extension_state
-from plb.search.extended.extensions import Extensions, energy_with
+from plb.search.extension_kernels import NO_KERNEL, ExtensionState
+from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain, note_refusals
+from plb.search.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import new_transaction
@@ -48,8 +47,8 @@ THREADED_PROPOSALS = 20_000
 """Below this number of proposals per chain, threads cost more time than they save."""
 UNDO_LOG_SIZE = 2**16
 """Accepted proposals without a new best after which a chain returns to its best solution."""
-TIMED_STRETCH = 4096
-"""Proposals between two readings of the clock."""
+TIMED_STRETCH, STRETCH_IN_PYTHON = 4096, 64
+"""Proposals between two readings of the clock; the latter with extensions in plain Python."""
 
 
 def anneal_chains(
@@ -68,7 +67,7 @@ def anneal_chains(
     Parameters
     ----------
     extensions
-        Extension terms and constraints; the chains run in plain Python unless compiled chains support all of them.
+        Extension terms and constraints. With one in plain Python, the chains run one after the other.
     """
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
         energy = energy_with(extensions, problem, start).total
@@ -77,9 +76,8 @@ def anneal_chains(
         problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
     capacity = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
-    if extensions is not None and not extensions.run_compiled(compound=capacity > 0):
-        return anneal_extended_chains(extensions, problem, start, choice, settings, config, seed, budget, capacity)
-    threads = _threads(config, settings)
+    in_python = extensions is not None and extensions.has_python
+    threads = 1 if in_python else _threads(config, settings)
     begun = working_time()
 
     def check(chain: _Chain, moment: str) -> None:
@@ -94,7 +92,7 @@ def anneal_chains(
         share = 1.0 if threads > 1 else (number + 1) / config.chains
         deadline = budget.deadline(begun, share)
         after_each = check if config.checks is Checks.STEP else None
-        chain = _run_chain(chain, problem, choice, settings, deadline, after_each)
+        chain = _run_chain(chain, problem, choice, settings, deadline, after_each, in_python=in_python)
         chain.end(problem, in_place=in_place)
         return chain
 
@@ -132,7 +130,7 @@ class _Chain:
     """A chain and its state."""
 
     solution: Solution
-    extension_state: ExtensionState
+    extensions: ChainExtensions
     chain_state: ChainState
     rng: Stream
     timed_out: bool = False
@@ -156,6 +154,11 @@ class _Chain:
         for row, node in zip(self.moved.tolist(), self.moved_to.tolist(), strict=True):
             if self.solution.node[row] != node:
                 apply_proposal(problem, self.solution, row, node, NOWHERE)
+
+    @property
+    def extension_state(self) -> ExtensionState:
+        """What its kernels use of the extensions."""
+        return self.extensions.state
 
     @property
     def schedule(self) -> Float:
@@ -185,11 +188,10 @@ def _new_chains(
     Each has a copy of `start`; `in_place`: all have `start` itself, and change it in turn.
     """
     sort_displaced(start)
-    extension_state = (update_extension_state(extensions, problem, start) for _ in range(config.chains))
-    streams = seed.spawn(config.chains)
+    solutions = (start if in_place else start.copy() for _ in range(config.chains))
     chains = [
-        _new_chain(start if in_place else start.copy(), one, stream, settings, capacity)
-        for one, stream in zip(extension_state, streams, strict=True)
+        _new_chain(solution, extensions_of_chain(extensions, problem, solution), stream, settings, capacity)
+        for solution, stream in zip(solutions, seed.spawn(config.chains), strict=True)
     ]
     compound, extended = _addresses_of_steps(chains[0], problem, choice, capacity > 0, extensions is not None)
     for chain in chains:
@@ -198,9 +200,9 @@ def _new_chains(
 
 
 def _new_chain(
-    start: Solution, extension_state: ExtensionState, stream: np.random.SeedSequence, settings: Settings, capacity: int
+    solution: Solution, extensions: ChainExtensions, stream: np.random.SeedSequence, settings: Settings, capacity: int
 ) -> _Chain:
-    """Return a new chain.
+    """Return a new chain that begins at `solution`.
 
     Parameters
     ----------
@@ -211,7 +213,7 @@ def _new_chain(
     schedule[TEMPERATURE] = NOT_STARTED
     undo_log = new_undo_log(_proposals_of(settings), capacity)
     chain_state = ChainState(schedule, undo_log, new_tally(), new_transaction(capacity))
-    return _Chain(start, extension_state, chain_state, Stream(stream))
+    return _Chain(solution, extensions, chain_state, Stream(stream))
 
 
 def new_undo_log(proposals: int, capacity: int) -> UndoLog:
@@ -258,6 +260,8 @@ def _run_chain(
     settings: Settings,
     deadline: float | None,
     check: Callable[[_Chain, str], None] | None,
+    *,
+    in_python: bool,
 ) -> _Chain:
     """Run a chain to its end; its undo log leads back to its best solution.
 
@@ -265,11 +269,15 @@ def _run_chain(
     ----------
     check
         Called after every proposal, if any.
+    in_python
+        Whether an extension is plain Python.
     """
-    stretch = _proposals_of(settings) if deadline is None else TIMED_STRETCH
+    timed = STRETCH_IN_PYTHON if in_python else TIMED_STRETCH
+    stretch = _proposals_of(settings) if deadline is None and not in_python else timed
     while chain.schedule[END] == RUNNING and not chain.timed_out:
         arguments = (problem, chain.solution, choice, settings, chain.chain_state, chain.extension_state, chain.rng)
         anneal(*arguments, 1 if check else stretch)
+        chain.extensions.raise_error()
         if check:
             check(chain, f"proposal {chain.tally[GENERATED]}")
         chain.timed_out = deadline is not None and working_time() >= deadline

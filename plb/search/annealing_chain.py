@@ -45,14 +45,17 @@ from plb.search.cooling_schedule import (
     end_round,
     first_temperature,
 )
-from plb.search.extended.compiled import (
+from plb.search.extension_kernels import (
     ALLOWED,
     NO_KERNEL,
     ExtensionState,
-    apply_proposal_of_terms,
+    apply_with_terms,
     copy_values,
     foresee,
+    newly_broken,
+    note_broken,
     refusing,
+    undo_with_terms,
     weighed,
     worst_of,
 )
@@ -249,10 +252,10 @@ def extended_step(
         return
     movement = solution.counts[MOVEMENT]
     source = solution.node[row]
-    apply_proposal_of_terms(problem, solution, extension_state, row, target, partner)
+    apply_with_terms(problem, solution, extension_state, row, target, partner)
     after = base + extension_energy
     if schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement:
-        apply_proposal_of_terms(problem, solution, extension_state, row, source, partner)
+        undo_with_terms(problem, solution, extension_state, row, source, partner)
         return
     copy_values(extension_state.after, extension_state.value)
     tally[ACCEPTED] += 1
@@ -292,6 +295,13 @@ def compound_proposal(
         tally[FIRST_RULE + (_MOVES if affinity_moves else _AFFINITY)] += 1
         undo_transaction(problem, solution, transaction, 0)
         return
+    refused = ALLOWED
+    if extension_state.test.shape[0] > 0:
+        refused = _refusing_all(problem, solution, transaction, extension_state)
+    if refused != ALLOWED:
+        extension_state.refused[refused] += 1
+        undo_transaction(problem, solution, transaction, 0)
+        return
     tally[SCORED] += 1
     copy_values(extension_state.value, extension_state.after)
     if extension_state.change.shape[0] > 0:
@@ -300,7 +310,7 @@ def compound_proposal(
     idle = schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement
     if after > step.highest or idle:
         for entry in range(transaction.length[0] - 1, -1, -1):
-            apply_proposal_of_terms(
+            undo_with_terms(
                 problem, solution, extension_state, transaction.row[entry], transaction.source[entry], NOWHERE
             )
         return
@@ -309,6 +319,34 @@ def compound_proposal(
     for entry in range(transaction.length[0]):
         note_accepted(schedule, chain_state.undo_log, transaction.row[entry], transaction.source[entry], NOWHERE)
     _record_energy(solution, schedule, extension_state, after)
+
+
+@kernel
+def _refusing_all(
+    problem: Problem, solution: Solution, transaction: Transaction, extension_state: ExtensionState
+) -> int:
+    """Return the index of the first constraint that refuses all moves of a transaction together, or ALLOWED.
+
+    Moves that no constraint refuses one after the other break none. If one is refused, what counts is whether a replica
+    breaks a constraint at the end and broke none before: several moves may be allowed only together.
+    """
+    length = transaction.length[0]
+    undo_transaction(problem, solution, transaction, 0)
+    refused = ALLOWED
+    for entry in range(length):
+        row, target = transaction.row[entry], transaction.target[entry]
+        if refused == ALLOWED:
+            refused = refusing(problem, solution, extension_state, row, target, NOWHERE)
+        apply_proposal(problem, solution, row, target, NOWHERE)
+    transaction.length[0] = length
+    if refused == ALLOWED:
+        return ALLOWED
+    undo_transaction(problem, solution, transaction, 0)
+    note_broken(extension_state)
+    for entry in range(length):
+        apply_proposal(problem, solution, transaction.row[entry], transaction.target[entry], NOWHERE)
+    transaction.length[0] = length
+    return newly_broken(extension_state)
 
 
 @kernel
@@ -322,7 +360,7 @@ def _redo_with_terms(
     for entry in range(length):
         row, target = transaction.row[entry], transaction.target[entry]
         foresee(problem, solution, extension_state, row, target, NOWHERE)
-        apply_proposal_of_terms(problem, solution, extension_state, row, target, NOWHERE)
+        apply_with_terms(problem, solution, extension_state, row, target, NOWHERE)
 
 
 @kernel

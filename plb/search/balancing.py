@@ -10,7 +10,7 @@ import numpy as np
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget
 from plb.search.defragmentation import emptying_moves
-from plb.search.extended.extensions import Extensions
+from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
 from plb.search.result import Annealed
 from plb.settings.config import PlbConfig

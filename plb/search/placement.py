@@ -17,10 +17,10 @@ from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget, EndReason
 from plb.search.candidate_filter import filtered
 from plb.search.eviction import evict
-from plb.search.extended.extensions import Extensions
-from plb.search.extended.placement import walk
-from plb.search.extended.policy_search import place_by_policy
+from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
+from plb.search.one_at_a_time import walk
+from plb.search.policy_search import place_by_policy
 from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import Transaction, new_transaction, place_in_turn, undo_transaction

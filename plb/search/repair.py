@@ -23,10 +23,10 @@ from plb.search.affinity_moves import bring_parent, move_children, move_with_chi
 from plb.search.annealing import anneal_chains
 from plb.search.breaches import Breaches, find_breaches, is_astray, remaining_breaches
 from plb.search.budget import Budget, EndReason
-from plb.search.extended.extensions import Extensions
-from plb.search.extended.policy_search import repair_by_policy
-from plb.search.extended.repair import repair_randomly
+from plb.search.extension_repair import repair_randomly
+from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice
+from plb.search.policy_search import repair_by_policy
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import (
     Transaction,

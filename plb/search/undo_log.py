@@ -8,7 +8,7 @@ from plb.array_types import Float, Int
 from plb.compiler import kernel
 from plb.evaluation.delta import apply_proposal
 from plb.search.cooling_schedule import BEST_ENERGY, BEST_LENGTH, ENERGY, UNDO_LENGTH
-from plb.search.extended.compiled import ExtensionState, apply_proposal_of_terms, copy_values
+from plb.search.extension_kernels import ExtensionState, copy_values, undo_with_terms
 from plb.state.arrays import Problem, Solution
 
 
@@ -37,7 +37,7 @@ def return_to_best(
     """Undo the proposals accepted since the best solution."""
     for entry in range(int(schedule[UNDO_LENGTH]) - 1, int(schedule[BEST_LENGTH]) - 1, -1):
         row, source, partner = undo_log.row[entry], undo_log.source[entry], undo_log.partner[entry]
-        apply_proposal_of_terms(problem, solution, extension_state, row, source, partner)
+        undo_with_terms(problem, solution, extension_state, row, source, partner)
     copy_values(extension_state.best, extension_state.value)
     schedule[UNDO_LENGTH] = schedule[BEST_LENGTH]
     schedule[ENERGY] = schedule[BEST_ENERGY]

@@ -1,4 +1,4 @@
-"""Terms and constraints with kernels: compiled chains make the same plans as those in plain Python."""
+"""Terms and constraints with kernels lead to the same plans as those in plain Python."""
 
 from __future__ import annotations
 
@@ -116,6 +116,33 @@ class OccupiedInPython:
         return float(len(np.unique(node[node != NOWHERE]))) - self.total(configuration)
 
 
+class OccupiedWithSums:
+    """The same term in plain Python, with sums that each call compares with those from scratch."""
+
+    name = "occupied_with_sums"
+    total = Occupied.total
+
+    def begin(self, configuration):
+        """Count the replicas on each node."""
+        self.replicas = Occupied().new_sums(configuration)
+
+    def delta(self, configuration, proposal):
+        """Return the change, after a comparison of the sums."""
+        assert self.replicas.tolist() == Occupied().new_sums(configuration).tolist()
+        return OccupiedInPython.delta(self, configuration, proposal)
+
+    def apply(self, configuration, proposal, sign=1):
+        """Count the replicas that leave nodes and reach others."""
+        for one in configuration.relocations(proposal):
+            for node, change in ((one.source, -sign), (one.target, sign)):
+                if node != NOWHERE:
+                    self.replicas[node] += change
+
+    def undo(self, configuration, proposal):
+        """Count them back."""
+        self.apply(configuration, proposal, -1)
+
+
 class NotOnLast(CompiledConstraint):
     """No replica may be on the last node."""
 
@@ -138,7 +165,7 @@ class NotOnLastInPython:
         return any(one.target == configuration.nodes - 1 for one in configuration.relocations(proposal))
 
 
-for one in (Occupied(), Miscounted(), PlainFunction(), NotCompilable(), OccupiedInPython()):
+for one in (Occupied(), Miscounted(), PlainFunction(), NotCompilable(), OccupiedInPython(), OccupiedWithSums()):
     register_term(one)
 for other in (NotOnLast(), NotOnLastInPython()):
     register_constraint(other)
@@ -159,21 +186,33 @@ def summary_of(plan):
 
 
 @settings(max_examples=40, deadline=None)
-@given(cluster=busy_clusters(), weight=st.sampled_from([0.5, 3.0, 100.0]))
-def test_compiled_chains_make_the_plans_of_those_in_python(cluster, weight):
-    """Moves, energies and counts of proposals are equal in any cluster."""
-    compiled = plans_of(cluster, extension_terms={"occupied": weight}, extension_constraints=["not_on_last"])
+@given(cluster=busy_clusters(), weight=st.sampled_from([0.5, 3.0, 100.0]), spread_moves=st.booleans())
+def test_kernels_make_the_plans_of_extensions_in_python(cluster, weight, spread_moves):
+    """Moves, energies and counts of proposals are equal in any cluster, also where a move causes others."""
+    compiled = plans_of(
+        cluster,
+        extension_terms={"occupied": weight},
+        extension_constraints=["not_on_last"],
+        spread_moves=spread_moves,
+    )
     plain = plans_of(
-        cluster, extension_terms={"occupied_in_python": weight}, extension_constraints=["not_on_last_in_python"]
+        cluster,
+        extension_terms={"occupied_in_python": weight},
+        extension_constraints=["not_on_last_in_python"],
+        spread_moves=spread_moves,
     )
     assert [summary_of(plan) for plan in compiled] == [summary_of(plan) for plan in plain]
 
 
 @settings(max_examples=15, deadline=None)
-@given(cluster=busy_clusters())
-def test_step_checks_hold_for_sums_and_values(cluster):
+@given(cluster=busy_clusters(), spread_moves=st.booleans())
+def test_step_checks_hold_for_sums_and_values(cluster, spread_moves):
     """The checks run after every proposal; the plan equals that without checks."""
-    terms = {"extension_terms": {"occupied": 3.0}, "extension_constraints": ["not_on_last"]}
+    terms = {
+        "extension_terms": {"occupied": 3.0, "occupied_with_sums": 1.0},
+        "extension_constraints": ["not_on_last"],
+        "spread_moves": spread_moves,
+    }
     assert plans_of(cluster, **terms) == plans_of(cluster, **terms, checks="step")
 
 

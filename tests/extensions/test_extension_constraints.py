@@ -14,6 +14,7 @@ from plb import (
     Role,
     Service,
 )
+from plb.registry import register_constraint
 from plb.testing import machine_of
 from tests.engine.extension_constraints import OnePrimaryANode
 from tests.engine.stories import add_partition, engine_on, four_nodes, places_of
@@ -72,6 +73,43 @@ def database_engine(*constraints: str, replicas: int = 3, **settings) -> Placeme
 def texts_of(plan) -> list[str]:
     """Return the moves of a plan as text."""
     return [str(move) for move in plan.moves]
+
+
+class Together:
+    """The replicas of web and of beside are on one side of the cluster: on n0 and n1, or on n2 and n3."""
+
+    name = "together"
+
+    def refuses(self, configuration, proposal):
+        """Refuse a proposal after which they are not."""
+        back = configuration.apply(proposal)
+        broken = bool(self.broken(configuration))
+        configuration.apply(back)
+        return broken
+
+    def broken(self, configuration):
+        """Return the replicas if they are on both sides."""
+        rows = [row for row in configuration.rows if configuration.service_of(row).name in ("web", "beside")]
+        return rows if len({configuration.node_of(row) // 2 for row in rows}) > 1 else []
+
+
+register_constraint(Together())
+
+
+def test_moves_that_are_allowed_only_together_are_made_together():
+    """A parent and its child cross to the empty side in one proposal; alone, each would break the constraint."""
+    settings = {"w_imbalance": 1000.0, "max_percentage_to_move": 1.0, "checks": "step"}
+    engine = engine_on("n0", "n1", "n2", "n3", extension_constraints=["together"], **settings)
+    load = {Role.INSTANCE: {"cpu": 10}}
+    engine.update_service(Service("web", stateful=False, default_load=load))
+    engine.update_service(Service("beside", stateful=False, affinity_to="web", default_load=load))
+    engine.update_service(Service("fixed", stateful=False, default_load=load))
+    for name, node in (("web/0", "n0"), ("beside/0", "n0"), ("fixed/0", "n0"), ("fixed/1", "n1")):
+        replica = Replica(Role.INSTANCE, node, pinned=name.startswith("fixed"))
+        engine.update_partition(Partition(name, service=name.partition("/")[0], replicas=[replica]))
+    plan = engine.balance(budget=2000)
+    assert {move.partition for move in plan.moves} == {"web/0", "beside/0"}
+    assert {move.target for move in plan.moves} in ({"n2"}, {"n3"})
 
 
 @pytest.mark.parametrize(("constraints", "taker"), [((), "n1"), (("one_primary_a_node",), "n2")])

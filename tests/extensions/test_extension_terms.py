@@ -95,11 +95,33 @@ def test_plans_without_extensions_equal_those_of_compiled_chains():
 
 @pytest.mark.parametrize("checks", ["off", "phase", "step"])
 def test_same_seed_gives_the_same_plan(checks):
-    """A search in Python repeats with any checks, and keeps to its budget."""
+    """A search with extensions in plain Python repeats with any checks, and keeps to its budget."""
     settings = {"extension_terms": {"nodes_used": 3.0}, "extension_constraints": ["off_last_node"], "checks": checks}
     plans = [four_nodes(**settings).balance(budget=80) for _ in range(2)]
     assert plans[0] == plans[1]
     assert plans[0].proposals.generated <= 80
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("no capacity"), KeyboardInterrupt()])
+def test_error_of_a_term_ends_the_search_and_changes_nothing(error, monkeypatch):
+    """It reaches the caller as it is; the next plan is that of an engine without the error."""
+    settings = {"extension_terms": {"nodes_used": 3.0}}
+    engine, other = four_nodes(**settings), four_nodes(**settings)
+    calls = []
+
+    def fail(_self, configuration, _proposal):
+        calls.append(configuration)
+        if len(calls) > 20:
+            raise error
+        return 0.0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NodesUsed, "delta", fail, raising=False)
+        with pytest.raises(type(error)):
+            engine.balance()
+    assert len(calls) == 21
+    other.balance(budget=0)
+    assert engine.balance() == other.balance()
 
 
 def test_step_checks_name_a_term_with_wrong_changes():

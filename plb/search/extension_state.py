@@ -1,19 +1,21 @@
-"""Initialization, statistics and self-checks of the compiled extensions of a chain."""
+"""Initialization, statistics and self-checks of the extensions of a chain."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Kernel
 from plb.errors import CheckFailedError, InvalidValueError, KernelError
-from plb.extensions.constraints import CompiledConstraint
-from plb.extensions.energy_terms import NO_SUMS, CompiledTerm
-from plb.search.extended.compiled import NO_KERNEL, ExtensionState, no_extension_state
-from plb.search.extended.extensions import Extensions
+from plb.extensions.constraints import CompiledConstraint, Constraint
+from plb.extensions.energy_terms import NO_SUMS, CompiledTerm, EnergyTerm, SummedTerm, begin
+from plb.search.extension_callbacks import ExtensionCallbacks
+from plb.search.extension_kernels import IN_PYTHON, NO_KERNEL, ExtensionState, no_extension_state
+from plb.search.extensions import Extensions
 from plb.search.result import new_tally
 from plb.state.arrays import Problem, Solution
 
@@ -21,22 +23,45 @@ TOLERANCE = 1e-6
 """Largest allowed difference, relative and absolute, between a term and the sum of its changes."""
 
 
-def update_extension_state(extensions: Extensions | None, problem: Problem, start: Solution) -> ExtensionState:
-    """Return the extension state of one chain that begins at `start`; all extensions must be compiled."""
+@attrs.frozen(eq=False)
+class ChainExtensions:
+    """The extensions of one chain.
+
+    Parameters
+    ----------
+    state
+        What its kernels use.
+    callbacks
+        What answers them for extensions in Python, and finds constraints that several moves break together; None
+        without any extension.
+    """
+
+    state: ExtensionState
+    callbacks: ExtensionCallbacks | None = None
+
+    def raise_error(self) -> None:
+        """Raise the error of an extension in Python, if there was one."""
+        if self.callbacks is not None:
+            self.callbacks.raise_error()
+
+
+def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: Solution) -> ChainExtensions:
+    """Return the extensions of one chain that begins at `start` and changes it."""
     if extensions is None:
-        return no_extension_state(new_tally())
+        return ChainExtensions(no_extension_state(new_tally()))
     configuration = extensions.configuration(problem, start)
-    terms = [term for term in extensions.new_terms() if isinstance(term, CompiledTerm)]
+    terms, constraints = extensions.new_terms(), extensions.constraints
     for term in terms:
-        term.begin(configuration)
-    constraints = [one for one in extensions.constraints if isinstance(one, CompiledConstraint)]
-    sums = np.zeros((len(terms), max((len(term.sums) for term in terms), default=0)), np.int64)
-    for kept, term in zip(sums, terms, strict=True):
-        kept[: len(term.sums)] = term.sums
+        begin(term, configuration)
+    all_sums = [term.sums if isinstance(term, CompiledTerm) else NO_SUMS for term in terms]
+    sums = np.zeros((len(terms), max(map(len, all_sums), default=0)), np.int64)
+    for kept, of_term in zip(sums, all_sums, strict=True):
+        kept[: len(of_term)] = of_term
     totals = extensions.totals(problem, start)
     value = np.array([totals[term.name] for term in terms], np.float64)
     move = (0, 0, NOWHERE)
-    return ExtensionState(
+    callbacks = ExtensionCallbacks(extensions, terms, configuration)
+    state = ExtensionState(
         change=_addresses(terms, "change", float, problem, start, NO_SUMS, *move),
         keep=_addresses(terms, "keep", None, problem, start, NO_SUMS, *move),
         weight=np.array([extensions.weights[term.name] for term in terms], np.float64),
@@ -44,12 +69,14 @@ def update_extension_state(extensions: Extensions | None, problem: Problem, star
         after=value.copy(),
         best=value.copy(),
         sums=sums,
-        width=np.array([len(term.sums) for term in terms], np.int64),
+        width=np.array([len(of_term) for of_term in all_sums], np.int64),
         rejected=np.zeros(len(terms), np.int64),
         test=_addresses(constraints, "test", bool, problem, start, *move),
         refused=np.zeros(len(constraints), np.int64),
         tally=new_tally(),
+        python=np.array([callbacks.address]),
     )
+    return ChainExtensions(state, callbacks)
 
 
 def note_refusals(extensions: Extensions, extension_state: ExtensionState) -> None:
@@ -64,9 +91,9 @@ def compare_extension_state(
     extensions: Extensions, problem: Problem, solution: Solution, extension_state: ExtensionState, moment: str
 ) -> None:
     """Raise `CheckFailedError` if a term's value or one of its sums differs from that computed from scratch."""
-    recomputed = update_extension_state(extensions, problem, solution)
+    recomputed = extensions_of_chain(extensions, problem, solution).state
     for index, term in enumerate(extensions.terms):
-        compare_term(term.name, float(extension_state.value[index]), float(recomputed.value[index]), moment)
+        _compare_term(term.name, float(extension_state.value[index]), float(recomputed.value[index]), moment)
         width = extension_state.width[index]
         if not np.array_equal(extension_state.sums[index, :width], recomputed.sums[index, :width]):
             at = int(np.flatnonzero(extension_state.sums[index] != recomputed.sums[index])[0])
@@ -76,21 +103,28 @@ def compare_extension_state(
             )
 
 
-def compare_term(name: str, kept: float, right: float, moment: str) -> None:
+def _compare_term(name: str, kept: float, right: float, moment: str) -> None:
     """Raise `CheckFailedError` if the sum of a term's changes differs from its value from scratch by > TOLERANCE."""
     if not math.isclose(kept, right, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
         raise CheckFailedError(f"{moment}: changes of energy term {name} add up to {kept}, from scratch it is {right}")
 
 
 def _addresses(
-    extensions: Sequence[CompiledTerm | CompiledConstraint],
+    extensions: Sequence[EnergyTerm | Constraint],
     method: str,
     returning: type | None,
     *arguments: object,
 ) -> Int:
-    """Return the address of each extension's kernel `method`; raise `InvalidValueError` if it is not a valid kernel."""
+    """Return the address of each extension's kernel `method`, IN_PYTHON or NO_KERNEL.
+
+    Raise `InvalidValueError` if an extension with kernels has something else there, or a kernel is not valid.
+    """
     found = np.full(len(extensions), NO_KERNEL)
     for index, one in enumerate(extensions):
+        if not isinstance(one, (CompiledTerm, CompiledConstraint)):
+            keeps_none = method == "keep" and not isinstance(one, SummedTerm)
+            found[index] = NO_KERNEL if keeps_none else IN_PYTHON
+            continue
         kernel = getattr(one, method)
         if kernel is None:
             continue

@@ -62,16 +62,11 @@ class Extensions:
         """Counts of refused and rejected proposals, to be added to those of the built-in rules and terms."""
         return Proposals(refused_by_rule=dict(self.refused), rejected_by_term=dict(self.rejected))
 
-    def run_compiled(self, *, compound: bool) -> bool:
-        """Return whether compiled chains support all extensions; compound steps support no constraints.
-
-        Parameters
-        ----------
-        compound
-            Whether a proposal may have further moves.
-        """
+    @property
+    def has_python(self) -> bool:
+        """Whether an extension is plain Python, so that its chains run in one thread."""
         terms = all(isinstance(term, CompiledTerm) for term in self.terms)
-        return terms and all(isinstance(one, CompiledConstraint) and not compound for one in self.constraints)
+        return not (terms and all(isinstance(one, CompiledConstraint) for one in self.constraints))
 
     def configuration(self, problem: Problem, solution: Solution) -> Configuration:
         """Return a configuration of these arrays."""

@@ -6,8 +6,8 @@ import attrs
 
 from plb.compiler import Stream
 from plb.evaluation.delta import present_energy
-from plb.search.extended.extensions import Extensions
-from plb.search.extended.placement import find_target
+from plb.search.extensions import Extensions
+from plb.search.one_at_a_time import find_target
 from plb.search.result import Annealed
 from plb.state.arrays import Problem, Solution
 

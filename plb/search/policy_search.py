@@ -17,8 +17,8 @@ from plb.model.rules import JOINING, NO_REFUSAL, RULES
 from plb.search.affinity_moves import move_children
 from plb.search.breaches import Breaches, find_breaches, overloads
 from plb.search.budget import EndReason
-from plb.search.extended.extensions import Extensions
-from plb.search.extended.placement import place_in_turn
+from plb.search.extensions import Extensions
+from plb.search.one_at_a_time import place_in_turn
 from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import has_capacity, new_transaction, try_move, undo_transaction

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream
 from plb.extensions.configuration import Configuration, Proposal
-from plb.search.extended.extensions import Extensions
+from plb.search.extensions import Extensions
 from plb.state.arrays import Problem, Solution
 
 Place = Callable[[int], Sequence[Proposal]]

@@ -1,0 +1,78 @@
+"""Extensions in plain Python, as the kernels of a chain call them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from plb.compiler import Callback
+from plb.extensions.configuration import Configuration, Proposal
+from plb.extensions.energy_terms import EnergyTerm, SummedTerm, delta
+from plb.search.extension_kernels import ALLOWED, APPLY, CHANGE, NEWLY_BROKEN, NOTE_BROKEN, TEST, UNDO
+from plb.search.extensions import Extensions
+
+
+class ExtensionCallbacks:
+    """Answers of the terms and constraints of one chain.
+
+    An error of an extension cannot pass through kernels: it is kept, all further answers are 0, and the caller of the
+    kernel has to call `raise_error`.
+
+    Parameters
+    ----------
+    terms
+        The chain's copies of the terms.
+    configuration
+        The solution of the chain.
+    """
+
+    def __init__(self, extensions: Extensions, terms: Sequence[EnergyTerm], configuration: Configuration) -> None:
+        self._extensions, self._terms, self._configuration = extensions, terms, configuration
+        self._known: set[tuple[str, int]] = set()
+        self._error: BaseException | None = None
+        self._callback = Callback(self._answer, 5)
+
+    @property
+    def address(self) -> int:
+        """The address for `ExtensionState.python`."""
+        return self._callback.address
+
+    def raise_error(self) -> None:
+        """Raise the error of an extension, if there was one."""
+        if self._error is not None:
+            raise self._error
+
+    def _answer(self, question: int, index: int, row: int, target: int, partner: int) -> float:
+        """Return the answer to a question of `plb.search.extension_kernels`; 0 after an error."""
+        if self._error is not None:
+            return 0.0
+        try:
+            if question == NOTE_BROKEN:
+                self._known = set(self._extensions.broken_by_name(self._configuration))
+            elif question == NEWLY_BROKEN:
+                return float(self._newly_broken())
+            else:
+                return self._judge(question, index, Proposal(row, target, partner))
+        except BaseException as error:  # also an interrupt by the user; raised by `raise_error`
+            self._error = error
+        return 0.0
+
+    def _judge(self, question: int, index: int, proposal: Proposal) -> float:
+        """Return the answer of one extension on a proposal."""
+        configuration = self._configuration
+        if question == TEST:
+            return float(self._extensions.constraints[index].refuses(configuration, proposal))
+        term = self._terms[index]
+        if question == CHANGE:
+            return float(delta(term, configuration, proposal))
+        assert isinstance(term, SummedTerm)
+        if question == APPLY:
+            term.apply(configuration, proposal)
+        elif question == UNDO:
+            term.undo(configuration, proposal)
+        return 0.0
+
+    def _newly_broken(self) -> int:
+        """Return the index of the first constraint that is newly broken, or ALLOWED."""
+        names = [one.name for one in self._extensions.constraints]
+        broken = self._extensions.broken_by_name(self._configuration)
+        return next((names.index(name) for name, row in broken if (name, row) not in self._known), ALLOWED)

@@ -1,0 +1,185 @@
+"""Extension terms and constraints of a chain, as kernels use them.
+
+Those with kernels are called by the addresses of these; those in plain Python by one callback of the chain.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Float, Int
+from plb.compiler import CallByAddress, by_pointer, call_python, kernel
+from plb.evaluation.delta import apply_proposal
+from plb.state.arrays import Problem, Solution
+
+NO_KERNEL = 0
+IN_PYTHON = 1
+"""In place of an address: the extension is in plain Python."""
+ALLOWED = -1
+CHANGE, APPLY, UNDO, TEST, NOTE_BROKEN, NEWLY_BROKEN = range(6)
+"""What kernels ask of extensions in Python."""
+
+_change = CallByAddress(float)
+_keep = CallByAddress(None)
+_test = CallByAddress(bool)
+
+
+@by_pointer
+class ExtensionState(NamedTuple):
+    """State of T terms and C constraints in one chain. W is the largest number of sums of a term."""
+
+    change: Int
+    """(T,) address of each term's kernel `change`, or IN_PYTHON."""
+    keep: Int
+    """(T,) address of the kernel that updates the term's sums, or IN_PYTHON, or NO_KERNEL."""
+    weight: Float
+    """(T,)"""
+    value: Float
+    """(T,) values of the terms in the present solution."""
+    after: Float
+    """(T,) scratch: values after a proposal."""
+    best: Float
+    """(T,) values in the best solution so far."""
+    sums: Int
+    """(T, W)"""
+    width: Int
+    """(T,) number of sums of each term."""
+    rejected: Int
+    """(T,) number of proposals rejected because of each term."""
+    test: Int
+    """(C,) address of each constraint's kernel `test`, or IN_PYTHON."""
+    refused: Int
+    """(C,) number of proposals refused by each constraint."""
+    tally: Int
+    """(TALLY_SIZE,) scratch."""
+    python: Int
+    """(1,) address of the callback of extensions in Python (`plb.search.extension_callbacks`), or NO_KERNEL."""
+
+
+def no_extension_state(tally: Int) -> ExtensionState:
+    """Return the state of a chain without extensions."""
+    none, nothing = np.empty(0, np.int64), np.empty(0)
+    return ExtensionState(
+        none, none, nothing, nothing, nothing, nothing, none.reshape(0, 0), none, none, none, none, tally, none
+    )
+
+
+@kernel
+def refusing(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
+) -> int:
+    """Return the index of the first constraint that refuses a proposal, or ALLOWED."""
+    for index in range(extension_state.test.shape[0]):
+        test = extension_state.test[index]
+        if test == IN_PYTHON:
+            refused = call_python(extension_state.python[0], TEST, index, row, target, partner) != 0.0
+        else:
+            refused = _test(test, problem, solution, row, target, partner)
+        if refused:
+            return index
+    return ALLOWED
+
+
+@kernel
+def foresee(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
+) -> None:
+    """Add the changes of the terms by a proposal to `after`."""
+    for term in range(extension_state.change.shape[0]):
+        change = extension_state.change[term]
+        if change == IN_PYTHON:
+            found = call_python(extension_state.python[0], CHANGE, term, row, target, partner)
+        else:
+            sums = extension_state.sums[term, : extension_state.width[term]]
+            found = _change(change, problem, solution, sums, row, target, partner)
+        extension_state.after[term] += found
+
+
+@kernel
+def weighed(extension_state: ExtensionState, values: Float) -> float:
+    """Return the weighted sum of values of the terms, (T,): their contribution to the energy."""
+    energy = 0.0
+    for term in range(values.shape[0]):
+        energy += extension_state.weight[term] * values[term]
+    return energy
+
+
+@kernel
+def worst_of(extension_state: ExtensionState) -> int:
+    """Return the index of the term with the largest weighted increase in `after`, or NOWHERE if none increases."""
+    worst, most = NOWHERE, 0.0
+    for term in range(extension_state.weight.shape[0]):
+        worsening = extension_state.weight[term] * (extension_state.after[term] - extension_state.value[term])
+        if worsening > most:
+            worst, most = term, worsening
+    return worst
+
+
+@kernel
+def copy_values(values: Float, into: Float) -> None:
+    """Copy values of the terms, (T,)."""
+    for term in range(values.shape[0]):
+        into[term] = values[term]
+
+
+@kernel
+def apply_with_terms(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
+) -> None:
+    """Apply a proposal and update the sums of the terms."""
+    for term in range(extension_state.keep.shape[0]):
+        if extension_state.keep[term] == IN_PYTHON:
+            call_python(extension_state.python[0], APPLY, term, row, target, partner)
+        else:
+            _update_sums(problem, solution, extension_state, term, row, target, partner)
+    apply_proposal(problem, solution, row, target, partner)
+
+
+@kernel
+def undo_with_terms(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, source: int, partner: int
+) -> None:
+    """Undo the last proposal, which moved `row` off `source`, and restore the sums of the terms.
+
+    Kernels update sums by the inverse proposal, before the solution goes back; terms in Python undo the proposal
+    itself, after it (`plb.extensions.energy_terms`).
+    """
+    target = solution.node[row]
+    for term in range(extension_state.keep.shape[0]):
+        if extension_state.keep[term] != IN_PYTHON:
+            _update_sums(problem, solution, extension_state, term, row, source, partner)
+    apply_proposal(problem, solution, row, source, partner)
+    for term in range(extension_state.keep.shape[0]):
+        if extension_state.keep[term] == IN_PYTHON:
+            call_python(extension_state.python[0], UNDO, term, row, target, partner)
+
+
+@kernel
+def _update_sums(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    term: int,
+    row: int,
+    target: int,
+    partner: int,
+) -> None:
+    """Update the sums of a term with kernels for a proposal that is applied next."""
+    keep = extension_state.keep[term]
+    if keep != NO_KERNEL:
+        sums = extension_state.sums[term, : extension_state.width[term]]
+        _keep(keep, problem, solution, sums, row, target, partner)
+
+
+@kernel
+def note_broken(extension_state: ExtensionState) -> None:
+    """Note which replicas break a constraint now."""
+    call_python(extension_state.python[0], NOTE_BROKEN, 0, 0, 0, 0)
+
+
+@kernel
+def newly_broken(extension_state: ExtensionState) -> int:
+    """Return the first constraint that a replica breaks and did not break at the last `note_broken`, or ALLOWED."""
+    return int(call_python(extension_state.python[0], NEWLY_BROKEN, 0, 0, 0, 0))
