@@ -12,6 +12,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, working_time
+from plb.constraints.domains import SPREADING
 from plb.energy.from_scratch import solution_from_scratch
 from plb.evaluation.constraint_chain import are_siblings
 from plb.evaluation.delta import present_energy
@@ -39,7 +40,7 @@ from plb.search.extended.extension_state import compare_term
 from plb.search.extended.extensions import Extensions
 from plb.search.move_generation import Choice, generate_proposal
 from plb.search.result import new_tally
-from plb.search.spread_moves import SPREADING, make_spread_moves
+from plb.search.spread_moves import make_spread_moves
 from plb.search.transactions import Transaction, new_transaction, try_move, undo_transaction
 from plb.settings.config import Checks
 from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution
