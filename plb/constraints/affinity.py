@@ -33,7 +33,7 @@ FREE, AFFINITY_CHILD, STRANDED = 0, 1, 2
 _PRIMARY = int(Role.PRIMARY)
 
 
-@kernel
+@kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
     """Return whether `row` on `target` would be apart from its parent, or leave siblings apart from it."""
     if not problem.related or not enforced >> RULE & 1 or problem.affinity[row] == FREE:
@@ -318,6 +318,17 @@ def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
     return named.reason(phase, row, _apart(named, row))
 
 
+def _reason_to_follow(named: NamedSolution, after: Solution, phase: Phase, row: int) -> Reason | None:
+    """Return the partition of the parent as the reason, if its replica left the node of `row`."""
+    if named.problem.affinity[row] != AFFINITY_CHILD:
+        return None
+    node = int(named.solution.node[row])
+    for one in siblings_of(named.problem, int(named.problem.parent_row[row])):
+        if named.solution.node[one] == node and after.node[one] != node:
+            return Reason(phase, "affinity", named.node_of(row), other=named.state.row_partition[one])
+    return None
+
+
 DESCRIPTION = RuleDescription(
     Rule.AFFINITY,
     _ruled_out,
@@ -325,4 +336,5 @@ DESCRIPTION = RuleDescription(
     concerns=lambda problem, row: bool(problem.affinity[row] != FREE),
     breaches=_breaches,
     reason=_reason,
+    reason_to_follow=_reason_to_follow,
 )

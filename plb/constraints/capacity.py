@@ -262,7 +262,7 @@ class NodeViolation(Violation):
         return f"{text}, at or above its threshold of {amount(self.threshold)}"
 
 
-def node_violations(named: NamedSolution) -> list[NodeViolation]:
+def _node_violations(named: NamedSolution) -> list[NodeViolation]:
     """Return the nodes in the statistics whose load has reached a violation threshold, by metric."""
     problem, load, quanta = named.problem, named.solution.node_load, named.state.quanta
     found = np.argwhere((load >= problem.threshold) & (problem.limit < UNLIMITED) & problem.counted[:, None])
@@ -342,5 +342,6 @@ DESCRIPTION = RuleDescription(
     _ruled_out,
     priority=lambda config: config.capacity_constraint_priority,
     fields=_fields,
+    node_violations=_node_violations,
     reason=_reason,
 )

@@ -13,9 +13,9 @@ from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.rules import Rule
 from plb.model.unplaced import Refused, RuledOut
-from plb.model.violations import Breach
+from plb.model.violations import Breach, Violation
 from plb.settings.config import PlbConfig
-from plb.state.arrays import Problem
+from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
 
@@ -58,8 +58,13 @@ class RuleDescription:
         Returns the fields of `Problem` that only this rule reads and that follow from nodes and settings.
     breaches
         Returns the verdicts on all rows that break it; none for a rule that only refuses.
+    node_violations
+        Returns the verdicts on nodes, whatever its priority.
     reason
         Returns why a move of a row that breaks it is made; None for a rule that no repair enforces.
+    reason_to_follow
+        Returns why a row moves that breaks nothing, if this rule makes it follow another one that moves; else None.
+        It gets the solution with names before the moves, that after them, the phase and the row.
     unmet
         Returns the parts of its condition that a node does not satisfy.
     """
@@ -70,5 +75,7 @@ class RuleDescription:
     concerns: Callable[[Problem, int], bool] = lambda _problem, _row: True
     fields: Callable[[ClusterState, Topology], Mapping[str, Any]] = lambda _state, _topology: {}
     breaches: Callable[[NamedSolution], Iterable[Breach]] = lambda _named: ()
+    node_violations: Callable[[NamedSolution], Iterable[Violation]] = lambda _named: ()
     reason: Callable[[NamedSolution, Phase, int], Reason] | None = None
+    reason_to_follow: Callable[[NamedSolution, Solution, Phase, int], Reason | None] = lambda *_moved: None
     unmet: Callable[[NamedSolution, int, int], tuple[UnmetClause, ...]] = lambda _named, _row, _node: ()

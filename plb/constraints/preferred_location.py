@@ -23,7 +23,7 @@ from plb.state.topology import Topology
 RULE = int(Rule.PREFERRED_LOCATION)
 
 
-@kernel
+@kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
     """Return whether `row` prefers other nodes: `target` has no standby of its partition and is not upgraded."""
     prefers = problem.preferring and enforced >> RULE & 1 and problem.prefers_siblings[row]

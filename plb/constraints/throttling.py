@@ -26,7 +26,7 @@ NO_LIMIT = 2**31
 """Stands for any number of replicas."""
 
 
-@kernel
+@kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
     """Return whether `target` has no free build slot for `row`; a return to the origin is never throttled."""
     if not problem.throttles or not enforced >> RULE & 1 or problem.origin[row] == target:

@@ -6,10 +6,9 @@ The verdicts follow docs/service-fabric.md and do not depend on whether a replic
 
 from __future__ import annotations
 
-from plb.constraints.capacity import NodeViolation, node_violations
 from plb.constraints.named_solution import NamedSolution
 from plb.constraints.rules import RULES_IN_ORDER
-from plb.model.violations import Breach, BrokenConstraint
+from plb.model.violations import Breach, BrokenConstraint, Violation
 
 
 class Audit(NamedSolution):
@@ -26,9 +25,9 @@ class Audit(NamedSolution):
         requested = (one for one in RULES_IN_ORDER if 0 <= self.priorities.get(one.rule, -1) <= up_to)
         return [breach for rule in requested for breach in rule.breaches(self)]
 
-    def overloads(self) -> list[NodeViolation]:
+    def overloads(self) -> list[Violation]:
         """Return the nodes in the statistics whose load has reached a violation threshold, by metric."""
-        return node_violations(self)
+        return [violation for rule in RULES_IN_ORDER for violation in rule.node_violations(self)]
 
     def broken(self, name: str, row: int) -> BrokenConstraint:
         """Return the verdict on a replica that breaks an extension constraint."""

@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
-from plb.constraints.affinity import AFFINITY_CHILD
-from plb.constraints.rules import REASONS_IN_ORDER
+from plb.constraints.rules import REASONS_IN_ORDER, RULES_IN_ORDER
 from plb.energy.imbalance import deviation
 from plb.energy.score import (
     FAILOVERS_TERM,
@@ -24,7 +23,7 @@ from plb.planning.audit import Audit
 from plb.search.breaches import broken_rules
 from plb.search.extended.extensions import Extensions, energy_with
 from plb.settings.extensions import ANNEALING
-from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution, siblings_of
+from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution
 
 
 class MoveReasons:
@@ -59,12 +58,9 @@ class MoveReasons:
         origin = int(self.before.solution.node[row])
         if origin == NOWHERE:
             return Reason(self.phase, "new replica")
-        broken = self._broken(row)
-        if broken is not None:
-            return broken
-        parent = self._parent_gone_from(row, origin)
-        if parent is not None:
-            return Reason(self.phase, "affinity", self._name(origin), other=parent)
+        of_rule = self._broken(row) or self._followed(row)
+        if of_rule is not None:
+            return of_rule
         # a policy moves others only to free capacity, in every phase
         if self.phase is Phase.PLACEMENT or self.state.config.policy != ANNEALING:
             return Reason(self.phase, "eviction", self._name(origin), other=self._newcomer(origin))
@@ -81,15 +77,10 @@ class MoveReasons:
                 return one.reason(self.before, self.phase, row)
         return None
 
-    def _parent_gone_from(self, row: int, origin: int) -> str | None:
-        """Return the partition of the parent if its replica left `origin` in this phase, for an affinity move."""
-        if self.problem.affinity[row] != AFFINITY_CHILD:
-            return None
-        head = int(self.problem.parent_row[row])
-        for one in siblings_of(self.problem, head):
-            if self.before.solution.node[one] == origin and self.after.node[one] != origin:
-                return self.state.row_partition[one]
-        return None
+    def _followed(self, row: int) -> Reason | None:
+        """Return the rule that makes the row follow another one."""
+        reasons = (one.reason_to_follow(self.before, self.after, self.phase, row) for one in RULES_IN_ORDER)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def _newcomer(self, node: int) -> str | None:
         """Return the partition of a replica that was placed on `node` in this phase, a new one first."""
