@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
-from plb.constraints import affinity, capacity, domains, exclusion, node, placement, preferred_location, throttling
+from plb.constraints import (
+    affinity,
+    capacity,
+    domains,
+    exclusion,
+    node,
+    placement,
+    preferred_location,
+    throttling,
+)
 from plb.constraints import range as peak_range
 from plb.model.rules import NO_REFUSAL
 from plb.state.arrays import Problem, Solution
