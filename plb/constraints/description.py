@@ -36,10 +36,6 @@ class ExcludedNodes:
     nodes: Int
 
 
-def _refused(excluded: ExcludedNodes) -> RuledOut:
-    return Refused(excluded.rule.name.lower(), len(excluded.nodes))
-
-
 @attrs.frozen(eq=False)
 class RuleDescription:
     """A rule as diagnosis, violations, reasons of moves and settings see it.
@@ -49,7 +45,7 @@ class RuleDescription:
     rule
         Its number.
     ruled_out
-        Returns the data of the nodes that it excludes.
+        Returns the data of the nodes that it excludes; None: `words` say why without numbers.
     priority
         Returns its priority: 0 hard, 1 soft, 2 optimisation, -1 off. None: the rule is always hard.
     concerns
@@ -70,7 +66,8 @@ class RuleDescription:
     """
 
     rule: Rule
-    ruled_out: Callable[[ExcludedNodes], RuledOut] = _refused
+    ruled_out: Callable[[ExcludedNodes], RuledOut] | None = None
+    words: str = ""
     priority: Callable[[PlbConfig], int] | None = None
     concerns: Callable[[Problem, int], bool] = lambda _problem, _row: True
     fields: Callable[[ClusterState, Topology], Mapping[str, Any]] = lambda _state, _topology: {}
@@ -79,3 +76,9 @@ class RuleDescription:
     reason: Callable[[NamedSolution, Phase, int], Reason] | None = None
     reason_to_follow: Callable[[NamedSolution, Solution, Phase, int], Reason | None] = lambda *_moved: None
     unmet: Callable[[NamedSolution, int, int], tuple[UnmetClause, ...]] = lambda _named, _row, _node: ()
+
+    def diagnosis(self, excluded: ExcludedNodes) -> RuledOut:
+        """Return the data of the nodes that it excludes."""
+        if self.ruled_out is None:
+            return Refused(self.rule.name.lower(), len(excluded.nodes), self.words)
+        return self.ruled_out(excluded)

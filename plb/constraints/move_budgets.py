@@ -78,19 +78,20 @@ NO_BUDGET = 2**31
 """A budget without limit."""
 
 
+def most_or_any(most: int | None) -> int:
+    """Return a limit of the settings as a number; None: no limit."""
+    return NO_BUDGET if most is None else most
+
+
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
     config = state.config
-
-    def limit(most: int | None) -> int:
-        return NO_BUDGET if most is None else most
-
     by_service = [service.max_moves for service in state.services]
     budgets = (config.max_moves, config.max_moves_per_node, *by_service)
     return {
         "bounded": any(most is not None for most in budgets),
-        "max_moves": limit(config.max_moves),
-        "max_node_moves": np.full(len(state.nodes), limit(config.max_moves_per_node), np.int64),
-        "max_service_moves": np.array([*map(limit, by_service)] or [NO_BUDGET], np.int64),
+        "max_moves": most_or_any(config.max_moves),
+        "max_node_moves": np.full(len(state.nodes), most_or_any(config.max_moves_per_node), np.int64),
+        "max_service_moves": np.array([*map(most_or_any, by_service)] or [NO_BUDGET], np.int64),
     }
 
 

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-import attrs
-
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.constraints.description import RuleDescription
 from plb.errors import InvalidValueError
 from plb.model.rules import Rule
-from plb.model.unplaced import RuledOut
 from plb.state.arrays import Problem, Solution
 
 RULE = int(Rule.RANGE)
@@ -35,20 +30,7 @@ def check_range(solution: Solution) -> None:
         raise InvalidValueError("expected demand", "peaks of one node in quanta", highest_sum, allowed)
 
 
-@attrs.frozen
-class OutOfRange(RuledOut):
-    """Nodes whose sums would be too large."""
-
-    rule: ClassVar[str] = "range"
-
-    nodes: int
-
-    def __str__(self) -> str:
-        return "its peaks and those on the node exceed the range of quanta; give a coarser Metric(quantum=...)"
-
-
-def _ruled_out(excluded: ExcludedNodes) -> OutOfRange:
-    return OutOfRange(len(excluded.nodes))
-
-
-DESCRIPTION = RuleDescription(Rule.RANGE, _ruled_out)
+DESCRIPTION = RuleDescription(
+    Rule.RANGE,
+    words="its peaks and those on the node exceed the range of quanta; give a coarser Metric(quantum=...)",
+)

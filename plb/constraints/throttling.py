@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.constraints.description import RuleDescription
 from plb.model.move import Phase
 from plb.model.rules import Rule
-from plb.model.unplaced import RuledOut
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
@@ -50,22 +48,6 @@ def arrive(problem: Problem, solution: Solution, row: int, sign: int) -> None:
             return
         other = problem.sibling[other]
     solution.arrivals[at] += sign
-
-
-@attrs.frozen
-class Throttled(RuledOut):
-    """Nodes with as many replicas in build as they may have."""
-
-    rule: ClassVar[str] = "throttling"
-
-    nodes: int
-
-    def __str__(self) -> str:
-        return "the limit of replicas in build is reached"
-
-
-def _ruled_out(excluded: ExcludedNodes) -> Throttled:
-    return Throttled(len(excluded.nodes))
 
 
 def most_in_build(state: ClusterState, phase: Phase) -> Int:
@@ -114,7 +96,7 @@ def _limits(config: PlbConfig, phase: Phase) -> Mapping[str, int]:
 
 DESCRIPTION = RuleDescription(
     Rule.THROTTLING,
-    _ruled_out,
+    words="the limit of replicas in build is reached",
     priority=lambda config: config.throttling_constraint_priority,
     concerns=lambda problem, _row: problem.throttles,
     fields=_fields,

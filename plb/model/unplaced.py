@@ -48,13 +48,20 @@ class RuledOut:
 
 @attrs.frozen
 class Refused(RuledOut):
-    """Nodes that a rule or an extension constraint without further numbers excludes."""
+    """Nodes that a rule or an extension constraint without further numbers excludes.
+
+    Parameters
+    ----------
+    words
+        The text; empty: the name of the rule.
+    """
 
     rule: str
     nodes: int
+    words: str = ""
 
     def __str__(self) -> str:
-        return rule_in_words(self.rule)
+        return self.words or rule_in_words(self.rule)
 
 
 @attrs.frozen

@@ -68,4 +68,4 @@ def diagnose_rule(named: NamedSolution, row: int, rule: Rule, nodes: Int) -> Rul
     nodes
         Indices of the nodes that it rules out.
     """
-    return description_of(rule).ruled_out(ExcludedNodes(named, row, rule, nodes))
+    return description_of(rule).diagnosis(ExcludedNodes(named, row, rule, nodes))

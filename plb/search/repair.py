@@ -33,9 +33,9 @@ from plb.search.repair_lists import (
     RowsOnNodes,
     adds_overload,
     list_rows_on_nodes,
-    listed_nodes,
     listed_rows,
     new_repair_state,
+    next_listed_node,
     note_moves,
     remaining_breaches,
     undo_repair,
@@ -92,7 +92,6 @@ def try_repairs(
         (N, R) initial load of the nodes, in quanta.
     """
     repaired, binding, swaps = repairs.repaired, repairs.binding, repairs.swaps
-    rows, nodes = listed_rows(state.suspects), listed_nodes(state.suspects)
     fewest, least = remaining_breaches(problem, solution, repaired, state.suspects)
     lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
     for index in range(repairs.transactions):
@@ -109,7 +108,7 @@ def try_repairs(
             least = overload
             lowest = energy
             keep_transaction(state.transaction, best)
-        undo_repair(problem, solution, state, rows, nodes)
+        undo_repair(problem, solution, state)
     redo_transaction(problem, solution, best)
 
 
@@ -144,17 +143,16 @@ def _repair_each_rule(
 @kernel
 def _unload(problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, state: RepairState) -> None:
     """Move random replicas off each overloaded node until it is within its limits or no replica can leave."""
-    for index in range(listed_nodes(state.suspects)):
-        node = state.suspects.nodes[index]
-        if not problem.watched[node]:
-            continue
-        for metric in range(problem.limit.shape[1]):
+    node = next_listed_node(state.suspects, NOWHERE)
+    while node != NOWHERE:
+        for metric in range(problem.limit.shape[1] if problem.watched[node] else 0):
             while solution.node_load[node, metric] > problem.limit[node, metric]:
                 list_rows_on_nodes(solution, state.on_nodes)
                 begun = state.transaction.length[0]
                 if not _take_load_off(problem, solution, enforced, node, metric, swaps, rng, state):
                     break
                 note_moves(problem, solution, state, begun)
+        node = next_listed_node(state.suspects, node)
 
 
 @kernel

@@ -17,7 +17,7 @@ from plb.search.breaches import Breaches, count_breaches
 from plb.search.transactions import Transaction, new_transaction, undo_transaction
 from plb.state.arrays import Problem, Solution
 
-# Positions in Suspects.length
+# Positions in Suspects.length and Suspects.first_length
 _ROWS, _NODES = range(2)
 _PARTS = 2.0**20
 """Overloads are summed up in whole parts of a limit, so that sums do not depend on the order of the nodes."""
@@ -36,6 +36,8 @@ class Suspects(NamedTuple):
     """(N,) whether a node is listed."""
     length: Int
     """(2,) numbers of valid rows and nodes."""
+    first_length: Int
+    """(2,) the same before the first move; these are in ascending order."""
 
 
 class RowsOnNodes(NamedTuple):
@@ -70,13 +72,14 @@ def new_repair_state(problem: Problem, breaches: Breaches, moves: int) -> Repair
         np.empty(nodes, np.int64),
         np.zeros(nodes, np.bool_),
         np.zeros(2, np.int64),
+        np.zeros(2, np.int64),
     )
     overloaded = np.flatnonzero(breaches.overloaded.any(axis=1))
     for kind, (listed, is_listed, found) in enumerate(
         ((suspects.rows, suspects.is_row, breaches.rows), (suspects.nodes, suspects.is_node, overloaded))
     ):
         listed[: len(found)], is_listed[found] = found, True
-        suspects.length[kind] = len(found)
+        suspects.length[kind] = suspects.first_length[kind] = len(found)
     following, preceding, at = (np.empty(rows, np.int64) for _ in range(3))
     on_nodes = RowsOnNodes(np.empty(nodes, np.int64), following, preceding, at, np.zeros(1, np.bool_))
     return RepairState(new_transaction(moves), suspects, on_nodes)
@@ -99,19 +102,19 @@ def note_moves(problem: Problem, solution: Solution, state: RepairState, begun: 
 
 
 @kernel
-def undo_repair(problem: Problem, solution: Solution, state: RepairState, rows: int, nodes: int) -> None:
-    """Undo all moves, and leave the first `rows` and `nodes` on the lists of suspects."""
+def undo_repair(problem: Problem, solution: Solution, state: RepairState) -> None:
+    """Undo all moves, and take what they have added off the lists of suspects."""
     transaction, suspects = state.transaction, state.suspects
     moves = transaction.length[0]
     undo_transaction(problem, solution, transaction, 0)
     for entry in range(moves):
         _follow(solution, state.on_nodes, transaction.row[entry])
-    for index in range(rows, suspects.length[_ROWS]):
+    for index in range(suspects.first_length[_ROWS], suspects.length[_ROWS]):
         suspects.is_row[suspects.rows[index]] = False
-    for index in range(nodes, suspects.length[_NODES]):
+    for index in range(suspects.first_length[_NODES], suspects.length[_NODES]):
         suspects.is_node[suspects.nodes[index]] = False
-    suspects.length[_ROWS] = rows
-    suspects.length[_NODES] = nodes
+    suspects.length[_ROWS] = suspects.first_length[_ROWS]
+    suspects.length[_NODES] = suspects.first_length[_NODES]
 
 
 @kernel
@@ -121,9 +124,21 @@ def listed_rows(suspects: Suspects) -> int:
 
 
 @kernel
-def listed_nodes(suspects: Suspects) -> int:
-    """Return the number of listed nodes."""
-    return int(suspects.length[_NODES])
+def next_listed_node(suspects: Suspects, above: int) -> int:
+    """Return the lowest listed node above another one, or NOWHERE; above NOWHERE, the lowest of all."""
+    low, high = 0, suspects.first_length[_NODES]
+    while low < high:
+        middle = (low + high) // 2
+        if suspects.nodes[middle] > above:
+            high = middle
+        else:
+            low = middle + 1
+    lowest = suspects.nodes[low] if low < suspects.first_length[_NODES] else NOWHERE
+    for index in range(suspects.first_length[_NODES], suspects.length[_NODES]):
+        node = suspects.nodes[index]
+        if node > above and (lowest == NOWHERE or node < lowest):
+            lowest = node
+    return int(lowest)
 
 
 @kernel

@@ -13,9 +13,8 @@ from plb.search.breaches import find_breaches, suspects_after
 from plb.search.repair_lists import (
     RepairState,
     list_rows_on_nodes,
-    listed_nodes,
-    listed_rows,
     new_repair_state,
+    next_listed_node,
     note_moves,
     remaining_breaches,
     undo_repair,
@@ -62,11 +61,16 @@ def rows_on(state: RepairState, node: int) -> list[int]:
 
 
 def assert_current(configuration: Configuration, state: RepairState, enforced: int) -> None:
-    """Check the number of breaches and the rows of all nodes."""
+    """Check the number of breaches, the order of the listed nodes, and the rows of all nodes."""
     broken, overload = remaining_breaches(configuration.problem, configuration.solution, enforced, state.suspects)
     expected = remaining_by_pass(configuration, enforced)
     assert broken == expected[0]
     assert overload == pytest.approx(expected[1], abs=1e-3)
+    listed, node = [], next_listed_node(state.suspects, NOWHERE)
+    while node != NOWHERE:
+        listed.append(node)
+        node = next_listed_node(state.suspects, node)
+    assert listed == np.flatnonzero(state.suspects.is_node).tolist()
     for node in range(configuration.nodes):
         assert sorted(rows_on(state, node)) == np.flatnonzero(configuration.solution.node == node).tolist()
 
@@ -76,16 +80,15 @@ def assert_current(configuration: Configuration, state: RepairState, enforced: i
 def test_lists_find_what_a_pass_over_everything_finds(configuration, enforced, steps):
     """After each step of moves, and after all are undone; then the lists have their first lengths again."""
     state = state_of(configuration, enforced)
-    rows, nodes = listed_rows(state.suspects), listed_nodes(state.suspects)
+    lengths = state.suspects.length.tolist()
     assert_current(configuration, state, enforced)
     for step in steps:
         make(configuration, state, step)
         assert_current(configuration, state, enforced)
-    undo_repair(configuration.problem, configuration.solution, state, rows, nodes)
+    undo_repair(configuration.problem, configuration.solution, state)
     assert_current(configuration, state, enforced)
-    assert (listed_rows(state.suspects), listed_nodes(state.suspects)) == (rows, nodes)
-    assert np.count_nonzero(state.suspects.is_row) == rows
-    assert np.count_nonzero(state.suspects.is_node) == nodes
+    assert state.suspects.length.tolist() == lengths
+    assert [np.count_nonzero(listed) for listed in (state.suspects.is_row, state.suspects.is_node)] == lengths
 
 
 @examples(80)
