@@ -4,6 +4,10 @@ The engine chooses the node of each replica. It uses no clock, no simulator, no 
 `plb.engine`.
 """
 
+from plb.constraints.affinity import Apart
+from plb.constraints.capacity import NodeViolation
+from plb.constraints.domains import UnevenSpread
+from plb.constraints.placement import Misplaced
 from plb.engine import PlacementAndLoadBalancing
 from plb.errors import CheckFailedError, ConflictError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import (
@@ -26,7 +30,7 @@ from plb.model.outcome import DomainOutcome, Idle, Immovable, Proposals
 from plb.model.plan import Energy, Plan
 from plb.model.scores import NodeScores
 from plb.model.unplaced import Unplaced
-from plb.model.violations import Apart, BrokenConstraint, Misplaced, NodeViolation, UnevenSpread, Violation
+from plb.model.violations import BrokenConstraint, Violation
 from plb.planning.queries import DomainState, PlacedReplica
 from plb.search.budget import Budget, EndReason
 from plb.settings.config import CapacityLimit, Checks, Combination, PlbConfig, Replay

@@ -60,7 +60,8 @@ def _place(found: Explanation, place: Place) -> dict[str, Any]:
 
 
 def _ruled_out_as_json(one: RuledOut) -> dict[str, Any]:
-    return {"rule": one.rule, **attrs.asdict(one), "text": str(one)}
+    numbers = attrs.asdict(one, filter=attrs.filters.exclude("words"))
+    return {"rule": one.rule, **numbers, "text": str(one)}
 
 
 def _closed(one: ClosedNode) -> dict[str, Any]:

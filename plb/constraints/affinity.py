@@ -7,14 +7,69 @@ needs one on the node of every replica of the parent. Standbys and leaving repli
 
 from __future__ import annotations
 
-from plb.array_types import NOWHERE, Int
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.model import Role
-from plb.state.arrays import Problem, Solution
+from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.constraints.named_solution import NamedSolution
+from plb.model.expressions import UnmetClause
+from plb.model.move import Phase, Reason
+from plb.model.role import Role
+from plb.model.rules import JOINING, Rule
+from plb.model.unplaced import RuledOut
+from plb.model.violations import Breach
+from plb.phrasing import counted, listed
+from plb.state.arrays import Problem, Solution, siblings_of
+
+RULE = int(Rule.AFFINITY)
 
 FREE, AFFINITY_CHILD, STRANDED = 0, 1, 2
 """Values of `Problem.affinity`: no parent, one parent partition, or a parent that is absent or not one partition."""
 _PRIMARY = int(Role.PRIMARY)
+
+
+@kernel(inline=True)
+def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+    """Return whether `row` on `target` would be apart from its parent, or leave siblings apart from it."""
+    if not problem.related or not enforced >> RULE & 1 or problem.affinity[row] == FREE:
+        return False
+    return _leaves_parent(problem, solution, enforced, row, target) or leaves_siblings_apart(problem, solution, row)
+
+
+@kernel
+def refuses_swap(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> bool:
+    """Return whether a swap of two siblings would part one of them from its parent."""
+    if not enforced >> RULE & 1 or problem.affinity[row] == FREE:
+        return False
+    here, there = solution.node[row], solution.node[partner]
+    if _leaves_parent(problem, solution, enforced, row, there):
+        return True
+    return _leaves_parent(problem, solution, enforced, partner, here)
+
+
+@kernel
+def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Return whether a placed `row` is apart from its parent."""
+    return bool(enforced >> RULE & 1 and parts_from_parent(problem, solution, row, solution.node[row]))
+
+
+@kernel
+def _leaves_parent(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+    """Return whether a child would be apart from its parent on `target`.
+
+    A child that was apart before the search and still is may stay apart, unless JOINING is enforced.
+    """
+    if not parts_from_parent(problem, solution, row, target):
+        return False
+    here = solution.node[row]
+    if enforced & JOINING or here == NOWHERE or not was_apart(problem, row):
+        return True
+    return not parts_from_parent(problem, solution, row, here)
 
 
 @kernel
@@ -141,3 +196,145 @@ def _accompanies_all(problem: Problem, places: Int, row: int, parent: int) -> bo
         this = problem.sibling[this]
         if this == parent:
             return True
+
+
+@attrs.frozen
+class WithoutParent(RuledOut):
+    """Nodes on which a child would be separate from its parent; see `Apart`."""
+
+    rule: ClassVar[str] = "affinity"
+
+    nodes: int
+    parent: str
+    parent_partitions: int
+    together_on: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return _parent_in_words(self.parent, self.parent_partitions, self.together_on)
+
+    def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
+        """Yield what must change on a node."""
+        yield f"{self.parent} must have a replica on {node} ({self})"
+
+
+@attrs.frozen
+class Apart(Breach):
+    """A replica of a child that is not on a node of its parent (docs/constraints/affinity.md).
+
+    Parameters
+    ----------
+    parent
+        Name of the parent service.
+    parent_partitions
+        Number of partitions of the parent; affinity requires one.
+    together_on
+        Nodes with a replica of the parent, of the same role if the two are aligned.
+    priority
+        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
+    """
+
+    rule: ClassVar[str] = "affinity"
+
+    partition: str
+    role: Role
+    node: str
+    parent: str
+    parent_partitions: int
+    together_on: tuple[str, ...]
+    priority: int = 0
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name."""
+        return {"parent_partitions": self.parent_partitions}
+
+    def __str__(self) -> str:
+        where = _parent_in_words(self.parent, self.parent_partitions, self.together_on)
+        return f"affinity of {self.role.name.lower()} of {self.partition} on node {self.node} is broken: {where}"
+
+
+def _parent_in_words(parent: str, partitions: int, together_on: tuple[str, ...]) -> str:
+    """Return the nodes that affinity allows for a child, in words."""
+    if partitions != 1:
+        return f"its parent {parent} has {counted(partitions, 'partition')}, and affinity requires exactly one"
+    if not together_on:
+        return f"its parent {parent} has no replica that it can join"
+    return f"it belongs on a node of its parent {parent}: {listed(together_on)}"
+
+
+def _ruled_out(excluded: ExcludedNodes) -> WithoutParent:
+    return WithoutParent(len(excluded.nodes), *_parent_of(excluded.named, excluded.row))
+
+
+def _parent_of(named: NamedSolution, row: int) -> tuple[str, int, tuple[str, ...]]:
+    """Return the parent service of a child, its number of partitions, and the nodes that affinity allows."""
+    problem, node, state = named.problem, named.solution.node, named.state
+    parent = str(state.services[int(problem.service[row])].affinity_to)
+    head = int(problem.parent_row[row])
+    if head == NOWHERE:
+        return parent, named.partitions_of_service[state.service_index[parent]], ()
+    both = (any(problem.role[one] == _PRIMARY for one in siblings_of(problem, of)) for of in (head, row))
+    aligned = problem.aligned[row] and all(both)
+    nodes = [
+        named.node_of(one)
+        for one in siblings_of(problem, head)
+        if node[one] != NOWHERE
+        and not problem.unspread[one]
+        and (not aligned or (problem.role[one] == _PRIMARY) == (problem.role[row] == _PRIMARY))
+    ]
+    return parent, 1, tuple(nodes)
+
+
+def _apart(named: NamedSolution, row: int) -> Apart:
+    """Return the verdict on a child that is not on a node of its parent."""
+    parent, partitions, together_on = _parent_of(named, row)
+    return Apart(
+        partition=named.state.row_partition[row],
+        role=named.role_of(row),
+        node=named.node_of(row),
+        parent=parent,
+        parent_partitions=partitions,
+        together_on=together_on,
+        priority=named.priorities[Rule.AFFINITY],
+    )
+
+
+def _breaches(named: NamedSolution) -> Iterator[Apart]:
+    problem, solution = named.problem, named.solution
+    apart = np.zeros(len(solution.node), np.bool_)
+    if (problem.affinity != FREE).any():
+        _mark_apart(problem, solution, apart)
+    return (_apart(named, row) for row in np.flatnonzero(apart).tolist())
+
+
+@kernel
+def _mark_apart(problem: Problem, solution: Solution, apart: Bool) -> None:
+    for row in range(apart.shape[0]):
+        at = solution.node[row]
+        apart[row] = at != NOWHERE and not problem.unspread[row] and parts_from_parent(problem, solution, row, at)
+
+
+def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
+    return named.reason(phase, row, _apart(named, row))
+
+
+def _reason_to_follow(named: NamedSolution, after: Solution, phase: Phase, row: int) -> Reason | None:
+    """Return the partition of the parent as the reason, if its replica left the node of `row`."""
+    if named.problem.affinity[row] != AFFINITY_CHILD:
+        return None
+    node = int(named.solution.node[row])
+    for one in siblings_of(named.problem, int(named.problem.parent_row[row])):
+        if named.solution.node[one] == node and after.node[one] != node:
+            return Reason(phase, "affinity", named.node_of(row), other=named.state.row_partition[one])
+    return None
+
+
+DESCRIPTION = RuleDescription(
+    Rule.AFFINITY,
+    _ruled_out,
+    priority=lambda config: config.affinity_constraint_priority,
+    concerns=lambda problem, row: bool(problem.affinity[row] != FREE),
+    breaches=_breaches,
+    reason=_reason,
+    reason_to_follow=_reason_to_follow,
+)

@@ -2,9 +2,65 @@
 
 from __future__ import annotations
 
-from plb.array_types import NOWHERE, Int
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.state.arrays import Problem, Solution
+from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.constraints.named_solution import NamedSolution
+from plb.constraints.standbys import standby_on
+from plb.model.expressions import UnmetClause
+from plb.model.move import Phase, Reason
+from plb.model.quanta import UNLIMITED
+from plb.model.rules import Rule
+from plb.model.unplaced import RuledOut
+from plb.model.violations import Violation
+from plb.phrasing import amount
+from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.cluster_state import ClusterState
+from plb.state.node_limits import move_limits
+from plb.state.node_loads import load_by_node, standing_load
+from plb.state.topology import Topology
+
+RULE = int(Rule.CAPACITY)
+
+
+@kernel(inline=True)
+def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+    """Return whether `row` would overfill `target`, where it replaces a standby of its partition."""
+    if not enforced >> RULE & 1:
+        return False
+    return overfills(problem, solution, row, standby_on(problem, solution, row, target), target)
+
+
+@kernel(inline=True)
+def refuses_exchange(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> bool:
+    """Return whether an exchange of the nodes of `row` and `partner` would overfill one of them."""
+    if not enforced >> RULE & 1:
+        return False
+    here, there = solution.node[row], solution.node[partner]
+    return overfills(problem, solution, row, partner, there) or overfills(problem, solution, partner, row, here)
+
+
+@kernel
+def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Return whether the node of a placed `row` is overloaded."""
+    return bool(enforced >> RULE & 1 and is_overloaded(problem, solution, solution.node[row]))
+
+
+@kernel
+def is_overloaded(problem: Problem, solution: Solution, node: int) -> bool:
+    """Return whether a node is watched and exceeds its limit for some metric."""
+    if not problem.watched[node]:
+        return False
+    for metric in range(problem.limit.shape[1]):
+        if solution.node_load[node, metric] > problem.limit[node, metric]:
+            return True
+    return False
 
 
 @kernel(inline=True)
@@ -112,3 +168,180 @@ def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: In
             if load > limit[target, metric]:
                 return True
     return False
+
+
+def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
+    """Return a mask, (N, R), of the metrics of which a watched node exceeds its limit; all False if not enforced."""
+    watched = problem.watched & bool(enforced >> RULE & 1)
+    over: Bool = (solution.node_load > problem.limit) & watched[:, None]
+    return over
+
+
+@attrs.frozen
+class Shortage:
+    """A metric with too little free capacity on nodes.
+
+    Parameters
+    ----------
+    nodes
+        Number of nodes with too little of it, among those that capacity excludes; a node may be short of several
+        metrics.
+    needed, free
+        The load of the replica, and the largest free capacity of these nodes; user units.
+    emptiest
+        Name of that node.
+    missing
+        Missing free capacity of that node, in user units; more than `needed` if its load exceeds its limit.
+    """
+
+    metric: str
+    nodes: int
+    needed: float
+    free: float
+    emptiest: str
+    missing: float
+
+    def __str__(self) -> str:
+        return f"{amount(self.needed)} {self.metric} needed, at most {amount(self.free)} free, on {self.emptiest}"
+
+
+@attrs.frozen
+class Full(RuledOut):
+    """Nodes without enough free capacity."""
+
+    rule: ClassVar[str] = "capacity"
+
+    nodes: int
+    shortages: tuple[Shortage, ...]
+
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.shortages))
+
+    @property
+    def distance(self) -> float:
+        """The largest missing share of the need."""
+        return max((one.missing / one.needed for one in self.shortages), default=1.0)
+
+    def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
+        """Yield what must change on a node."""
+        for one in self.shortages:
+            has = f"it needs {amount(one.needed)} and {amount(one.free)} is free"
+            yield f"{amount(one.missing)} more {one.metric} must be free on {node} ({has})"
+
+
+@attrs.frozen
+class NodeViolation(Violation):
+    """A node whose load of a metric has reached the violation threshold.
+
+    Parameters
+    ----------
+    load, threshold
+        Load in user units, without departing replicas.
+    limit
+        Load to which the engine fills the node, inclusive, in user units; None: unknown.
+    """
+
+    rule: ClassVar[str] = "capacity"
+
+    node: str
+    metric: str
+    load: float
+    threshold: float
+    limit: float | None = None
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name."""
+        known = {"load": self.load, "threshold": self.threshold}
+        return known if self.limit is None else {**known, "limit": self.limit}
+
+    def __str__(self) -> str:
+        text = f"{self.metric} of node {self.node} is {amount(self.load)}"
+        if self.limit is not None and self.load > self.limit >= self.threshold:
+            return f"{text}, above its limit of {amount(self.limit)}"
+        return f"{text}, at or above its threshold of {amount(self.threshold)}"
+
+
+def _node_violations(named: NamedSolution) -> list[NodeViolation]:
+    """Return the nodes in the statistics whose load has reached a violation threshold, by metric."""
+    problem, load, quanta = named.problem, named.solution.node_load, named.state.quanta
+    found = np.argwhere((load >= problem.threshold) & (problem.limit < UNLIMITED) & problem.counted[:, None])
+    metrics = named.state.config.metric_names
+    return [
+        NodeViolation(
+            named.state.nodes[node].name,
+            metrics[metric],
+            quanta.to_user(metrics[metric], int(load[node, metric])),
+            quanta.to_user(metrics[metric], int(problem.threshold[node, metric])),
+            quanta.to_user(metrics[metric], int(problem.limit[node, metric])),
+        )
+        for node, metric in found.tolist()
+    ]
+
+
+def _ruled_out(excluded: ExcludedNodes) -> Full:
+    """Return the metrics with too little free capacity; the load of a standby on a node counts there already."""
+    problem, solution, state = excluded.named.problem, excluded.named.solution, excluded.named.state
+    nodes, needed = excluded.nodes, problem.load[excluded.row]
+    rows = siblings_of(problem, excluded.row)
+    standbys = {int(solution.node[one]): one for one in rows if problem.standby[one]}
+    standby = [standbys.get(node, NOWHERE) for node in nodes.tolist()]
+    free = problem.limit[nodes] - solution.node_load[nodes] - problem.leaving_load[nodes] + problem.load[standby]
+    if problem.counts_departed:
+        free -= solution.departed[nodes]
+    short = (free < needed) & (needed > problem.load[standby])
+    found = []
+    for metric in np.flatnonzero(short.any(axis=0)).tolist():
+        name = state.config.metrics[metric].name
+        of_metric = np.flatnonzero(short[:, metric])
+        best = int(of_metric[np.argmax(free[of_metric, metric])])
+        found.append(
+            Shortage(
+                metric=name,
+                nodes=len(of_metric),
+                needed=state.quanta.to_user(name, int(needed[metric])),
+                free=state.quanta.to_user(name, max(0, int(free[best, metric]))),
+                emptiest=state.nodes[int(nodes[best])].name,
+                missing=state.quanta.to_user(name, int(needed[metric] - free[best, metric])),
+            )
+        )
+    return Full(len(nodes), tuple(found))
+
+
+def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
+    """Return the first metric of which the node of `row` exceeds its limit."""
+    node, state = int(named.solution.node[row]), named.state
+    load, limit = named.solution.node_load[node], named.problem.limit[node]
+    metric = int(np.flatnonzero(load > limit)[0])
+    name = state.config.metrics[metric].name
+    numbers = {
+        "load": state.quanta.to_user(name, int(load[metric])),
+        "limit": state.quanta.to_user(name, int(limit[metric])),
+    }
+    return Reason(phase, "capacity", named.node_of(row), name, numbers)
+
+
+def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    kept = state.config.prevent_transient_overcommit
+    moved = topology.limit
+    if topology.buffered:
+        moved = move_limits(topology.limit, topology.move_limit, standing_load(state))
+    return {
+        "limit": topology.limit,
+        "move_limit": moved,
+        "leaving_load": load_by_node(state, state.rows.leaving),
+        "tight": kept or topology.buffered,
+        "keeps_departed": kept,
+        "counts_departed": kept,
+        "watched": topology.watched,
+    }
+
+
+DESCRIPTION = RuleDescription(
+    Rule.CAPACITY,
+    _ruled_out,
+    priority=lambda config: config.capacity_constraint_priority,
+    fields=_fields,
+    node_violations=_node_violations,
+    reason=_reason,
+)

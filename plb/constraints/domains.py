@@ -1,21 +1,79 @@
 """Fault and upgrade domains: an even spread of the replicas of a partition (docs/constraints/fault_domain.md).
 
-With r replicas under a parent with k usable domains, every domain has between floor(r/k) and ceil(r/k) of them, at
-every level of the tree. Replicas that are leaving, or in a domain without a usable node, do not count.
+The two rules differ in their domains alone. `plb.constraints.spread` counts replicas in domains, and
+`plb.constraints.domain_limits` has the largest numbers by service.
 """
 
 from __future__ import annotations
 
-from plb.array_types import NOWHERE, Bool, Int, Int32
-from plb.compiler import kernel
-from plb.state.arrays import Problem, Solution
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
 
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import kernel
+from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.constraints.named_solution import NamedSolution
+from plb.constraints.spread import (
+    misses_of_spread,
+    siblings_in_domain,
+    some_domain_below,
+    spreads_badly,
+    under_parent,
+)
+from plb.model.expressions import UnmetClause
+from plb.model.move import Phase, Reason
+from plb.model.rules import NO_REFUSAL, Rule
+from plb.model.unplaced import RuledOut
+from plb.model.violations import Breach
+from plb.phrasing import counted, listed, rule_in_words
+from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.cluster_state import ClusterState
+from plb.state.topology import Topology
+
+FAULT_DOMAIN, UPGRADE_DOMAIN = int(Rule.FAULT_DOMAIN), int(Rule.UPGRADE_DOMAIN)
+SPREADING = 1 << FAULT_DOMAIN | 1 << UPGRADE_DOMAIN
+"""Bits of the two rules."""
 EVEN, ANY = 0, -1
 """Values of `Problem.most_in_domain` for an even spread and for no rule."""
 
 
 @kernel(inline=True)
-def breaks_spread(problem: Problem, solution: Solution, level: int, row: int, target: int) -> bool:
+def refusal(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
+    """Return the enforced rule that `row` on `target` would violate at the first level, or NO_REFUSAL."""
+    for level in range(problem.domain.shape[1]):
+        if enforced >> problem.domain_rule[level] & 1 and _breaks_spread(problem, solution, level, row, target):
+            return int(problem.domain_rule[level])
+    return NO_REFUSAL
+
+
+@kernel
+def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
+    """Return the enforced ones of the two rules that a placed `row` breaks, as a bit mask."""
+    broken = 0
+    for level in range(problem.domain.shape[1]):
+        rule = problem.domain_rule[level]
+        if enforced >> rule & 1 and stands_wrongly(problem, solution, level, row):
+            broken |= 1 << rule
+    return broken
+
+
+@kernel
+def count_breaches(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
+    """Return the number of levels of enforced rules at which the domain of `row` has more than its share."""
+    broken = 0
+    for level in range(problem.domain.shape[1]):
+        if enforced >> problem.domain_rule[level] & 1:
+            broken += stands_wrongly(problem, solution, level, row)
+    return broken
+
+
+@kernel(inline=True)
+def _breaks_spread(problem: Problem, solution: Solution, level: int, row: int, target: int) -> bool:
     """Return whether `row` on `target` would violate its service's rule at this level: even spread, or a maximum."""
     most = problem.most_in_domain[problem.service[row], level]
     if most == ANY:
@@ -36,7 +94,7 @@ def breaks_spread(problem: Problem, solution: Solution, level: int, row: int, ta
     source = solution.node[row]
     if source != NOWHERE and domain[source] == domain[target]:
         return False
-    return bool(_siblings_in_domain(domain, solution.node, problem.sibling, problem.unspread, row, target) + 1 > most)
+    return bool(siblings_in_domain(domain, solution.node, problem.sibling, problem.unspread, row, target) + 1 > most)
 
 
 @kernel(inline=True)
@@ -59,9 +117,7 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
         )
     if siblings[at] == 0:
         return 0
-    inside = 1 + _siblings_in_domain(
-        problem.domain[:, level], solution.node, problem.sibling, problem.unspread, row, at
-    )
+    inside = 1 + siblings_in_domain(problem.domain[:, level], solution.node, problem.sibling, problem.unspread, row, at)
     return int(max(0, inside - most))
 
 
@@ -83,161 +139,282 @@ def starves_another(problem: Problem, solution: Solution, level: int, row: int) 
         return False
     domain = problem.domain[:, level]
     parent = problem.parent[:, level]
-    replicas, inside = _under_parent(
-        domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at
-    )
+    replicas, inside = under_parent(domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at)
     floor = replicas // siblings[at]
-    return inside > floor > 0 and _some_domain_below(
+    return inside > floor > 0 and some_domain_below(
         domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at, floor
     )
 
 
-@kernel(inline=True)
-def _siblings_in_domain(domain: Int32, node: Int, sibling: Int, unspread: Bool, row: int, target: int) -> int:
-    """Return the number of siblings of `row` in the domain of `target`."""
-    count = 0
-    other = sibling[row]
-    while other != row:
-        at = node[other]
-        count += at != NOWHERE and not unspread[other] and domain[at] == domain[target]
-        other = sibling[other]
-    return int(count)
-
-
-@kernel(inline=True)
-def spreads_badly(
-    domain: Int32,
-    parent: Int32,
-    siblings: Int32,
-    node: Int,
-    sibling: Int,
-    unspread: Bool,
-    any_unspread: bool,
-    row: int,
-    target: int,
-) -> bool:
-    """Return whether `row` on `target` would violate the even spread at this level.
-
-    An empty domain always accepts a replica. A domain at the ceiling accepts none, nor does a domain at the floor while
-    another is below it. No domain may fall below the floor. So a violated spread can improve but never get worse.
+@attrs.frozen
+class FullDomain:
+    """A domain that may have no more replicas of a partition.
 
     Parameters
     ----------
-    domain, parent, siblings
-        (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
-    node, sibling, unspread
-        (M,) see `plb.state.arrays`.
-    any_unspread
-        Whether there is any such row.
+    replicas, most
+        Number of its replicas, and the largest number with the present replicas of the other domains of its level.
     """
-    source = node[row]
-    if sibling[row] == row or (source != NOWHERE and domain[source] == domain[target]):
-        return False
-    under_target = 0  # siblings under the parent of the target, and in its domain
-    in_target = 0
-    under_source = 0
-    in_source = 0
-    other = sibling[row]
-    while other != row:
-        at = node[other]
-        if at != NOWHERE and not (any_unspread and unspread[other]) and siblings[at] > 0:
-            if parent[at] == parent[target]:
-                under_target += 1
-                in_target += domain[at] == domain[target]
-            if source != NOWHERE and parent[at] == parent[source]:
-                under_source += 1
-                in_source += domain[at] == domain[source]
-        other = sibling[other]
-    if source != NOWHERE and siblings[source] > 0:
-        stays_inside = parent[source] == parent[target]
-        left = under_source + 1 if stays_inside else under_source
-        if (in_source + 1) * siblings[source] <= left:  # below the floor
-            return True
-    if in_target == 0:
-        return False
-    replicas = under_target + 1
-    domains = siblings[target]
-    if in_target * domains >= replicas:  # at the ceiling
-        return True
-    if replicas < domains or replicas >= (in_target + 1) * domains:  # the floor is 0, or not reached yet
-        return False
-    floor = replicas // domains
-    return _some_domain_below(domain, parent, siblings, node, sibling, unspread, row, target, floor)
+
+    domain: str
+    replicas: int
+    most: int
+
+    def __str__(self) -> str:
+        return f"{self.domain} holds {self.replicas} and may hold {self.most}"
 
 
-@kernel
-def _some_domain_below(
-    domain: Int32,
-    parent: Int32,
-    siblings: Int32,
-    node: Int,
-    sibling: Int,
-    unspread: Bool,
-    row: int,
-    target: int,
-    floor: int,
-) -> bool:
-    """Return whether, without `row`, some usable domain count that of `target` holds fewer than `floor` replicas."""
-    occupied = 0
-    other = sibling[row]
-    while other != row:
-        at = node[other]
-        if at != NOWHERE and not unspread[other] and siblings[at] > 0 and parent[at] == parent[target]:
-            inside = 0
-            first = True
-            again = sibling[row]
-            while again != row:
-                where = node[again]
-                if where != NOWHERE and not unspread[again] and domain[where] == domain[at]:
-                    first = first and (inside > 0 or again == other)
-                    inside += 1
-                again = sibling[again]
-            if inside < floor:
-                return True
-            occupied += first
-        other = sibling[other]
-    return occupied < int(siblings[target])
-
-
-@kernel
-def misses_of_spread(
-    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int
-) -> int:
-    """Return the replicas of its partition in the domain of `row` above the ceiling at this level, at least 0.
+@attrs.frozen
+class Crowded(RuledOut):
+    """Nodes in fault or upgrade domains that are full.
 
     Parameters
     ----------
-    domain, parent, siblings
-        (N,) a level of `Problem.domain`, `Problem.parent` and `Problem.siblings`.
-    node, sibling, unspread
-        (M,) see `plb.state.arrays`.
+    rule
+        ``"fault_domain"`` or ``"upgrade_domain"``.
+    domains
+        The full domains.
     """
-    at = node[row]
-    if at == NOWHERE or unspread[row] or siblings[at] == 0:
-        return 0
-    replicas, inside = _under_parent(domain, parent, siblings, node, sibling, unspread, row, at)
-    ceiling = (replicas + siblings[at] - 1) // siblings[at]
-    return int(max(0, inside - ceiling))
+
+    rule: str
+    nodes: int
+    domains: tuple[FullDomain, ...]
+
+    def __str__(self) -> str:
+        return listed([str(domain) for domain in self.domains])
+
+    def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
+        """Yield what must change on a node."""
+        for domain in self.domains:
+            yield f"a replica of the partition must leave {domain.domain} ({domain})"
 
 
-@kernel
-def _under_parent(
-    domain: Int32, parent: Int32, siblings: Int32, node: Int, sibling: Int, unspread: Bool, row: int, at: int
-) -> tuple[int, int]:
-    """Return the counted replicas of the partition, with `row` on `at`, under the parent and in the domain of `at`.
+@attrs.frozen
+class UnevenSpread(Breach):
+    """A domain with too many or too few replicas of a partition (docs/constraints/fault_domain.md).
 
     Parameters
     ----------
-    domain, parent, siblings, node, sibling, unspread
-        See `misses_of_spread`.
+    rule
+        ``"fault_domain"`` or ``"upgrade_domain"``.
+    domain
+        Its name, such as ``"fd:/dc1/rack0"`` or ``"ud0"``.
+    level
+        Its depth in the tree, 1 at the top.
+    replicas, least, most
+        Number of its replicas of the partition, and the allowed range, inclusive.
+    priority
+        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
     """
-    replicas = 1
-    inside = 1
-    other = sibling[row]
-    while other != row:
-        where = node[other]
-        if where != NOWHERE and not unspread[other] and siblings[where] > 0 and parent[where] == parent[at]:
-            replicas += 1
-            inside += domain[where] == domain[at]
-        other = sibling[other]
-    return replicas, inside
+
+    rule: str
+    partition: str
+    domain: str
+    level: int
+    replicas: int
+    least: int
+    most: int
+    priority: int = 0
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name."""
+        return {"replicas": self.replicas, "least": self.least, "most": self.most}
+
+    def __str__(self) -> str:
+        holds = counted(self.replicas, "replica") if self.replicas else "no replica"
+        allowed = f"at most {self.most} allowed" if self.replicas > self.most else f"at least {self.least} required"
+        return f"{rule_in_words(self.rule)} {self.domain} holds {holds} of {self.partition}; {allowed}"
+
+
+def _levels_of(problem: Problem, rule: Rule) -> list[int]:
+    return [level for level, of in enumerate(problem.domain_rule.tolist()) if of == rule]
+
+
+def _ruled_out(excluded: ExcludedNodes) -> Crowded:
+    named, nodes = excluded.named, excluded.nodes
+    levels = np.full(len(nodes), NOWHERE)
+    _find_levels(named.problem, named.solution, int(excluded.rule), excluded.row, nodes, levels)
+    domains: dict[str, FullDomain] = {}
+    for node, level in zip(nodes.tolist(), levels.tolist(), strict=True):
+        name = _domain_name(named, level, node)
+        if name not in domains:
+            domains[name] = _full_domain(named, excluded.row, name, node, level)
+    return Crowded(excluded.rule.name.lower(), len(nodes), tuple(domains.values()))
+
+
+@kernel
+def _find_levels(problem: Problem, solution: Solution, rule: int, row: int, nodes: Int, levels: Int) -> None:
+    """Find the first level of a rule that `row` would violate on each of some nodes.
+
+    Parameters
+    ----------
+    nodes
+        (n,) nodes that the rule refuses.
+    levels
+        (n,) modified.
+    """
+    for index in range(nodes.shape[0]):
+        for level in range(problem.domain.shape[1]):
+            of_rule = problem.domain_rule[level] == rule
+            if of_rule and _breaks_spread(problem, solution, level, row, nodes[index]):
+                levels[index] = level
+                break
+
+
+def _full_domain(named: NamedSolution, row: int, name: str, node: int, level: int) -> FullDomain:
+    """Return the number of replicas in the domain of `node`, and its largest number with one replica more."""
+    problem = named.problem
+    by_domain = _replicas_by_domain(named, level, row)
+    here = by_domain[int(problem.domain[node, level])]
+    allowed = int(problem.most_in_domain[problem.service[row], level])
+    if allowed != EVEN:
+        return FullDomain(name, here, allowed)
+    beside = np.unique(problem.domain[problem.parent[:, level] == problem.parent[node, level], level])
+    replicas = 1 + sum(by_domain[int(domain)] for domain in beside)
+    floor, rest = divmod(replicas, int(problem.siblings[problem.feasibility_class[row], node, level]))
+    ceiling = floor + (rest > 0)
+    return FullDomain(name, here, ceiling if here >= ceiling else floor)
+
+
+def _breaches(named: NamedSolution, rule: Rule) -> Iterator[UnevenSpread]:
+    for level in _levels_of(named.problem, rule):
+        for row in _rows_of_uneven_groups(named, level):
+            yield from _uneven(named, rule, level, row)
+
+
+def _uneven(named: NamedSolution, rule: Rule, level: int, row: int) -> list[UnevenSpread]:
+    """Return the domains besides that of `row` with too many or too few replicas of its partition."""
+    least, most, replicas = _share(named, level, row)
+    return [
+        UnevenSpread(
+            rule=rule.name.lower(),
+            partition=named.state.row_partition[row],
+            domain=_domain_name(named, level, node),
+            level=level + 1 - _levels_of(named.problem, rule)[0],
+            replicas=count,
+            least=least,
+            most=most,
+            priority=named.priorities[rule],
+        )
+        for node, count in replicas.items()
+        if not least <= count <= most
+    ]
+
+
+def _domain_name(named: NamedSolution, level: int, node: int) -> str:
+    """Return the name of the domain of a node at a level."""
+    if named.problem.domain_rule[level] == UPGRADE_DOMAIN:
+        return named.state.nodes[node].upgrade_domain_name
+    return "fd:/" + "/".join(named.state.nodes[node].fault_domain_path[: level + 1])
+
+
+def _share(named: NamedSolution, level: int, row: int) -> tuple[int, int, dict[int, int]]:
+    """Return the allowed range of the number of replicas in a domain, and the number in each other usable one.
+
+    The domains are given by one node of each; `row` is placed.
+    """
+    problem = named.problem
+    at = int(named.solution.node[row])
+    by_domain = _replicas_by_domain(named, level, row)
+    beside = _domains_beside(named, level, int(problem.feasibility_class[row]), int(problem.parent[at, level]))
+    replicas = {node: by_domain[domain] for node, domain in beside}
+    allowed = int(problem.most_in_domain[problem.service[row], level])
+    if allowed != EVEN:
+        return 0, allowed, replicas
+    floor, rest = divmod(sum(replicas.values()), len(replicas))
+    return floor, floor + (rest > 0), replicas
+
+
+def _domains_beside(named: NamedSolution, level: int, feasibility_class: int, parent: int) -> list[tuple[int, int]]:
+    """Return a node of each usable domain under a parent, and the domain; computed once for all partitions."""
+    key = ("domains", level, feasibility_class, parent)
+    if key not in named.kept:
+        problem = named.problem
+        usable = problem.siblings[feasibility_class, :, level] > 0
+        inside = np.flatnonzero((problem.parent[:, level] == parent) & usable)
+        domain, first = np.unique(problem.domain[inside, level], return_index=True)
+        named.kept[key] = list(zip(inside[first].tolist(), domain.tolist(), strict=True))
+    found: list[tuple[int, int]] = named.kept[key]
+    return found
+
+
+def _replicas_by_domain(named: NamedSolution, level: int, row: int) -> Counter[int]:
+    """Return how many replicas of the partition of `row` count in each domain of a level."""
+    problem, node = named.problem, named.solution.node
+    siblings = problem.siblings[problem.feasibility_class[row], :, level]
+    standing = [one for one in siblings_of(problem, row) if node[one] != NOWHERE and not problem.unspread[one]]
+    return Counter(int(problem.domain[node[one], level]) for one in standing if siblings[node[one]] > 0)
+
+
+def _rows_of_uneven_groups(named: NamedSolution, level: int) -> list[int]:
+    """Return a row of each partition and parent domain whose replicas are unevenly spread below it."""
+    problem, node = named.problem, named.solution.node
+    siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.feasibility_class, node, level])
+    allowed = problem.most_in_domain[problem.service, level]
+    rows = np.flatnonzero((siblings > 0) & ~problem.unspread & (allowed != ANY))
+    partition, at = named.partition_of_row[rows], node[rows]
+    first, _, count = _grouped(partition, problem.domain[at, level])
+    head, of_parent, _ = _grouped(partition[first], problem.parent[at[first], level])
+    groups = len(head)
+    replicas, fullest, emptiest = np.zeros(groups, np.int64), np.zeros(groups, np.int64), np.full(groups, len(node))
+    np.add.at(replicas, of_parent, count)
+    np.maximum.at(fullest, of_parent, count)
+    np.minimum.at(emptiest, of_parent, count)
+    heads = rows[first[head]]
+    domains, most = siblings[heads], allowed[heads]
+    emptiest[np.bincount(of_parent, minlength=groups) < domains] = 0
+    uneven = (fullest > -(-replicas // np.maximum(1, domains))) | (emptiest < replicas // np.maximum(1, domains))
+    broken = np.where(most == EVEN, uneven, fullest > most)
+    return [int(row) for row in heads[broken]]
+
+
+def _grouped(first: Int, second: Int) -> tuple[Int, Int, Int]:
+    """Return where each distinct pair occurs first, which pair each element is, and how often each occurs."""
+    width = int(second.max(initial=0)) + 1
+    _, where, inverse, count = np.unique(
+        first * width + second, return_index=True, return_inverse=True, return_counts=True
+    )
+    return where, inverse, count
+
+
+def _reason(named: NamedSolution, phase: Phase, row: int, rule: Rule) -> Reason:
+    """Return the domain of `row` at the first level at which it has more than its share."""
+    problem, solution = named.problem, named.solution
+    level = next(one for one in _levels_of(problem, rule) if stands_wrongly(problem, solution, one, row))
+    name = _domain_name(named, level, int(solution.node[row]))
+    uneven = _uneven(named, rule, level, row)
+    return named.reason(phase, row, next((one for one in uneven if one.domain == name), uneven[0]))
+
+
+def _concerns(problem: Problem, row: int, rule: Rule) -> bool:
+    levels = problem.domain_rule == rule
+    return bool((problem.most_in_domain[problem.service[row], levels] != ANY).any())
+
+
+def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    return {
+        "domain": topology.domain,
+        "parent": topology.parent,
+        "siblings": topology.siblings,
+        "domain_rule": topology.domain_rule,
+    }
+
+
+FAULT_DOMAIN_DESCRIPTION = RuleDescription(
+    Rule.FAULT_DOMAIN,
+    _ruled_out,
+    priority=lambda config: config.fault_domain_constraint_priority,
+    concerns=partial(_concerns, rule=Rule.FAULT_DOMAIN),
+    fields=_fields,
+    breaches=partial(_breaches, rule=Rule.FAULT_DOMAIN),
+    reason=partial(_reason, rule=Rule.FAULT_DOMAIN),
+)
+UPGRADE_DOMAIN_DESCRIPTION = RuleDescription(
+    Rule.UPGRADE_DOMAIN,
+    _ruled_out,
+    priority=lambda config: config.upgrade_domain_constraint_priority,
+    concerns=partial(_concerns, rule=Rule.UPGRADE_DOMAIN),
+    breaches=partial(_breaches, rule=Rule.UPGRADE_DOMAIN),
+    reason=partial(_reason, rule=Rule.UPGRADE_DOMAIN),
+)

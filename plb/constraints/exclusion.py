@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import attrs
+
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
+from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.model.expressions import UnmetClause
+from plb.model.rules import Rule
+from plb.model.unplaced import RuledOut
+from plb.phrasing import listed
 from plb.state.arrays import Problem, Solution
+from plb.state.cluster_state import ClusterState
+from plb.state.topology import Topology
+
+RULE = int(Rule.EXCLUSION)
 
 
 @kernel(inline=True)
-def is_excluded(problem: Problem, solution: Solution, row: int, target: int) -> bool:
+def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
     """Return whether a replica of the same partition is on `target`, or was there before the search.
 
     A node that a sibling leaves in the same plan stays excluded, so that the moves of a plan can run in any order. For
@@ -55,17 +69,13 @@ def _closes_cycle(node: Int, origin: Int, sibling: Int, role: Int, row: int, tar
 
 
 @kernel(inline=True)
-def swap_is_excluded(node: Int, origin: Int, sibling: Int, row: int, partner: int) -> bool:
+def refuses_swap(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> bool:
     """Return whether a swap of `row` and its sibling `partner` would cause moves that depend on their order.
 
     Two siblings may exchange their origins, which is one swap in the plan, or return from such a swap. Otherwise
     neither may be on the origin of a sibling.
-
-    Parameters
-    ----------
-    node, origin, sibling
-        (M,) each, see `plb.state.arrays`.
     """
+    node, origin, sibling = solution.node, problem.origin, problem.sibling
     here = node[row]
     there = node[partner]
     crosses = here == origin[row] and there == origin[partner]
@@ -82,3 +92,31 @@ def swap_is_excluded(node: Int, origin: Int, sibling: Int, row: int, partner: in
                 return True
         other = sibling[other]
     return False
+
+
+@attrs.frozen
+class Taken(RuledOut):
+    """Nodes with another replica of the partition, also one that the same plan moves."""
+
+    rule: ClassVar[str] = "exclusion"
+
+    nodes: int
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"another replica of the partition is on {listed(self.names)}"
+
+    def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
+        """Yield what must change on a node."""
+        yield f"the other replica of the partition must leave {node}"
+
+
+def _ruled_out(excluded: ExcludedNodes) -> Taken:
+    return Taken(len(excluded.nodes), excluded.named.names(excluded.nodes))
+
+
+def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    return {"chains": state.config.allow_chained_moves}
+
+
+DESCRIPTION = RuleDescription(Rule.EXCLUSION, _ruled_out, fields=_fields)

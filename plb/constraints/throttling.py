@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from plb.array_types import NOWHERE
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
+from plb.constraints.description import RuleDescription
+from plb.model.move import Phase
+from plb.model.rules import Rule
+from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
+from plb.state.cluster_state import ClusterState
+from plb.state.topology import Topology
+
+RULE = int(Rule.THROTTLING)
+NODE_TYPE = "NodeType"
+"""The node property that the limits go by."""
+NO_LIMIT = 2**31
+"""Stands for any number of replicas."""
 
 
-@kernel
-def is_throttled(problem: Problem, solution: Solution, row: int, target: int) -> bool:
+@kernel(inline=True)
+def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
     """Return whether `target` has no free build slot for `row`; a return to the origin is never throttled."""
-    if problem.origin[row] == target:
+    if not problem.throttles or not enforced >> RULE & 1 or problem.origin[row] == target:
         return False
     return bool(problem.in_build[target] + solution.arrivals[target] >= problem.most_in_build[target])
 
@@ -31,3 +48,56 @@ def arrive(problem: Problem, solution: Solution, row: int, sign: int) -> None:
             return
         other = problem.sibling[other]
     solution.arrivals[at] += sign
+
+
+def most_in_build(state: ClusterState, phase: Phase) -> Int:
+    """Return `Problem.most_in_build`, (N,): the smaller of the general limit and that of the phase."""
+    limits = _limits(state.config, phase)
+    if not limits:
+        return np.full(len(state.nodes), NO_LIMIT)
+    return np.array([limits.get(node.properties.get(NODE_TYPE, ""), NO_LIMIT) for node in state.nodes], np.int64)
+
+
+def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    table, config = state.rows, state.config
+    building = table.node[table.building & (table.node != NOWHERE)]
+    return {
+        "throttles": config.throttling_constraint_priority >= 0 and any(_limits(config, phase) for phase in Phase),
+        "in_build": np.bincount(building, minlength=len(state.nodes)).astype(np.int64),
+        "most_in_build": most_in_build(state, Phase.PLACEMENT),
+    }
+
+
+def _limits(config: PlbConfig, phase: Phase) -> Mapping[str, int]:
+    """Return the limit of a phase by node type; none where the phase is not throttled. 0 means no limit."""
+    throttled, of_phase = {
+        Phase.PLACEMENT: (
+            config.throttle_placement_phase,
+            config.maximum_in_build_replicas_per_node_placement_throttle,
+        ),
+        Phase.REPAIR: (
+            config.throttle_constraint_check_phase,
+            config.maximum_in_build_replicas_per_node_constraint_check_throttle,
+        ),
+        Phase.BALANCING: (
+            config.throttle_balancing_phase,
+            config.maximum_in_build_replicas_per_node_balancing_throttle,
+        ),
+    }[phase]
+    if not throttled:
+        return {}
+    both = (*config.maximum_in_build_replicas_per_node.items(), *of_phase.items())
+    found: dict[str, int] = {}
+    for kind, most in both:
+        if most > 0:
+            found[kind] = min(most, found.get(kind, most))
+    return found
+
+
+DESCRIPTION = RuleDescription(
+    Rule.THROTTLING,
+    words="the limit of replicas in build is reached",
+    priority=lambda config: config.throttling_constraint_priority,
+    concerns=lambda problem, _row: problem.throttles,
+    fields=_fields,
+)

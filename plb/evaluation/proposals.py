@@ -6,7 +6,7 @@ import math
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
-from plb.constraints.domains import breaks_spread
+from plb.constraints.move_budgets import refusal_of_budget
 from plb.energy.score import (
     FAILOVERS_TERM,
     FRAGMENTATION_TERM,
@@ -31,8 +31,7 @@ from plb.evaluation.delta import (
     violations_at_source,
     violations_at_target,
 )
-from plb.evaluation.move_budgets import refusal_of_budget
-from plb.model.rules import NO_REFUSAL, RULES, Rule
+from plb.model.rules import NO_REFUSAL, RULES
 from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, VIOLATIONS, Problem, Solution
 
 # Positions in a tally of proposals by outcome
@@ -188,27 +187,14 @@ def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, ene
         energy[node] = evaluate(problem, solution, REJECTED, row, node, NOWHERE, tally)
 
 
-_FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
-_UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
-
-
 @kernel
-def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int, refused: Int, level: Int) -> None:
+def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int, refused: Int) -> None:
     """Find, for each node, the first enforced rule or budget that refuses `row` there.
 
     Parameters
     ----------
     refused
         (N,) modified: the rule, or NO_REFUSAL.
-    level
-        (N,) modified: the violated level of a domain rule, or NOWHERE.
     """
     for node in range(problem.limit.shape[0]):
-        rule = refusal(problem, solution, enforced, row, node, NOWHERE)
-        refused[node] = rule
-        level[node] = NOWHERE
-        if rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN):
-            for this in range(problem.domain.shape[1]):
-                if problem.domain_rule[this] == rule and breaks_spread(problem, solution, this, row, node):
-                    level[node] = this
-                    break
+        refused[node] = refusal(problem, solution, enforced, row, node, NOWHERE)

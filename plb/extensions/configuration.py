@@ -206,8 +206,8 @@ class Configuration:
 
     def refusals(self, row: int, enforced: int = ALL_RULES) -> Int:
         """Return the first enforced rule that refuses a replica on each node, or NO_REFUSAL, (N,)."""
-        refused, level = np.full(self.nodes, NO_REFUSAL), np.full(self.nodes, NOWHERE)
-        find_refusals(self.problem, self.solution, enforced, row, refused, level)
+        refused = np.full(self.nodes, NO_REFUSAL)
+        find_refusals(self.problem, self.solution, enforced, row, refused)
         return refused
 
     def nodes_for(self, row: int, enforced: int = ALL_RULES) -> Int:

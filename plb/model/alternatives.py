@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import attrs
 
 from plb.model.expressions import UnmetClause
 from plb.model.outcome import Immovable
 from plb.model.plan import Energy
 from plb.model.role import Role
-from plb.model.unplaced import (
-    Crowded,
-    Full,
-    Infeasible,
-    NotPreferred,
-    OutOfService,
-    RuledOut,
-    Taken,
-    WithoutParent,
-    diagnosis_in_words,
-)
+from plb.model.unplaced import RuledOut, diagnosis_in_words
 from plb.phrasing import amount, counted, listed, rule_in_words
 
 
@@ -67,35 +55,12 @@ class ClosedNode:
     @property
     def distance(self) -> float:
         """Distance from a feasible node: for a shortage, the missing share of the need; 1 for each other rule."""
-        return sum(_distance(one) for one in self.obstacles)
+        return sum(one.distance for one in self.obstacles)
 
     @property
     def changes(self) -> tuple[str, ...]:
         """The changes after which the node could take the replica, in words."""
-        return tuple(change for one in self.obstacles for change in self._changes(one))
-
-    def _changes(self, obstacle: RuledOut) -> Iterator[str]:
-        if isinstance(obstacle, Full):
-            for one in obstacle.shortages:
-                has = f"it needs {amount(one.needed)} and {amount(one.free)} is free"
-                yield f"{amount(one.missing)} more {one.metric} must be free on {self.node} ({has})"
-        elif isinstance(obstacle, Infeasible):
-            if obstacle.blocked:
-                yield f"{self.node} must no longer be blocked for the service"
-            yield from map(str, self.unmet)
-        elif isinstance(obstacle, Crowded):
-            for domain in obstacle.domains:
-                yield f"a replica of the partition must leave {domain.domain} ({domain})"
-        elif isinstance(obstacle, OutOfService):
-            yield f"{self.node} must be back in service (it is {', '.join(obstacle.states)})"
-        elif isinstance(obstacle, Taken):
-            yield f"the other replica of the partition must leave {self.node}"
-        elif isinstance(obstacle, WithoutParent):
-            yield f"{obstacle.parent} must have a replica on {self.node} ({obstacle})"
-        elif isinstance(obstacle, NotPreferred):
-            yield f"{self.node} must be a preferred location ({obstacle})"
-        else:
-            yield f"{rule_in_words(obstacle.rule)} must allow it ({obstacle})"
+        return tuple(change for one in self.obstacles for change in one.changes(self.node, self.unmet))
 
 
 @attrs.frozen
@@ -179,9 +144,3 @@ class Alternatives:
         change = best.energy.total - self.standing.energy.total
         way = f"raise the energy by {amount(change)}" if change >= 0 else f"lower the energy by {amount(-change)}"
         return f"{text}; {counted(len(self.others), 'other node')} would take it, the best, {best.node}, would {way}"
-
-
-def _distance(obstacle: RuledOut) -> float:
-    if not isinstance(obstacle, Full):
-        return 1.0
-    return max((one.missing / one.needed for one in obstacle.shortages), default=1.0)

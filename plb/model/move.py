@@ -8,7 +8,7 @@ from enum import Enum
 import attrs
 
 from plb.model.role import Role
-from plb.model.violations import Breach, UnevenSpread
+from plb.model.violations import Breach
 from plb.phrasing import amount, counted, rule_in_words
 
 
@@ -77,7 +77,7 @@ class Reason:
     @property
     def domain(self) -> str | None:
         """The fault or upgrade domain with too many replicas, if that is the reason."""
-        return self.breach.domain if isinstance(self.breach, UnevenSpread) else None
+        return None if self.breach is None else self.breach.domain
 
     def __str__(self) -> str:
         if self.breach is not None:

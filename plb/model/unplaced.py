@@ -2,219 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
 
 import attrs
 
+from plb.model.expressions import UnmetClause
 from plb.model.role import Role
-from plb.model.violations import parent_in_words
-from plb.phrasing import amount, listed, rule_in_words
+from plb.phrasing import rule_in_words
 
 
 @attrs.frozen
-class OutOfService:
-    """Nodes that are down or deactivated.
+class RuledOut:
+    """The nodes that one rule excludes for a replica; as text, its numbers.
 
-    Parameters
-    ----------
-    nodes
-        Number of nodes for which this rule is the first that excludes them; so in every class of this module.
-    states
-        Number of these nodes by state, such as ``"down"`` or ``"deactivated (restart, safety_check_complete)"``.
+    The files of the rules in `plb.constraints` have the classes.
     """
 
-    rule: ClassVar[str] = "node"
+    @property
+    def rule(self) -> str:
+        """Name of the rule, the extension constraint or the policy."""
+        raise NotImplementedError
 
-    nodes: int
-    states: Mapping[str, int]
+    @property
+    def nodes(self) -> int:
+        """Number of nodes for which this rule is the first that excludes them."""
+        raise NotImplementedError
 
-    def __str__(self) -> str:
-        return ", ".join(f"{count} {state}" for state, count in self.states.items())
+    @property
+    def distance(self) -> float:
+        """Distance of a single node from one that the rule allows: 1, or a share of that."""
+        return 1.0
+
+    def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:  # noqa: ARG002  # some rules need them
+        """Yield the changes after which a single node could take the replica, in words.
+
+        Parameters
+        ----------
+        node
+            Name of the node.
+        unmet
+            The clauses of the placement constraint that it does not satisfy.
+        """
+        yield f"{rule_in_words(self.rule)} must allow it ({self})"
 
 
 @attrs.frozen
-class Taken:
-    """Nodes with another replica of the partition, also one that the same plan moves."""
-
-    rule: ClassVar[str] = "exclusion"
-
-    nodes: int
-    names: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"another replica of the partition is on {listed(self.names)}"
-
-
-@attrs.frozen
-class Infeasible:
-    """Nodes on which the service may not be placed.
+class Refused(RuledOut):
+    """Nodes that a rule or an extension constraint without further numbers excludes.
 
     Parameters
     ----------
-    blocked, unfit
-        Number of nodes in the block list of the service, and of other nodes that do not satisfy its placement
-        constraint.
-    constraint
-        The placement constraint.
-    """
-
-    rule: ClassVar[str] = "placement"
-
-    nodes: int
-    blocked: int
-    unfit: int
-    constraint: str
-
-    def __str__(self) -> str:
-        blocked = f"{self.blocked} blocked for the service" if self.blocked else ""
-        unfit = f"{self.unfit} not satisfying {self.constraint!r}" if self.unfit else ""
-        return ", ".join(filter(None, (blocked, unfit)))
-
-
-@attrs.frozen
-class NotPreferred:
-    """Nodes without a standby of the partition that are not upgraded, while it prefers other nodes.
-
-    Parameters
-    ----------
-    preferred
-        Names of the nodes with a standby.
-    upgraded
-        Names of the upgraded domains.
-    """
-
-    rule: ClassVar[str] = "preferred_location"
-
-    nodes: int
-    preferred: tuple[str, ...]
-    upgraded: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        standbys = f"its partition has standbys on {listed(self.preferred)}" if self.preferred else ""
-        upgraded = f"upgraded so far are {listed(self.upgraded)}" if self.upgraded else ""
-        return ", ".join(filter(None, (standbys, upgraded))) or "none is in an upgraded domain"
-
-
-@attrs.frozen
-class FullDomain:
-    """A domain that may have no more replicas of a partition.
-
-    Parameters
-    ----------
-    replicas, most
-        Number of its replicas, and the largest number with the present replicas of the other domains of its level.
-    """
-
-    domain: str
-    replicas: int
-    most: int
-
-    def __str__(self) -> str:
-        return f"{self.domain} holds {self.replicas} and may hold {self.most}"
-
-
-@attrs.frozen
-class Crowded:
-    """Nodes in fault or upgrade domains that are full.
-
-    Parameters
-    ----------
-    rule
-        ``"fault_domain"`` or ``"upgrade_domain"``.
-    domains
-        The full domains.
+    words
+        The text; empty: the name of the rule.
     """
 
     rule: str
     nodes: int
-    domains: tuple[FullDomain, ...]
+    words: str = ""
 
     def __str__(self) -> str:
-        return listed([str(domain) for domain in self.domains])
+        return self.words or rule_in_words(self.rule)
 
 
 @attrs.frozen
-class Shortage:
-    """A metric with too little free capacity on nodes.
-
-    Parameters
-    ----------
-    nodes
-        Number of nodes with too little of it, among those that capacity excludes; a node may be short of several
-        metrics.
-    needed, free
-        The load of the replica, and the largest free capacity of these nodes; user units.
-    emptiest
-        Name of that node.
-    missing
-        Missing free capacity of that node, in user units; more than `needed` if its load exceeds its limit.
-    """
-
-    metric: str
-    nodes: int
-    needed: float
-    free: float
-    emptiest: str
-    missing: float
-
-    def __str__(self) -> str:
-        return f"{amount(self.needed)} {self.metric} needed, at most {amount(self.free)} free, on {self.emptiest}"
-
-
-@attrs.frozen
-class Full:
-    """Nodes without enough free capacity."""
-
-    rule: ClassVar[str] = "capacity"
-
-    nodes: int
-    shortages: tuple[Shortage, ...]
-
-    def __str__(self) -> str:
-        return "; ".join(map(str, self.shortages))
-
-
-@attrs.frozen
-class WithoutParent:
-    """Nodes on which a child would be separate from its parent; see `plb.model.violations.Apart`."""
-
-    rule: ClassVar[str] = "affinity"
-
-    nodes: int
-    parent: str
-    parent_partitions: int
-    together_on: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return parent_in_words(self.parent, self.parent_partitions, self.together_on)
-
-
-@attrs.frozen
-class Refused:
-    """Nodes that a rule without further numbers excludes.
-
-    Parameters
-    ----------
-    rule
-        ``"range"``, or ``"throttling"``.
-    """
-
-    rule: str
-    nodes: int
-
-    def __str__(self) -> str:
-        return _WORDS.get(self.rule, rule_in_words(self.rule))
-
-
-_WORDS = {
-    "range": "its peaks and those on the node exceed the range of quanta; give a coarser Metric(quantum=...)",
-    "throttling": "the limit of replicas in build is reached",
-}
-
-
-@attrs.frozen
-class Declined:
+class Declined(RuledOut):
     """Nodes that no rule excludes, and that the placement policy does not choose.
 
     Parameters
@@ -228,10 +79,6 @@ class Declined:
 
     def __str__(self) -> str:
         return "the policy does not choose it"
-
-
-RuledOut = OutOfService | Taken | Infeasible | NotPreferred | Crowded | Full | WithoutParent | Refused | Declined
-"""The nodes that one rule excludes; as text, its numbers."""
 
 
 @attrs.frozen

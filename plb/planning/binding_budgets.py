@@ -12,14 +12,18 @@ from plb.evaluation.proposals import refusal
 from plb.model.rules import BUDGETS, JOINING, RULES, Rule
 from plb.search.breaches import Breaches, find_breaches
 from plb.state.arrays import Problem, Solution
+from plb.state.replica_table import merged
 
-_MOVES = int(Rule.MOVES)
-_NODE_MOVES = int(Rule.NODE_MOVES)
-_SERVICE_MOVES = int(Rule.SERVICE_MOVES)
+_FIRST_BUDGET = int(min(BUDGETS))
 
 
 def bounding_budgets(
-    problem: Problem, solution: Solution, masks: Sequence[int], passed_over: int, others: Collection[int]
+    problem: Problem,
+    solution: Solution,
+    masks: Sequence[int],
+    passed_over: int,
+    suspects: Int,
+    others: Collection[int],
 ) -> list[Rule]:
     """Return the budgets that alone refuse another node or role for a replica that breaks a constraint.
 
@@ -31,23 +35,27 @@ def bounding_budgets(
         The result of the repair.
     masks, passed_over
         See `plb.search.repair.repair`.
+    suspects
+        See `plb.search.breaches.find_breaches`.
     others
         Rows that break extension constraints.
     """
     found = np.zeros(RULES, np.bool_)
-    if problem.bounded:
-        for mask in masks:
-            rows = _breaking_rows(problem, solution, find_breaches(problem, solution, mask & ~passed_over))
-            rows[list(others)] = True
-            _mark_budgets(problem, solution, mask, np.flatnonzero(rows & problem.movable), found)
+    for mask in masks:
+        breaches = find_breaches(problem, solution, mask & ~passed_over, suspects)
+        rows = merged(_breaking_rows(problem, solution, breaches), np.array([*others], np.int64))
+        _mark_budgets(problem, solution, mask, rows[problem.movable[rows]], found)
     return [rule for rule in BUDGETS if found[rule]]
 
 
-def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> Bool:
-    """Return the rows on overloaded nodes, in crowded domains or on nodes that they do not allow, (M,)."""
-    overloads = breaches.overloaded[solution.node] & (problem.load[:-1] > 0)
-    overloading = (solution.node != NOWHERE) & overloads.any(axis=1)
-    return np.asarray(overloading | breaches.crowded.any(axis=0) | breaches.astray)
+def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> Int:
+    """Return the rows, ascending, on overloaded nodes, in crowded domains or on nodes that they do not allow."""
+    overloaded: Bool = np.asarray(breaches.overloaded.any(axis=1))
+    if not overloaded.any():
+        return breaches.rows
+    standing = np.flatnonzero(overloaded[solution.node] & (solution.node != NOWHERE))
+    adds = (breaches.overloaded[solution.node[standing]] & (problem.load[standing] > 0)).any(axis=1)
+    return merged(breaches.rows, standing[adds])
 
 
 @kernel
@@ -56,13 +64,13 @@ def _mark_budgets(problem: Problem, solution: Solution, enforced: int, rows: Int
     for row in rows:
         for target in problem.targets:
             rule = refusal(problem, solution, enforced | JOINING, row, target, NOWHERE)
-            if rule in (_MOVES, _NODE_MOVES, _SERVICE_MOVES):
+            if rule >= _FIRST_BUDGET:
                 found[rule] = True
         other = problem.sibling[row]
         while other != row:
             there = solution.node[other]
             if there != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]:
                 rule = refusal(problem, solution, enforced, row, there, other)
-                if rule in (_MOVES, _NODE_MOVES, _SERVICE_MOVES):
+                if rule >= _FIRST_BUDGET:
                     found[rule] = True
             other = problem.sibling[other]

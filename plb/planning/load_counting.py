@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool, Int
+from plb.array_types import Bool, Int
 from plb.energy.imbalance import PARTS
 from plb.errors import InvalidValueError
 from plb.model.quanta import UNLIMITED
 from plb.state.cluster_state import ClusterState
+from plb.state.node_loads import standing_load
 from plb.state.topology import Topology
 
 LARGEST_SQUARES = 2**63
@@ -51,23 +52,6 @@ def counting(
     for metric in np.flatnonzero(by_percentage):
         _check_percentage(state, int(metric), nodes, int(highest[metric]))
     return by_percentage, coarseness
-
-
-def standing_load(state: ClusterState) -> Int:
-    """Return the load of every node in quanta, (N, R), without departing replicas."""
-    table = state.rows
-    return load_by_node(state, (table.node != NOWHERE) & ~table.leaving)
-
-
-def load_by_node(state: ClusterState, counted: Bool) -> Int:
-    """Return the load in quanta of those rows on each node that are `counted`, (M,); shape (N, R)."""
-    rows = np.flatnonzero(counted)
-    load = np.zeros(state.capacity.shape[::-1], np.int64)
-    if len(rows):
-        nodes, loads = state.rows.node[rows], state.rows.load[rows]
-        for metric, of_metric in enumerate(load):  # metric by metric, as NumPy is ten times faster in one dimension
-            np.add.at(of_metric, nodes, loads[:, metric])
-    return np.ascontiguousarray(load.T)
 
 
 def _highest_loads(topology: Topology, everything: Int, node_load: Int) -> Int:

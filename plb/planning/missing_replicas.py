@@ -87,10 +87,9 @@ def _fill_in_turn(
     Rules are the enforced ones, and the extension constraints.
     """
     solution = start.copy()
-    nodes = len(problem.limit)
-    refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
+    refused = np.full(len(problem.limit), NO_REFUSAL)
     for row in rows:
-        find_refusals(problem, solution, enforced, row, refused, level)
+        find_refusals(problem, solution, enforced, row, refused)
         fitting = np.flatnonzero(refused == NO_REFUSAL)
         if extensions is not None:
             fitting = np.setdiff1d(fitting, list(extensions.refused_nodes(problem, solution, row, fitting)))

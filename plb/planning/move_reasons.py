@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
-from plb.constraints.affinity import AFFINITY_CHILD
+from plb.constraints.rules import REASONS_IN_ORDER, RULES_IN_ORDER
 from plb.energy.imbalance import deviation
 from plb.energy.score import (
     FAILOVERS_TERM,
@@ -19,12 +19,11 @@ from plb.energy.score import (
 )
 from plb.model.move import Phase, Reason
 from plb.model.plan import Energy
-from plb.model.violations import Breach
 from plb.planning.audit import Audit
-from plb.search.breaches import Breaches
+from plb.search.breaches import broken_rules
 from plb.search.extensions import Extensions, energy_with
 from plb.settings.extensions import ANNEALING
-from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution, siblings_of
+from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution
 
 
 class MoveReasons:
@@ -36,8 +35,8 @@ class MoveReasons:
         The solution at the start of the phase, with its violations.
     after
         The solution at its end.
-    breaches
-        The violations that repair addresses; None for the other phases.
+    repaired
+        Bit mask of the rules that the phase repairs: 0 for all phases but a constraint check.
     extensions
         Extension terms and constraints.
     """
@@ -47,10 +46,10 @@ class MoveReasons:
         phase: Phase,
         before: Audit,
         after: Solution,
-        breaches: Breaches | None,
+        repaired: int,
         extensions: Extensions | None = None,
     ) -> None:
-        self.phase, self.before, self.after, self.breaches = phase, before, after, breaches
+        self.phase, self.before, self.after, self.repaired = phase, before, after, repaired
         self._extensions = extensions
         self.problem, self.state = before.problem, before.state
 
@@ -59,12 +58,9 @@ class MoveReasons:
         origin = int(self.before.solution.node[row])
         if origin == NOWHERE:
             return Reason(self.phase, "new replica")
-        broken = self._broken(row, origin)
-        if broken is not None:
-            return broken
-        parent = self._parent_gone_from(row, origin)
-        if parent is not None:
-            return Reason(self.phase, "affinity", self._name(origin), other=parent)
+        of_rule = self._broken(row) or self._followed(row)
+        if of_rule is not None:
+            return of_rule
         # a policy moves others only to free capacity, in every phase
         if self.phase is Phase.PLACEMENT or self.state.config.policy != ANNEALING:
             return Reason(self.phase, "eviction", self._name(origin), other=self._newcomer(origin))
@@ -73,44 +69,18 @@ class MoveReasons:
     def _name(self, node: int) -> str:
         return self.state.nodes[node].name
 
-    def _broken(self, row: int, origin: int) -> Reason | None:
-        """Return the constraint that the row broke on its node, or that its node broke."""
-        if self.breaches is None:
-            return None
-        if self.breaches.overloaded[origin].any():
-            return self._overload(origin)
-        if self.breaches.astray[row]:
-            feasible = self.problem.feasibility_classes[self.problem.feasibility_class[row], origin]
-            return self._breach(self.before.apart(row) if feasible else self.before.misplaced(row), origin)
-        for level in np.flatnonzero(self.breaches.crowded[:, row]).tolist():
-            name = self.before.domain_name(level, origin)
-            uneven = self.before.uneven(level, row)
-            crowded = (one for one in uneven if one.domain == name)
-            return self._breach(next(crowded, uneven[0]), origin)
+    def _broken(self, row: int) -> Reason | None:
+        """Return the rule that the row broke on its node, or that its node broke."""
+        broken = broken_rules(self.problem, self.before.solution, self.repaired, row) if self.repaired else 0
+        for one in REASONS_IN_ORDER:
+            if broken >> one.rule & 1 and one.reason is not None:
+                return one.reason(self.before, self.phase, row)
         return None
 
-    def _overload(self, origin: int) -> Reason:
-        assert self.breaches is not None
-        metric = int(np.flatnonzero(self.breaches.overloaded[origin])[0])
-        name = self.state.config.metrics[metric].name
-        numbers = {
-            "load": self.state.quanta.to_user(name, int(self.before.solution.node_load[origin, metric])),
-            "limit": self.state.quanta.to_user(name, int(self.problem.limit[origin, metric])),
-        }
-        return Reason(self.phase, "capacity", self._name(origin), name, numbers)
-
-    def _breach(self, breach: Breach, origin: int) -> Reason:
-        return Reason(self.phase, breach.rule, self._name(origin), numbers=breach.numbers, breach=breach)
-
-    def _parent_gone_from(self, row: int, origin: int) -> str | None:
-        """Return the partition of the parent if its replica left `origin` in this phase, for an affinity move."""
-        if self.problem.affinity[row] != AFFINITY_CHILD:
-            return None
-        head = int(self.problem.parent_row[row])
-        for one in siblings_of(self.problem, head):
-            if self.before.solution.node[one] == origin and self.after.node[one] != origin:
-                return self.state.row_partition[one]
-        return None
+    def _followed(self, row: int) -> Reason | None:
+        """Return the rule that makes the row follow another one."""
+        reasons = (one.reason_to_follow(self.before, self.after, self.phase, row) for one in RULES_IN_ORDER)
+        return next((reason for reason in reasons if reason is not None), None)
 
     def _newcomer(self, node: int) -> str | None:
         """Return the partition of a replica that was placed on `node` in this phase, a new one first."""

@@ -8,8 +8,10 @@ from functools import cached_property
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool
-from plb.evaluation.move_budgets import NO_BUDGET
+from plb.array_types import NOWHERE, Bool, Int
+from plb.constraints.domains import SPREADING
+from plb.constraints.move_budgets import NO_BUDGET
+from plb.constraints.throttling import most_in_build
 from plb.evaluation.proposals import FIRST_RULE
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import DeactivationIntent
@@ -31,18 +33,17 @@ from plb.planning.upgrades import Handover, RoleChanges
 from plb.planning.work_lists import WorkLists
 from plb.search.balancing import balance, most_displaced
 from plb.search.balancing_thresholds import is_unbalanced, unbalanced_services, uneven_metrics
-from plb.search.breaches import NO_BREACHES, Breaches, find_breaches, overloads
+from plb.search.breaches import Breaches, find_breaches, rows_judged_by, suspects_after
 from plb.search.budget import Budget, EndReason
 from plb.search.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
 from plb.search.random_streams import stream_of
 from plb.search.repair import repair
 from plb.search.result import Annealed, moves_of, new_tally, proposals_of
-from plb.search.spread_moves import SPREADING
 from plb.settings.config import Checks
 from plb.state.arrays import DISPLACED, MOVES, TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.in_build import most_in_build
+from plb.state.replica_table import merged
 
 
 class PhaseRun:
@@ -149,15 +150,20 @@ class PhaseRun:
 
     def _breaches(self, enforced: int) -> Breaches:
         """Return the enforced constraints that are broken now; computed again only after changes."""
-        if self.solution is self.start and not self._work.is_any_rule_broken:
-            over = overloads(self.problem, self.solution, enforced)
-            if not over.any():
-                return NO_BREACHES
         known = self._found_broken
         if known is None or known[0] != enforced or known[1] is not self.problem or known[2] is not self.solution:
-            found = find_breaches(self._problem_of(Phase.REPAIR), self.solution, enforced)
+            found = find_breaches(self._problem_of(Phase.REPAIR), self.solution, enforced, self._suspects)
             known = self._found_broken = enforced, self.problem, self.solution, found
         return known[3]
+
+    @property
+    def _suspects(self) -> Int:
+        """The rows, ascending, that may break a rule now: those that did at the start, and those near changes."""
+        breaking = np.array(sorted(self._work.breaking), np.int64)
+        if self.problem.role is not self._described.role:
+            changed = np.flatnonzero(self.problem.role != self._described.role)
+            breaking = merged(breaking, rows_judged_by(self.problem, changed))
+        return suspects_after(self.problem, self.start, self.solution, breaking)
 
     @property
     def is_unbalanced(self) -> bool:
@@ -206,7 +212,7 @@ class PhaseRun:
             with_moves=with_moves,
             extensions=self._extensions,
         )
-        self._take(Phase.PLACEMENT, result, None)
+        self._take(Phase.PLACEMENT, result)
 
     def drop(self, surpluses: Sequence[Surplus]) -> None:
         """Drop surplus replicas; placement then starts from the result.
@@ -268,9 +274,13 @@ class PhaseRun:
         problem = self._problem_of(Phase.REPAIR)
         budget = self.budget.within(self.config.constraint_check_search_timeout)
         seed = self._seed_of(Phase.REPAIR)
-        result = repair(problem, self.solution, self.config, masks, seed, budget, passed_over, self._extensions)
-        self._take(Phase.REPAIR, result, breaches)
-        self._bounding.update(bounding_budgets(problem, self.solution, masks, passed_over, self._broken_extensions))
+        result = repair(
+            problem, self.solution, self.config, masks, seed, budget, self._suspects, passed_over, self._extensions
+        )
+        self._take(Phase.REPAIR, result, masks[0] & ~passed_over)
+        if problem.bounded:
+            others = self._broken_extensions
+            self._bounding.update(bounding_budgets(problem, self.solution, masks, passed_over, self._suspects, others))
 
     def balance(self, *, slow: bool = False) -> None:
         """Balance if a metric is out of balance; keep a result that lowers the energy enough. `slow`: cool slowly."""
@@ -294,7 +304,7 @@ class PhaseRun:
             result = Annealed(self.solution, before, result.tally, result.end_reason)
         limit = most_displaced(self.problem, self.solution, self.config)
         self._is_full = result.solution.counts[DISPLACED] >= limit
-        self._take(Phase.BALANCING, result, None)
+        self._take(Phase.BALANCING, result)
 
     def note_idle(self, phase: Phase, why: Idle) -> None:
         """Note why a phase does not run."""
@@ -385,8 +395,8 @@ class PhaseRun:
             problem = problem._replace(counts_departed=False, movable=problem.repairable)
         return problem
 
-    def _take(self, phase: Phase, result: Annealed, breaches: Breaches | None) -> None:
-        """Continue from the result of a phase, and record why each row moved."""
+    def _take(self, phase: Phase, result: Annealed, repaired: int = 0) -> None:
+        """Continue from the result of a phase, which repairs these rules, and record why each row moved."""
         before, broken = self.solution, self._broken_extensions
         self.solution, self._end = result.solution, result.end_reason
         self._check(phase.value)
@@ -395,7 +405,7 @@ class PhaseRun:
         self._phases.append(phase)
         moved = (self.solution.node != before.node) & (self.solution.node != NOWHERE)
         audit = self._audit(before, self.problem)
-        move_reasons = MoveReasons(phase, audit, self.solution, breaches, self._extensions)
+        move_reasons = MoveReasons(phase, audit, self.solution, repaired, self._extensions)
         for row in np.flatnonzero(moved).tolist():
             if row in self._reasons:
                 continue

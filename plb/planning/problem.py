@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from plb.array_types import Bool, Float, Int
+from plb.constraints.rules import fields_of_rules
 from plb.energy.fragmentation import held_out_nodes
 from plb.energy.score import weights_of
-from plb.evaluation.move_budgets import budgets_of
-from plb.planning.load_counting import counting, load_by_node, standing_load
+from plb.planning.load_counting import counting
 from plb.planning.local_domains import local_domains
 from plb.planning.replica_arrays import affinities, arrays_of_replicas, costs_of_moves
 from plb.planning.service_tables import ServiceTables
@@ -18,8 +18,7 @@ from plb.state.arrays import Problem
 from plb.state.cluster_state import ClusterState
 from plb.state.defragmentation import is_packed
 from plb.state.demand_forecast import DemandForecast
-from plb.state.in_build import replicas_in_build
-from plb.state.node_limits import move_limits
+from plb.state.node_loads import standing_load
 from plb.state.observed_forecast import ObservedDemandForecast
 from plb.state.topology import Topology
 
@@ -49,7 +48,7 @@ def build_problem(
         replicas[number] = int(np.count_nonzero(replicas[name]))
     replicas["preferring"] = bool(replicas["preferring"])
     return Problem(
-        **_capacity(state, topology),
+        **fields_of_rules(state, topology),
         **_nodes(state, topology, tables),
         **replicas,
         **affinities(state, tables.each),
@@ -64,49 +63,20 @@ def build_problem(
         biased=False,
         **tables.groups,
         **costs_of_moves(state),
-        **budgets_of(state),
     )
 
 
-def _capacity(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    """Return the fields of `Problem` on capacity: limits, departing loads, replicas in build."""
-    config, table = state.config, state.rows
+def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> dict[str, Any]:
+    """Return the fields of `Problem` on nodes that no single rule reads alone."""
     return {
-        "limit": topology.limit,
-        "move_limit": move_limits(topology.limit, topology.move_limit, standing_load(state))
-        if topology.buffered
-        else topology.limit,
         "threshold": topology.threshold,
         "capacity": state.capacity,
         "inverse_capacity": topology.inverse_capacity,
-        "leaving_load": load_by_node(state, table.leaving),
-        "tight": config.prevent_transient_overcommit or topology.buffered,
-        "keeps_departed": config.prevent_transient_overcommit,
-        "counts_departed": config.prevent_transient_overcommit,
-        "throttles": topology.throttles,
-        "in_build": replicas_in_build(state),
-        "most_in_build": topology.most_in_build,
-    }
-
-
-def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> dict[str, Any]:
-    """Return the fields of `Problem` on nodes and their domains, and on the services for which they are feasible."""
-    return {
         "counted": topology.counted,
-        "watched": topology.watched,
         "counted_for": tables.counted_for,
         "nodes_of_metric": tables.nodes_of_metric,
-        "receives": topology.receives,
-        "targets": topology.targets,
         "held_out": held_out_nodes(state, topology, standing_load(state)),
-        "domain": topology.domain,
-        "parent": topology.parent,
-        "siblings": topology.siblings,
         "most_in_domain": tables.most_in_domain,
-        "domain_rule": topology.domain_rule,
-        "feasibility_classes": topology.feasibility_classes,
-        "upgraded": topology.upgraded,
-        "chains": state.config.allow_chained_moves,
     }
 
 

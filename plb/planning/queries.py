@@ -8,10 +8,10 @@ import attrs
 
 from plb.array_types import NOWHERE
 from plb.model import Role
-from plb.planning.load_counting import standing_load
 from plb.planning.scheduler import Scheduler
 from plb.planning.service_domains import ServiceDomain
 from plb.state.cluster_state import ClusterState
+from plb.state.node_loads import standing_load
 
 
 @attrs.frozen

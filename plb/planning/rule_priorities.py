@@ -5,29 +5,24 @@ See docs/service-fabric.md, Constraint priorities.
 
 from __future__ import annotations
 
+from plb.constraints.domains import SPREADING
+from plb.constraints.rules import RULES_IN_ORDER
 from plb.model.rules import ALL_RULES, Rule
 from plb.settings.config import PlbConfig
 
 
 def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
     """Return the priority of every constraint that may be soft: 0 hard, 1 soft, 2 wished for, -1 off."""
-    return {
-        Rule.PLACEMENT: config.placement_constraint_priority,
-        Rule.PREFERRED_LOCATION: config.preferred_location_constraint_priority,
-        Rule.THROTTLING: config.throttling_constraint_priority,
-        Rule.FAULT_DOMAIN: config.fault_domain_constraint_priority,
-        Rule.UPGRADE_DOMAIN: config.upgrade_domain_constraint_priority,
-        Rule.CAPACITY: config.capacity_constraint_priority,
-        Rule.AFFINITY: config.affinity_constraint_priority,
-    }
+    return {one.rule: one.priority(config) for one in RULES_IN_ORDER if one.priority is not None}
 
 
 def rule_masks(config: PlbConfig, *, light: bool = False) -> list[int]:
     """Return the enforced rules, from all to the hard ones only; `light`: without the spread over domains."""
     priorities = rule_priorities(config)
-    if light:
-        priorities |= {Rule.FAULT_DOMAIN: -1, Rule.UPGRADE_DOMAIN: -1}
     off = sum(1 << rule for rule, priority in priorities.items() if priority < 0)
+    if light:
+        off |= SPREADING
+        priorities = {rule: priority for rule, priority in priorities.items() if not SPREADING >> rule & 1}
     levels = sorted({0, *(priority for priority in priorities.values() if priority >= 0)}, reverse=True)
     given_up = [sum(1 << rule for rule, priority in priorities.items() if priority > level) for level in levels]
     return list(dict.fromkeys(ALL_RULES & ~off & ~given for given in given_up))

@@ -33,10 +33,9 @@ def scores_of(
     problem = problem._replace(bounded=False, counts_departed=False)  # budgets limit the moves of a plan
     nodes = len(state.nodes)
     masks = placement_masks(state.config)
-    rule, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
-    relaxed = rule.copy()
-    find_refusals(problem, solution, masks[0], row, rule, level)
-    find_refusals(problem, solution, masks[-1], row, relaxed, level)
+    rule, relaxed = np.full(nodes, NO_REFUSAL), np.full(nodes, NO_REFUSAL)
+    find_refusals(problem, solution, masks[0], row, rule)
+    find_refusals(problem, solution, masks[-1], row, relaxed)
     fitting = np.flatnonzero(rule == NO_REFUSAL)
     by_extensions = {} if extensions is None else extensions.refused_nodes(problem, solution, row, fitting)
     fitting = np.setdiff1d(fitting, list(by_extensions))

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
+from plb.constraints.rules import RULES_IN_ORDER
 from plb.energy.score import REPETITIONS
 from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import find_refusals
-from plb.model import Role
 from plb.model.alternatives import Alternatives, ClosedNode, Place
-from plb.model.expressions import UnmetClause, unmet_clauses
+from plb.model.expressions import UnmetClause
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
 from plb.model.unplaced import Refused, RuledOut
 from plb.planning.audit import Audit
@@ -23,7 +23,7 @@ from plb.search.extensions import Extensions, energy_with
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 
-CONSTRAINTS = tuple(rule for rule in Rule if rule not in BUDGETS)
+CONSTRAINTS = tuple(one for one in RULES_IN_ORDER if one.rule not in BUDGETS)
 """The rules on the node of a replica, in the order of the checks."""
 
 
@@ -56,12 +56,8 @@ class WhatIf:
             problem = problem._replace(limit=problem.move_limit)
             self._take(problem, row, NOWHERE)
         audit = Audit(self._state, problem, self._solution, rule_priorities(self._state.config))
-        refused = {rule: self._refused_by(problem, row, rule) for rule in CONSTRAINTS}
-        masks = (
-            self._masks
-            if origin_node == NOWHERE
-            else self._kept_at(origin_node, {r: nodes for r, (nodes, _) in refused.items()})
-        )
+        refused = {one.rule: self._refused_by(problem, row, one.rule) for one in CONSTRAINTS}
+        masks = self._masks if origin_node == NOWHERE else self._kept_at(origin_node, refused)
         unplaced = unplaced_row(audit, row, masks, None, self._extensions)
         closed = self._closed(audit, row, masks[-1], refused)
         open_nodes = np.setdiff1d(np.arange(len(self._state.nodes)), list(closed))
@@ -100,15 +96,14 @@ class WhatIf:
             float(solution.violating[node] / repetitions),
         )
 
-    def _refused_by(self, problem: Problem, row: int, rule: Rule) -> tuple[Int, Int]:
-        """Return the nodes that a single rule refuses, and (N,) the level, as in `find_refusals`.
+    def _refused_by(self, problem: Problem, row: int, rule: Rule) -> Int:
+        """Return the nodes that a single rule refuses.
 
         Nodes out of service, and those with another replica of the partition, are refused by no other rule.
         """
-        nodes = len(self._state.nodes)
-        refused, level = np.full(nodes, NO_REFUSAL), np.full(nodes, NOWHERE)
-        find_refusals(problem, self._solution, 1 << rule, row, refused, level)
-        return np.flatnonzero(refused == rule), level
+        refused = np.full(len(self._state.nodes), NO_REFUSAL)
+        find_refusals(problem, self._solution, 1 << rule, row, refused)
+        return np.flatnonzero(refused == rule)
 
     def _kept_at(self, origin_node: int, refused: dict[Rule, Int]) -> Sequence[int]:
         """Return the rules of placement, up to the first attempt whose soft rules the node of the replica satisfies."""
@@ -117,21 +112,16 @@ class WhatIf:
         transaction = next(number for number, rules in enumerate(soft) if not rules & broken)
         return self._masks[: transaction + 1]
 
-    def _closed(
-        self, audit: Audit, row: int, enforced: int, refused: dict[Rule, tuple[Int, Int]]
-    ) -> dict[int, ClosedNode]:
+    def _closed(self, audit: Audit, row: int, enforced: int, refused: dict[Rule, Int]) -> dict[int, ClosedNode]:
         """Return the nodes that an enforced rule, or an extension constraint, excludes."""
-        always = (Rule.NODE, Rule.EXCLUSION, Rule.RANGE)
         obstacles: dict[int, list[RuledOut]] = {}
         unmet: dict[int, tuple[UnmetClause, ...]] = {}
-        for rule, (nodes, level) in refused.items():
-            if rule not in always and not enforced >> rule & 1:
+        for one in CONSTRAINTS:
+            if one.priority is not None and not enforced >> one.rule & 1:
                 continue
-            for node in nodes.tolist():
-                found = diagnose_rule(audit, row, rule, np.array([node]), level)
-                obstacles.setdefault(node, []).append(found)
-                if rule is Rule.PLACEMENT:
-                    unmet[node] = self._unmet(row, node)
+            for node in refused[one.rule].tolist():
+                obstacles.setdefault(node, []).append(diagnose_rule(audit, row, one.rule, np.array([node])))
+                unmet[node] = unmet.get(node, ()) + one.unmet(audit, row, node)
         if self._extensions is not None:
             left = np.setdiff1d(np.arange(len(self._state.nodes)), list(obstacles))
             by_extensions = self._extensions.refused_nodes(audit.problem, self._solution, row, left)
@@ -140,12 +130,3 @@ class WhatIf:
         return {
             node: ClosedNode(name[node].name, tuple(obstacles[node]), unmet.get(node, ())) for node in sorted(obstacles)
         }
-
-    def _unmet(self, row: int, node: int) -> tuple[UnmetClause, ...]:
-        feasibility_class = self._state.feasibility_classes[
-            self._state.service_feasibility_class[int(self._problem.service[row])]
-        ]
-        primary = int(self._problem.role[row]) == Role.PRIMARY
-        return unmet_clauses(
-            feasibility_class.expression.text, self._state.nodes[node].placement_properties, primary=primary
-        )

@@ -9,9 +9,8 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.constraints.domains import stands_wrongly
 from plb.model.rules import ALL_RULES
-from plb.search.breaches import is_misplaced
+from plb.search.breaches import mark_breaking
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 
@@ -21,34 +20,30 @@ class WorkLists:
 
     Attributes
     ----------
+    breaking
+        Rows that break a rule other than capacity, of any priority.
     unfinished
         Rows of partitions that lack replicas, have too many or are being upgraded.
     immovable
         Rows of placed replicas, without standbys, that no plan may move.
     """
 
+    breaking: set[int]
     unfinished: set[int]
     immovable: set[int]
 
     def __init__(self, state: ClusterState, problem: Problem, solution: Solution) -> None:
-        self._breaking: Bool = np.zeros(len(solution.node), np.bool_)
-        self._breaking_rows = 0
-        self.unfinished, self.immovable = set(), set()
+        self.breaking, self.unfinished, self.immovable = set(), set(), set()
         everywhere = [service.on_every_node for service in state.services]
         targets = [0 if on_all else one.target_replicas for on_all, one in zip(everywhere, state.services, strict=True)]
         self._targets = np.array(targets or [0], np.int64)
         self.renew(state, problem, solution, np.arange(len(solution.node)))
 
-    @property
-    def is_any_rule_broken(self) -> bool:
-        """Whether a replica breaks a rule other than capacity."""
-        return self._breaking_rows > 0
-
     def renew(self, state: ClusterState, problem: Problem, solution: Solution, rows: Int) -> None:
         """Judge rows again; with a row that has moved come all of its partition, and its children."""
-        self._breaking_rows -= int(np.count_nonzero(self._breaking[rows]))
-        _mark_breaking(problem, solution, rows, self._breaking)
-        self._breaking_rows += int(np.count_nonzero(self._breaking[rows]))
+        breaking = np.zeros(len(rows), np.bool_)
+        mark_breaking(problem, solution, ALL_RULES, rows, problem.repairable, breaking)
+        _update(self.breaking, rows, breaking)
         table = state.rows
         unfinished = np.zeros(len(rows), np.bool_)
         _mark_unfinished(
@@ -72,15 +67,6 @@ def _update(found: set[int], rows: Int, belongs: Bool) -> None:
     """Add the rows that belong to a set, and remove the others from it."""
     found.difference_update(rows[~belongs].tolist() if len(found) else ())
     found.update(rows[belongs].tolist())
-
-
-@kernel
-def _mark_breaking(problem: Problem, solution: Solution, rows: Int, breaking: Bool) -> None:
-    """Set, for some rows, whether they break a rule other than capacity; `breaking` is (M,)."""
-    for row in rows:
-        breaking[row] = problem.repairable[row] and is_misplaced(problem, solution, ALL_RULES, row)
-        for level in range(problem.domain_rule.shape[0]):
-            breaking[row] |= stands_wrongly(problem, solution, level, row)
 
 
 @kernel

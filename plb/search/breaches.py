@@ -1,20 +1,69 @@
-"""Violated constraints: their locations and number."""
+"""Violated constraints: the rules that a row breaks where it is, and the rows and nodes at which rules are broken."""
 
 from __future__ import annotations
 
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool
+from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.constraints.affinity import parts_from_parent
-from plb.constraints.domains import stands_wrongly
-from plb.model.rules import Rule
-from plb.state.arrays import Problem, Solution
+from plb.constraints import affinity, capacity, domains, placement
+from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.replica_table import merged
 
-_CAPACITY = int(Rule.CAPACITY)
-_PLACEMENT = int(Rule.PLACEMENT)
-_AFFINITY = int(Rule.AFFINITY)
+
+@kernel
+def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
+    """Return the enforced rules that `row`, or its node, breaks where it is, as a bit mask."""
+    if solution.node[row] == NOWHERE:
+        return 0
+    broken = domains.broken_rules(problem, solution, enforced, row)
+    if placement.is_broken(problem, solution, enforced, row):
+        broken |= 1 << placement.RULE
+    if capacity.is_broken(problem, solution, enforced, row):
+        broken |= 1 << capacity.RULE
+    if affinity.is_broken(problem, solution, enforced, row):
+        broken |= 1 << affinity.RULE
+    return broken
+
+
+@kernel
+def count_breaches(problem: Problem, solution: Solution, enforced: int, row: int, may_move: bool) -> int:
+    """Return the breaches of `row` other than of capacity: each level with a crowded domain, and a wrong node.
+
+    Parameters
+    ----------
+    may_move
+        Whether the row is movable; else its node is never wrong.
+    """
+    if solution.node[row] == NOWHERE:
+        return 0
+    broken = domains.count_breaches(problem, solution, enforced, row)
+    return broken + (may_move and is_misplaced(problem, solution, enforced, row))
+
+
+@kernel
+def is_misplaced(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Return whether a placed row is on a node that its service excludes, or apart from its parent."""
+    if placement.is_broken(problem, solution, enforced, row):
+        return True
+    return affinity.is_broken(problem, solution, enforced, row)
+
+
+@kernel
+def mark_breaking(problem: Problem, solution: Solution, enforced: int, rows: Int, may_move: Bool, found: Bool) -> None:
+    """Set, for some rows, whether they break a rule other than capacity.
+
+    Parameters
+    ----------
+    rows, found
+        (m,); `found` is modified.
+    may_move
+        (M,) see `count_breaches`.
+    """
+    for index in range(rows.shape[0]):
+        row = rows[index]
+        found[index] = count_breaches(problem, solution, enforced, row, may_move[row]) > 0
 
 
 @attrs.frozen(eq=False)
@@ -25,93 +74,62 @@ class Breaches:
     ----------
     overloaded
         (N, R) whether a watched node exceeds its limit.
-    crowded
-        (D, M) whether a replica is in a domain with too many replicas of its partition.
-    astray
-        (M,) whether a movable replica is on a node that its service excludes, or apart from its parent.
+    rows
+        The rows that break another rule, ascending.
     """
 
     overloaded: Bool
-    crowded: Bool
-    astray: Bool
+    rows: Int
 
     def __bool__(self) -> bool:
-        return bool(self.overloaded.any() or self.crowded.any() or self.astray.any())
+        return bool(len(self.rows) or self.overloaded.any())
 
 
-NO_BREACHES = Breaches(np.zeros((0, 0), np.bool_), np.zeros((0, 0), np.bool_), np.zeros(0, np.bool_))
+NO_BREACHES = Breaches(np.zeros((0, 0), np.bool_), np.zeros(0, np.int64))
 """No violated constraint."""
 
 
-def find_breaches(problem: Problem, solution: Solution, enforced: int) -> Breaches:
-    """Return the violations of the enforced constraints."""
-    crowded = np.zeros((len(problem.domain_rule), len(solution.node)), np.bool_)
-    for level, rule in enumerate(problem.domain_rule):
-        if enforced >> int(rule) & 1:
-            _mark_crowded(problem, solution, level, crowded[level])
-    astray = np.zeros(len(solution.node), np.bool_)
-    _mark_astray(problem, solution, enforced, astray)
-    return Breaches(overloads(problem, solution, enforced), crowded, astray)
+def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Breaches:
+    """Return the violations of the enforced constraints.
 
-
-def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
-    """Return a mask, (N, R), of the metrics of which a watched node exceeds its limit; all False if not enforced."""
-    watched = problem.watched & bool(enforced >> _CAPACITY & 1)
-    over: Bool = (solution.node_load > problem.limit) & watched[:, None]
-    return over
-
-
-@kernel
-def _mark_astray(problem: Problem, solution: Solution, enforced: int, astray: Bool) -> None:
-    for row in range(astray.shape[0]):
-        astray[row] = is_astray(problem, solution, enforced, row)
-
-
-@kernel
-def is_astray(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
-    """Return whether a movable replica is on a node that its service excludes, or apart from its parent."""
-    return problem.movable[row] and is_misplaced(problem, solution, enforced, row)
-
-
-@kernel
-def is_misplaced(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
-    """Return whether a replica, movable or not, is on a node that its service excludes, or apart from its parent."""
-    at = solution.node[row]
-    if at == NOWHERE:
-        return False
-    if enforced >> _PLACEMENT & 1 and not problem.feasibility_classes[problem.feasibility_class[row], at]:
-        return True
-    return bool(enforced >> _AFFINITY & 1 and parts_from_parent(problem, solution, row, at))
-
-
-@kernel
-def _mark_crowded(problem: Problem, solution: Solution, level: int, crowded: Bool) -> None:
-    for row in range(crowded.shape[0]):
-        crowded[row] = stands_wrongly(problem, solution, level, row)
-
-
-@kernel
-def remaining_breaches(problem: Problem, solution: Solution, enforced: int) -> tuple[int, float]:
-    """Return the number of violations, and the sum of the overloads relative to the limits.
-
-    A violation is an overloaded node, a replica in a crowded domain of one level, or a misplaced replica.
+    Parameters
+    ----------
+    suspects
+        The rows that may break a rule, ascending; no other row does.
     """
-    broken = 0
-    overload = 0.0
-    watched = enforced >> _CAPACITY & 1
-    for node in range(problem.limit.shape[0]):
-        over = False
-        for metric in range(problem.limit.shape[1]):
-            excess = solution.node_load[node, metric] - problem.limit[node, metric]
-            if watched and problem.watched[node] and excess > 0:
-                over = True
-                overload += excess / max(1, problem.limit[node, metric])
-        broken += over
-    for level in range(problem.domain.shape[1]):
-        if not enforced >> problem.domain_rule[level] & 1:
+    return Breaches(
+        capacity.overloads(problem, solution, enforced), breaking_rows(problem, solution, enforced, suspects)
+    )
+
+
+def breaking_rows(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Int:
+    """Return those of the suspects that break an enforced rule other than capacity."""
+    found = np.zeros(len(suspects), np.bool_)
+    if len(suspects):
+        mark_breaking(problem, solution, enforced, suspects, problem.movable, found)
+    return suspects[found]
+
+
+def rows_judged_by(problem: Problem, changed: Int) -> Int:
+    """Return the rows, ascending, whose breaches depend on the nodes and roles of `changed`.
+
+    These are all rows of their partitions, and of the children of these.
+    """
+    found: set[int] = set()
+    judged: set[int] = set()
+    for row in changed.tolist():
+        if row in judged:
             continue
-        for row in range(solution.node.shape[0]):
-            broken += stands_wrongly(problem, solution, level, row)
-    for row in range(solution.node.shape[0]):
-        broken += is_astray(problem, solution, enforced, row)
-    return broken, overload
+        judged.update(siblings_of(problem, row))
+        child = int(problem.first_child[row])
+        while child != NOWHERE:
+            found.update(siblings_of(problem, child))
+            child = int(problem.next_child[child])
+    return np.array(sorted(found | judged), np.int64)
+
+
+def suspects_after(problem: Problem, start: Solution, solution: Solution, breaking: Int) -> Int:
+    """Return the rows, ascending, that may break a rule in `solution`, if `breaking` may in `start`."""
+    if solution is start:
+        return breaking
+    return merged(breaking, rows_judged_by(problem, np.flatnonzero(solution.node != start.node)))

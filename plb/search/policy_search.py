@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, partial
 
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream
+from plb.constraints.capacity import overloads
+from plb.constraints.domains import SPREADING
 from plb.evaluation.delta import present_energy
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, FIRST_TERM, GENERATED, SCORED
 from plb.extensions.configuration import Proposal
 from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
 from plb.model.rules import JOINING, NO_REFUSAL, RULES
 from plb.search.affinity_moves import move_children
-from plb.search.breaches import Breaches, find_breaches, overloads
+from plb.search.breaches import breaking_rows, count_breaches, suspects_after
 from plb.search.budget import EndReason
 from plb.search.extensions import Extensions
 from plb.search.one_at_a_time import place_in_turn
@@ -87,7 +89,7 @@ class Decisions:
         self.tally[ACCEPTED] += 1
         return self._undo_moves()
 
-    def repair_randomly(self, repaired: int, enforced: int) -> None:
+    def repair_randomly(self, repaired: int, enforced: int, suspects: Callable[[], Int]) -> None:
         """Move replicas that violate a rule or constraint, then unload overloaded nodes.
 
         The order matters because the first moves may already free capacity.
@@ -96,16 +98,11 @@ class Decisions:
         ----------
         repaired, enforced
             Bit masks over `Rule`: the rules to repair, and the rules that bind the moves.
+        suspects
+            Returns the rows that may break a rule now.
         """
-        broken = self._breaches(repaired)
-        for row in self._movable(np.asarray(broken.crowded.any(axis=0))):
-            if self._breaches(repaired).crowded[:, row].any():
-                self.place(row, enforced)
-        if self.tally[ACCEPTED]:
-            broken = self._breaches(repaired)
-        for row in self._movable(broken.astray):
-            if self._breaches(repaired).astray[row]:
-                self.place(row, enforced | JOINING)
+        self._move_breaking(repaired & SPREADING, enforced, suspects)
+        self._move_breaking(repaired & ~SPREADING, enforced | JOINING, suspects)
         for row in sorted(self.extensions.broken(self.configuration)):
             if self.problem.movable[row] and row in self.extensions.broken(self.configuration):
                 self.place(row, enforced)
@@ -133,12 +130,11 @@ class Decisions:
         exceeded: Bool = self.solution.node_load[node] > self.problem.limit[node]
         return exceeded
 
-    def _breaches(self, repaired: int) -> Breaches:
-        return find_breaches(self.problem, self.solution, repaired)
-
-    def _movable(self, rows: Bool) -> list[int]:
-        """Return the movable rows of a mask, (M,)."""
-        return [int(row) for row in np.flatnonzero(rows & self.problem.movable)]
+    def _move_breaking(self, repaired: int, enforced: int, suspects: Callable[[], Int]) -> None:
+        """Move each movable row that breaks one of the rules to repair, other than capacity."""
+        for row in breaking_rows(self.problem, self.solution, repaired, suspects()).tolist():
+            if self.problem.movable[row] and count_breaches(self.problem, self.solution, repaired, row, True):
+                self.place(row, enforced)
 
     def _broken(self) -> set[tuple[str, int]]:
         """Return the violated extension constraints, each paired with every row that violates it."""
@@ -238,17 +234,18 @@ def repair_by_policy(
     start: Solution,
     masks: Iterable[int],
     seed: np.random.SeedSequence,
+    breaking: Int,
     passed_over: int = 0,
 ) -> Annealed:
     """Repair violated constraints by moves that violate no rule; `start` is unchanged.
 
     Parameters
     ----------
-    masks, passed_over
+    masks, breaking, passed_over
         See `plb.search.repair.repair`.
     """
     solution = start.copy()
     decisions = Decisions(extensions, problem, solution, seed, len(solution.node))
     for mask in masks:
-        decisions.repair_randomly(mask & ~passed_over, mask)
+        decisions.repair_randomly(mask & ~passed_over, mask, lambda: suspects_after(problem, start, solution, breaking))
     return Annealed(solution, present_energy(problem, solution), decisions.tally, EndReason.DECIDED)

@@ -15,18 +15,31 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream, kernel, uniform
+from plb.constraints.capacity import RULE
 from plb.constraints.domains import stands_wrongly
 from plb.evaluation.delta import present_energy
 from plb.evaluation.proposals import refusal
-from plb.model.rules import NO_REFUSAL, Rule
+from plb.model.rules import NO_REFUSAL
 from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
 from plb.search.annealing import anneal_chains
-from plb.search.breaches import Breaches, find_breaches, is_astray, remaining_breaches
+from plb.search.breaches import Breaches, find_breaches, is_misplaced, suspects_after
 from plb.search.budget import Budget, EndReason
 from plb.search.extension_repair import repair_randomly
 from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice
 from plb.search.policy_search import repair_by_policy
+from plb.search.repair_lists import (
+    RepairState,
+    RowsOnNodes,
+    adds_overload,
+    list_rows_on_nodes,
+    listed_rows,
+    new_repair_state,
+    next_listed_node,
+    note_moves,
+    remaining_breaches,
+    undo_repair,
+)
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import (
     Transaction,
@@ -39,8 +52,9 @@ from plb.search.transactions import (
 )
 from plb.settings.config import PlbConfig
 from plb.state.arrays import DISPLACED, MOVES, Problem, Solution, siblings_of
+from plb.state.replica_table import merged
 
-_CAPACITY = int(Rule.CAPACITY)
+_WITHOUT_CAPACITY = ~(1 << RULE)
 
 
 class Repairs(NamedTuple):
@@ -65,7 +79,7 @@ def try_repairs(
     repairs: Repairs,
     load: Int,
     rng: Stream,
-    transaction: Transaction,
+    state: RepairState,
     best: Transaction,
 ) -> None:
     """Try random repairs and apply the best one.
@@ -78,37 +92,24 @@ def try_repairs(
         (N, R) initial load of the nodes, in quanta.
     """
     repaired, binding, swaps = repairs.repaired, repairs.binding, repairs.swaps
-    fewest, least = remaining_breaches(problem, solution, repaired)
+    fewest, least = remaining_breaches(problem, solution, repaired, state.suspects)
     lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
     for index in range(repairs.transactions):
         parents = index >= repairs.transactions * (1.0 - problem.parents_move)
         if index % 2 == 1:
-            _repair_each_rule(
-                problem, solution, repaired, binding & ~(1 << _CAPACITY), swaps, parents, rng, transaction
-            )
-        _repair_each_rule(problem, solution, repaired, binding, swaps, parents, rng, transaction)
-        broken, overload = remaining_breaches(problem, solution, repaired)
+            _repair_each_rule(problem, solution, repaired, binding & _WITHOUT_CAPACITY, swaps, parents, rng, state)
+        _repair_each_rule(problem, solution, repaired, binding, swaps, parents, rng, state)
+        broken, overload = remaining_breaches(problem, solution, repaired, state.suspects)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
         better = better or (repairs.scores and broken == fewest and overload == least and energy < lowest)
-        if better and not (repaired >> _CAPACITY & 1 and _adds_overload(problem, solution, load)):
+        if better and not (repaired >> RULE & 1 and adds_overload(problem, solution, state.suspects, load)):
             fewest = broken
             least = overload
             lowest = energy
-            keep_transaction(transaction, best)
-        undo_transaction(problem, solution, transaction, 0)
+            keep_transaction(state.transaction, best)
+        undo_repair(problem, solution, state)
     redo_transaction(problem, solution, best)
-
-
-@kernel
-def _adds_overload(problem: Problem, solution: Solution, load: Int) -> bool:
-    """Return whether some node is over its limit and has more load than in `load`, (N, R)."""
-    for node in range(load.shape[0]):
-        for metric in range(load.shape[1]):
-            full = solution.node_load[node, metric] + problem.leaving_load[node, metric] > problem.limit[node, metric]
-            if full and solution.node_load[node, metric] > load[node, metric]:
-                return True
-    return False
 
 
 @kernel
@@ -120,7 +121,7 @@ def _repair_each_rule(
     swaps: bool,
     parents: bool,
     rng: Stream,
-    transaction: Transaction,
+    state: RepairState,
 ) -> None:
     """Repair one rule after the other.
 
@@ -133,43 +134,63 @@ def _repair_each_rule(
     parents
         Whether parents may move to their children.
     """
-    if repaired >> _CAPACITY & 1:
-        _unload(problem, solution, binding, swaps, rng, transaction)
-    _leave_crowded_domains(problem, solution, repaired, binding, rng, transaction)
-    _move_misplaced(problem, solution, binding, parents, rng, transaction)
+    if repaired >> RULE & 1:
+        _unload(problem, solution, binding, swaps, rng, state)
+    _leave_crowded_domains(problem, solution, repaired, binding, rng, state)
+    _move_misplaced(problem, solution, binding, parents, rng, state)
 
 
 @kernel
-def _unload(
-    problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, transaction: Transaction
-) -> None:
+def _unload(problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, state: RepairState) -> None:
     """Move random replicas off each overloaded node until it is within its limits or no replica can leave."""
-    for node in range(problem.limit.shape[0]):
-        if not problem.watched[node]:
-            continue
-        for metric in range(problem.limit.shape[1]):
+    node = next_listed_node(state.suspects, NOWHERE)
+    while node != NOWHERE:
+        for metric in range(problem.limit.shape[1] if problem.watched[node] else 0):
             while solution.node_load[node, metric] > problem.limit[node, metric]:
-                row = _random_leaver(problem, solution, enforced, node, metric, rng)
-                if row == NOWHERE or not has_capacity(solution, transaction):
+                list_rows_on_nodes(solution, state.on_nodes)
+                begun = state.transaction.length[0]
+                if not _take_load_off(problem, solution, enforced, node, metric, swaps, rng, state):
                     break
-                if move_with_children(problem, solution, enforced, row, rng, transaction):
-                    continue
-                if _relieve(problem, solution, enforced, node, metric, False, rng, transaction):
-                    continue
-                if not swaps or not _relieve(problem, solution, enforced, node, metric, True, rng, transaction):
-                    break
+                note_moves(problem, solution, state, begun)
+        node = next_listed_node(state.suspects, node)
 
 
 @kernel
-def _random_leaver(problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: Stream) -> int:
+def _take_load_off(
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    node: int,
+    metric: int,
+    swaps: bool,
+    rng: Stream,
+    state: RepairState,
+) -> bool:
+    """Move a replica off `node`, or swap its role with a lighter one; return whether that was possible."""
+    row = _random_leaver(problem, solution, enforced, node, metric, rng, state.on_nodes)
+    if row == NOWHERE or not has_capacity(solution, state.transaction):
+        return False
+    if move_with_children(problem, solution, enforced, row, rng, state.transaction):
+        return True
+    if _relieve(problem, solution, enforced, node, metric, False, rng, state):
+        return True
+    return swaps and _relieve(problem, solution, enforced, node, metric, True, rng, state)
+
+
+@kernel
+def _random_leaver(
+    problem: Problem, solution: Solution, enforced: int, node: int, metric: int, rng: Stream, on_nodes: RowsOnNodes
+) -> int:
     """Return a random replica that may leave `node` to reduce its load of `metric`, or NOWHERE."""
     chosen = NOWHERE
     seen = 0
-    for row in range(solution.node.shape[0]):
-        if solution.node[row] == node and _may_leave(problem, solution, enforced, row, metric):
+    row = on_nodes.first[node]
+    while row != NOWHERE:
+        if _may_leave(problem, solution, enforced, row, metric):
             seen += 1
             if uniform(rng) * seen < 1.0:
                 chosen = row
+        row = on_nodes.following[row]
     return int(chosen)
 
 
@@ -179,7 +200,7 @@ def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, me
 
     Where capacity does not bind, a replica that has moved stays: otherwise it could move back and forth.
     """
-    settled = not enforced >> _CAPACITY & 1 and solution.node[row] != problem.origin[row]
+    settled = not enforced >> RULE & 1 and solution.node[row] != problem.origin[row]
     return bool(problem.movable[row] and problem.load[row, metric] > 0 and not settled)
 
 
@@ -192,7 +213,7 @@ def _relieve(
     metric: int,
     swaps: bool,
     rng: Stream,
-    transaction: Transaction,
+    state: RepairState,
 ) -> bool:
     """Reduce the load of `node` by the first replica, from a random one on, that can; return whether one could.
 
@@ -201,20 +222,27 @@ def _relieve(
     swaps
         Whether a replica swaps its role with a lighter one; otherwise it moves away.
     """
-    rows = solution.node.shape[0]
-    first = int(uniform(rng) * rows)
-    for index in range(rows):
-        row = (first + index) % rows
-        if solution.node[row] != node:
-            continue
+    on_nodes = state.on_nodes
+    rows = 0
+    row = on_nodes.first[node]
+    while row != NOWHERE:
+        rows += 1
+        row = on_nodes.following[row]
+    row = on_nodes.first[node]
+    for _ in range(int(uniform(rng) * rows)):
+        row = on_nodes.following[row]
+    for _ in range(rows):
         if swaps:
-            relieved = _swap_with_lighter(problem, solution, enforced, row, metric, rng, transaction)
+            relieved = _swap_with_lighter(problem, solution, enforced, row, metric, rng, state.transaction)
         else:
             relieved = _may_leave(problem, solution, enforced, row, metric) and move_with_children(
-                problem, solution, enforced, row, rng, transaction
+                problem, solution, enforced, row, rng, state.transaction
             )
         if relieved:
             return True
+        row = on_nodes.following[row]
+        if row == NOWHERE:
+            row = on_nodes.first[node]
     return False
 
 
@@ -250,7 +278,7 @@ def _swap_with_lighter(
 
 @kernel
 def _move_misplaced(
-    problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, transaction: Transaction
+    problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, state: RepairState
 ) -> None:
     """Move misplaced replicas to allowed nodes, together with their children.
 
@@ -259,8 +287,13 @@ def _move_misplaced(
     parents
         Whether a parent may move where its child cannot.
     """
-    for row in range(solution.node.shape[0]):
-        if is_astray(problem, solution, enforced, row) and has_capacity(solution, transaction):
+    transaction, suspects = state.transaction, state.suspects
+    index = 0
+    while index < listed_rows(suspects):  # a move may add rows
+        row = suspects.rows[index]
+        index += 1
+        placed = problem.movable[row] and solution.node[row] != NOWHERE
+        if placed and is_misplaced(problem, solution, enforced, row) and has_capacity(solution, transaction):
             before = transaction.length[0]
             head = row
             moved = rejoin(problem, solution, enforced, row, rng, transaction)
@@ -269,21 +302,28 @@ def _move_misplaced(
                 moved = bring_parent(problem, solution, enforced, row, rng, transaction)
             if moved and not move_children(problem, solution, enforced, head, before, rng, transaction):
                 undo_transaction(problem, solution, transaction, before)
+            note_moves(problem, solution, state, before)
 
 
 @kernel
 def _leave_crowded_domains(
-    problem: Problem, solution: Solution, repaired: int, binding: int, rng: Stream, transaction: Transaction
+    problem: Problem, solution: Solution, repaired: int, binding: int, rng: Stream, state: RepairState
 ) -> None:
     """Move replicas out of domains with too many replicas of their partition."""
+    transaction, suspects = state.transaction, state.suspects
     for level in range(problem.domain.shape[1]):
         if not repaired >> problem.domain_rule[level] & 1:
             continue
-        for row in range(solution.node.shape[0]):
+        index = 0
+        while index < listed_rows(suspects):  # a move may add rows
+            row = suspects.rows[index]
+            index += 1
             if not problem.movable[row]:
                 continue
             if stands_wrongly(problem, solution, level, row) and has_capacity(solution, transaction):
+                before = transaction.length[0]
                 move_with_children(problem, solution, binding, row, rng, transaction)
+                note_moves(problem, solution, state, before)
 
 
 def repair(
@@ -293,6 +333,7 @@ def repair(
     masks: Sequence[int],
     seed: np.random.SeedSequence,
     budget: Budget,
+    breaking: Int,
     passed_over: int = 0,
     extensions: Extensions | None = None,
 ) -> Annealed:
@@ -303,6 +344,8 @@ def repair(
     masks
         Enforced rules, from all to only the hard ones. Violations left under one mask are retried under the next, so
         that a soft rule never prevents the repair of a hard one.
+    breaking
+        The rows, ascending, that may break a rule in `start`; no other row does.
     passed_over
         Bits of rules that bind the moves but are not repaired.
     extensions
@@ -310,18 +353,19 @@ def repair(
         decides in place of the search.
     """
     if extensions is not None and extensions.policy is not None:
-        return repair_by_policy(extensions, problem, start, masks, seed, passed_over)
+        return repair_by_policy(extensions, problem, start, masks, seed, breaking, passed_over)
     result = Annealed(start, present_energy(problem, start), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         if budget.is_up:
             return attrs.evolve(result, end_reason=EndReason.OUT_OF_TIME)
-        breaches = find_breaches(problem, result.solution, mask & ~passed_over)
+        suspects = suspects_after(problem, start, result.solution, breaking)
+        breaches = find_breaches(problem, result.solution, mask & ~passed_over, suspects)
         if not breaches:
             continue
         transactions, annealing = stream.spawn(2)
         solution = result.solution.copy()
         rng = Stream(transactions)
-        if not _repair_randomly(problem, solution, mask & ~passed_over, mask, config, rng):
+        if not _repair_randomly(problem, solution, mask & ~passed_over, mask, breaches, config, rng):
             continue
         movable = _affected_rows(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
@@ -336,17 +380,17 @@ def repair(
     return result
 
 
-def _relatives(problem: Problem, affected: Bool) -> Bool:
-    """Return a mask, (M,), of the rows of the partitions of `affected`, of their parents and of their children."""
-    found = np.zeros(len(affected), np.bool_)
-    for row in np.flatnonzero(affected).tolist():
+def _relatives(problem: Problem, affected: Int) -> Int:
+    """Return the rows, ascending, of the partitions of `affected`, of their parents and of their children."""
+    found: set[int] = set()
+    for row in affected.tolist():
         heads = [row, int(problem.parent_row[row]), int(problem.first_child[row])]
         while heads[-1] != NOWHERE and problem.next_child[heads[-1]] != NOWHERE:
             heads.append(int(problem.next_child[heads[-1]]))
         for head in heads:
-            if head != NOWHERE and not found[head]:
-                found[list(siblings_of(problem, head))] = True
-    return found
+            if head != NOWHERE and head not in found:
+                found.update(siblings_of(problem, head))
+    return np.array(sorted(found), np.int64)
 
 
 def _affected_rows(problem: Problem, start: Solution, breaches: Breaches) -> Int:
@@ -354,23 +398,28 @@ def _affected_rows(problem: Problem, start: Solution, breaches: Breaches) -> Int
 
     Where partitions have parents, all rows of these partitions, their parents and their children are added.
     """
-    on_overloaded = np.zeros(len(start.node), np.bool_)
-    placed = start.node != NOWHERE
-    crowded = np.any(breaches.overloaded, axis=1)
-    on_overloaded[placed] = crowded[start.node[placed]]
-    affected = on_overloaded | breaches.crowded.any(axis=0) | breaches.astray
-    if (problem.parent_row != NOWHERE).any():
-        affected |= _relatives(problem, affected)
-    affected &= problem.movable
-    return np.flatnonzero(affected)
+    affected = breaches.rows
+    overloaded: Bool = np.asarray(breaches.overloaded.any(axis=1))
+    if overloaded.any():
+        on_overloaded = overloaded[start.node] & (start.node != NOWHERE)
+        affected = merged(affected, np.flatnonzero(on_overloaded))
+    if problem.related and (problem.parent_row != NOWHERE).any():
+        affected = _relatives(problem, affected)
+    return affected[problem.movable[affected]]
 
 
 def _repair_randomly(
-    problem: Problem, solution: Solution, repaired: int, binding: int, config: PlbConfig, rng: Stream
+    problem: Problem,
+    solution: Solution,
+    repaired: int,
+    binding: int,
+    breaches: Breaches,
+    config: PlbConfig,
+    rng: Stream,
 ) -> bool:
     """Apply the best of several random repairs to `solution`; return whether one was applied."""
-    capacity = 8 * len(solution.node) + 8
-    transaction, best = new_transaction(capacity), new_transaction(capacity)
+    moves = 8 * len(solution.node) + 8
+    state, best = new_repair_state(problem, breaches, moves), new_transaction(moves)
     load = solution.node_load.copy()
     repairs = Repairs(
         repaired,
@@ -379,5 +428,5 @@ def _repair_randomly(
         swaps=config.enable_preferred_swap_solution_in_constraint_check,
         scores=config.use_score_in_constraint_check,
     )
-    try_repairs(problem, solution, repairs, load, rng, transaction, best)
+    try_repairs(problem, solution, repairs, load, rng, state, best)
     return bool(best.length[0] > 0)

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
-from plb.constraints.domains import excess_in_domain, stands_wrongly
-from plb.model.rules import Rule
+from plb.constraints.domains import FAULT_DOMAIN, SPREADING, UPGRADE_DOMAIN, excess_in_domain, stands_wrongly
 from plb.search.transactions import Transaction, random_target, try_move
 from plb.state.arrays import Problem, Solution
 
-_FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
-_UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
-SPREADING = 1 << _FAULT_DOMAIN | 1 << _UPGRADE_DOMAIN
-"""Bits of the rules that spread moves restore."""
 _WITHOUT_SPREADING = ~SPREADING
 
 
@@ -32,7 +27,7 @@ def make_spread_moves(
         Bit mask over `Rule`.
     """
     so_far = enforced & _WITHOUT_SPREADING
-    for rule in (_FAULT_DOMAIN, _UPGRADE_DOMAIN):
+    for rule in (FAULT_DOMAIN, UPGRADE_DOMAIN):
         so_far |= enforced & (1 << rule)
         for level in range(problem.domain.shape[1]):
             binds = problem.domain_rule[level] == rule and enforced >> rule & 1

@@ -9,11 +9,9 @@ import attrs
 import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
-from plb.model.move import Phase
 from plb.state.cluster_state import ClusterState
 from plb.state.deactivation import evacuating_nodes, receiving_nodes
 from plb.state.feasible_nodes import feasible_nodes
-from plb.state.in_build import is_any_build_limited, most_in_build
 from plb.state.node_domains import domain_levels
 from plb.state.node_limits import inverse_of_capacity, limit_with_buffer, limits_and_thresholds
 
@@ -40,8 +38,6 @@ class Topology:
     domain_rule: Int
     feasibility_classes: Bool
     upgraded: Bool
-    throttles: bool
-    most_in_build: Int
     token: object = attrs.field(factory=object)
     """Identifies the topology."""
     follows: object = None
@@ -125,8 +121,6 @@ def build_topology(state: ClusterState) -> Topology:
         domain_rule=rule,
         feasibility_classes=feasibility_classes,
         upgraded=_upgraded_nodes(state),
-        throttles=is_any_build_limited(state.config),
-        most_in_build=most_in_build(state, Phase.PLACEMENT),
     )
 
 

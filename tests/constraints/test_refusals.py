@@ -10,17 +10,20 @@ from hypothesis import strategies as st
 from plb import Node, Partition, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.constraints.affinity import breaks_pair
+from plb.constraints.move_budgets import NO_BUDGET
 from plb.constraints.range import LARGEST_SUM
-from plb.evaluation.move_budgets import NO_BUDGET
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
-from plb.search.breaches import find_breaches
+from plb.search.breaches import breaking_rows, broken_rules
 from plb.state.node_limits import LARGEST_THRESHOLD
 from plb.testing import configuration_of
+from tests.engine.breaches_by_pass import is_misplaced_by_hand
 from tests.engine.refusals_by_hand import arrivals, by_hand, departed
 from tests.engine.ruled_clusters import enforced_rules, exchanges, visited_configurations
 from tests.engine.stories import engine_on, engine_with
 from tests.engine.strategies import examples
+
+SPREAD_RULES = {Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN}
 
 pytestmark = pytest.mark.kernels
 
@@ -82,21 +85,24 @@ def test_overdrawn_budgets_refuse_only_proposals_that_overdraw_them_further(
 @examples(150)
 @given(visited_configurations(), enforced_rules)
 def test_breaches_equal_those_of_the_definitions(configuration, enforced):
-    """They are in crowded domains, on nodes that their service does not allow, or apart from a parent."""
-    problem, places = configuration.problem, configuration.solution.node.tolist()
-    right = by_hand(configuration, enforced)
-    breaches = find_breaches(problem, configuration.solution, enforced)
-    levels = problem.domain_rule.tolist()
-    rows = range(len(places))
-    assert breaches.crowded.tolist() == [
-        [right.holds(rule) and right.is_crowded(level, row) for row in rows] for level, rule in enumerate(levels)
-    ]
-    for row in rows:
-        at = places[row]
-        movable = at != NOWHERE and problem.movable[row]
-        infeasible = right.holds(Rule.PLACEMENT) and not problem.feasibility_classes[problem.feasibility_class[row], at]
-        broken = infeasible or (right.holds(Rule.AFFINITY) and right.apart(places, row, at))
-        assert breaches.astray[row] == (movable and broken)
+    """Replicas are in crowded domains, on overloaded or excluded nodes, or apart from a parent."""
+    problem, solution = configuration.problem, configuration.solution
+    right, places = by_hand(configuration, enforced), solution.node.tolist()
+    all_rows = np.arange(len(places))
+    found = breaking_rows(problem, solution, enforced, all_rows).tolist()
+    for row in all_rows.tolist():
+        placed = places[row] != NOWHERE
+        crowded = {rule for level, rule in enumerate(problem.domain_rule.tolist()) if right.is_crowded(level, row)}
+        broken = {rule for rule in crowded if right.holds(rule)}
+        if placed and is_misplaced_by_hand(configuration, enforced & 1 << Rule.PLACEMENT, row):
+            broken.add(Rule.PLACEMENT)
+        if placed and is_misplaced_by_hand(configuration, enforced & 1 << Rule.AFFINITY, row):
+            broken.add(Rule.AFFINITY)
+        assert (row in found) == (bool(broken) if problem.movable[row] else not broken.isdisjoint(SPREAD_RULES))
+        over = solution.node_load[places[row]] > problem.limit[places[row]]
+        if placed and right.holds(Rule.CAPACITY) and problem.watched[places[row]] and over.any():
+            broken.add(Rule.CAPACITY)
+        assert broken_rules(problem, solution, enforced, row) == sum(1 << rule for rule in broken)
 
 
 @examples(100)

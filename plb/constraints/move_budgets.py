@@ -1,4 +1,4 @@
-"""Move budgets: the largest number of moves of a plan, in total, per node and per service."""
+"""Move budgets: the largest number of moves of a plan, of a node and of a service (docs/constraints/budgets.md)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
-from plb.model.rules import NO_REFUSAL, Rule
+from plb.constraints.description import RuleDescription
+from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
 from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
+from plb.state.topology import Topology
 
 _MOVES = int(Rule.MOVES)
 _NODE_MOVES = int(Rule.NODE_MOVES)
@@ -76,18 +78,21 @@ NO_BUDGET = 2**31
 """A budget without limit."""
 
 
-def budgets_of(state: ClusterState) -> dict[str, Any]:
-    """Return the fields of `Problem` on the largest number of moves: in total, by node and by service."""
+def most_or_any(most: int | None) -> int:
+    """Return a limit of the settings as a number; None: no limit."""
+    return NO_BUDGET if most is None else most
+
+
+def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
     config = state.config
-
-    def limit(most: int | None) -> int:
-        return NO_BUDGET if most is None else most
-
     by_service = [service.max_moves for service in state.services]
     budgets = (config.max_moves, config.max_moves_per_node, *by_service)
     return {
         "bounded": any(most is not None for most in budgets),
-        "max_moves": limit(config.max_moves),
-        "max_node_moves": np.full(len(state.nodes), limit(config.max_moves_per_node), np.int64),
-        "max_service_moves": np.array([*map(limit, by_service)] or [NO_BUDGET], np.int64),
+        "max_moves": most_or_any(config.max_moves),
+        "max_node_moves": np.full(len(state.nodes), most_or_any(config.max_moves_per_node), np.int64),
+        "max_service_moves": np.array([*map(most_or_any, by_service)] or [NO_BUDGET], np.int64),
     }
+
+
+DESCRIPTIONS = (RuleDescription(BUDGETS[0], fields=_fields), *map(RuleDescription, BUDGETS[1:]))

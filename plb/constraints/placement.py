@@ -1,0 +1,155 @@
+"""Placement: block lists and placement constraints of services (docs/constraints/placement.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE
+from plb.compiler import kernel
+from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.constraints.named_solution import NamedSolution
+from plb.model.expressions import UnmetClause, unmet_clauses
+from plb.model.move import Phase, Reason
+from plb.model.role import Role
+from plb.model.rules import Rule
+from plb.model.unplaced import RuledOut
+from plb.model.violations import NO_NUMBERS, Breach
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster_state import ClusterState
+from plb.state.topology import Topology
+
+RULE = int(Rule.PLACEMENT)
+
+
+@kernel
+def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+    """Return whether `target` is blocked for the service of `row`, or does not satisfy its placement constraint."""
+    return bool(enforced >> RULE & 1 and not problem.feasibility_classes[problem.feasibility_class[row], target])
+
+
+@kernel
+def refuses_swap(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> bool:
+    """Return whether one of two siblings may not be on the node of the other: roles may have constraints."""
+    here, there = solution.node[row], solution.node[partner]
+    return refuses(problem, solution, enforced, row, there) or refuses(problem, solution, enforced, partner, here)
+
+
+@kernel
+def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Return whether a placed `row` is on a node that its service excludes."""
+    return refuses(problem, solution, enforced, row, solution.node[row])
+
+
+@attrs.frozen
+class Infeasible(RuledOut):
+    """Nodes on which the service may not be placed.
+
+    Parameters
+    ----------
+    blocked, unfit
+        Number of nodes in the block list of the service, and of other nodes that do not satisfy its placement
+        constraint.
+    constraint
+        The placement constraint.
+    """
+
+    rule: ClassVar[str] = "placement"
+
+    nodes: int
+    blocked: int
+    unfit: int
+    constraint: str
+
+    def __str__(self) -> str:
+        blocked = f"{self.blocked} blocked for the service" if self.blocked else ""
+        unfit = f"{self.unfit} not satisfying {self.constraint!r}" if self.unfit else ""
+        return ", ".join(filter(None, (blocked, unfit)))
+
+    def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
+        """Yield what must change on a node."""
+        if self.blocked:
+            yield f"{node} must no longer be blocked for the service"
+        yield from map(str, unmet)
+
+
+@attrs.frozen
+class Misplaced(Breach):
+    """A replica on a node that its service does not allow (docs/constraints/placement.md).
+
+    Parameters
+    ----------
+    constraint
+        The placement constraint that does not hold; None: the node is blocked for the service.
+    priority
+        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
+    """
+
+    rule: ClassVar[str] = "placement"
+    numbers: ClassVar[Mapping[str, float]] = NO_NUMBERS
+
+    partition: str
+    role: Role
+    node: str
+    service: str
+    constraint: str | None
+    priority: int = 0
+
+    def __str__(self) -> str:
+        who = f"{self.role.name.lower()} of {self.partition} is on node {self.node}"
+        if self.constraint is None:
+            return f"{who}, which is blocked for service {self.service}"
+        return f"{who}, which does not satisfy the placement constraint {self.constraint!r} of service {self.service}"
+
+
+def _ruled_out(excluded: ExcludedNodes) -> Infeasible:
+    required = excluded.named.feasibility_class_of(excluded.row)
+    blocked = sum(name in required.blocked for name in excluded.named.names(excluded.nodes))
+    return Infeasible(len(excluded.nodes), blocked, len(excluded.nodes) - blocked, required.expression.text)
+
+
+def _misplaced(named: NamedSolution, row: int) -> Misplaced:
+    """Return the verdict on a replica on a node that its service does not allow."""
+    node, required = named.node_of(row), named.feasibility_class_of(row)
+    return Misplaced(
+        partition=named.state.row_partition[row],
+        role=named.role_of(row),
+        node=node,
+        service=named.state.services[int(named.problem.service[row])].name,
+        constraint=None if node in required.blocked else required.expression.text,
+        priority=named.priorities[Rule.PLACEMENT],
+    )
+
+
+def _breaches(named: NamedSolution) -> Iterator[Misplaced]:
+    problem, node = named.problem, named.solution.node
+    wrong = (node != NOWHERE) & ~problem.unspread & ~problem.feasibility_classes[problem.feasibility_class, node]
+    return (_misplaced(named, row) for row in np.flatnonzero(wrong).tolist())
+
+
+def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
+    return named.reason(phase, row, _misplaced(named, row))
+
+
+def _unmet(named: NamedSolution, row: int, node: int) -> tuple[UnmetClause, ...]:
+    properties = named.state.nodes[node].placement_properties
+    primary = named.role_of(row) is Role.PRIMARY
+    return unmet_clauses(named.feasibility_class_of(row).expression.text, properties, primary=primary)
+
+
+def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    return {"feasibility_classes": topology.feasibility_classes}
+
+
+DESCRIPTION = RuleDescription(
+    Rule.PLACEMENT,
+    _ruled_out,
+    priority=lambda config: config.placement_constraint_priority,
+    fields=_fields,
+    breaches=_breaches,
+    reason=_reason,
+    unmet=_unmet,
+)

@@ -1,0 +1,79 @@
+"""Preferred locations: nodes with a replica of the partition, or upgraded (docs/constraints/preferred_location.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE
+from plb.compiler import kernel
+from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.constraints.standbys import standby_on
+from plb.model.expressions import UnmetClause
+from plb.model.rules import Rule
+from plb.model.unplaced import RuledOut
+from plb.phrasing import listed
+from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.cluster_state import ClusterState
+from plb.state.topology import Topology
+
+RULE = int(Rule.PREFERRED_LOCATION)
+
+
+@kernel(inline=True)
+def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+    """Return whether `row` prefers other nodes: `target` has no standby of its partition and is not upgraded."""
+    prefers = problem.preferring and enforced >> RULE & 1 and problem.prefers_siblings[row]
+    return bool(prefers and not problem.upgraded[target] and standby_on(problem, solution, row, target) == NOWHERE)
+
+
+@attrs.frozen
+class NotPreferred(RuledOut):
+    """Nodes without a standby of the partition that are not upgraded, while it prefers other nodes.
+
+    Parameters
+    ----------
+    preferred
+        Names of the nodes with a standby.
+    upgraded
+        Names of the upgraded domains.
+    """
+
+    rule: ClassVar[str] = "preferred_location"
+
+    nodes: int
+    preferred: tuple[str, ...]
+    upgraded: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        standbys = f"its partition has standbys on {listed(self.preferred)}" if self.preferred else ""
+        upgraded = f"upgraded so far are {listed(self.upgraded)}" if self.upgraded else ""
+        return ", ".join(filter(None, (standbys, upgraded))) or "none is in an upgraded domain"
+
+    def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
+        """Yield what must change on a node."""
+        yield f"{node} must be a preferred location ({self})"
+
+
+def _ruled_out(excluded: ExcludedNodes) -> NotPreferred:
+    problem, named = excluded.named.problem, excluded.named
+    standbys = [one for one in siblings_of(problem, excluded.row) if problem.standby[one]]
+    done = np.flatnonzero(problem.upgraded).tolist()
+    upgraded = tuple(sorted({named.state.nodes[node].upgrade_domain_name for node in done}))
+    return NotPreferred(len(excluded.nodes), tuple(map(named.node_of, standbys)), upgraded)
+
+
+def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    return {"upgraded": topology.upgraded}
+
+
+DESCRIPTION = RuleDescription(
+    Rule.PREFERRED_LOCATION,
+    _ruled_out,
+    priority=lambda config: config.preferred_location_constraint_priority,
+    concerns=lambda problem, row: bool(problem.prefers_siblings[row]),
+    fields=_fields,
+)

@@ -1,0 +1,37 @@
+"""The breaches of a solution by a pass over all rows and all nodes: the oracle of the lists of a repair."""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE
+from plb.extensions.configuration import Configuration
+from plb.model.rules import Rule
+from tests.engine.refusals_by_hand import by_hand
+
+
+def remaining_by_pass(configuration: Configuration, enforced: int) -> tuple[int, float]:
+    """Return the number of violations, and the sum of the overloads relative to the limits.
+
+    A violation is an overloaded node, a replica in a crowded domain of one level, or a misplaced replica.
+    """
+    problem, solution = configuration.problem, configuration.solution
+    right, places = by_hand(configuration, enforced), solution.node.tolist()
+    broken, overload = 0, 0.0
+    for node, of_node in enumerate(solution.node_load.tolist() if right.holds(Rule.CAPACITY) else ()):
+        limits = problem.limit[node].tolist()
+        excesses = [load - limit for load, limit in zip(of_node, limits, strict=True)]
+        if problem.watched[node] and max(excesses) > 0:
+            broken += 1
+            overload += sum(max(0, excess) / max(1, limit) for excess, limit in zip(excesses, limits, strict=True))
+    for row, at in enumerate(places):
+        levels = enumerate(problem.domain_rule.tolist())
+        broken += sum(right.holds(rule) and right.is_crowded(level, row) for level, rule in levels)
+        broken += at != NOWHERE and bool(problem.movable[row]) and is_misplaced_by_hand(configuration, enforced, row)
+    return broken, overload
+
+
+def is_misplaced_by_hand(configuration: Configuration, enforced: int, row: int) -> bool:
+    """Return whether a placed row is on a node that its service excludes, or apart from its parent."""
+    problem, places = configuration.problem, configuration.solution.node.tolist()
+    right, at = by_hand(configuration, enforced), places[row]
+    infeasible = right.holds(Rule.PLACEMENT) and not problem.feasibility_classes[problem.feasibility_class[row], at]
+    return bool(infeasible or (right.holds(Rule.AFFINITY) and right.apart(places, row, at)))
