@@ -5,10 +5,10 @@ from __future__ import annotations
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
 from plb.constraints.affinity import has_company, parts_from_parent, was_apart
-from plb.evaluation.proposals import refusal
 from plb.model import Role
-from plb.model.rules import JOINING, NO_REFUSAL, Rule
-from plb.search.transactions import Transaction, random_target, try_move, undo_transaction
+from plb.model.rules import JOINING, Rule
+from plb.search.extension_kernels import ExtensionState
+from plb.search.transactions import Transaction, is_allowed, random_target, try_move, undo_transaction
 from plb.state.arrays import Problem, Solution
 
 _PRIMARY = int(Role.PRIMARY)
@@ -19,6 +19,7 @@ _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
 def move_children(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     enforced: int,
     row: int,
     first: int,
@@ -45,7 +46,7 @@ def move_children(
                 left_alone = at == problem.origin[this] and was_apart(problem, this)
                 for entry in range(first, moved):
                     left_alone = left_alone and transaction.source[entry] != at
-                if not left_alone and not rejoin(problem, solution, enforced, this, rng, transaction):
+                if not left_alone and not rejoin(problem, solution, extension_state, enforced, this, rng, transaction):
                     return False
             this = problem.sibling[this]
             if this == child:
@@ -56,15 +57,21 @@ def move_children(
 
 @kernel
 def move_with_children(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    rng: Stream,
+    transaction: Transaction,
 ) -> bool:
     """Move `row` to a random other feasible node, then its children; return whether all could move."""
-    target = random_target(problem, solution, enforced, row, solution.node[row], rng)
+    target = random_target(problem, solution, extension_state, enforced, row, solution.node[row], rng)
     if target == NOWHERE:
         return False
     before = transaction.length[0]
     try_move(problem, solution, transaction, row, target)
-    if move_children(problem, solution, enforced, row, before, rng, transaction):
+    if move_children(problem, solution, extension_state, enforced, row, before, rng, transaction):
         return True
     undo_transaction(problem, solution, transaction, before)
     return False
@@ -72,13 +79,19 @@ def move_with_children(
 
 @kernel
 def rejoin(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    rng: Stream,
+    transaction: Transaction,
 ) -> bool:
     """Move a child's replica to its parent, or swap its role where no move is possible; return whether it worked."""
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
     at = solution.node[row]
-    target = random_target(problem, solution, enforced | JOINING, row, at, rng)
+    target = random_target(problem, solution, extension_state, enforced | JOINING, row, at, rng)
     if target != NOWHERE:
         try_move(problem, solution, transaction, row, target)
         return True
@@ -87,7 +100,7 @@ def rejoin(
         there = solution.node[other]
         swaps = there != NOWHERE and problem.role[other] != problem.role[row] and problem.movable[other]
         helps = swaps and not parts_from_parent(problem, solution, row, there)
-        if helps and refusal(problem, solution, enforced & _WITHOUT_AFFINITY, row, there, other) == NO_REFUSAL:
+        if helps and is_allowed(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, row, there, other):
             try_move(problem, solution, transaction, row, there)
             try_move(problem, solution, transaction, other, at)
             return True
@@ -97,7 +110,13 @@ def rejoin(
 
 @kernel
 def bring_parent(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    rng: Stream,
+    transaction: Transaction,
 ) -> bool:
     """Move a replica of the parent of `row`, so that both are on one node; return whether it worked.
 
@@ -112,11 +131,11 @@ def bring_parent(
             before = transaction.length[0]
             at = solution.node[row]
             target = at
-            if refusal(problem, solution, enforced & _WITHOUT_AFFINITY, this, at, NOWHERE) != NO_REFUSAL:
-                target = random_target(problem, solution, enforced & _WITHOUT_AFFINITY, this, at, rng)
+            if not is_allowed(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, this, at, NOWHERE):
+                target = random_target(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, this, at, rng)
             if target != NOWHERE:
                 try_move(problem, solution, transaction, this, target)
-                if target == at or rejoin(problem, solution, enforced, row, rng, transaction):
+                if target == at or rejoin(problem, solution, extension_state, enforced, row, rng, transaction):
                     return True
                 undo_transaction(problem, solution, transaction, before)
         this = problem.sibling[this]

@@ -34,7 +34,7 @@ from plb.search.cooling_schedule import (
     end_reason_of,
 )
 from plb.search.extension_kernels import NO_KERNEL, ExtensionState
-from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain, note_refusals
+from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
 from plb.search.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
 from plb.search.result import Annealed, new_tally
@@ -107,7 +107,7 @@ def anneal_chains(
     if extensions is not None:
         energy = energy_with(extensions, problem, best.solution).total
         for chain in chains:
-            note_refusals(extensions, chain.extension_state)
+            chain.extensions.finish()
     reason = end_reason_of([chain.schedule for chain in chains], late=any(chain.timed_out for chain in chains))
     return Annealed(best.solution, energy, tally, reason)
 

@@ -284,13 +284,17 @@ def compound_proposal(
     try_move(problem, solution, transaction, row, step.target)
     if partner != NOWHERE:
         try_move(problem, solution, transaction, partner, here)
-    if step.makes_spread_moves and not make_spread_moves(problem, solution, choice.enforced, row, rng, transaction):
+    if step.makes_spread_moves and not make_spread_moves(
+        problem, solution, extension_state, choice.enforced, row, rng, transaction
+    ):
         tally[FIRST_RULE + _FAULT_DOMAIN] += 1
         undo_transaction(problem, solution, transaction, 0)
         return
-    affinity_moves = move_children(problem, solution, choice.enforced, row, 0, rng, transaction)
+    affinity_moves = move_children(problem, solution, extension_state, choice.enforced, row, 0, rng, transaction)
     if affinity_moves and partner != NOWHERE and not are_siblings(problem, row, partner):
-        affinity_moves = move_children(problem, solution, choice.enforced, partner, 0, rng, transaction)
+        affinity_moves = move_children(
+            problem, solution, extension_state, choice.enforced, partner, 0, rng, transaction
+        )
     too_many = solution.counts[DISPLACED] > max(choice.migrations, displaced)
     if not affinity_moves or too_many:
         tally[FIRST_RULE + (_MOVES if affinity_moves else _AFFINITY)] += 1

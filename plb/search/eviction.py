@@ -17,12 +17,13 @@ from plb.constraints.affinity import AFFINITY_CHILD
 from plb.constraints.capacity import exceeds_capacity
 from plb.evaluation.constraint_chain import refusal_of_place
 from plb.evaluation.delta import apply_proposal, present_energy
-from plb.evaluation.proposals import refusal
 from plb.model.rules import NO_REFUSAL
 from plb.search.affinity_moves import move_with_children
+from plb.search.extension_kernels import ExtensionState
 from plb.search.transactions import (
     Transaction,
     has_capacity,
+    is_allowed,
     keep_transaction,
     new_transaction,
     place_in_turn,
@@ -39,6 +40,7 @@ MOST_SHIFTS = 3
 def evict(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     rows: Int,
     all_or_nothing: Int,
     enforced: int,
@@ -52,6 +54,8 @@ def evict(
     ----------
     solution
         Modified.
+    extension_state
+        With the extension constraints.
     all_or_nothing
         See `plb.search.placement.place_rows`.
     enforced
@@ -67,7 +71,17 @@ def evict(
         most = MOST_SHIFTS * (2 * capacity + 2) + len(rows)
         transaction, best = new_transaction(most), new_transaction(most)
         _try_shifts(
-            problem, solution, rows[related], all_or_nothing[related], enforced, slots, tries, rng, transaction, best
+            problem,
+            solution,
+            extension_state,
+            rows[related],
+            all_or_nothing[related],
+            enforced,
+            slots,
+            tries,
+            rng,
+            transaction,
+            best,
         )
     transaction, best = new_transaction(8 * capacity + 8), new_transaction(8 * capacity + 8)
     unplaced = solution.node[rows] == NOWHERE
@@ -75,7 +89,7 @@ def evict(
     for group, members in groupby(groups, key=itemgetter(0)):
         done: list[tuple[int, int]] = []
         for _, row in members:
-            _try_evictions(problem, solution, row, enforced, slots, tries * 5, rng, transaction, best)
+            _try_evictions(problem, solution, extension_state, row, enforced, slots, tries * 5, rng, transaction, best)
             if solution.node[row] != NOWHERE:
                 moves = slice(best.length[0])
                 done += zip(best.row[moves].tolist(), best.source[moves].tolist(), strict=True)
@@ -89,6 +103,7 @@ def evict(
 def _try_shifts(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     rows: Int,
     all_or_nothing: Int,
     enforced: int,
@@ -110,13 +125,15 @@ def _try_shifts(
             if row == NOWHERE:
                 continue
             before = transaction.length[0]
-            if not move_with_children(problem, solution, enforced, row, rng, transaction):
+            if not move_with_children(problem, solution, extension_state, enforced, row, rng, transaction):
                 continue
             if solution.counts[DISPLACED] > slots:
                 undo_transaction(problem, solution, transaction, before)
                 continue
             before = transaction.length[0]
-            placed = place_in_turn(problem, solution, rows, all_or_nothing, enforced, False, rng, transaction)
+            placed = place_in_turn(
+                problem, solution, extension_state, rows, all_or_nothing, enforced, False, rng, transaction
+            )
             energy = present_energy(problem, solution)
             if placed > most or (placed == most and most > 0 and energy < lowest):
                 most = placed
@@ -149,6 +166,7 @@ def _random_parent(problem: Problem, solution: Solution, row: int, rng: Stream) 
 def _try_evictions(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     row: int,
     enforced: int,
     slots: int,
@@ -165,9 +183,9 @@ def _try_evictions(
         target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
-        fits = _clear(problem, solution, row, target, enforced, rng, transaction)
+        fits = _clear(problem, solution, extension_state, row, target, enforced, rng, transaction)
         fits = fits and solution.counts[DISPLACED] <= slots
-        if fits and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
+        if fits and is_allowed(problem, solution, extension_state, enforced, row, target, NOWHERE):
             try_move(problem, solution, transaction, row, target)
             energy = present_energy(problem, solution)
             if energy < lowest:
@@ -182,6 +200,7 @@ def _try_evictions(
 def _clear(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     row: int,
     target: int,
     enforced: int,
@@ -194,7 +213,7 @@ def _clear(
         leaver = _random_on(problem, solution, target, rng)
         if leaver == NOWHERE or not has_capacity(solution, transaction):
             return False
-        if not move_with_children(problem, solution, enforced, leaver, rng, transaction):
+        if not move_with_children(problem, solution, extension_state, enforced, leaver, rng, transaction):
             return False
     return True
 

@@ -82,6 +82,17 @@ def refusing(
     return ALLOWED
 
 
+@kernel(shared=True)
+def is_refused(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
+) -> bool:
+    """Return whether a constraint refuses a proposal, and count the refusal."""
+    refused = refusing(problem, solution, extension_state, row, target, partner)
+    if refused != ALLOWED:
+        extension_state.refused[refused] += 1
+    return refused != ALLOWED
+
+
 @kernel
 def foresee(
     problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int

@@ -37,6 +37,7 @@ class ChainExtensions:
     """
 
     state: ExtensionState
+    extensions: Extensions | None = None
     callbacks: ExtensionCallbacks | None = None
 
     def raise_error(self) -> None:
@@ -44,11 +45,25 @@ class ChainExtensions:
         if self.callbacks is not None:
             self.callbacks.raise_error()
 
+    def finish(self) -> None:
+        """Raise the error of an extension, if there was one, and count the refused and rejected proposals."""
+        self.raise_error()
+        if self.extensions is None:
+            return
+        refused = zip((one.name for one in self.extensions.constraints), self.state.refused.tolist(), strict=True)
+        rejected = zip((term.name for term in self.extensions.terms), self.state.rejected.tolist(), strict=True)
+        self.extensions.refused.update({name: count for name, count in refused if count})
+        self.extensions.rejected.update({name: count for name, count in rejected if count})
+
+
+NO_EXTENSIONS = ChainExtensions(no_extension_state(new_tally()))
+"""Those of every chain without any; kernels change nothing in it."""
+
 
 def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: Solution) -> ChainExtensions:
     """Return the extensions of one chain that begins at `start` and changes it."""
     if extensions is None:
-        return ChainExtensions(no_extension_state(new_tally()))
+        return NO_EXTENSIONS
     configuration = extensions.configuration(problem, start)
     terms, constraints = extensions.new_terms(), extensions.constraints
     for term in terms:
@@ -76,15 +91,14 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         tally=new_tally(),
         python=np.array([callbacks.address]),
     )
-    return ChainExtensions(state, callbacks)
+    return ChainExtensions(state, extensions, callbacks)
 
 
-def note_refusals(extensions: Extensions, extension_state: ExtensionState) -> None:
-    """Add the proposals that constraints refused and terms rejected in one chain to `extensions`."""
-    refused = zip((one.name for one in extensions.constraints), extension_state.refused.tolist(), strict=True)
-    rejected = zip((term.name for term in extensions.terms), extension_state.rejected.tolist(), strict=True)
-    extensions.refused.update({name: count for name, count in refused if count})
-    extensions.rejected.update({name: count for name, count in rejected if count})
+def constraints_of(extensions: Extensions | None, problem: Problem, solution: Solution) -> ChainExtensions:
+    """Return the constraints for moves that change `solution` and do not weigh terms."""
+    if extensions is None or not extensions.constraints:
+        return NO_EXTENSIONS
+    return extensions_of_chain(attrs.evolve(extensions, weights={}, terms=()), problem, solution)
 
 
 def compare_extension_state(

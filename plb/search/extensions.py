@@ -129,10 +129,6 @@ class Extensions:
             rows = sorted({int(row) for row in one.broken(configuration)})
             yield from ((one.name, row) for row in rows if configuration.node_of(row) != NOWHERE)
 
-    def keeps(self, problem: Problem, before: Solution, after: Solution) -> bool:
-        """Return whether every row that violates a constraint after a change violated it before."""
-        return not self._newly_broken(self.configuration(problem, before), self.configuration(problem, after))
-
     def _newly_broken(self, before: Configuration, after: Configuration) -> list[str]:
         """Return the names of the constraints that some row violates after a change and did not violate before."""
         known = set(self.broken_by_name(before))

@@ -17,9 +17,10 @@ from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget, EndReason
 from plb.search.candidate_filter import filtered
 from plb.search.eviction import evict
+from plb.search.extension_kernels import ExtensionState
+from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
-from plb.search.one_at_a_time import walk
 from plb.search.policy_search import place_by_policy
 from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
@@ -67,10 +68,10 @@ def place_rows(
     stages = [(seen, mask) for mask in masks for seen in ([problem] if few is None else [few, problem])]
     for stage, (seen, mask) in enumerate(stages):
         rng = Stream(stream_of(seed, stage, 0))
-        if extensions is not None and extensions.constraints:
-            walk(extensions, seen, solution, left, all_or_nothing, mask, tries, last, rng)
-        else:
-            _walk(seen, solution, left, all_or_nothing, mask, tries, last, rng, new_transaction(len(left)), left.copy())
+        constraints = constraints_of(extensions, seen, solution)
+        scratch = new_transaction(len(left)), left.copy()
+        _walk(seen, solution, constraints.state, left, all_or_nothing, mask, tries, last, rng, *scratch)
+        constraints.finish()
         placed = left[solution.node[left] != NOWHERE]
         if len(placed) and not last:
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
@@ -84,31 +85,17 @@ def place_rows(
             break
     if len(left) and with_moves:
         rng = Stream(stream_of(seed, len(stages)))
-        solution = _after_evictions(problem, solution, left, all_or_nothing, masks[-1], slots, tries, rng, extensions)
+        constraints = constraints_of(extensions, problem, solution)
+        evict(problem, solution, constraints.state, left, all_or_nothing, masks[-1], slots, tries, rng)
+        constraints.finish()
     return Annealed(solution, present_energy(problem, solution), tally, reason)
-
-
-def _after_evictions(
-    problem: Problem,
-    crowded: Solution,
-    rows: Int,
-    all_or_nothing: Int,
-    enforced: int,
-    slots: int,
-    tries: int,
-    rng: Stream,
-    extensions: Extensions | None,
-) -> Solution:
-    """Return the solution after evictions for `rows`; `crowded` if they violate an extension constraint."""
-    solution = crowded.copy()
-    evict(problem, solution, rows, all_or_nothing, enforced, slots, tries, rng)
-    return solution if extensions is None or extensions.keeps(problem, crowded, solution) else crowded
 
 
 @kernel
 def _walk(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     rows: Int,
     all_or_nothing: Int,
     enforced: int,
@@ -131,7 +118,7 @@ def _walk(
     """
     most = -1
     for _ in range(tries):
-        place_in_turn(problem, solution, rows, all_or_nothing, enforced, last, rng, transaction)
+        place_in_turn(problem, solution, extension_state, rows, all_or_nothing, enforced, last, rng, transaction)
         if transaction.length[0] > most:
             most = transaction.length[0]
             for index in range(rows.shape[0]):

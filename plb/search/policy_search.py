@@ -13,18 +13,21 @@ from plb.constraints.capacity import overloads
 from plb.constraints.domains import SPREADING
 from plb.evaluation.delta import present_energy
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, FIRST_TERM, GENERATED, SCORED
-from plb.extensions.configuration import Proposal
+from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
 from plb.model.rules import JOINING, NO_REFUSAL, RULES
 from plb.search.affinity_moves import move_children
 from plb.search.breaches import breaking_rows, count_breaches, suspects_after
 from plb.search.budget import EndReason
+from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
-from plb.search.one_at_a_time import place_in_turn
 from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import has_capacity, new_transaction, try_move, undo_transaction
 from plb.state.arrays import DISPLACED, Problem, Solution
+
+Place = Callable[[int], Sequence[Proposal]]
+"""Places a row and returns the moves that undo this, to be applied in reverse order; empty if the row has no node."""
 
 
 class Decisions:
@@ -56,7 +59,7 @@ class Decisions:
         self.configuration = extensions.configuration(problem, solution)
         self.tally = new_tally()
         self._transaction = new_transaction(8 * len(solution.node) + 8)
-        self._has_children = problem.related and bool((problem.first_child != NOWHERE).any())
+        self._constraints = constraints_of(extensions, problem, solution)
         self._seed = seed
         if prepares(self.policy):
             self.policy.begin(self.configuration, Stream(stream_of(seed, 1)))
@@ -75,7 +78,6 @@ class Decisions:
             Bit mask over `Rule`.
         """
         self._transaction.length[0] = 0
-        broken = self._broken() if self._has_children else None
         if not self._evict(row, enforced):
             undo_transaction(self.problem, self.solution, self._transaction, 0)
         nodes = self._nodes(row, enforced)
@@ -83,7 +85,7 @@ class Decisions:
         if node is None and len(nodes):
             self.extensions.declined.add(row)
         placed = node is not None and self._move(Proposal(row, node), enforced)
-        if not placed or (broken is not None and not self._broken() <= broken):
+        if not placed:
             undo_transaction(self.problem, self.solution, self._transaction, 0)
             return []
         self.tally[ACCEPTED] += 1
@@ -136,10 +138,6 @@ class Decisions:
             if self.problem.movable[row] and count_breaches(self.problem, self.solution, repaired, row, True):
                 self.place(row, enforced)
 
-    def _broken(self) -> set[tuple[str, int]]:
-        """Return the violated extension constraints, each paired with every row that violates it."""
-        return set(self.extensions.broken_by_name(self.configuration))
-
     def _nodes(self, row: int, enforced: int) -> Int:
         """Return the nodes that no rule and no constraint refuses, and count the refusals."""
         here, nodes = self.configuration.node_of(row), self.configuration.nodes
@@ -189,9 +187,19 @@ class Decisions:
             before = int(transaction.length[0])
             try_move(problem, solution, transaction, one.row, one.target)
             has_children = problem.first_child[one.row] != NOWHERE
-            if has_children and not move_children(problem, solution, enforced, one.row, before, self._rng, transaction):
+            if not has_children:
+                continue
+            constraints = self._constraints.state
+            together = move_children(problem, solution, constraints, enforced, one.row, before, self._rng, transaction)
+            self._constraints.raise_error()
+            if not together:
                 return False
         return True
+
+    def annealed(self) -> Annealed:
+        """Return the solution and the statistics of the search."""
+        self._constraints.finish()
+        return Annealed(self.solution, present_energy(self.problem, self.solution), self.tally, EndReason.DECIDED)
 
     def _undo_moves(self) -> list[Proposal]:
         """Return the moves that undo the current transaction."""
@@ -222,10 +230,10 @@ def place_by_policy(
     decisions = Decisions(extensions, problem, solution, seed, slots)
     left = np.array(rows, np.int64)
     for mask in masks:
-        place_in_turn(decisions.configuration, left, all_or_nothing, partial(decisions.place, enforced=mask))
+        _place_in_turn(decisions.configuration, left, all_or_nothing, partial(decisions.place, enforced=mask))
         unplaced = solution.node[left] == NOWHERE
         left, all_or_nothing = left[unplaced], all_or_nothing[unplaced]
-    return Annealed(solution, present_energy(problem, solution), decisions.tally, EndReason.DECIDED)
+    return decisions.annealed()
 
 
 def repair_by_policy(
@@ -248,4 +256,33 @@ def repair_by_policy(
     decisions = Decisions(extensions, problem, solution, seed, len(solution.node))
     for mask in masks:
         decisions.repair_randomly(mask & ~passed_over, mask, lambda: suspects_after(problem, start, solution, breaking))
-    return Annealed(solution, present_energy(problem, solution), decisions.tally, EndReason.DECIDED)
+    return decisions.annealed()
+
+
+def _place_in_turn(configuration: Configuration, rows: Int, all_or_nothing: Int, place: Place) -> None:
+    """Place each of `rows` that has a feasible node.
+
+    Parameters
+    ----------
+    all_or_nothing
+        See `plb.search.placement.place_rows`.
+    """
+    done: list[Proposal] = []
+    group, before, given_up = NOWHERE, 0, False
+    for row, this in zip(rows.tolist(), all_or_nothing.tolist(), strict=True):
+        if this != group or group == NOWHERE:
+            group, before, given_up = this, len(done), False
+        if given_up:
+            continue
+        placed = place(row)
+        done += placed
+        if not placed and group != NOWHERE:
+            _take_back(configuration, done[before:])
+            del done[before:]
+            given_up = True
+
+
+def _take_back(configuration: Configuration, done: Sequence[Proposal]) -> None:
+    """Apply the moves that `_place_in_turn` returned, in reverse order."""
+    for back in reversed(done):
+        configuration.apply(back)

@@ -18,13 +18,13 @@ from plb.compiler import Stream, kernel, uniform
 from plb.constraints.capacity import RULE
 from plb.constraints.domains import stands_wrongly
 from plb.evaluation.delta import present_energy
-from plb.evaluation.proposals import refusal
-from plb.model.rules import NO_REFUSAL
 from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
 from plb.search.annealing import anneal_chains
 from plb.search.breaches import Breaches, find_breaches, is_misplaced, suspects_after
 from plb.search.budget import Budget, EndReason
-from plb.search.extension_repair import repair_randomly
+from plb.search.extension_kernels import ExtensionState
+from plb.search.extension_repair import repair_constraints
+from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice
 from plb.search.policy_search import repair_by_policy
@@ -44,6 +44,7 @@ from plb.search.result import Annealed, new_tally
 from plb.search.transactions import (
     Transaction,
     has_capacity,
+    is_allowed,
     keep_transaction,
     new_transaction,
     redo_transaction,
@@ -76,6 +77,7 @@ class Repairs(NamedTuple):
 def try_repairs(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     repairs: Repairs,
     load: Int,
     rng: Stream,
@@ -97,8 +99,10 @@ def try_repairs(
     for index in range(repairs.transactions):
         parents = index >= repairs.transactions * (1.0 - problem.parents_move)
         if index % 2 == 1:
-            _repair_each_rule(problem, solution, repaired, binding & _WITHOUT_CAPACITY, swaps, parents, rng, state)
-        _repair_each_rule(problem, solution, repaired, binding, swaps, parents, rng, state)
+            _repair_each_rule(
+                problem, solution, extension_state, repaired, binding & _WITHOUT_CAPACITY, swaps, parents, rng, state
+            )
+        _repair_each_rule(problem, solution, extension_state, repaired, binding, swaps, parents, rng, state)
         broken, overload = remaining_breaches(problem, solution, repaired, state.suspects)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
@@ -116,6 +120,7 @@ def try_repairs(
 def _repair_each_rule(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     repaired: int,
     binding: int,
     swaps: bool,
@@ -135,13 +140,21 @@ def _repair_each_rule(
         Whether parents may move to their children.
     """
     if repaired >> RULE & 1:
-        _unload(problem, solution, binding, swaps, rng, state)
-    _leave_crowded_domains(problem, solution, repaired, binding, rng, state)
-    _move_misplaced(problem, solution, binding, parents, rng, state)
+        _unload(problem, solution, extension_state, binding, swaps, rng, state)
+    _leave_crowded_domains(problem, solution, extension_state, repaired, binding, rng, state)
+    _move_misplaced(problem, solution, extension_state, binding, parents, rng, state)
 
 
 @kernel
-def _unload(problem: Problem, solution: Solution, enforced: int, swaps: bool, rng: Stream, state: RepairState) -> None:
+def _unload(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    swaps: bool,
+    rng: Stream,
+    state: RepairState,
+) -> None:
     """Move random replicas off each overloaded node until it is within its limits or no replica can leave."""
     node = next_listed_node(state.suspects, NOWHERE)
     while node != NOWHERE:
@@ -149,7 +162,7 @@ def _unload(problem: Problem, solution: Solution, enforced: int, swaps: bool, rn
             while solution.node_load[node, metric] > problem.limit[node, metric]:
                 list_rows_on_nodes(solution, state.on_nodes)
                 begun = state.transaction.length[0]
-                if not _take_load_off(problem, solution, enforced, node, metric, swaps, rng, state):
+                if not _take_load_off(problem, solution, extension_state, enforced, node, metric, swaps, rng, state):
                     break
                 note_moves(problem, solution, state, begun)
         node = next_listed_node(state.suspects, node)
@@ -159,6 +172,7 @@ def _unload(problem: Problem, solution: Solution, enforced: int, swaps: bool, rn
 def _take_load_off(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     enforced: int,
     node: int,
     metric: int,
@@ -170,11 +184,11 @@ def _take_load_off(
     row = _random_leaver(problem, solution, enforced, node, metric, rng, state.on_nodes)
     if row == NOWHERE or not has_capacity(solution, state.transaction):
         return False
-    if move_with_children(problem, solution, enforced, row, rng, state.transaction):
+    if move_with_children(problem, solution, extension_state, enforced, row, rng, state.transaction):
         return True
-    if _relieve(problem, solution, enforced, node, metric, False, rng, state):
+    if _relieve(problem, solution, extension_state, enforced, node, metric, False, rng, state):
         return True
-    return swaps and _relieve(problem, solution, enforced, node, metric, True, rng, state)
+    return swaps and _relieve(problem, solution, extension_state, enforced, node, metric, True, rng, state)
 
 
 @kernel
@@ -208,6 +222,7 @@ def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, me
 def _relieve(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     enforced: int,
     node: int,
     metric: int,
@@ -233,10 +248,12 @@ def _relieve(
         row = on_nodes.following[row]
     for _ in range(rows):
         if swaps:
-            relieved = _swap_with_lighter(problem, solution, enforced, row, metric, rng, state.transaction)
+            relieved = _swap_with_lighter(
+                problem, solution, extension_state, enforced, row, metric, rng, state.transaction
+            )
         else:
             relieved = _may_leave(problem, solution, enforced, row, metric) and move_with_children(
-                problem, solution, enforced, row, rng, state.transaction
+                problem, solution, extension_state, enforced, row, rng, state.transaction
             )
         if relieved:
             return True
@@ -250,6 +267,7 @@ def _relieve(
 def _swap_with_lighter(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     enforced: int,
     row: int,
     metric: int,
@@ -265,11 +283,11 @@ def _swap_with_lighter(
         place = solution.node[other]
         lighter = problem.load[other, metric] < problem.load[row, metric]
         swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
-        if lighter and swappable and refusal(problem, solution, enforced, row, place, other) == NO_REFUSAL:
+        if lighter and swappable and is_allowed(problem, solution, extension_state, enforced, row, place, other):
             before = transaction.length[0]
             try_move(problem, solution, transaction, row, place)
             try_move(problem, solution, transaction, other, node)
-            if move_children(problem, solution, enforced, row, before, rng, transaction):
+            if move_children(problem, solution, extension_state, enforced, row, before, rng, transaction):
                 return True
             undo_transaction(problem, solution, transaction, before)
         other = problem.sibling[other]
@@ -278,7 +296,13 @@ def _swap_with_lighter(
 
 @kernel
 def _move_misplaced(
-    problem: Problem, solution: Solution, enforced: int, parents: bool, rng: Stream, state: RepairState
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    parents: bool,
+    rng: Stream,
+    state: RepairState,
 ) -> None:
     """Move misplaced replicas to allowed nodes, together with their children.
 
@@ -296,18 +320,26 @@ def _move_misplaced(
         if placed and is_misplaced(problem, solution, enforced, row) and has_capacity(solution, transaction):
             before = transaction.length[0]
             head = row
-            moved = rejoin(problem, solution, enforced, row, rng, transaction)
+            moved = rejoin(problem, solution, extension_state, enforced, row, rng, transaction)
             if not moved and parents and problem.parent_row[row] != NOWHERE:
                 head = problem.parent_row[row]
-                moved = bring_parent(problem, solution, enforced, row, rng, transaction)
-            if moved and not move_children(problem, solution, enforced, head, before, rng, transaction):
+                moved = bring_parent(problem, solution, extension_state, enforced, row, rng, transaction)
+            if moved and not move_children(
+                problem, solution, extension_state, enforced, head, before, rng, transaction
+            ):
                 undo_transaction(problem, solution, transaction, before)
             note_moves(problem, solution, state, before)
 
 
 @kernel
 def _leave_crowded_domains(
-    problem: Problem, solution: Solution, repaired: int, binding: int, rng: Stream, state: RepairState
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    repaired: int,
+    binding: int,
+    rng: Stream,
+    state: RepairState,
 ) -> None:
     """Move replicas out of domains with too many replicas of their partition."""
     transaction, suspects = state.transaction, state.suspects
@@ -322,7 +354,7 @@ def _leave_crowded_domains(
                 continue
             if stands_wrongly(problem, solution, level, row) and has_capacity(solution, transaction):
                 before = transaction.length[0]
-                move_with_children(problem, solution, binding, row, rng, transaction)
+                move_with_children(problem, solution, extension_state, binding, row, rng, transaction)
                 note_moves(problem, solution, state, before)
 
 
@@ -349,8 +381,8 @@ def repair(
     passed_over
         Bits of rules that bind the moves but are not repaired.
     extensions
-        Extension terms and constraints; these constraints are repaired last, by moves that violate no rule. A policy
-        decides in place of the search.
+        Extension terms and constraints. The constraints bind all moves, and are repaired last. A policy decides in
+        place of the search.
     """
     if extensions is not None and extensions.policy is not None:
         return repair_by_policy(extensions, problem, start, masks, seed, breaking, passed_over)
@@ -365,18 +397,24 @@ def repair(
         transactions, annealing = stream.spawn(2)
         solution = result.solution.copy()
         rng = Stream(transactions)
-        if not _repair_randomly(problem, solution, mask & ~passed_over, mask, breaches, config, rng):
+        constraints = constraints_of(extensions, problem, solution)
+        repaired = _repair_randomly(
+            problem, solution, constraints.state, mask & ~passed_over, mask, breaches, config, rng
+        )
+        constraints.finish()
+        if not repaired:
             continue
         movable = _affected_rows(problem, result.solution, breaches)
         displaced = int(solution.counts[DISPLACED])
         choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
-        repaired = anneal_chains(problem, solution.copy(), choice, config, annealing, budget, extensions)
-        if repaired.solution.counts[MOVES] > solution.counts[MOVES]:
-            repaired = attrs.evolve(repaired, solution=solution, energy=present_energy(problem, solution))
-        result = attrs.evolve(repaired, tally=result.tally + repaired.tally)
+        annealed = anneal_chains(problem, solution.copy(), choice, config, annealing, budget, extensions)
+        if annealed.solution.counts[MOVES] > solution.counts[MOVES]:
+            annealed = attrs.evolve(annealed, solution=solution, energy=present_energy(problem, solution))
+        result = attrs.evolve(annealed, tally=result.tally + annealed.tally)
     if extensions is not None and extensions.constraints:
-        rng = Stream(seed.spawn(1)[0])
-        return repair_randomly(extensions, problem, start, result, masks[0], rng)
+        solution = result.solution.copy()
+        repair_constraints(extensions, problem, solution, masks[0], Stream(seed.spawn(1)[0]))
+        return attrs.evolve(result, solution=solution, energy=float(present_energy(problem, solution)))
     return result
 
 
@@ -411,6 +449,7 @@ def _affected_rows(problem: Problem, start: Solution, breaches: Breaches) -> Int
 def _repair_randomly(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     repaired: int,
     binding: int,
     breaches: Breaches,
@@ -428,5 +467,5 @@ def _repair_randomly(
         swaps=config.enable_preferred_swap_solution_in_constraint_check,
         scores=config.use_score_in_constraint_check,
     )
-    try_repairs(problem, solution, repairs, load, rng, state, best)
+    try_repairs(problem, solution, extension_state, repairs, load, rng, state, best)
     return bool(best.length[0] > 0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
 from plb.constraints.domains import FAULT_DOMAIN, SPREADING, UPGRADE_DOMAIN, excess_in_domain, stands_wrongly
+from plb.search.extension_kernels import ExtensionState
 from plb.search.transactions import Transaction, random_target, try_move
 from plb.state.arrays import Problem, Solution
 
@@ -17,7 +18,13 @@ _WITHOUT_SPREADING = ~SPREADING
 
 @kernel
 def make_spread_moves(
-    problem: Problem, solution: Solution, enforced: int, row: int, rng: Stream, transaction: Transaction
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    rng: Stream,
+    transaction: Transaction,
 ) -> bool:
     """Move siblings of `row`, which has moved, out of crowded domains; return whether the spread holds afterwards.
 
@@ -31,7 +38,7 @@ def make_spread_moves(
         so_far |= enforced & (1 << rule)
         for level in range(problem.domain.shape[1]):
             binds = problem.domain_rule[level] == rule and enforced >> rule & 1
-            if binds and not _spread_siblings(problem, solution, so_far, level, row, rng, transaction):
+            if binds and not _spread_siblings(problem, solution, extension_state, so_far, level, row, rng, transaction):
                 return False
     for level in range(problem.domain.shape[1]):
         if enforced >> problem.domain_rule[level] & 1 and _is_uneven(problem, solution, level, row):
@@ -41,14 +48,21 @@ def make_spread_moves(
 
 @kernel
 def _spread_siblings(
-    problem: Problem, solution: Solution, so_far: int, level: int, row: int, rng: Stream, transaction: Transaction
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    so_far: int,
+    level: int,
+    row: int,
+    rng: Stream,
+    transaction: Transaction,
 ) -> bool:
     """Move siblings of `row` out of crowded domains of one level; return whether each found a node."""
     other = problem.sibling[row]
     while other != row:
         stays = not problem.movable[other] or _has_moved(transaction, other)
         if not stays and excess_in_domain(problem, solution, level, other) > 0:
-            target = random_target(problem, solution, so_far, other, solution.node[other], rng)
+            target = random_target(problem, solution, extension_state, so_far, other, solution.node[other], rng)
             if target == NOWHERE:
                 return False
             try_move(problem, solution, transaction, other, target)

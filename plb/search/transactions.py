@@ -11,6 +11,7 @@ from plb.compiler import Stream, kernel, uniform
 from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import refusal
 from plb.model.rules import NO_REFUSAL
+from plb.search.extension_kernels import ExtensionState, is_refused
 from plb.state.arrays import Problem, Solution
 
 QUICK_DRAWS = 8
@@ -34,11 +35,37 @@ def new_transaction(capacity: int) -> Transaction:
 
 
 @kernel
-def random_target(problem: Problem, solution: Solution, enforced: int, row: int, avoid: int, rng: Stream) -> int:
-    """Return a node sampled uniformly from those that every enforced rule allows for `row`, or NOWHERE.
+def is_allowed(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    target: int,
+    partner: int,
+) -> bool:
+    """Return whether no enforced rule and no extension constraint refuses a proposal."""
+    if refusal(problem, solution, enforced, row, target, partner) != NO_REFUSAL:
+        return False
+    return not is_refused(problem, solution, extension_state, row, target, partner)
+
+
+@kernel
+def random_target(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    avoid: int,
+    rng: Stream,
+) -> int:
+    """Return a node sampled uniformly from those that every rule and constraint allows for `row`, or NOWHERE.
 
     Parameters
     ----------
+    enforced
+        Bit mask over `Rule`.
     avoid
         Excluded node, or NOWHERE.
     """
@@ -47,12 +74,12 @@ def random_target(problem: Problem, solution: Solution, enforced: int, row: int,
         return NOWHERE
     for _ in range(QUICK_DRAWS):
         target = targets[int(uniform(rng) * targets.shape[0])]
-        if target != avoid and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
+        if target != avoid and is_allowed(problem, solution, extension_state, enforced, row, target, NOWHERE):
             return int(target)
     chosen = NOWHERE
     seen = 0
     for target in targets:
-        if target != avoid and refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
+        if target != avoid and is_allowed(problem, solution, extension_state, enforced, row, target, NOWHERE):
             seen += 1
             if uniform(rng) * seen < 1.0:
                 chosen = target
@@ -60,11 +87,11 @@ def random_target(problem: Problem, solution: Solution, enforced: int, row: int,
 
 
 @kernel
-def last_target(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
-    """Return the most recently created node that every enforced rule allows for `row`, or NOWHERE."""
+def last_target(problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, row: int) -> int:
+    """Return the most recently created node that every rule and constraint allows for `row`, or NOWHERE."""
     for index in range(problem.targets.shape[0] - 1, -1, -1):
         target = problem.targets[index]
-        if refusal(problem, solution, enforced, row, target, NOWHERE) == NO_REFUSAL:
+        if is_allowed(problem, solution, extension_state, enforced, row, target, NOWHERE):
             return int(target)
     return NOWHERE
 
@@ -115,6 +142,7 @@ def has_capacity(solution: Solution, transaction: Transaction) -> bool:
 def place_in_turn(
     problem: Problem,
     solution: Solution,
+    extension_state: ExtensionState,
     rows: Int,
     all_or_nothing: Int,
     enforced: int,
@@ -143,9 +171,9 @@ def place_in_turn(
         if given_up:
             continue
         if last:
-            target = last_target(problem, solution, enforced, rows[index])
+            target = last_target(problem, solution, extension_state, enforced, rows[index])
         else:
-            target = random_target(problem, solution, enforced, rows[index], NOWHERE, rng)
+            target = random_target(problem, solution, extension_state, enforced, rows[index], NOWHERE, rng)
         if target != NOWHERE:
             try_move(problem, solution, transaction, rows[index], target)
         elif group != NOWHERE:
