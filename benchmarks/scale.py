@@ -27,6 +27,7 @@ from plb.risk.demand_history import DemandHistory
 
 SIZES = (40, 400, 4_000, 10_000)
 REPLICAS_A_PARTITION = 4
+RACKS = 5
 MEAN = 0.55 * CAPACITY / REPLICAS_A_NODE
 PROPOSALS = 4_000
 DAY = 86_400.0
@@ -47,7 +48,7 @@ class Cluster:
         metrics = [Metric("cpu", trend=False), Metric("memory"), Metric("disk")]
         self.engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics), seed=7, history=_history(self.random))
         self._now = 0.0
-        self._moved = 0
+        self._moved = self._broken = 0
         self._is_up = True
         for index in range(nodes):
             self.engine.update_node(bench_node(index))
@@ -57,6 +58,7 @@ class Cluster:
             self.engine.update_partition(self._partition(index, -float(self.random.uniform(0, 40 * DAY))))
         self.rows = np.array([r.index for index in range(self.partitions) for r in self.engine.replicas(f"p{index}")])
         self.loads = MEAN * self.random.uniform(0.2, 1.8, (len(self.rows), len(METRICS)))
+        self._overloaded = np.zeros(len(self.rows), np.bool_)
 
     def _partition(self, index: int, created: float = 0.0, shift: int = 0) -> Partition:
         """Return a partition in four fault domains and upgrade domains; `shift` moves it by this number of nodes."""
@@ -70,6 +72,36 @@ class Cluster:
         for index in range(self._moved, self._moved + partitions):
             self.engine.update_partition(self._partition(index, shift=1))
         self._moved += partitions
+
+    def crowd_a_rack(self) -> None:
+        """Move a secondary of a partition to the rack of the primary, and that of the last call back."""
+        self.mend()
+        healthy = self._partition(self.partitions - self._broken)
+        primary, moved, *others = healthy.replicas
+        there = attrs.evolve(moved, node=f"n{(self.partitions - self._broken + RACKS) % self.nodes}")
+        self.engine.update_partition(attrs.evolve(healthy, replicas=(primary, there, *others)))
+
+    def overload_a_node(self) -> None:
+        """Report loads by which a node is a little above its limit, and those of the last call as they were."""
+        self.mend()
+        node = self.nodes // 2 + self._broken
+        hosts = {
+            index
+            for step in range(REPLICAS_A_PARTITION)
+            for index in range((node - 11 * step) % self.nodes, self.partitions, self.nodes)
+        }
+        replicas = (one for index in hosts for one in self.engine.replicas(f"p{index}"))
+        self._overloaded = np.isin(self.rows, [one.index for one in replicas if one.node == f"n{node}"])
+        loads = self.loads[self._overloaded]
+        self.engine.report_loads(self.rows[self._overloaded], loads * (1.001 * CAPACITY / loads.sum(axis=0)))
+
+    def mend(self) -> None:
+        """Undo what the last of these calls has changed."""
+        if self._broken:
+            self.engine.update_partition(self._partition(self.partitions - self._broken))
+        self.engine.report_loads(self.rows[self._overloaded], self.loads[self._overloaded])
+        self._overloaded[:] = False
+        self._broken += 1
 
     def report(self, share: float = 1.0) -> None:
         """Change the loads of a share of the replicas by up to a tenth, and report these in bulk."""
@@ -149,9 +181,12 @@ def measure(nodes: int) -> dict[str, str]:
         "1 % of the loads changed": lambda: cluster.report(0.01),
         "all loads changed": cluster.report,
         "ten partitions moved": lambda: cluster.move(10),
+        "a partition crowds a rack": cluster.crowd_a_rack,
+        "a node above its limit": cluster.overload_a_node,
     }
     for name, change in changes.items():
         found[f"refresh, {name}"] = _time(min(_refresh_after(cluster, change) for _ in range(3)))
+    cluster.mend()
     cluster.fail_or_return()
     found["a node fails or returns: event and refresh"] = _time(min(_seconds(cluster.fail_or_return) for _ in range(4)))
     cluster.place()

@@ -67,11 +67,15 @@ def place_beside_others() -> None:
 
 
 def repair() -> None:
-    """Move replicas from nodes above their limits: first with a budget, and then all of them."""
+    """Move replicas from nodes above their limits: first with a budget, then all of them; and out of a crowded rack."""
     engine = _tiny_engine(max_moves=1)
     _overload(engine)
     engine.repair()
     engine.configure(attrs.evolve(engine.config, max_moves=None))
+    engine.repair()
+    engine = _tiny_engine()
+    crowded = (Replica(PRIMARY, "n0"), Replica(SECONDARY, "n3"))
+    engine.update_partition(Partition("wide", service="wide", replicas=crowded))
     engine.repair()
 
 

@@ -17,7 +17,7 @@ from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
 from plb.model.rules import JOINING, NO_REFUSAL, RULES
 from plb.search.affinity_moves import move_children
-from plb.search.breaches import breaking_rows, count_breaches, suspects_after
+from plb.search.breaches import breaking_rows, suspects_after
 from plb.search.budget import EndReason
 from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
@@ -134,9 +134,10 @@ class Decisions:
 
     def _move_breaking(self, repaired: int, enforced: int, suspects: Callable[[], Int]) -> None:
         """Move each movable row that breaks one of the rules to repair, other than capacity."""
-        for row in breaking_rows(self.problem, self.solution, repaired, suspects()).tolist():
-            if self.problem.movable[row] and count_breaches(self.problem, self.solution, repaired, row, True):
-                self.place(row, enforced)
+        for row in breaking_rows(self.problem, self.solution, repaired, suspects()):
+            still_breaks = len(breaking_rows(self.problem, self.solution, repaired, np.array([row]))) > 0
+            if self.problem.movable[row] and still_breaks:
+                self.place(int(row), enforced)
 
     def _nodes(self, row: int, enforced: int) -> Int:
         """Return the nodes that no rule and no constraint refuses, and count the refusals."""
