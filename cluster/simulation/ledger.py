@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import attrs
@@ -162,7 +161,6 @@ class Ledger:
 
     def _by_node(self, rows: Int, demand: Float) -> Float:
         """Return the demand on each node of replicas that stay and of those that depart, (2, H, R)."""
-        shape = 2, self._node_count, demand.shape[1]
-        first = (self.node[rows] + self._node_count * self.leaving[rows]) * shape[2]
-        place = first[:, None] + np.arange(shape[2])
-        return np.bincount(place.ravel(), demand.ravel(), math.prod(shape)).reshape(shape)
+        cell = self.node[rows] + self._node_count * self.leaving[rows]
+        columns = [np.bincount(cell, demand[:, r], 2 * self._node_count) for r in range(demand.shape[1])]
+        return np.asarray(np.column_stack(columns).reshape(2, self._node_count, demand.shape[1]), np.float64)
