@@ -162,9 +162,7 @@ def main() -> None:
             continue
         runs = sorted(cpu_seconds(experiment, policy) for _ in range(given.runs))
         (best, placements), (median, _) = runs[0], runs[len(runs) // 2]
-        print(
-            f"{policy:>17}  {best:6.2f} s CPU at best, {median:.2f} s median, {placements:,} placements", flush=True
-        )
+        print(f"{policy:>17}  {best:6.2f} s CPU at best, {median:.2f} s median, {placements:,} placements", flush=True)
 
 
 if __name__ == "__main__":

@@ -82,7 +82,9 @@ class ReplicaStates:
     def primary(self, partition: str) -> PlacedReplica | None:
         """Return the primary that is not leaving, in any state; None if there is none."""
         placed = self._ledger.placed(partition)
-        return next((one for one in placed if one.role is Role.PRIMARY and one.node is not None and not one.leaving), None)
+        return next(
+            (one for one in placed if one.role is Role.PRIMARY and one.node is not None and not one.leaving), None
+        )
 
     def is_plain(self, partition: str) -> bool:
         """Return whether all replicas of a partition are ready, unmarked and not leaving."""

@@ -95,7 +95,7 @@ class ClusterState:
         self.feasibility_class_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
         self.service_feasibility_class: list[int] = []
         self.default_loads: dict[int, Mapping[Role, Int]] = {}
-        """By service, the loads of replicas without a report, as `plb.state.role_slots` has them, if they were needed."""
+        """By service, `plb.state.role_slots.default_loads`, once they were needed."""
         self.node_version = 0
         """Increases with every change of a node."""
         self.structure_version = 0

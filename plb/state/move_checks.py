@@ -10,13 +10,12 @@ from plb.array_types import NOWHERE
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Reason
+from plb.model.role import ROLES
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.validation import check_items, check_kind, check_whole
 
 ADD, MOVE, SWAP, DROP, PROMOTE, VOID = MoveKind
 """The kinds, as Python 3.11 takes long to read a member from its class."""
-ROLES = tuple(Role)
-"""The roles by their values."""
 ENDS = {
     ADD: (False, True),
     MOVE: (True, True),

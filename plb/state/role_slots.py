@@ -122,6 +122,8 @@ def note_promotion(state: ClusterState, record: PartitionRecord, row: int) -> No
 
 def _free_key(state: ClusterState, record: PartitionRecord) -> int:
     """Return the key of the first slot number that no row of the partition has: no two rows share their samples."""
+    if not record.rows:
+        return slot_key(record, 0)
     taken = set(state.rows.key[record.rows].tolist())
     return next(key for slot in count() if (key := slot_key(record, slot)) not in taken)
 

@@ -110,7 +110,9 @@ def _replace_service(state: ClusterState, index: int, service: Service) -> None:
         state.rows.load[rows] *= state.reports()[index]
 
 
-def _apply_service(state: ClusterState, record: PartitionRecord, service: Service, defaults: Mapping[Role, Int]) -> None:
+def _apply_service(
+    state: ClusterState, record: PartitionRecord, service: Service, defaults: Mapping[Role, Int]
+) -> None:
     """Give a partition the slots of a higher target, and replicas without a report their default loads."""
     for row in record.rows:
         role = Role(state.rows.role[row])
