@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -145,10 +146,14 @@ class Ledger:
         known = self._oracle.knows(now - self._sequence.arrival[self.tenant[rows]])
         return np.where(known[:, None], self._present_step(self._oracle.highest, rows, now), demand)
 
-    def size(self, partition: str, node: str, now: int, metric: int) -> float:
-        """Return the demand of a partition's replica on a node, for one metric."""
-        rows = [one.index for one in self._placed[partition] if one.node == node and not one.leaving]
-        return float(self.demand(np.array(rows[:1], np.int64), now)[0, metric])
+    def sizes(self, replicas: Iterable[tuple[str, str]], now: int, metric: int) -> list[float]:
+        """Return the demand of replicas, each given by partition and node, for one metric."""
+        rows = [
+            next(one.index for one in self._placed[partition] if one.node == node and not one.leaving)
+            for partition, node in replicas
+        ]
+        found: list[float] = self.demand(np.array(rows, np.int64), now)[:, metric].tolist()
+        return found
 
     def meter(self, now: int) -> Metering:
         """Meter all replicas on nodes that are up; moves under way count at both ends."""
