@@ -283,7 +283,10 @@ class PlacementAndLoadBalancing:
 
     def node_loads(self) -> dict[str, dict[str, float]]:
         """Return the load of every node by metric, in user units; departing replicas do not count."""
-        return loads_of_nodes(self._state)
+        if not self._state.nodes:
+            return {}
+        planner = self._planner
+        return loads_of_nodes(self._state, planner.start(planner.problem(planner.now)).node_load)
 
     def service_domains(self) -> tuple[DomainState, ...]:
         """Return the service domains, each with what the last refresh did for it; each is searched separately."""

@@ -51,21 +51,25 @@ def check_number(
     high_open: bool = False,
 ) -> float:
     """Return `value` as a float if it is finite and within the bounds, else raise `InvalidValueError`."""
-    allowed = f"a finite number {'>' if low_open else '>='} {low:g}" if math.isfinite(low) else "a finite number"
-    if math.isfinite(high):
-        allowed += f" and {'<' if high_open else '<='} {high:g}"
-    given: object = value
-    if isinstance(given, bool) or not isinstance(given, Real):
+    number = _finite(value)
+    inside = number is not None and (value > low if low_open else value >= low)
+    if number is None or not (inside and (value < high if high_open else value <= high)):
+        allowed = f"a finite number {'>' if low_open else '>='} {low:g}" if math.isfinite(low) else "a finite number"
+        if math.isfinite(high):
+            allowed += f" and {'<' if high_open else '<='} {high:g}"
         raise InvalidValueError(item, field, value, allowed)
+    return number
+
+
+def _finite(value: object) -> float | None:
+    """Return a finite number as a float; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
     try:
         number = float(value)
     except OverflowError:  # a whole number beyond every float
-        raise InvalidValueError(item, field, value, allowed) from None
-    inside = math.isfinite(number) and (value > low if low_open else value >= low)
-    inside = inside and (value < high if high_open else value <= high)
-    if not inside:
-        raise InvalidValueError(item, field, value, allowed)
-    return number
+        return None
+    return number if math.isfinite(number) else None
 
 
 def check_count(item: str, field: str, value: int, *, low: int = 0, high: int | None = None) -> int:

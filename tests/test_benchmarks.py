@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import polars as pl
+import pytest
 
 from tests.sources import ROOT
 
@@ -65,3 +66,13 @@ def test_passages_are_a_seeded_sample_with_a_key(tmp_path: Path) -> None:
         heading, _, code = passage.partition("\n")
         assert heading == str(number)
         assert code.strip().splitlines()[0] in (ROOT / key[heading]).read_text()
+
+
+def test_parts_of_a_run_have_the_time_without_the_parts_that_they_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that advances by one second at each reading shows which part is counted."""
+    simulator = load("simulator.py")
+    monkeypatch.setattr(simulator.time, "process_time", iter(range(100)).__next__)
+    shares = simulator.Shares()
+    search = shares.counted("search", lambda: None)
+    shares.counted("plans", lambda: (search(), search()))()
+    assert shares.seconds == {"search": 2, "plans": 3, "calls": 0, "simulator": 1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from cluster.simulation.oracle import Oracle
 from cluster.simulation.tenant_arrivals import TenantSequence
-from plb import PlacementAndLoadBalancing
+from plb import PlacedReplica, PlacementAndLoadBalancing
 from plb.array_types import NOWHERE, Bool, Float, Int
 
 
@@ -74,7 +75,7 @@ class Ledger:
         self._engine, self._sequence, self._oracle = engine, sequence, oracle
         self._node_index = {name: index for index, name in enumerate(nodes)}
         self._node_count = len(nodes)
-        self._rows: dict[str, list[int]] = {}
+        self._placed: dict[str, tuple[PlacedReplica, ...]] = {}
         self.growth: Float = np.ones(len(sequence.arrival))
         """(T,) present factor on the demand of each tenant."""
         self._is_down: Bool = np.zeros(len(nodes), np.bool_)
@@ -92,15 +93,19 @@ class Ledger:
     def refresh(self, partition: str, tenant: int) -> None:
         """Copy the placement of a partition from the engine."""
         self.drop(partition)
-        placed = self._engine.replicas(partition)
+        placed = self._placed[partition] = self._engine.replicas(partition)
         for replica in placed:
-            if replica.index >= len(self.node):
-                self._grow(replica.index)
-            self.node[replica.index] = NOWHERE if replica.node is None else self._node_index[replica.node]
-            self.tenant[replica.index] = tenant
-            self.leaving[replica.index] = replica.leaving
-            self._start[replica.index] = self._series[tenant, replica.role]
-        self._rows[partition] = [replica.index for replica in placed]
+            row = replica.index
+            if row >= len(self.node):
+                self._grow(row)
+            self.node[row] = NOWHERE if replica.node is None else self._node_index[replica.node]
+            self.tenant[row] = tenant
+            self.leaving[row] = replica.leaving
+            self._start[row] = self._series[tenant, replica.role]
+
+    def placed(self, partition: str) -> tuple[PlacedReplica, ...]:
+        """Return the replicas of a partition as the engine had them at the last `refresh`; () before the first."""
+        return self._placed.get(partition, ())
 
     def set_down(self, node: str, *, down: bool) -> None:
         """Set whether a node is down; nothing is metered on a node that is down."""
@@ -113,8 +118,8 @@ class Ledger:
 
     def drop(self, partition: str) -> None:
         """Remove the rows of a partition."""
-        for row in self._rows.pop(partition, ()):
-            self.node[row] = NOWHERE
+        for replica in self._placed.pop(partition, ()):
+            self.node[replica.index] = NOWHERE
 
     def _grow(self, index: int) -> None:
         old = (self.node, self.tenant, self.leaving, self._start)
@@ -129,9 +134,10 @@ class Ledger:
     def _present_step(self, of_samples: npt.NDArray[Any], rows: Int, now: int) -> npt.NDArray[Any]:
         """Return (N, R) values by sample for the present step of rows, times growth, (m, R)."""
         traces, tenant = self._sequence.traces, self.tenant[rows]
-        age = now - self._sequence.arrival[tenant]
-        step = np.clip((age - 1) // self._step, 0, traces.lifetime_steps[tenant] - 1)
-        return np.asarray(of_samples[self._start[rows] + step] * self.growth[tenant][:, None])
+        step = (now - 1 - self._sequence.arrival[tenant]) // self._step
+        step = np.maximum(np.minimum(step, traces.lifetime_steps[tenant] - 1), 0)
+        samples = of_samples.take(self._start[rows] + step, axis=0)
+        return np.asarray(samples * self.growth[tenant][:, None])
 
     def _reported(self, rows: Int, demand: Float, now: int) -> Float:
         """Return the load to report for rows, (m, R): the prediction, or the demand of tenants that are too new."""
@@ -140,16 +146,19 @@ class Ledger:
         known = self._oracle.knows(now - self._sequence.arrival[self.tenant[rows]])
         return np.where(known[:, None], self._present_step(self._oracle.highest, rows, now), demand)
 
-    def size(self, partition: str, node: str, now: int, metric: int) -> float:
-        """Return the demand of a partition's replica on a node, for one metric."""
-        index = self._node_index[node]
-        rows = [row for row in self._rows[partition] if self.node[row] == index and not self.leaving[row]]
-        return float(self.demand(np.array(rows[:1], np.int64), now)[0, metric])
+    def sizes(self, replicas: Iterable[tuple[str, str]], now: int, metric: int) -> list[float]:
+        """Return the demand of replicas, each given by partition and node, for one metric."""
+        rows = [
+            next(one.index for one in self._placed[partition] if one.node == node and not one.leaving)
+            for partition, node in replicas
+        ]
+        found: list[float] = self.demand(np.array(rows, np.int64), now)[:, metric].tolist()
+        return found
 
     def meter(self, now: int) -> Metering:
         """Meter all replicas on nodes that are up; moves under way count at both ends."""
         rows = np.flatnonzero((self.node != NOWHERE) & ~self._is_down[self.node])
-        demand = self.demand(rows, now).astype(np.float64)
+        demand: Float = self.demand(rows, now)
         reported = self._reported(rows, demand, now)
         standing, departing = self._by_node(rows, demand)
         predicted = standing if reported is demand else self._by_node(rows, reported)[0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import simpy
@@ -15,6 +15,10 @@ from plb import Move, MoveKind, Plan
 from plb.model import Role
 
 GBIT_PER_GB = 8.0
+COPIED = MoveKind.MOVE
+"""The kind of the moves that copy a replica."""
+AT_ONCE = (MoveKind.SWAP, MoveKind.PROMOTE)
+"""The kinds of moves between nodes that copy nothing."""
 COPIED_METRICS = ("disk", "memory")
 """A move copies the replica's disk, or its memory if the workload has no disk metric."""
 
@@ -50,18 +54,21 @@ class PlanExecution:
             Row of each tenant, by partition, that the plan may place for the first time.
         """
         self._tenant_of.update(arrivals)
-        sizes = [self._size(move) for move in plan.moves]
+        copies = [
+            (move.partition, move.source) for move in plan.moves if move.kind is COPIED and move.source is not None
+        ]
+        sizes = iter(self._sizes(copies))
         self._cluster.engine.apply(plan, leaving=True)
         for name in dict.fromkeys([*arrivals, *(move.partition for move in plan.moves)]):
             self._cluster.ledger.refresh(name, self._tenant_of[name])
-        for move, size in zip(plan.moves, sizes, strict=True):
-            if move.kind in (MoveKind.MOVE, MoveKind.SWAP, MoveKind.PROMOTE):
-                self._begin(move, size)
+        for move in plan.moves:
+            if move.kind is COPIED or move.kind in AT_ONCE:
+                self._begin(move, next(sizes) if move.kind is COPIED else 0.0)
 
     def note(self, move: Move) -> None:
         """Start the copy of a replica whose new node the engine has already."""
         assert move.target is not None
-        self._begin(move, self._size_on(move.partition, move.target))
+        self._begin(move, self._sizes([(move.partition, move.target)])[0])
 
     def cancel(self, partition: str) -> None:
         """End the copies of a tenant that departs."""
@@ -91,23 +98,18 @@ class PlanExecution:
 
     def copy_seconds(self, partition: str, node: str) -> int:
         """Return how long it takes to copy the present data of a partition's replica on a node."""
-        return math.ceil(self._size_on(partition, node) / self._gb_per_second)
+        return math.ceil(self._sizes([(partition, node)])[0] / self._gb_per_second)
 
-    def _size_on(self, partition: str, node: str) -> float:
-        if self._copied is None:
-            return 0.0
-        return self._cluster.ledger.size(partition, node, self._cluster.now, self._copied)
-
-    def _size(self, move: Move) -> float:
-        """Return the GB to copy."""
-        if move.kind is not MoveKind.MOVE or move.source is None:
-            return 0.0
-        return self._size_on(move.partition, move.source)
+    def _sizes(self, replicas: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the GB of replicas, each given by partition and node."""
+        if self._copied is None or not replicas:
+            return [0.0] * len(replicas)
+        return self._cluster.ledger.sizes(replicas, self._cluster.now, self._copied)
 
     def _begin(self, move: Move, size: float) -> None:
         record = MoveRecord(self._cluster.now, move, size)
         self._cluster.recorder.move(record, self._tenant_of[move.partition])
-        if move.kind is not MoveKind.MOVE:
+        if move.kind is not COPIED:
             self._complete(record)
             return
         self._under_way.setdefault(move.partition, []).append(record)

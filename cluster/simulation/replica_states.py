@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 
-from plb import PlacementAndLoadBalancing, Replica
+from cluster.simulation.ledger import Ledger
+from plb import PlacedReplica, Replica
 from plb.model import ReplicaState, Role, UpgradeMark
 
 
 class ReplicaStates:
-    """The state of every replica that is not plainly ready. The engine holds the placement.
+    """The state of every replica that is not plainly ready. The ledger has the placement.
 
     Parameters
     ----------
-    engine
-        The engine of the run.
+    ledger
+        The replicas of the simulated cluster.
     """
 
-    def __init__(self, engine: PlacementAndLoadBalancing) -> None:
-        self._engine = engine
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._states: dict[str, dict[str, ReplicaState]] = {}
         self._since: dict[tuple[str, str], int] = {}
         self.marks: dict[str, dict[str, UpgradeMark]] = {}
@@ -44,9 +45,9 @@ class ReplicaStates:
         for node in self._states.pop(partition, {}):
             self._since.pop((partition, node), None)
 
-    def of(self, partition: str) -> dict[str, ReplicaState]:
+    def of(self, partition: str) -> Mapping[str, ReplicaState]:
         """Return the states by node of the replicas that are not ready."""
-        return dict(self._states.get(partition, {}))
+        return self._states.get(partition, {})
 
     def down_on(self, node: str) -> list[str]:
         """Return the partitions whose replica on a node is down."""
@@ -68,27 +69,28 @@ class ReplicaStates:
                 state=states.get(one.node, ReplicaState.READY),
                 upgrade=_mark_of(one.role, marks.get(one.node, UpgradeMark.NONE)),
             )
-            for one in self._engine.replicas(partition)
+            for one in self._ledger.placed(partition)
             if one.node is not None
         ]
 
-    def ready(self, partition: str) -> list[Replica]:
-        """Return the replicas of a partition that serve it; a moving replica is ready on its target."""
-        return ready_among(self.described(partition))
+    def ready(self, partition: str) -> list[PlacedReplica]:
+        """Return the replicas that serve a partition; a moving replica is ready on its target."""
+        states = self.of(partition)
+        placed = self._ledger.placed(partition)
+        return [one for one in placed if one.node is not None and not one.leaving and one.node not in states]
 
-    def primary(self, partition: str) -> Replica | None:
-        """Return the primary, in any state; None if there is none."""
-        return primary_among(self.described(partition))
+    def primary(self, partition: str) -> PlacedReplica | None:
+        """Return the primary that is not leaving, in any state; None if there is none."""
+        placed = self._ledger.placed(partition)
+        return next(
+            (one for one in placed if one.role is Role.PRIMARY and one.node is not None and not one.leaving), None
+        )
 
-
-def ready_among(described: Iterable[Replica]) -> list[Replica]:
-    """Return the replicas that serve the partition."""
-    return [one for one in described if one.state is ReplicaState.READY and not one.leaving]
-
-
-def primary_among(described: Iterable[Replica]) -> Replica | None:
-    """Return the primary that is not leaving, in any state."""
-    return next((one for one in described if one.role == Role.PRIMARY and not one.leaving), None)
+    def is_plain(self, partition: str) -> bool:
+        """Return whether all replicas of a partition are ready, unmarked and not leaving."""
+        if partition in self._states or partition in self.marks:
+            return is_plain(self.described(partition))
+        return not any(one.leaving for one in self._ledger.placed(partition))
 
 
 def is_plain(described: Iterable[Replica]) -> bool:

@@ -36,7 +36,12 @@ class Services:
         self, engine: PlacementAndLoadBalancing, sequence: TenantSequence, history: DemandHistory, percentile: float
     ) -> None:
         self._engine, self._traces = engine, sequence.traces
-        self._parent, self._parents = sequence.parent, {*sequence.parent.tolist()}
+        # lists, because single elements of arrays take long to read
+        self._class: list[int] = sequence.traces.class_code.tolist()
+        self._replicas: list[int] = sequence.traces.replicas.tolist()
+        self._stateful: list[bool] = (sequence.traces.series_index[:, Role.INSTANCE] < 0).tolist()
+        self._parent: list[int] = sequence.parent.tolist()
+        self._parents = {*self._parent}
         self._estimate = InitialDemand(history, percentile)
         self._known: set[str] = set()
         self._uses_limits = engine.config.estimator != MonteCarlo.kind
@@ -46,14 +51,14 @@ class Services:
     def of(self, tenant: int) -> str:
         """Return the name of a tenant's service."""
         traces = self._traces
-        tenant_class = traces.classes[traces.class_code[tenant]]
-        stateful = bool(traces.series_index[tenant, Role.INSTANCE] < 0)
-        replicas = int(traces.replicas[tenant])
+        tenant_class = traces.classes[self._class[tenant]]
+        stateful, replicas = self._stateful[tenant], self._replicas[tenant]
         name = f"{tenant_class}/{replicas}" if stateful else f"{tenant_class}/{replicas}/instances"
-        limits = dict(zip(traces.metric_names, traces.max_usage[tenant].tolist(), strict=True))
-        limits = limits if self._uses_limits else {}
-        name += self._suffix(name, tuple(limits.values()))
-        parent = int(self._parent[tenant])
+        limits: dict[str, float] = {}
+        if self._uses_limits:
+            limits = dict(zip(traces.metric_names, traces.max_usage[tenant].tolist(), strict=True))
+            name += self._suffix(name, tuple(limits.values()))
+        parent = self._parent[tenant]
         if parent >= 0 or tenant in self._parents:
             name = f"{name}/{traces.tenant[tenant]}"
         if name not in self._known:
@@ -81,8 +86,7 @@ class Services:
 
     def tenancy(self, tenant: int, partition: str) -> Tenancy:
         """Return the properties of a tenant that failover depends on."""
-        stateful = bool(self._traces.series_index[tenant, Role.INSTANCE] < 0)
-        return Tenancy(tenant, partition, self.of(tenant), int(self._traces.replicas[tenant]), stateful)
+        return Tenancy(tenant, partition, self.of(tenant), self._replicas[tenant], self._stateful[tenant])
 
 
 class InitialDemand:

@@ -181,10 +181,11 @@ class Simulation:
         return int(self.env.now)
 
     def _admit(self, tenant: int) -> None:
-        name, service = self._partitions[tenant], self._services.of(tenant)
+        name = self._partitions[tenant]
+        tenancy = self._services.tenancy(tenant, name)
         standing = [Replica(Role.INSTANCE, self._node_names[node]) for node in self._sequence.nodes_of(tenant)]
-        self.engine.update_partition(Partition(name, service=service, replicas=standing, created=self._now))
-        self.tenancies.admit(self._services.tenancy(tenant, name))
+        self.engine.update_partition(Partition(name, service=tenancy.service, replicas=standing, created=self._now))
+        self.tenancies.admit(tenancy)
         if not standing:
             self._place([tenant], ARRIVAL)
             return
@@ -265,7 +266,7 @@ class Simulation:
     def _note_missing(self, names: Mapping[str, int]) -> None:
         """Update the number of attempts of each tenant that misses a replica."""
         for name, tenant in names.items():
-            if any(one.node is None for one in self.engine.replicas(name)):
+            if any(one.node is None for one in self.ledger.placed(name)):
                 self._waiting[tenant] = self._waiting.get(tenant, 0) + 1
             else:
                 self._waiting.pop(tenant, None)

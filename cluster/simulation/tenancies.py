@@ -16,9 +16,9 @@ from cluster.simulation.availability import Tenancy
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import QUORUM_LOSS
 from cluster.simulation.plan_execution import PlanExecution
-from cluster.simulation.replica_states import ReplicaStates, is_plain, primary_among, ready_among
+from cluster.simulation.replica_states import ReplicaStates, is_plain
 from cluster.simulation.simulated_cluster import SimulatedCluster
-from plb import Move, MoveKind, Partition, Phase, Reason, Replica
+from plb import Move, MoveKind, Partition, Phase, PlacedReplica, Reason, Replica
 from plb.model import ReplicaState, Role
 
 
@@ -60,7 +60,7 @@ class Tenancies:
         self._remote_storage = cluster.scenario.faults.remote_storage
         self._interruption = cluster.scenario.cluster.interruption_seconds
         self.known: dict[str, Tenancy] = {}
-        self.states = ReplicaStates(cluster.engine)
+        self.states = ReplicaStates(cluster.ledger)
         self.plain: set[str] = set()
         self.latest_loss: dict[str, Loss] = {}
         self.to_restart: dict[str, list[Loss]] = {}
@@ -125,18 +125,18 @@ class Tenancies:
 
     def settle(self, tenancy: Tenancy) -> None:
         """Promote a secondary if a quorum without primary is ready, and update whether the tenant is available."""
-        partition, described = tenancy.partition, self.described(tenancy)
-        ready, primary = ready_among(described), primary_among(described)
+        partition = tenancy.partition
+        ready, primary = self.states.ready(partition), self.states.primary(partition)
         has_quorum = len(ready) >= tenancy.quorum
         successor = None
         if tenancy.stateful and has_quorum and primary not in ready:
             successor = next((one for one in ready if one.role == Role.SECONDARY), None)
-        if successor is not None:
-            described = [_with_role(one, successor, primary) for one in described]
         suspended = self.serves(partition) and not has_quorum and self.stores_copies(tenancy)
-        if successor is not None or suspended or partition not in self.plain or not is_plain(described):
+        is_reported = partition in self.plain and self.states.is_plain(partition)
+        if successor is not None or suspended or not is_reported:
+            described = [_with_role(one, successor, primary) for one in self.described(tenancy)]
             self.report_replicas(tenancy, described, in_quorum_loss=suspended)
-        self._update_builds(tenancy, ready)
+        self._update_builds(tenancy, is_any_ready=bool(ready))
         if not self.serves(partition):
             self._served |= {partition} if has_quorum else set()
         elif not has_quorum:
@@ -150,7 +150,7 @@ class Tenancies:
         if self._availability.lose(tenancy.tenant, self._cluster.now, cause) and cause == QUORUM_LOSS:
             self._cluster.recorder.quorum_losses += 1
 
-    def _record_use(self, tenancy: Tenancy, successor: Replica | None) -> None:
+    def _record_use(self, tenancy: Tenancy, successor: PlacedReplica | None) -> None:
         """Record that a tenant has a quorum, with a new primary if there is a successor."""
         if self._availability.is_lost(tenancy.tenant):
             self._availability.regain(tenancy.tenant, self._cluster.now, self._interruption)
@@ -162,11 +162,11 @@ class Tenancies:
             move = Move(MoveKind.PROMOTE, tenancy.partition, Role.SECONDARY, None, successor.node, reason, 0.0)
             self._cluster.recorder.failover(self._cluster.now, move, tenancy.tenant)
 
-    def _update_builds(self, tenancy: Tenancy, ready: Sequence[Replica]) -> None:
+    def _update_builds(self, tenancy: Tenancy, *, is_any_ready: bool) -> None:
         """Start copies of new replicas, or stop them if no replica is left to copy from."""
         for node, state in self.states.of(tenancy.partition).items():
             key = (tenancy.partition, node)
-            if state is ReplicaState.IN_BUILD and not ready:
+            if state is ReplicaState.IN_BUILD and not is_any_ready:
                 self._building.pop(key, None)
             elif state is ReplicaState.IN_BUILD and key not in self._building:
                 self._building[key] = token = object()
@@ -195,8 +195,10 @@ class Tenancies:
         self._cluster.ledger.refresh(tenancy.partition, tenancy.tenant)
 
 
-def _with_role(one: Replica, successor: Replica, primary: Replica | None) -> Replica:
-    """Return a replica with its role after `successor` has replaced `primary`."""
+def _with_role(one: Replica, successor: PlacedReplica | None, primary: PlacedReplica | None) -> Replica:
+    """Return a replica with its role after `successor`, if there is one, has replaced `primary`."""
+    if successor is None:
+        return one
     if one.node == successor.node and not one.leaving:
         return attrs.evolve(one, role=Role.PRIMARY)
     if primary is not None and one.node == primary.node and not one.leaving:

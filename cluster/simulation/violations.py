@@ -61,7 +61,9 @@ class NodeShortage:
 
 def needs_repair(metering: Metering, threshold: Float) -> bool:
     """Return whether a node may be at its threshold, now or as predicted, without departing ends."""
-    return bool((_nearly_reached(metering.standing, threshold) | _nearly_reached(metering.predicted, threshold)).any())
+    nearly = threshold * (1.0 - SHARE_OF_ROUNDING)
+    loads = [metering.standing] if metering.predicted is metering.standing else [metering.standing, metering.predicted]
+    return any(_reached(load, nearly).any() for load in loads)
 
 
 def classify(
@@ -78,7 +80,10 @@ def classify(
     moves
         Moves that repair starts now.
     """
-    reached, short = _reached(metering.metered, threshold), _reached(metering.standing, threshold)
+    reached = _reached(metering.metered, threshold)
+    if not moves and not reached.any():
+        return []
+    short = _reached(metering.standing, threshold)
     _mark_named(short, _nearly_reached(metering.standing, threshold), moves, node_names, metric_names)
     relieved = {move.reason.node for move in moves if move.reason.rule == "capacity"}
     found = []

@@ -133,6 +133,8 @@ class Partition:
                 check_whole(item, field, getattr(self, field))
         for field in ("in_transition", "in_quorum_loss"):
             check_switch(item, field, getattr(self, field))
+        if not self.replicas:
+            return
         nodes = [replica.node for replica in self.replicas]
         doubled = sorted({node for node in nodes if nodes.count(node) > 1})
         if doubled:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
+from plb.compiler import kernel
 from plb.errors import InvalidValueError
 from plb.model.metric import Metric
 from plb.validation import check_metrics
@@ -43,10 +45,14 @@ class MetricQuanta:
         self.index = {metric.name: i for i, metric in enumerate(metrics)}
         self._fixed: list[float | None] = [metric.quantum for metric in metrics]
         self._rounded: set[str] = set()
+        self._quanta = self._as_array()
 
     @property
     def quanta(self) -> npt.NDArray[np.float64]:
-        """The quantum of each metric in user units; 1 if none is fixed."""
+        """The quantum of each metric in user units; 1 if none is fixed. The array does not change."""
+        return self._quanta
+
+    def _as_array(self) -> npt.NDArray[np.float64]:
         return np.array([1.0 if quantum is None else quantum for quantum in self._fixed])
 
     def loads(self, item: str, field: str, loads: Mapping[str, float]) -> npt.NDArray[np.int64]:
@@ -62,17 +68,16 @@ class MetricQuanta:
         for i, metric in enumerate(self.metrics):
             if self._fixed[i] is None and loads.size and (largest := float(loads[..., i].max())) > 0:
                 self._fix(metric.name, largest)
-        scaled = loads / self.quanta
-        whole = np.ceil(scaled)
-        if whole.size and whole.max() > LARGEST_VALUE:
-            at = np.unravel_index(int(whole.argmax()), whole.shape)
+        by_row = np.ascontiguousarray(loads).reshape(-1, len(self.metrics))
+        whole, rounded = np.empty(by_row.shape, np.int64), np.zeros(len(self.metrics), np.bool_)
+        if not round_up(by_row, self._quanta, whole, rounded):
+            scaled = loads / self._quanta
+            at = np.unravel_index(int(scaled.argmax()), scaled.shape)
             name = self.metrics[int(at[-1])].name
             raise self._too_large(item, f"load[{name}]", name, float(loads[at]))
-        if not np.array_equal(whole, scaled):
-            for i, metric in enumerate(self.metrics):
-                if not np.array_equal(whole[..., i], scaled[..., i]):
-                    self._report_rounding(metric.name)
-        return whole.astype(np.int64)
+        for i in np.flatnonzero(rounded).tolist():
+            self._report_rounding(self.metrics[i].name)
+        return whole.reshape(loads.shape)
 
     def capacities(self, item: str, capacities: Mapping[str, float]) -> npt.NDArray[np.int64]:
         """Return `capacities` in quanta, rounded down; missing metrics are unlimited."""
@@ -99,7 +104,7 @@ class MetricQuanta:
 
     def copy(self) -> MetricQuanta:
         """Return a copy; changes of it do not change this one."""
-        twin = MetricQuanta(self.metrics)
+        twin = copy(self)
         twin._fixed, twin._rounded = list(self._fixed), set(self._rounded)
         return twin
 
@@ -120,6 +125,7 @@ class MetricQuanta:
 
     def _fix(self, name: str, value: float) -> None:
         self._fixed[self.index[name]] = default_quantum(value)
+        self._quanta = self._as_array()
 
     def _report_rounding(self, name: str) -> None:
         if name not in self._rounded:
@@ -132,3 +138,32 @@ class MetricQuanta:
         return InvalidValueError(
             item, field, value, f"at most {LARGEST_VALUE * quantum:g} at a quantum of {quantum:g}; {cure}"
         )
+
+
+@kernel
+def round_up(
+    loads: npt.NDArray[np.float64],
+    quanta: npt.NDArray[np.float64],
+    whole: npt.NDArray[np.int64],
+    rounded: npt.NDArray[np.bool_],
+) -> bool:
+    """Write loads in quanta, rounded up, to `whole`; return False at one above `LARGEST_VALUE`.
+
+    Parameters
+    ----------
+    loads, whole
+        (m, R) user units and quanta; finite numbers of at least 0.
+    quanta
+        (R,) user units per quantum.
+    rounded
+        (R,) set to true where a load of the metric is no whole number of quanta.
+    """
+    for row in range(loads.shape[0]):
+        for metric in range(loads.shape[1]):
+            scaled = loads[row, metric] / quanta[metric]
+            if scaled > LARGEST_VALUE:
+                return False
+            up = math.ceil(scaled)
+            whole[row, metric] = up
+            rounded[metric] |= up != scaled
+    return True

@@ -16,6 +16,8 @@ class Role(IntEnum):
     INSTANCE = 2
 
 
+ROLES = tuple(Role)
+"""The roles by their values."""
 ROLE_NAMES = {role.name.lower(): role for role in Role}
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 import attrs
 
-from plb.array_types import NOWHERE
+from plb.array_types import NOWHERE, Int
 from plb.model import Role
+from plb.model.role import ROLES
 from plb.planning.scheduler import Scheduler
 from plb.planning.service_domains import ServiceDomain
 from plb.state.cluster_state import ClusterState
-from plb.state.node_loads import standing_load
 
 
 @attrs.frozen
@@ -62,21 +63,24 @@ def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica,
     table, record = state.rows, state.partition(partition)
     everywhere = state.services[record.service].on_every_node
     found = [
-        PlacedReplica(row, Role(int(table.role[row])), _name_of(state, int(table.node[row])), bool(table.leaving[row]))
+        PlacedReplica(row, ROLES[table.role[row]], _name_of(state, int(table.node[row])), bool(table.leaving[row]))
         for row in record.rows
         if not (everywhere and table.node[row] == NOWHERE)
     ]
-    return tuple(sorted(found, key=lambda replica: replica.leaving))
+    return tuple(sorted(found, key=attrgetter("leaving")))
 
 
-def loads_of_nodes(state: ClusterState) -> dict[str, dict[str, float]]:
-    """Return the load of every node by metric, in user units; departing replicas do not count."""
-    quanta, load = state.quanta, standing_load(state)
+def loads_of_nodes(state: ClusterState, node_load: Int) -> dict[str, dict[str, float]]:
+    """Return the load of every node by metric, in user units.
+
+    Parameters
+    ----------
+    node_load
+        (N, R) quanta, without departing replicas.
+    """
     names = state.config.metric_names
-    return {
-        node.name: {name: quanta.to_user(name, int(load[index, metric])) for metric, name in enumerate(names)}
-        for index, node in enumerate(state.nodes)
-    }
+    loads = (node_load * state.quanta.quanta).tolist()
+    return {node.name: dict(zip(names, load, strict=True)) for node, load in zip(state.nodes, loads, strict=True)}
 
 
 def states_of_domains(

@@ -13,10 +13,12 @@ gives the later demand, and the reports of the replica the start:
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from plb.array_types import Bool, Float, Float32, Int, Int32
-from plb.compiler import kernel
+from plb.array_types import Float, Float32, Int, Int32
+from plb.compiler import by_pointer, kernel
 from plb.risk.demand_history import LARGEST_LEVEL
+from plb.risk.sample_expiry import Rows
 
 # Positions in curves
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
@@ -24,6 +26,18 @@ RECORD_SECONDS = 86_400.0
 """Seconds after which the largest demand of a metric without trend has shown itself: a day."""
 GROWTH_SECONDS = 600.0
 """Steps of age in which growth is evaluated: the granularity of the paper's traces ([1] section 8.1)."""
+
+
+@by_pointer
+class Anchors(NamedTuple):
+    """At what the peaks of M rows were last filled in."""
+
+    age: Float
+    """(M,) seconds; -1 if they are not anchored."""
+    demand: Float
+    """(M, R) largest demand, user units; -1 if they are not anchored."""
+    settled_age: Float
+    """(M, R) seconds, after which the peaks of a metric no longer depend on age; infinite if they are not anchored."""
 
 
 @kernel
@@ -46,9 +60,7 @@ def recorded_peaks(peak: Int32, peak_ceiling: Int, rows: Int, trace: Int32, leve
 def anchor_peaks(
     peak: Int32,
     peak_ceiling: Int,
-    settled_age: Float,
-    anchored_age: Float,
-    anchored_demand: Float,
+    anchors: Anchors,
     rows: Int,
     trace: Int32,
     age: Float,
@@ -63,11 +75,8 @@ def anchor_peaks(
     ----------
     peak, peak_ceiling
         (M+1, R, K) and (M+1, R) quanta; changed.
-    settled_age
-        (M, R) age in seconds after which the peaks of a metric no longer depend on age; infinite if they are
-        not anchored yet; changed.
-    anchored_age, anchored_demand
-        (M,) and (M, R) age and largest demand at which the peaks were last filled in; changed.
+    anchors
+        At what the peaks were last filled in; changed.
     rows
         (m,) rows to update.
     trace
@@ -80,63 +89,59 @@ def anchor_peaks(
         (R,) 1 for a metric with trend, else 0; and user units per quantum.
     """
     for row in rows:
-        before = anchored_age[row]
+        before = anchors.age[row]
         any_changed = False
         for metric in range(peak.shape[1]):
-            grows = before < min(age[row], settled_age[row, metric])
-            demand = largest_demand[row, metric]
-            if not (grows or age[row] < before or anchored_demand[row, metric] != demand):
+            demand, anchored = largest_demand[row, metric], anchors.demand[row, metric]
+            grows = before < min(age[row], anchors.settled_age[row, metric])
+            if not (grows or age[row] < before or anchored != demand):
                 continue
             any_changed = True
-            only_aged = 0.0 <= before <= age[row] and anchored_demand[row, metric] == demand
-            anchored_demand[row, metric] = demand
+            only_aged = 0.0 <= before <= age[row] and anchored == demand
+            anchors.demand[row, metric] = demand
             of_replica, quantum = peak[row, metric], quanta[metric]
             if trend[metric] and only_aged:
-                settled = settled_age[row, metric]
+                settled = anchors.settled_age[row, metric]
                 highest = age_growing(of_replica, trace[row], curves, metric, age[row], demand, quantum)
             elif trend[metric]:
                 highest, settled = anchor_growing(of_replica, trace[row], curves, metric, age[row], demand, quantum)
             else:
                 highest, settled = anchor_level(of_replica, trace[row], curves, metric, age[row], demand, quantum)
             peak_ceiling[row, metric] = highest
-            settled_age[row, metric] = settled
+            anchors.settled_age[row, metric] = settled
         if any_changed:
-            anchored_age[row] = age[row]
+            anchors.age[row] = age[row]
 
 
 @kernel
-def find_grown(
-    candidates: Int,
-    used: Bool,
-    reported: Bool,
-    leaving: Bool,
-    age: Float,
-    largest_demand: Float,
-    settled_age: Float,
-    anchored_age: Float,
-    anchored_demand: Float,
-    found: Int,
-) -> int:
+def find_grown(candidates: Int, rows: Rows, age: Float, growth_age: Float, anchors: Anchors, found: Int) -> int:
     """Return how many of some rows have peaks that `anchor_peaks` would change.
 
     Parameters
     ----------
     candidates
         (m,) the rows; only those with a report, in use and not leaving, are anchored.
-    used, reported, leaving
-        (M,)
+    rows
+        The present data.
+    age
+        (M,) seconds since each row was created.
+    growth_age
+        (M,) the age up to which growth is evaluated; filled in for the rows that are anchored.
+    anchors
+        At what the peaks were last filled in.
     found
         (m,) those rows, in their order, in its first entries; modified. The others are those of `anchor_peaks`.
     """
     count = 0
     for row in candidates:
-        if not (used[row] and reported[row]) or leaving[row]:
+        if not (rows.used[row] and rows.reported[row]) or rows.leaving[row]:
             continue
-        before = anchored_age[row]
-        changed = age[row] < before
-        for metric in range(settled_age.shape[1]):
-            changed |= before < min(age[row], settled_age[row, metric])
-            changed |= anchored_demand[row, metric] != largest_demand[row, metric]
+        growth_age[row] = math.floor(age[row] / GROWTH_SECONDS) * GROWTH_SECONDS
+        before = anchors.age[row]
+        changed = growth_age[row] < before
+        for metric in range(anchors.settled_age.shape[1]):
+            changed |= before < min(growth_age[row], anchors.settled_age[row, metric])
+            changed |= anchors.demand[row, metric] != rows.largest_demand[row, metric]
         if changed:
             found[count] = row
             count += 1

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from plb.array_types import Bool, Float, Int
-from plb.compiler import kernel
-from plb.risk.trace_sampling import NONE, Array
+import numpy as np
+
+from plb.array_types import Bool, Float, Int, Int32
+from plb.compiler import by_pointer, kernel
+from plb.risk.eligibility import TraceTable
+from plb.risk.trace_sampling import NONE, Array, age_horizon, demand_horizon, draw_replica
 
 
+@by_pointer
 class Rows(NamedTuple):
     """The present data of M rows; arrays have shape (M,) unless they say otherwise."""
 
@@ -25,8 +29,10 @@ class Rows(NamedTuple):
     """Seconds."""
     largest_demand: Float
     """(M, R) user units."""
+    reported: Bool
 
 
+@by_pointer
 class Draws(NamedTuple):
     """The replicas for which the rows were sampled, and the expiry of the samples; arrays as in `Rows`."""
 
@@ -86,3 +92,52 @@ def find_expired(
             expired[found] = row
             found += 1
     return found
+
+
+@kernel
+def sample_again(
+    seed: np.uint64,
+    rows: Rows,
+    draws: Draws,
+    expired: Int,
+    classes: Int,
+    roles: int,
+    age: Float,
+    columns: Int,
+    table: TraceTable,
+    demand: Float,
+    scratch: Int32,
+    trace: Int32,
+) -> None:
+    """Sample the traces of some rows, and note for which replica and until when.
+
+    Parameters
+    ----------
+    rows, draws
+        The present data, and the samples; the latter are changed.
+    expired
+        (m,) the rows.
+    classes, roles, age
+        As in `find_expired`.
+    columns
+        (R,) column of each metric of the rows in the history.
+    table
+        Of the history, with its own metrics.
+    demand, scratch
+        One number for each metric of the history, zero where it is no metric of the rows; and as in `draw_replica`.
+    trace
+        (M, K) rows of the history; changed.
+    """
+    for row in expired:
+        code, role = classes[rows.service[row]], rows.role[row]
+        for metric in range(len(columns)):
+            demand[columns[metric]] = rows.largest_demand[row, metric]
+        level = draw_replica(
+            seed, rows.key[row], code, role, age[row], demand, table, scratch, trace[row], draws.widening[row]
+        )
+        draws.key[row], draws.generation[row] = rows.key[row], rows.generation[row]
+        draws.group[row], draws.widening[row] = code * roles + role, level
+        draws.age[row], draws.valid_age[row] = age[row], age_horizon(trace[row], level, table)
+        for metric in range(len(columns)):
+            draws.demand[row, metric] = rows.largest_demand[row, metric]
+            draws.valid_demand[row, metric] = demand_horizon(trace[row], level, columns[metric], table)

@@ -90,8 +90,8 @@ class TraceSampler:
         self.seed = check_count("trace sampler", "seed", seed)
         if self.seed >= 2**64:
             raise InvalidValueError("trace sampler", "seed", seed, "a whole number >= 0 and < 2^64")
-        self._table = trace_table(history)
-        self._scratch = np.empty(len(history), np.int32)
+        self.table = trace_table(history)
+        self.scratch = np.empty(len(history), np.int32)
 
     def draw(
         self,
@@ -132,42 +132,11 @@ class TraceSampler:
         known = self._checked(len(keys), tenant_class, role, age, largest_demand)
         trace = np.empty((len(keys), self.repetitions), np.int32) if before is None else before.trace.copy()
         widening = np.full(len(keys), NONE, np.int8) if before is None else before.widening.copy()
-        return self.draw_checked(trace, widening, keys, *known)
-
-    def draw_checked(
-        self,
-        trace: Int32,
-        widening: Array,
-        key: Array,
-        tenant_class: Array,
-        role: Array,
-        age: Float,
-        largest_demand: Float,
-    ) -> TraceDraws:
-        """Draw as `draw` does, for values that are known to be within their ranges.
-
-        Parameters
-        ----------
-        trace, widening
-            (m, K) int32 and (m,) int8: what was drawn before, with a widening of -1 where nothing was; changed.
-        key, tenant_class, role, age, largest_demand
-            As in `draw`; of types uint64, int64, int64, float64 and float64.
-        """
-        valid_age, valid_demand = np.full_like(age, np.inf), np.full_like(largest_demand, np.inf)
+        valid_age, valid_demand = np.empty_like(known[2]), np.empty_like(known[3])
         with np.errstate(over="ignore"):
             draw_batch(
-                np.uint64(self.seed),
-                key,
-                tenant_class,
-                role,
-                age,
-                largest_demand,
-                self._table,
-                self._scratch,
-                trace,
-                widening,
+                np.uint64(self.seed), keys, *known, self.table, self.scratch, trace, widening, valid_age, valid_demand
             )
-        horizons(trace, widening, self._table, valid_age, valid_demand)
         return TraceDraws(trace, widening, valid_age, valid_demand)
 
     def _checked(self, replicas: int, *given: npt.ArrayLike) -> tuple[Array, Array, Float, Float]:
@@ -213,23 +182,55 @@ def draw_batch(
     scratch: Int32,
     trace: Int32,
     widening: Array,
+    valid_age: Float,
+    valid_demand: Float,
 ) -> None:
-    """Fill `trace` (m, K) and `widening` (m,) from `keys`, `codes`, `roles`, `ages` (m,) and `largest_demands` (m, R).
+    """Fill `trace` (m, K), `widening` and `valid_age` (m,) and `valid_demand` (m, R), as `TraceDraws` has them.
 
-    Where `widening` is not NONE at first, `trace` holds what was drawn at that level before. `scratch` (T,) holds the
-    eligible rows of one replica where they had to be collected.
+    They follow from `keys`, `codes`, `roles`, `ages` (m,) and `largest_demands` (m, R). Where `widening` is not NONE at
+    first, `trace` holds what was drawn at that level before. `scratch` is that of `draw_replica`.
     """
     for i in range(len(keys)):
-        stream = replica_stream(seed, keys[i])
-        known = widening[i]
-        level = known if known != NONE else (0 if codes[i] >= 0 else UNKNOWN_CLASS_START)
-        while True:
-            low, high = row_range(level, codes[i], roles[i], table.group_start)
-            kept = level == known
-            if draw_at_level(stream, level, low, high, ages[i], largest_demands[i], table, scratch, trace[i], kept):
-                break
-            level += 1
-        widening[i] = level
+        demand = largest_demands[i]
+        widening[i] = draw_replica(
+            seed, keys[i], codes[i], roles[i], ages[i], demand, table, scratch, trace[i], widening[i]
+        )
+        valid_age[i] = age_horizon(trace[i], widening[i], table)
+        for metric in range(len(demand)):
+            valid_demand[i, metric] = demand_horizon(trace[i], widening[i], metric, table)
+
+
+@kernel
+def draw_replica(
+    seed: np.uint64,
+    key: np.uint64,
+    code: int,
+    role: int,
+    age: float,
+    largest_demand: Float,
+    table: TraceTable,
+    scratch: Int32,
+    trace: Int32,
+    known: int,
+) -> int:
+    """Fill `trace` (K,) and return the level of widening.
+
+    Parameters
+    ----------
+    largest_demand
+        (R,) user units.
+    scratch
+        (T,) holds the eligible rows where they had to be collected.
+    known
+        The level at which `trace` was drawn before, or NONE.
+    """
+    stream = replica_stream(seed, key)
+    level = known if known != NONE else (0 if code >= 0 else UNKNOWN_CLASS_START)
+    while True:
+        low, high = row_range(level, code, role, table.group_start)
+        if draw_at_level(stream, level, low, high, age, largest_demand, table, scratch, trace, level == known):
+            return level
+        level += 1
 
 
 @kernel
@@ -306,12 +307,20 @@ def least_hash(words: np.uint64, rows: Int32, count: int) -> Any:
 
 
 @kernel
-def horizons(trace: Int32, widening: Array, table: TraceTable, valid_age: Float, valid_demand: Float) -> None:
-    """Lower `valid_age` (m,) and `valid_demand` (m, R) to the least lifetime and maxima among `trace` (m, K)."""
-    for i in range(len(trace)):
-        for row in trace[i]:
-            if CRITERIA[widening[i], LIFETIME]:
-                valid_age[i] = min(valid_age[i], table.lifetime[row])
-            if CRITERIA[widening[i], MAXIMA]:
-                for metric in range(valid_demand.shape[1]):
-                    valid_demand[i, metric] = min(valid_demand[i, metric], table.maximum[row, metric])
+def age_horizon(trace: Int32, level: int, table: TraceTable) -> float:
+    """Return the least lifetime among `trace` (K,), in seconds; infinite where the lifetime is no criterion."""
+    least = np.inf
+    if CRITERIA[level, LIFETIME]:
+        for row in trace:
+            least = min(least, table.lifetime[row])
+    return least
+
+
+@kernel
+def demand_horizon(trace: Int32, level: int, metric: int, table: TraceTable) -> float:
+    """Return the least maximum of a metric among `trace` (K,), in user units; infinite where it is no criterion."""
+    least = np.inf
+    if CRITERIA[level, MAXIMA]:
+        for row in trace:
+            least = min(least, table.maximum[row, metric])
+    return least

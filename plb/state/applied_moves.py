@@ -5,9 +5,9 @@ from __future__ import annotations
 from plb.array_types import NOWHERE
 from plb.errors import ConflictError
 from plb.model import Role
-from plb.model.move import Move, MoveKind
+from plb.model.move import Move
 from plb.state.cluster_state import ClusterState, PartitionRecord
-from plb.state.move_checks import answers_return, preferred
+from plb.state.move_checks import ADD, DROP, MOVE, PROMOTE, SWAP, VOID, answers_return, preferred
 from plb.state.role_slots import (
     default_loads,
     fill_up,
@@ -16,7 +16,6 @@ from plb.state.role_slots import (
     new_slot,
     note_promotion,
     remove_slot,
-    slots_of,
     trim_waiting,
 )
 
@@ -30,17 +29,17 @@ def apply_move(state: ClusterState, move: Move, *, leaving: bool) -> None:
     table.changes.note(record.rows)
     state.service_version[record.service] += 1
     record.version += not leaving
-    if move.kind is MoveKind.DROP:
+    if move.kind is DROP:
         _drop(state, record, source, move)
         return
-    if move.kind is MoveKind.VOID:
+    if move.kind is VOID:
         (table.regains if answers_return(move) else table.swaps_out)[record.rows] = False
         return
-    if move.kind is MoveKind.PROMOTE:
+    if move.kind is PROMOTE:
         _promote(state, record, target)
         return
     row = _slot_on(state, record, move.role, source, move.index)
-    if move.kind is MoveKind.SWAP:
+    if move.kind is SWAP:
         partner = _slot_on(state, record, Role.SECONDARY, target)
         table.node[partner] = source
         table.swaps_out[row] = False
@@ -48,10 +47,10 @@ def apply_move(state: ClusterState, move: Move, *, leaving: bool) -> None:
             table.regains[record.rows] = False
     else:
         _replace_standby(state, record, target)
-        if move.kind is MoveKind.ADD and record.missing is not None and record.missing > 0:
+        if move.kind is ADD and record.missing is not None and record.missing > 0:
             record.missing -= 1
     table.node[row] = target
-    if leaving and move.kind is MoveKind.MOVE:
+    if leaving and move.kind is MOVE:
         end = new_slot(state, record, move.role, table.load[row].copy())
         table.node[end], table.leaving[end] = source, True
         table.arriving[row] = end
@@ -96,9 +95,12 @@ def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move)
 
 
 def _slot_on(state: ClusterState, record: PartitionRecord, role: Role, node: int, index: int = NOWHERE) -> int:
+    """Return a slot of a role on a node, that of the row `index` if it is one; NOWHERE if there is none."""
     table = state.rows
-    fitting = [row for row in slots_of(state, record) if table.node[row] == node and table.role[row] == role]
-    return preferred(fitting, index)
+    for row in [index, *record.rows] if index in record.rows else record.rows:
+        if table.node[row] == node and table.role[row] == role and not (table.leaving[row] or table.standby[row]):
+            return row
+    return NOWHERE
 
 
 def vacate(state: ClusterState, partition: str, node: str) -> None:

@@ -7,7 +7,7 @@ of nodes, services and partitions), `plb.state.load_reports` and `plb.state.appl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -94,6 +94,8 @@ class ClusterState:
         self.feasibility_classes: list[FeasibilityClass] = [FeasibilityClass(parse_expression(""), frozenset())]
         self.feasibility_class_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
         self.service_feasibility_class: list[int] = []
+        self.default_loads: dict[int, Mapping[Role, Int]] = {}
+        """By service, `plb.state.role_slots.default_loads`, once they were needed."""
         self.node_version = 0
         """Increases with every change of a node."""
         self.structure_version = 0

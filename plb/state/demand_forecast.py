@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import Any
 
 import numpy as np
 
-from plb.array_types import Bool, Float, Float32, Int, Int32
+from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.errors import UnknownNameError
 from plb.model import Role
-from plb.risk.anchoring import GROWTH_SECONDS, anchor_peaks, find_grown, next_growth, recorded_peaks
+from plb.risk.anchoring import Anchors, anchor_peaks, find_grown, next_growth, recorded_peaks
 from plb.risk.demand_history import DemandHistory
 from plb.risk.monte_carlo import Evaluation
-from plb.risk.sample_expiry import Draws, Rows, find_expired
+from plb.risk.sample_expiry import Draws, Rows, find_expired, sample_again
 from plb.risk.trace_sampling import NONE, TraceSampler
 from plb.settings.config import PlbConfig, Replay
 from plb.state.cluster_state import ClusterState
 from plb.state.due_queue import NEVER, DueQueue, empty_queue, set_due, take_due
 from plb.state.replica_table import RowTable, merged
-
-SAMPLED_TOGETHER = 2**14
-"""Rows whose traces are sampled together: more would only need more memory."""
-
 
 NO_FUTURES: dict[str, Any] = {
     "trace": np.zeros((0, 0), np.int32),
@@ -61,7 +58,7 @@ class DemandForecast:
         columns = [] if history is None else [_column(history, name) for name in config.metric_names]
         self.history = history if config.reads_probabilities else None
         self._metrics = len(config.metrics)
-        self._columns = columns
+        self._columns = np.array(columns, np.int64)
         self.units = self.repetitions = 0 if self.history is None else config.repetitions
         self.estimator_rows, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
         self._anchored = config.replay is Replay.ANCHORED
@@ -73,6 +70,8 @@ class DemandForecast:
             curves = (self.history.level, self.history.initial, self.history.growth, self.history.maximum)
             # one layout for all columns, because kernels would be compiled again for another
             self._curves = np.ascontiguousarray(np.stack([curve[:, columns] for curve in curves], axis=2))
+            self._demand: Float = np.zeros(len(self.history.metrics))
+        self._rows: Rows | None = None
         self._quanta: Float = np.zeros(0)
         self._level: Int32 = np.zeros((0, self._metrics), np.int32)
         self._classes: Int = np.zeros(0, np.int64)
@@ -97,11 +96,12 @@ class DemandForecast:
         self._age: Float = np.zeros(capacity)
         self._growth_age: Float = np.zeros(capacity)
         self._queue = empty_queue(capacity)
-        self._expired: Int = np.zeros(0, np.int64)
-        self._grown: Int = np.zeros(0, np.int64)
-        self._settled_age: Float = np.full((capacity, self._metrics), np.inf)
-        self._anchored_age: Float = np.full(capacity, -1.0)
-        self._anchored_demand: Float = np.full((capacity, self._metrics), -1.0)
+        self._candidates = self._expired = self._grown = np.zeros(0, np.int64)
+        self._anchors = Anchors(
+            age=np.full(capacity, -1.0),
+            demand=np.full((capacity, self._metrics), -1.0),
+            settled_age=np.full((capacity, self._metrics), np.inf),
+        )
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
         """Return the rows whose peaks have to be renewed, ascending.
@@ -128,27 +128,18 @@ class DemandForecast:
             changed = None
         self._now = now
         classes = self._classes_of(state, self.history)
-        candidates = self._candidates_of(table, now, changed)
+        rows, candidates = self._rows_of(table), self._candidates_of(table, now, changed)
         found = np.zeros(len(candidates), np.int64)
-        count = find_expired(_rows(table), self._draws, candidates, classes, len(Role), now, self._age, found)
+        count = find_expired(rows, self._draws, candidates, classes, len(Role), now, self._age, found)
         self._expired = found[:count].copy()
-        self._growth_age[candidates] = np.floor(self._age[candidates] / GROWTH_SECONDS) * GROWTH_SECONDS
         if self._anchored:
-            count = find_grown(
-                candidates,
-                table.used,
-                table.reported,
-                table.leaving,
-                self._growth_age,
-                table.largest_demand,
-                self._settled_age,
-                self._anchored_age,
-                self._anchored_demand,
-                found,
-            )
+            count = find_grown(candidates, rows, self._age, self._growth_age, self._anchors, found)
             self._grown = found[:count].copy()
-        self._schedule(table, candidates)
-        return merged(self._expired, self._grown)
+        self._candidates = candidates
+        due = merged(self._expired, self._grown)
+        if not len(due):
+            self._schedule(table)  # else `renew` does it
+        return due
 
     def _candidates_of(self, table: RowTable, now: float, changed: Int | None) -> Int:
         """Return the rows that may be due, ascending: those that changed, and those whose time has come."""
@@ -163,26 +154,23 @@ class DemandForecast:
         if self.history is None:
             return
         table, classes = state.rows, self._classes_of(state, self.history)
-        for first in range(0, len(self._expired), SAMPLED_TOGETHER):
-            self._sample(self._expired[first : first + SAMPLED_TOGETHER], state, classes)
+        if len(self._expired):
+            self._sample(self._expired, table, classes)
         if self._anchored:
             sampled = self._expired[table.reported[self._expired]]
             self._anchor(state, merged(sampled, self._grown))
-        self._schedule(table, merged(self._expired, self._grown))
+        self._schedule(table)
 
-    def _schedule(self, table: RowTable, rows: Int) -> None:
-        """Set when each of these rows is due next."""
-        schedule(
-            self._queue,
-            rows,
-            table.used,
-            table.leaving,
-            table.created,
-            self._draws.valid_age,
-            self._anchored_age,
-            self._settled_age,
-            self._now,
-        )
+    def _schedule(self, table: RowTable) -> None:
+        """Set when each of the rows that were examined last is due next."""
+        schedule(self._queue, self._candidates, self._rows_of(table), self._draws, self._anchors, self._now)
+
+    def _rows_of(self, table: RowTable) -> Rows:
+        """Return the data of the rows; a new tuple, whose pointer takes long to make, only for new arrays."""
+        arrays = [getattr(table, name) for name in Rows._fields]
+        if self._rows is None or not all(map(is_, arrays, self._rows)):
+            self._rows = Rows(*arrays)
+        return self._rows
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
         """Return the fields of `Problem` on growth and departures of replicas; for `timeline` evaluation only."""
@@ -207,9 +195,7 @@ class DemandForecast:
         anchor_peaks(
             self.peak,
             self.peak_ceiling,
-            self._settled_age,
-            self._anchored_age,
-            self._anchored_demand,
+            self._anchors,
             rows,
             self.trace,
             self._growth_age,
@@ -219,20 +205,24 @@ class DemandForecast:
             self._quanta,
         )
 
-    def _sample(self, rows: Int, state: ClusterState, classes: Int) -> None:
+    def _sample(self, rows: Int, table: RowTable, classes: Int) -> None:
         assert self._sampler is not None
-        table, draws = state.rows, self._draws
-        key, code, role = table.key[rows], classes[table.service[rows]], table.role[rows]
-        age, largest = self._age[rows], table.largest_demand[rows]
-        demand = np.zeros((len(rows), len(self._sampler.history.metrics)))
-        demand[:, self._columns] = largest
-        drawn = self._sampler.draw_checked(self.trace[rows], draws.widening[rows], key, code, role, age, demand)
-        self.trace[rows], draws.widening[rows] = drawn.trace, drawn.widening
-        draws.key[rows], draws.generation[rows] = key, table.generation[rows]
-        draws.group[rows] = code * len(Role) + role
-        draws.age[rows], draws.demand[rows] = age, largest
-        draws.valid_age[rows], draws.valid_demand[rows] = drawn.valid_age, drawn.valid_demand[:, self._columns]
-        self._settled_age[rows], self._anchored_age[rows] = np.inf, -1.0
+        with np.errstate(over="ignore"):
+            sample_again(
+                np.uint64(self._sampler.seed),
+                self._rows_of(table),
+                self._draws,
+                rows,
+                classes,
+                len(Role),
+                self._age,
+                self._columns,
+                self._sampler.table,
+                self._demand,
+                self._sampler.scratch,
+                self.trace,
+            )
+        self._anchors.settled_age[rows], self._anchors.age[rows] = np.inf, -1.0
         recorded = rows[~table.reported[rows]] if self._anchored else rows  # the others are anchored next
         recorded_peaks(self.peak, self.peak_ceiling, recorded, self.trace, self._level)
 
@@ -251,20 +241,6 @@ class DemandForecast:
         return self.history.in_quanta(quanta)[:, self._columns]
 
 
-def _rows(table: RowTable) -> Rows:
-    """Return the data of the rows on which the eligibility of their traces depends."""
-    return Rows(
-        table.used,
-        table.leaving,
-        table.key,
-        table.generation,
-        table.service,
-        table.role,
-        table.created,
-        table.largest_demand,
-    )
-
-
 def _column(history: DemandHistory, metric: str) -> int:
     if metric not in history.metrics:
         raise UnknownNameError("metric", metric, history.metrics, context="demand history")
@@ -276,32 +252,14 @@ def _class_code(history: DemandHistory, tenant_class: str | None) -> int:
 
 
 @kernel
-def schedule(
-    queue: DueQueue,
-    rows: Int,
-    used: Bool,
-    leaving: Bool,
-    created: Float,
-    valid_age: Float,
-    anchored_age: Float,
-    settled_age: Float,
-    now: float,
-) -> None:
-    """Set when each of `rows` is due next: its traces are no longer eligible, or they grow.
-
-    Parameters
-    ----------
-    used, leaving
-        (M,) whether the row is in use, and is only the departing end of a move; such a row is never due.
-    created, valid_age, anchored_age, settled_age
-        (M,) and (M, R) seconds, of all rows.
-    """
-    for row in rows:
+def schedule(queue: DueQueue, some: Int, rows: Rows, draws: Draws, anchors: Anchors, now: float) -> None:
+    """Set when each of some rows, (m,), is due next: its traces are no longer eligible, or they grow."""
+    for row in some:
         time = NEVER
-        if used[row] and not leaving[row]:
-            time = created[row] + valid_age[row]
-            if anchored_age[row] >= 0.0:
-                time = min(time, created[row] + next_growth(anchored_age[row], settled_age[row]))
+        if rows.used[row] and not rows.leaving[row]:
+            time = rows.created[row] + draws.valid_age[row]
+            if anchors.age[row] >= 0.0:
+                time = min(time, rows.created[row] + next_growth(anchors.age[row], anchors.settled_age[row]))
             if time <= now:  # times are rounded: the next call sees whether it has come
                 time = np.nextafter(now, NEVER)
         set_due(queue, row, time)

@@ -11,12 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
-from plb.compiler import kernel
+from plb.compiler import by_pointer, kernel
 
 NEVER = math.inf
 """Time of a row that is not due."""
 
 
+@by_pointer
 class DueQueue(NamedTuple):
     """Rows by time."""
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import NOWHERE, Float, Int
+from plb.array_types import NOWHERE, Bool, Float, Int
+from plb.compiler import kernel
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import MoveCost, Role, check_move_cost, check_role
 from plb.state.cluster_state import ClusterState, PartitionRecord
@@ -124,27 +125,92 @@ def _check_role(state: ClusterState, record: PartitionRecord, role: Role) -> Non
 
 def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.ArrayLike) -> None:
     """Set the loads of many rows at once; shapes (m,) and (m, R), user units. Checked as a whole first."""
-    rows = _array(replica_index, "replica_index", "iu", "whole numbers").astype(np.int64)
-    loads = _array(reported, "loads", "iuf", "numbers, one row a replica").astype(np.float64)
+    rows = np.ascontiguousarray(_array(replica_index, "replica_index", "iu", "whole numbers"), np.int64)
+    loads = np.ascontiguousarray(_array(reported, "loads", "iuf", "numbers, one row a replica"), np.float64)
     if rows.size == 0 and loads.size == 0:
         return  # an empty list has no columns that could be counted
-    _check_bulk(state, rows, loads)
+    fits = rows.ndim == 1 and loads.shape == (len(rows), len(state.quanta.metrics))
+    if not (fits and is_plain(rows, loads, state.rows.used)):
+        _check_bulk(state, rows, loads)
     quanta = state.quanta.copy()
     new = quanta.bulk("report_loads", loads)
     state.quanta = quanta
-    reports = state.reports()
+    table, reports = state.rows, state.reports()
     if not reports.all():
-        new, loads = new * reports[state.rows.service[rows]], loads * reports[state.rows.service[rows]]
-    table = state.rows
-    largest = table.largest_demand[rows]
-    changed = (table.load[rows] != new).any(axis=1) | (loads > largest).any(axis=1) | ~table.reported[rows]
-    table.load[rows] = new
-    table.largest_demand[rows] = np.maximum(largest, loads)
-    table.reported[rows] = True
+        new, loads = new * reports[table.service[rows]], loads * reports[table.service[rows]]
+    changed, services = np.empty(len(rows), np.int64), np.zeros(len(state.services), np.bool_)
+    entered = (table.load, table.largest_demand, table.reported, table.service)
+    count = enter_loads(rows, new, loads, *entered, changed, services)
     table.note_samples(rows)
-    table.changes.note_many(rows if table.keeps_samples else rows[changed])
-    for service in np.flatnonzero(np.bincount(state.rows.service[rows])).tolist():
+    table.changes.note_many(rows if table.keeps_samples else changed[:count])
+    for service in np.flatnonzero(services).tolist():
         state.load_version[service] += 1
+
+
+@kernel
+def is_plain(rows: Int, loads: Float, used: Bool) -> bool:
+    """Return whether rows are ascending and in use, and all loads finite numbers of at least 0.
+
+    Parameters
+    ----------
+    rows, loads
+        (m,) and (m, R).
+    used
+        (M,) whether the row is in use.
+    """
+    last = -1
+    for position in range(len(rows)):
+        row = rows[position]
+        if row <= last or row >= len(used) or not used[row]:
+            return False
+        for load in loads[position]:
+            if not 0.0 <= load < math.inf:
+                return False
+        last = row
+    return True
+
+
+@kernel
+def enter_loads(
+    rows: Int,
+    new: Int,
+    demand: Float,
+    load: Int,
+    largest_demand: Float,
+    reported: Bool,
+    service: Int,
+    changed: Int,
+    services: Bool,
+) -> int:
+    """Enter reports in the rows, and return how many rows have changed.
+
+    Parameters
+    ----------
+    rows, new, demand
+        (m,), (m, R) quanta and (m, R) user units: the reports.
+    load, largest_demand, reported, service
+        (M+1, R) quanta, (M, R) user units, (M,) and (M,): the rows; the first three are modified.
+    changed
+        (m,) the rows that have changed, in their order, in its first entries; modified.
+    services
+        (S,) set to true for services with a report.
+    """
+    count = 0
+    for position in range(len(rows)):
+        row = rows[position]
+        is_changed = not reported[row]
+        reported[row] = True
+        services[service[row]] = True
+        for metric in range(new.shape[1]):
+            is_changed |= load[row, metric] != new[position, metric]
+            load[row, metric] = new[position, metric]
+            if demand[position, metric] > largest_demand[row, metric]:
+                largest_demand[row, metric] = demand[position, metric]
+                is_changed = True
+        if is_changed:
+            changed[count] = row
+            count += 1
+    return count
 
 
 def _array(values: npt.ArrayLike, field: str, kinds: str, allowed: str) -> npt.NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -10,20 +10,22 @@ from plb.array_types import NOWHERE
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Reason
+from plb.model.role import ROLES
 from plb.state.cluster_state import ClusterState, PartitionRecord
-from plb.state.role_slots import slots_of
 from plb.validation import check_items, check_kind, check_whole
 
+ADD, MOVE, SWAP, DROP, PROMOTE, VOID = MoveKind
+"""The kinds, as Python 3.11 takes long to read a member from its class."""
 ENDS = {
-    MoveKind.ADD: (False, True),
-    MoveKind.MOVE: (True, True),
-    MoveKind.SWAP: (True, True),
-    MoveKind.DROP: (True, False),
-    MoveKind.PROMOTE: (False, True),
-    MoveKind.VOID: (True, False),
+    ADD: (False, True),
+    MOVE: (True, True),
+    SWAP: (True, True),
+    DROP: (True, False),
+    PROMOTE: (False, True),
+    VOID: (True, False),
 }
 """Whether a move of each kind has a source, and whether it has a target."""
-ONLY_ROLE = {MoveKind.SWAP: Role.PRIMARY, MoveKind.PROMOTE: Role.SECONDARY}
+ONLY_ROLE = {SWAP: Role.PRIMARY, PROMOTE: Role.SECONDARY}
 """Role of the replica of a move of these kinds."""
 
 
@@ -56,95 +58,103 @@ def _check_fields(move: Move) -> None:
 
 
 @attrs.define(eq=False)
+class _Slot:
+    """A replica after the checked moves."""
+
+    row: int
+    node: int
+    role: Role
+    leaving: bool
+    standby: bool
+
+
+@attrs.define(eq=False)
 class _Replay:
-    """The nodes and the roles of replicas after the checked moves."""
+    """The replicas of the partitions after the checked moves, without those that were dropped or replaced."""
 
     state: ClusterState
     leaving: bool
-    node: dict[int, int] = attrs.field(factory=dict)
-    role: dict[int, Role] = attrs.field(factory=dict)
-    gone: set[int] = attrs.field(factory=set)
-    """Rows that were dropped, replaced, or abandoned for a promoted one."""
+    replicas: dict[str, list[_Slot]] = attrs.field(factory=dict)
+    """By partition, if it has a move."""
     occupied: set[tuple[str, int]] = attrs.field(factory=set)
     """Nodes that departing ends will hold."""
 
     def make(self, move: Move) -> None:
         """Record a move that was checked."""
         state = self.state
-        record = state.partition(move.partition)
+        replicas = self._replicas_of(state.partition(move.partition))
         source = NOWHERE if move.source is None else state.node(move.source)
         target = NOWHERE if move.target is None else state.node(move.target)
-        if move.kind is MoveKind.PROMOTE:
-            self._promote(record, move, target)
-        elif move.kind is MoveKind.VOID:
-            self._give_up(record, move, source)
-        elif move.kind is MoveKind.DROP:
-            self.gone.add(self._row_of(move, source, self._rows_of(record)))
-        elif move.kind is MoveKind.SWAP:
-            self._swap(record, move, source, target)
+        if move.kind is ADD or move.kind is MOVE:
+            self._move(replicas, move, source, target)
+        elif move.kind is SWAP:
+            _swap(replicas, move, source, target)
+        elif move.kind is DROP:
+            replicas.remove(_slot_of(move, source, replicas))
+        elif move.kind is PROMOTE:
+            self._promote(replicas, move, target)
         else:
-            self._move(record, move, source, target)
+            self._give_up(replicas, move, source)
 
-    def _rows_of(self, record: PartitionRecord) -> list[int]:
-        return [row for row in record.rows if row not in self.gone]
+    def _replicas_of(self, record: PartitionRecord) -> list[_Slot]:
+        found = self.replicas.get(record.name)
+        if found is None:
+            table = self.state.rows
+            found = self.replicas[record.name] = [
+                _Slot(row, table.node[row], ROLES[table.role[row]], table.leaving[row], table.standby[row])
+                for row in record.rows
+            ]
+        return found
 
-    def _slots_of(self, record: PartitionRecord) -> list[int]:
-        return [row for row in slots_of(self.state, record) if row not in self.gone]
-
-    def _node_of(self, row: int) -> int:
-        return self.node.get(row, int(self.state.rows.node[row]))
-
-    def _role_of(self, row: int) -> Role:
-        return self.role.get(row, Role(int(self.state.rows.role[row])))
-
-    def _row_of(self, move: Move, node: int, rows: Sequence[int]) -> int:
-        """Return the row of `rows` that a move is of."""
-        fitting = [row for row in rows if self._node_of(row) == node and self._role_of(row) == move.role]
-        row = preferred(fitting, move.index)
-        if row == NOWHERE:
-            raise ConflictError(f"{move}: there is no such replica any more; make a new plan")
-        return row
-
-    def _move(self, record: PartitionRecord, move: Move, source: int, target: int) -> None:
-        row = self._row_of(move, source, self._slots_of(record))
-        there = [other for other in self._rows_of(record) if self._node_of(other) == target]
-        standbys = [other for other in there if self.state.rows.standby[other]]
-        if len(there) > len(standbys) or (record.name, target) in self.occupied:
+    def _move(self, replicas: list[_Slot], move: Move, source: int, target: int) -> None:
+        moved = _slot_of(move, source, _slots_of(replicas))
+        there = [other for other in replicas if other.node == target]
+        if not all(other.standby for other in there) or (move.partition, target) in self.occupied:
             raise ConflictError(f"{move}: a replica of the partition is on {move.target}; make a new plan")
-        if self.leaving and move.kind is MoveKind.MOVE:
-            self.occupied.add((record.name, source))
-        self.gone.update(standbys)
-        self.node[row] = target
+        if self.leaving and move.kind is MOVE:
+            self.occupied.add((move.partition, source))
+        for standby in there:
+            replicas.remove(standby)
+        moved.node = target
 
-    def _swap(self, record: PartitionRecord, move: Move, source: int, target: int) -> None:
-        slots = self._slots_of(record)
-        row = self._row_of(move, source, slots)
-        on_target = [other for other in slots if self._node_of(other) == target]
-        partner = next((other for other in on_target if self._role_of(other) == Role.SECONDARY), NOWHERE)
-        if partner == NOWHERE:
-            raise ConflictError(f"{move}: no secondary is on {move.target} any more; make a new plan")
-        self.node[row], self.node[partner] = target, source
-
-    def _promote(self, record: PartitionRecord, move: Move, node: int) -> None:
-        slots = self._slots_of(record)
-        row = self._row_of(move, node, slots)
-        primaries = [other for other in slots if self._role_of(other) == Role.PRIMARY]
-        for primary in primaries:
-            if self._node_of(primary) != NOWHERE:
-                at_node = self.state.nodes[self._node_of(primary)].name
+    def _promote(self, replicas: list[_Slot], move: Move, node: int) -> None:
+        slots = _slots_of(replicas)
+        promoted = _slot_of(move, node, slots)
+        for primary in [slot for slot in slots if slot.role is Role.PRIMARY]:
+            if primary.node != NOWHERE:
+                at_node = self.state.nodes[primary.node].name
                 raise ConflictError(f"{move}: a primary is on {at_node}; make a new plan")
-        self.gone.update(primaries)
-        self.role[row] = Role.PRIMARY
+            replicas.remove(primary)
+        promoted.role = Role.PRIMARY
 
-    def _give_up(self, record: PartitionRecord, move: Move, node: int) -> None:
-        table = self.state.rows
-        row = self._row_of(move, node, self._slots_of(record))
-        if answers_return(move):
-            asks = any(table.regains[other] for other in self._slots_of(record))
-        else:
-            asks = bool(table.swaps_out[row])
+    def _give_up(self, replicas: list[_Slot], move: Move, node: int) -> None:
+        table, slots = self.state.rows, _slots_of(replicas)
+        row = _slot_of(move, node, slots).row
+        asks = any(table.regains[slot.row] for slot in slots) if answers_return(move) else table.swaps_out[row]
         if not asks:
             raise ConflictError(f"{move}: no upgrade asks for that any more; make a new plan")
+
+
+def _slots_of(replicas: Iterable[_Slot]) -> list[_Slot]:
+    """Return the replicas that the partition should have: all but departing ends and standbys."""
+    return [one for one in replicas if not (one.leaving or one.standby)]
+
+
+def _slot_of(move: Move, node: int, slots: Iterable[_Slot]) -> _Slot:
+    """Return the replica of `slots` that a move is of."""
+    fitting = [slot for slot in slots if slot.node == node and slot.role is move.role]
+    if not fitting:
+        raise ConflictError(f"{move}: there is no such replica any more; make a new plan")
+    return next((slot for slot in fitting if slot.row == move.index), fitting[0])
+
+
+def _swap(replicas: list[_Slot], move: Move, source: int, target: int) -> None:
+    slots = _slots_of(replicas)
+    moved = _slot_of(move, source, slots)
+    partner = next((slot for slot in slots if slot.node == target and slot.role is Role.SECONDARY), None)
+    if partner is None:
+        raise ConflictError(f"{move}: no secondary is on {move.target} any more; make a new plan")
+    moved.node, partner.node = target, source
 
 
 def answers_return(move: Move) -> bool:

@@ -19,11 +19,13 @@ from plb.risk.node_violations import CERTAIN
 from plb.risk.peak_estimators import CAP, LAST
 from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState
-from plb.state.demand_forecast import NO_FUTURES, SAMPLED_TOGETHER
+from plb.state.demand_forecast import NO_FUTURES
 from plb.state.replica_table import LARGEST_SAMPLE, RowTable
 
 NEVER = -1
 """Number of samples of a row that was not processed yet."""
+UPDATED_TOGETHER = 2**14
+"""Rows that are processed together: more would only need more memory."""
 VARIANCE_DIGITS = 12
 """A standard deviation of the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
 
@@ -87,8 +89,8 @@ class ObservedDemandForecast:
 
     def renew(self, state: ClusterState) -> None:
         """Compute the columns of the rows that were found last."""
-        for first in range(0, len(self._due), SAMPLED_TOGETHER):
-            self._update(self._due[first : first + SAMPLED_TOGETHER], state)
+        for first in range(0, len(self._due), UPDATED_TOGETHER):
+            self._update(self._due[first : first + UPDATED_TOGETHER], state)
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
         """Return the fields of `plb.state.arrays.Problem` on growth and departures of replicas, which are empty."""

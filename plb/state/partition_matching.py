@@ -28,7 +28,7 @@ def match_slots(
     state: ClusterState,
     record: PartitionRecord,
     placed: Sequence[tuple[Replica, int]],
-    defaults: dict[Role, Int],
+    defaults: Mapping[Role, Int],
 ) -> None:
     """Give every replica a slot of its role: the one already on its node, else any free one, else a new one.
 
@@ -39,6 +39,10 @@ def match_slots(
     defaults
         For each role of the service, (R,) quanta that a new replica carries.
     """
+    if not (record.rows or placed):  # a new partition, as most are
+        fill_up(state, record, defaults)
+        link(state, record)
+        return
     table = state.rows
     slots = slots_of(state, record)
     before = {row: int(table.node[row]) for row in slots}

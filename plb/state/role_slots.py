@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING
@@ -122,7 +122,9 @@ def note_promotion(state: ClusterState, record: PartitionRecord, row: int) -> No
 
 def _free_key(state: ClusterState, record: PartitionRecord) -> int:
     """Return the key of the first slot number that no row of the partition has: no two rows share their samples."""
-    taken = {int(state.rows.key[row]) for row in record.rows}
+    if not record.rows:
+        return slot_key(record, 0)
+    taken = set(state.rows.key[record.rows].tolist())
     return next(key for slot in count() if (key := slot_key(record, slot)) not in taken)
 
 
@@ -185,13 +187,14 @@ def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
     link(state, record)
 
 
-def fill_up(state: ClusterState, record: PartitionRecord, defaults: dict[Role, Int]) -> None:
+def fill_up(state: ClusterState, record: PartitionRecord, defaults: Mapping[Role, Int]) -> None:
     """Add empty slots up to the target: a primary first if a stateful partition has none."""
     slots = slots_of(state, record)
     standing = sum(1 for row in slots if state.rows.node[row] != NOWHERE)
+    role = next_role(state, record)
     for _ in range(_target(state, record, standing) - len(slots)):
-        role = next_role(state, record)
         new_slot(state, record, role, defaults[role])
+        role = Role.SECONDARY if role is Role.PRIMARY else role
 
 
 def fill_every_node(state: ClusterState, topology: Topology) -> None:

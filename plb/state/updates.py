@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import attrs
 import numpy as np
@@ -97,6 +97,7 @@ def _replace_service(state: ClusterState, index: int, service: Service) -> None:
     feasibility_class = _feasibility_class(state, service)
     state.quanta = quanta
     state.services[index] = service
+    state.default_loads.pop(index, None)
     state.service_feasibility_class[index] = feasibility_class
     state.service_version[index] += 1
     state.services_version += 1
@@ -109,7 +110,9 @@ def _replace_service(state: ClusterState, index: int, service: Service) -> None:
         state.rows.load[rows] *= state.reports()[index]
 
 
-def _apply_service(state: ClusterState, record: PartitionRecord, service: Service, defaults: dict[Role, Int]) -> None:
+def _apply_service(
+    state: ClusterState, record: PartitionRecord, service: Service, defaults: Mapping[Role, Int]
+) -> None:
     """Give a partition the slots of a higher target, and replicas without a report their default loads."""
     for row in record.rows:
         role = Role(state.rows.role[row])
@@ -157,15 +160,17 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
     service = state.service(partition.service, item)
     described = state.services[service]
     placed = _on_nodes(state, item, partition, described)
-    quanta = state.quanta.copy()
-    defaults = default_loads(quanta, described)
+    quanta, defaults = state.quanta, state.default_loads.get(service)
+    if defaults is None:
+        quanta = quanta.copy()
+        defaults = default_loads(quanta, described)
     record = state.partitions.get(partition.name)
     if record is not None and record.service != service:
         raise ConflictError(f"{item}: belongs to service {state.services[record.service].name}; it cannot change")
     if record is not None and _says_nothing_new(record, partition):
         record.version += 1
         return
-    state.quanta = quanta
+    state.quanta, state.default_loads[service] = quanta, defaults
     if record is None:
         record = PartitionRecord(partition.name, service, partition.created, [], state.partitions_made)
         state.partitions[partition.name] = record
@@ -186,6 +191,8 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
 
 def _on_nodes(state: ClusterState, item: str, partition: Partition, service: Service) -> list[tuple[Replica, int]]:
     """Return replicas with the indices of their nodes, refusing roles that the service does not have."""
+    if not partition.replicas:
+        return []
     allowed = roles_of(service)
     placed = []
     for replica in partition.replicas:
