@@ -51,12 +51,12 @@ class ExtensionCallbacks:
             elif question == NEWLY_BROKEN:
                 return float(self._newly_broken())
             else:
-                return self._judge(question, index, Proposal(row, target, partner))
+                return self._answer_of_one(question, index, Proposal(row, target, partner))
         except BaseException as error:  # also an interrupt by the user; raised by `raise_error`
             self._error = error
         return 0.0
 
-    def _judge(self, question: int, index: int, proposal: Proposal) -> float:
+    def _answer_of_one(self, question: int, index: int, proposal: Proposal) -> float:
         """Return the answer of one extension on a proposal."""
         configuration = self._configuration
         if question == TEST:
