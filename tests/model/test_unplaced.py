@@ -18,7 +18,8 @@ from plb import (
     Service,
     Unplaced,
 )
-from plb.model.unplaced import OutOfService, Taken
+from plb.constraints.exclusion import Taken
+from plb.constraints.node import OutOfService
 from plb.testing import all_clusters
 from tests.engine.oracle import after_plan, first_rule_failed, hard_kinds, placement_of
 from tests.engine.strategies import examples
