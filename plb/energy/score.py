@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from plb.array_types import Float
 from plb.compiler import kernel
-from plb.energy.overload import UNITS
-from plb.model.plan import Energy
 from plb.settings.config import Combination, PlbConfig
 from plb.state.arrays import TENTHS
 
-TERM_NAMES = ("movement", "imbalance", "fragmentation", "expected_failovers", "expected_overload")
-"""Names of the terms, in the order of every array's term axis."""
-MOVEMENT_TERM, IMBALANCE_TERM, FRAGMENTATION_TERM, FAILOVERS_TERM, OVERLOAD_TERM = range(5)
+UNITS = 2**20
+"""Units of an overload of 1 in one repetition, where the sum of peaks is twice the threshold."""
 
 # Positions in Problem.weights
 W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETITIONS, W_LOCAL = range(7)
@@ -21,6 +20,19 @@ PLAIN_DEVIATION, TENTHS_OF_MOVE, FLOOR_OF_DEVIATION, W_OVERLOAD = range(7, 11)
 
 LEAST_DEVIATION = 0.001
 """Keeps the first factor of the product form above 0 (docs/terms/score.md)."""
+
+
+class TermValues(NamedTuple):
+    """The value of each term, in the order of the tally: whole numbers where the sums are."""
+
+    movement: int
+    """m in tenths."""
+    imbalance: float
+    fragmentation: float
+    expected_failovers: int
+    """Repetitions in violation, summed over the nodes: V = violations / K."""
+    expected_overload: int
+    """O in units, summed over nodes and repetitions."""
 
 
 def weights_of(
@@ -55,9 +67,7 @@ def weights_of(
 
 
 @kernel(inline=True)
-def energy_of(
-    weights: Float, movement: int, imbalance: float, fragmentation: float, violations: int, overload: int
-) -> float:
+def energy_of(weights: Float, values: TermValues) -> float:
     """Return the energy of a configuration.
 
     additive: ``E = (m + w_f·V + w_O·O) + w_I·I + w_F·F``; service_fabric: ``E = (I + w_F·F + 0.001)·(replicas +
@@ -68,33 +78,14 @@ def energy_of(
     ----------
     weights
         (11,) see `weights_of`.
-    movement
-        m in tenths.
-    violations
-        Repetitions in violation, summed over the nodes: V = violations / K.
-    overload
-        O in units, summed over nodes and repetitions.
     """
-    first = movement / weights[TENTHS_OF_MOVE] + weights[W_FAILOVERS] * (violations / weights[REPETITIONS])
-    first += weights[W_OVERLOAD] * (overload / (UNITS * weights[REPETITIONS]))
+    first = values.movement / weights[TENTHS_OF_MOVE]
+    first += weights[W_FAILOVERS] * (values.expected_failovers / weights[REPETITIONS])
+    first += weights[W_OVERLOAD] * (values.expected_overload / (UNITS * weights[REPETITIONS]))
+    second = weights[W_FRAGMENTATION] * values.fragmentation
     if weights[PRODUCT_FORM] > 0.0:
-        factor = imbalance + weights[W_FRAGMENTATION] * fragmentation + weights[FLOOR_OF_DEVIATION]
+        factor = values.imbalance + second + weights[FLOOR_OF_DEVIATION]
         if factor < 0.0:
             first = -first  # moves must also cost where packing makes the factor negative
         return float(factor * (weights[PRODUCT_OFFSET] + first))
-    return float(first + weights[W_IMBALANCE] * imbalance + weights[W_FRAGMENTATION] * fragmentation)
-
-
-def weighted_terms(config: PlbConfig, energy: Energy) -> dict[str, float]:
-    """Return the summand of each term of an energy, if terms are summed; otherwise the terms without weights."""
-    if config.combination is not Combination.ADDITIVE:
-        return energy.terms
-    weights = {
-        "movement": 0.0 if config.ignore_cost_in_scoring else 1.0,
-        "imbalance": config.w_imbalance,
-        "fragmentation": config.w_fragmentation,
-        "expected_failovers": config.w_failovers,
-        "expected_overload": config.w_overload,
-        **config.extension_terms,
-    }
-    return {name: weights[name] * value for name, value in energy.terms.items()}
+    return float(first + weights[W_IMBALANCE] * values.imbalance + second)

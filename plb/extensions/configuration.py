@@ -8,9 +8,10 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
+from plb.energy.expected_failovers import count_violations_with
 from plb.energy.score import REPETITIONS
 from plb.errors import ConflictError
-from plb.evaluation.delta import apply_proposal, count_violations_with, present_energy
+from plb.evaluation.delta import apply_proposal, present_energy
 from plb.evaluation.proposals import find_refusals, refusal
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import Node, Role, Service

@@ -15,9 +15,10 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints.range import check_range
-from plb.energy.aggregates import PeakSums, update_violations_of
 from plb.energy.fragmentation import held_out_nodes
-from plb.energy.from_scratch import count_lasting_violations, solution_from_scratch, sum_nodes, sum_terms
+from plb.energy.from_scratch import solution_from_scratch
+from plb.energy.imbalance import sum_nodes
+from plb.energy.terms import count_again, sum_up
 from plb.evaluation.delta import add_to_node
 from plb.planning.fixed_point import MOST_FOLLOWED, FixedPoint, row_values
 from plb.planning.load_counting import counting
@@ -172,7 +173,7 @@ class LiveState:
         if len(problem.local_nodes) or len(self.problem.local_nodes):
             return solution_from_scratch(problem, problem.origin.copy())
         solution = self.solution.copy()
-        sum_terms(problem, solution)
+        sum_up(problem, solution)
         return solution
 
     def of_domain(
@@ -287,11 +288,8 @@ class LiveState:
             problem.held_out[:] = held_out_nodes(state, topology, solution.node_load)
         if problem.timeline or problem.related or any(getattr(problem, name) != fields[name] for name in fields):
             problem = self.problem = problem._replace(**fields)
-        sums = PeakSums(solution.aggregate, solution.ceiling, solution.violating, solution.overload)
-        update_violations_of(problem, stale, sums)
-        if problem.timeline:
-            count_lasting_violations(problem, solution, stale)
-        sum_terms(problem, solution)
+        count_again(problem, solution, stale)
+        sum_up(problem, solution)
         check_range(solution)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from plb.array_types import NOWHERE, Float
+from plb.energy.expected_failovers import count_violations_with
 from plb.energy.score import REPETITIONS
-from plb.evaluation.delta import apply_proposal, count_violations_with
+from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import find_refusals, new_energies
 from plb.model import Role
 from plb.model.rules import NO_REFUSAL

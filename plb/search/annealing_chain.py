@@ -12,7 +12,6 @@ from typing import NamedTuple
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import CallByAddress, Stream, kernel, uniform
 from plb.constraints.domains import SPREADING
-from plb.evaluation.constraint_chain import are_siblings
 from plb.evaluation.delta import apply_proposal, present_energy
 from plb.evaluation.proposals import (
     ACCEPTED,
@@ -64,7 +63,7 @@ from plb.search.move_generation import Choice, generate_proposal
 from plb.search.spread_moves import make_spread_moves
 from plb.search.transactions import Transaction, try_move, undo_transaction
 from plb.search.undo_log import UndoLog, forget_start, is_full, note_accepted, return_to_best
-from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution
+from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution, are_siblings
 
 _AFFINITY = int(Rule.AFFINITY)
 _MOVES = int(Rule.MOVES)

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Peek, Stream, fetch, kernel, uniform
-from plb.evaluation.constraint_chain import are_siblings
 from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
-from plb.state.arrays import DISPLACED, Problem, Solution
+from plb.state.arrays import DISPLACED, Problem, Solution, are_siblings
 
 ROWS_IN_CACHE = 10_000
 """Up to this number of rows, the arrays of a search stay in the cache."""

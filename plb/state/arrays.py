@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from plb.array_types import Bool, Float, Float32, Int, Int8, Int32, UInt8
-from plb.compiler import by_pointer
+from plb.compiler import by_pointer, kernel
 
 TENTHS = 10
 """Movements are counted in tenths, so that a swap at cost 0.1 stays a whole number."""
 
-# Positions in Solution.counts
-VIOLATIONS, MOVEMENT, MOVES, DISPLACED, LOCAL_SCORES, OVERLOAD = range(6)
+COUNTS = 6
+"""Number of `Solution.counts`."""
+VIOLATIONS, MOVEMENT, MOVES, DISPLACED, LOCAL_SCORES, OVERLOAD = range(COUNTS)
 # Positions in Solution.terms
 IMBALANCE, FRAGMENTATION = range(2)
 
@@ -240,11 +241,11 @@ class Solution(NamedTuple):
     violating: Int
     """(N,) repetitions in which the node is in violation; with estimators, units of `Problem.weights`."""
     overload: Int
-    """(N,) overload of the node (`plb.energy.overload`), in units over all repetitions; 0 where it weighs nothing."""
+    """(N,) overload of the node (`plb.energy.expected_overload`), in units over all repetitions; 0 without a weight."""
     terms: Float
     """(2,) the present imbalance and fragmentation, formed from the sums above."""
     counts: Int
-    """(6,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows; local scores;
+    """(COUNTS,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows; local scores;
     overload over all counted nodes."""
     displaced: Int
     """(M,) rows that have left their origin; the first `counts[DISPLACED]` are valid."""
@@ -297,3 +298,14 @@ def siblings_of(problem: Problem, row: int) -> Iterator[int]:
         this = int(problem.sibling[this])
         if this == row:
             return
+
+
+@kernel
+def are_siblings(problem: Problem, row: int, partner: int) -> bool:
+    """Return whether the two rows belong to one partition."""
+    other = problem.sibling[row]
+    while other != row:
+        if other == partner:
+            return True
+        other = problem.sibling[other]
+    return False

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
-from plb.energy.overload import MOST, UNITS
+from plb.energy.expected_overload import MOST
+from plb.energy.score import UNITS
 from plb.model.move import Phase
 from plb.model.outcome import Idle
 from plb.risk import DemandHistory

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
-from plb.extensions.built_in_terms import ExpectedFailovers
+from plb.extensions.built_in_terms import built_in_term
 from plb.extensions.configuration import Configuration, Proposal
 from plb.risk import DemandHistory, repetitions_in_violation_timeline
 from plb.risk.monte_carlo import curves_in_quanta
@@ -205,7 +205,7 @@ def test_plans_reach_the_energy_that_they_report(cluster):
 @given(cluster=replays.flatmap(growing_clusters), data=st.data())
 def test_term_of_expected_failovers_counts_departures(cluster, data):
     """Its total and its changes equal those of the engine; a proposal onto the replica's present node works as well."""
-    configuration, term = configuration_of(cluster.engine()), ExpectedFailovers()
+    configuration, term = configuration_of(cluster.engine()), built_in_term("expected_failovers")
     for proposal in data.draw(walks(configuration, steps=4)):
         before, change = term.total(configuration), term.delta(configuration, proposal)
         assert before == pytest.approx(configuration.violation_probabilities.sum())

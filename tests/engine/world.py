@@ -15,6 +15,7 @@ import pytest
 
 from plb import Metric, Move, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
 from plb.energy.from_scratch import solution_from_scratch
+from plb.energy.terms import energy_of_solution
 from plb.errors import PlbError
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import ReplicaState, UpgradeMark
@@ -23,7 +24,6 @@ from plb.planning.pending_work import WorkToPlace
 from plb.planning.problem import build_problem
 from plb.planning.work_lists import WorkLists
 from plb.risk import DemandHistory
-from plb.search.result import energy_of_solution
 from plb.state.arrays import MOVEMENT, Problem
 
 from .rules import Seat, UserInput, breaches, is_feasible, lets_go, limit_of, node_loads, receives
