@@ -53,7 +53,7 @@ def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Strea
         if row == NOWHERE:
             continue
         here = solution.node[row]
-        violations = solution.counts[0] - solution.violating[here] - solution.violating[target]
+        violations = solution.totals.expected_failovers - solution.violating[here] - solution.violating[target]
         violations += expected_failovers.violations_left(
             solution.aggregate[here], solution.ceiling[here], problem.threshold[here], problem.peak[row], solution.hit
         )

@@ -15,16 +15,15 @@ from plb.array_types import NOWHERE, Bool, Int, Int32, UInt8
 from plb.compiler import kernel
 from plb.energy.description import TermDescription
 from plb.energy.peak_sums import may_both_lose, peaks_by_hand, total_of_others
-from plb.energy.score import REPETITIONS
 from plb.energy.timeline import count_lasting, leave_list, stand_in_list
 from plb.risk.node_violations import node_violations, violations_of_sums
-from plb.state.arrays import VIOLATIONS, Problem, Solution
+from plb.state.arrays import Problem, Solution
 
 
 @kernel
 def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the violations of the whole solution after a proposal."""
-    others = total_of_others(solution.counts[VIOLATIONS], solution.violating, solution.node[row], target)
+    others = total_of_others(solution.totals.expected_failovers, solution.violating, solution.node[row], target)
     source = at_source(problem, solution, row, partner)
     return int(others + source + at_target(problem, solution, row, target, partner))
 
@@ -33,7 +32,7 @@ def after(problem: Problem, solution: Solution, row: int, target: int, partner: 
 def least_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the least violations after a proposal: the source loses at most all, the target all or none."""
     lost = target if may_both_lose(problem, partner) else NOWHERE
-    return total_of_others(solution.counts[VIOLATIONS], solution.violating, solution.node[row], lost)
+    return total_of_others(solution.totals.expected_failovers, solution.violating, solution.node[row], lost)
 
 
 @kernel
@@ -93,10 +92,10 @@ def apply(problem: Problem, solution: Solution, row: int, target: int, partner: 
     source_after = at_source(problem, solution, row, partner)
     target_after = at_target(problem, solution, row, target, partner)
     if here != NOWHERE:
-        solution.counts[VIOLATIONS] += source_after - solution.violating[here]
+        solution.totals.expected_failovers += source_after - solution.violating[here]
         solution.violating[here] = source_after
     if target != NOWHERE:
-        solution.counts[VIOLATIONS] += target_after - solution.violating[target]
+        solution.totals.expected_failovers += target_after - solution.violating[target]
         solution.violating[target] = target_after
 
 
@@ -120,7 +119,7 @@ def list_rows(problem: Problem, solution: Solution) -> None:
 @kernel
 def sum_up(solution: Solution) -> None:
     """Compute the violations of all nodes together from those of each."""
-    solution.counts[VIOLATIONS] = solution.violating.sum()
+    solution.totals.expected_failovers = solution.violating.sum()
 
 
 def count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
@@ -311,7 +310,7 @@ def _new_sums(problem: Problem) -> dict[str, Any]:
 def _total(problem: Problem, solution: Solution) -> float:
     """Return V from the peaks of every node's replicas in every repetition; at departures from the sums."""
     if problem.timeline:
-        return float(solution.counts[VIOLATIONS] / problem.weights[REPETITIONS])
+        return float(solution.totals.expected_failovers / problem.weights.repetitions)
     reached = 0
     for node in np.flatnonzero(problem.counted):
         peaks = peaks_by_hand(problem, solution, int(node))
@@ -319,14 +318,14 @@ def _total(problem: Problem, solution: Solution) -> float:
             reached += violations_of_sums(problem.estimator_rows, problem.variance_unit, peaks, problem.threshold[node])
         else:
             reached += int((peaks >= problem.threshold[node][:, None]).any(axis=0).sum())
-    return reached / float(problem.weights[REPETITIONS])
+    return reached / float(problem.weights.repetitions)
 
 
 DESCRIPTION = TermDescription(
     "expected_failovers",
     after,
     weight=lambda config: config.w_failovers,
-    unit=lambda problem: problem.weights[REPETITIONS],
+    unit=lambda problem: problem.weights.repetitions,
     new_sums=_new_sums,
     total=_total,
 )

@@ -16,8 +16,8 @@ from plb.array_types import NOWHERE, Bool, Int, Int32
 from plb.compiler import kernel
 from plb.energy.description import TermDescription
 from plb.energy.peak_sums import may_both_lose, peaks_by_hand, total_of_others
-from plb.energy.score import REPETITIONS, UNITS, W_OVERLOAD
-from plb.state.arrays import OVERLOAD, Problem, Solution
+from plb.energy.score import UNITS
+from plb.state.arrays import Problem, Solution
 
 MOST = 2**10 * UNITS
 """Largest overload of a metric of a node, as a mean over repetitions; it keeps sums over nodes within 64 bits."""
@@ -26,7 +26,7 @@ MOST = 2**10 * UNITS
 @kernel
 def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the overload of the whole solution after a proposal, in units summed over nodes and repetitions."""
-    others = total_of_others(solution.counts[OVERLOAD], solution.overload, solution.node[row], target)
+    others = total_of_others(solution.totals.expected_overload, solution.overload, solution.node[row], target)
     source = at_source(problem, solution, row, partner)
     return int(others + source + at_target(problem, solution, row, target, partner))
 
@@ -35,7 +35,7 @@ def after(problem: Problem, solution: Solution, row: int, target: int, partner: 
 def least_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the least overload after a proposal: the source loses at most all, the target all or none."""
     lost = target if may_both_lose(problem, partner) else NOWHERE
-    return total_of_others(solution.counts[OVERLOAD], solution.overload, solution.node[row], lost)
+    return total_of_others(solution.totals.expected_overload, solution.overload, solution.node[row], lost)
 
 
 @kernel
@@ -67,17 +67,17 @@ def apply(problem: Problem, solution: Solution, row: int, target: int, partner: 
     source_after = at_source(problem, solution, row, partner)
     target_after = at_target(problem, solution, row, target, partner)
     if here != NOWHERE:
-        solution.counts[OVERLOAD] += source_after - solution.overload[here]
+        solution.totals.expected_overload += source_after - solution.overload[here]
         solution.overload[here] = source_after
     if target != NOWHERE:
-        solution.counts[OVERLOAD] += target_after - solution.overload[target]
+        solution.totals.expected_overload += target_after - solution.overload[target]
         solution.overload[target] = target_after
 
 
 @kernel
 def sum_up(solution: Solution) -> None:
     """Compute the overload of all nodes together from that of each."""
-    solution.counts[OVERLOAD] = solution.overload.sum()
+    solution.totals.expected_overload = solution.overload.sum()
 
 
 @kernel
@@ -93,7 +93,7 @@ def count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
 @kernel
 def _is_weighed(problem: Problem) -> bool:
     """Return whether the term contributes to the energy; if not, it is not computed."""
-    return bool(problem.weights[W_OVERLOAD] > 0.0)
+    return bool(problem.weights.expected_overload > 0.0)
 
 
 @kernel
@@ -138,21 +138,21 @@ def overload_with(
 
 def _total(problem: Problem, solution: Solution) -> float:
     """Return O from the peaks of every node's replicas in every repetition."""
-    if not problem.weights[W_OVERLOAD]:
+    if not problem.weights.expected_overload:
         return 0.0
     repetitions, units = problem.peak.shape[2], 0
     for node in np.flatnonzero(problem.counted):
         threshold = problem.threshold[node].astype(np.int64)
         excess = np.maximum(0, peaks_by_hand(problem, solution, int(node)) - threshold[:, None]).sum(axis=1)
         units += int(np.minimum(excess * (UNITS / threshold), repetitions * MOST).astype(np.int64).sum())
-    return units / (UNITS * float(problem.weights[REPETITIONS]))
+    return units / (UNITS * float(problem.weights.repetitions))
 
 
 DESCRIPTION = TermDescription(
     "expected_overload",
     after,
     weight=lambda config: config.w_overload,
-    unit=lambda problem: UNITS * problem.weights[REPETITIONS],
+    unit=lambda problem: UNITS * problem.weights.repetitions,
     new_sums=lambda problem: {"overload": np.zeros(len(problem.limit), np.int64)},
     total=_total,
 )

@@ -12,7 +12,7 @@ from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
 from plb.energy.description import TermDescription
 from plb.energy.loads import load_by_hand
-from plb.state.arrays import FRAGMENTATION, Problem, Solution
+from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
 
@@ -22,7 +22,7 @@ def after(problem: Problem, solution: Solution, row: int, target: int, partner: 
     """Return the fragmentation after a proposal; the present value if the proposal changes no held-out node."""
     here = solution.node[row]
     if not (_is_held_out(problem.held_out, target) or _is_held_out(problem.held_out, here)):
-        return float(solution.terms[FRAGMENTATION])
+        return float(solution.totals.fragmentation)
     return _fragmentation_after(
         problem.held_out,
         problem.inverse_capacity,
@@ -37,14 +37,14 @@ def after(problem: Problem, solution: Solution, row: int, target: int, partner: 
 @kernel
 def apply(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
     """Set the fragmentation to that after a proposal, before the rows move."""
-    solution.terms[FRAGMENTATION] = after(problem, solution, row, target, partner)
+    solution.totals.fragmentation = after(problem, solution, row, target, partner)
 
 
 @kernel
 def from_scratch(problem: Problem, solution: Solution) -> None:
     """Compute the fragmentation from the loads of the nodes."""
     none = problem.load[NOWHERE]
-    solution.terms[FRAGMENTATION] = _fragmentation_after(
+    solution.totals.fragmentation = _fragmentation_after(
         problem.held_out, problem.inverse_capacity, solution.node_load, none, none, NOWHERE, NOWHERE
     )
 

@@ -10,7 +10,7 @@ from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy import terms
 from plb.energy.peak_sums import add_peaks
-from plb.state.arrays import COUNTS, DISPLACED, Problem, Solution
+from plb.state.arrays import Problem, Solution, Totals
 
 
 def solution_from_scratch(problem: Problem, node: Int) -> Solution:
@@ -37,8 +37,7 @@ def _without_sums(problem: Problem, node: Int) -> Solution:
         node_load=np.zeros((nodes, metrics), np.int64),
         aggregate=np.zeros((nodes, metrics, problem.peak.shape[2]), np.int32),
         ceiling=np.zeros((nodes, metrics), np.int64),
-        terms=np.zeros(2),
-        counts=np.zeros(COUNTS, np.int64),
+        totals=Totals.new(),
         displaced=np.zeros(len(node), np.int64),
         displaced_at=np.full(len(node), NOWHERE, np.int64),
         node_moves=np.zeros(nodes, np.int64),
@@ -71,9 +70,9 @@ def _record_displacement(problem: Problem, solution: Solution, row: int) -> None
     at = solution.node[row]
     if origin in (NOWHERE, at):
         return
-    solution.displaced[solution.counts[DISPLACED]] = row
-    solution.displaced_at[row] = solution.counts[DISPLACED]
-    solution.counts[DISPLACED] += 1
+    solution.displaced[solution.totals.displaced] = row
+    solution.displaced_at[row] = solution.totals.displaced
+    solution.totals.displaced += 1
     solution.node_moves[at] += 1
     solution.node_moves[origin] += 1
     solution.service_moves[problem.service[row]] += 1

@@ -25,9 +25,8 @@ from plb.constraints.named_solution import NamedSolution
 from plb.energy.description import TermDescription
 from plb.energy.empty_nodes import lack_of_empty_nodes
 from plb.energy.loads import change_load, load_by_hand
-from plb.energy.score import PLAIN_DEVIATION, W_LOCAL
 from plb.model.move import Phase, Reason
-from plb.state.arrays import IMBALANCE, LOCAL_SCORES, Problem, Solution
+from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 
 UNIT = 2.0**40
@@ -56,13 +55,13 @@ def after(problem: Problem, solution: Solution, row: int, target: int, partner: 
 @kernel(inline=True)
 def apply(problem: Problem, solution: Solution) -> None:
     """Compute the imbalance from the sums, after the rows of a proposal have moved."""
-    solution.terms[IMBALANCE] = load_deviation(problem, solution)
+    solution.totals.imbalance = load_deviation(problem, solution)
 
 
 @kernel
 def add(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load of `row` to `node` and to all sums of the imbalance."""
-    if problem.weights[PLAIN_DEVIATION] > 0.0:
+    if problem.weights.plain_deviation:
         change_load(
             solution.node_load, solution.total, solution.squares, problem.counted_for, node, problem.load[row], sign
         )
@@ -74,10 +73,10 @@ def add(problem: Problem, solution: Solution, row: int, node: int, sign: int) ->
 def from_scratch(problem: Problem, solution: Solution) -> None:
     """Compute all sums from the nodes of the rows and the loads of the nodes; the sums are 0 before."""
     sum_nodes(problem, solution)
-    if problem.weights[PLAIN_DEVIATION] == 0.0:
+    if not problem.weights.plain_deviation:
         for local in range(solution.local_score.shape[0]):
             solution.local_score[local] = _local_score(problem, solution, local)
-            solution.counts[LOCAL_SCORES] += solution.local_score[local]
+            solution.totals.local_scores += solution.local_score[local]
         for row in range(solution.node.shape[0]):
             if solution.node[row] != NOWHERE and not problem.leaving[row]:
                 _change_domains(problem, solution, row, solution.node[row], 1)
@@ -182,7 +181,7 @@ def counted_as(problem: Problem, node: int, metric: int, load: int) -> int:
 @kernel
 def load_deviation(problem: Problem, solution: Solution) -> float:
     """Return the deviation of the present sums."""
-    if problem.weights[PLAIN_DEVIATION] > 0.0:
+    if problem.weights.plain_deviation:
         return imbalance(problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight)
     weighted = 0.0
     weights = 0.0
@@ -206,8 +205,8 @@ def load_deviation(problem: Problem, solution: Solution) -> float:
         weights += problem.metric_weight[metric]
     over_all = weighted / weights if weights > 0.0 else 0.0
     domains = solution.local_score.shape[0]
-    local = solution.counts[LOCAL_SCORES] / UNIT / domains if domains > 0 else 0.0
-    share = problem.weights[W_LOCAL]
+    local = solution.totals.local_scores / UNIT / domains if domains > 0 else 0.0
+    share = problem.weights.local_domains
     return float(share * local + (1.0 - share) * over_all)
 
 
@@ -275,9 +274,9 @@ def _change_local(problem: Problem, solution: Solution, local: int, row: int, no
         growth = counted_as(problem, node, metric, solution.local_load[local, node, metric]) - before
         solution.local_total[local, metric] += growth
         solution.local_squares[local, metric] += growth * (2 * before + growth)
-    solution.counts[LOCAL_SCORES] -= solution.local_score[local]
+    solution.totals.local_scores -= solution.local_score[local]
     solution.local_score[local] = _local_score(problem, solution, local)
-    solution.counts[LOCAL_SCORES] += solution.local_score[local]
+    solution.totals.local_scores += solution.local_score[local]
 
 
 @kernel
@@ -333,8 +332,8 @@ def _new_sums(problem: Problem) -> dict[str, Any]:
 
 def _total(problem: Problem, solution: Solution) -> float:
     """Return the imbalance of the loads of the nodes, summed row by row; other forms are computed by their kernels."""
-    if not problem.weights[PLAIN_DEVIATION]:
-        return float(solution.terms[IMBALANCE])
+    if not problem.weights.plain_deviation:
+        return float(solution.totals.imbalance)
     load, weight = load_by_hand(problem, solution), problem.metric_weight
     weighted = 0.0
     for metric in range(len(weight)):

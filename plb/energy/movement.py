@@ -12,7 +12,7 @@ from plb.energy.description import TermDescription
 from plb.model import Role
 from plb.model.service import MoveCost
 from plb.settings.config import PlbConfig
-from plb.state.arrays import MOVEMENT, MOVES, TENTHS, Problem, Solution, are_siblings
+from plb.state.arrays import TENTHS, Problem, Solution, are_siblings
 
 _PRIMARY = int(Role.PRIMARY)
 _SECONDARY = int(Role.SECONDARY)
@@ -22,28 +22,28 @@ _SECONDARY = int(Role.SECONDARY)
 def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the movement cost of the whole solution after a proposal, in tenths."""
     change = _change(problem, solution, problem.move_cost, problem.swap_cost, problem.add_cost, row, target, partner)
-    return int(solution.counts[MOVEMENT] + change)
+    return int(solution.totals.movement + change)
 
 
 @kernel(inline=True)
 def moves_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
     """Return the moves of the whole solution after a proposal, in tenths: a swap is one, a new replica 0."""
-    return int(solution.counts[MOVES] + _change(problem, solution, problem.unit_cost, TENTHS, 0, row, target, partner))
+    return int(solution.totals.moves + _change(problem, solution, problem.unit_cost, TENTHS, 0, row, target, partner))
 
 
 @kernel(inline=True)
 def apply(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
     """Set movement and moves to those after a proposal, before the rows move."""
     movement = after(problem, solution, row, target, partner)
-    solution.counts[MOVES] = moves_after(problem, solution, row, target, partner)
-    solution.counts[MOVEMENT] = movement
+    solution.totals.moves = moves_after(problem, solution, row, target, partner)
+    solution.totals.movement = movement
 
 
 @kernel
 def from_scratch(problem: Problem, solution: Solution) -> None:
     """Compute movement and moves from the nodes of all rows."""
-    solution.counts[MOVEMENT] = _total(problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost)
-    solution.counts[MOVES] = _total(problem, solution.node, problem.unit_cost, problem.unit_cost[0], 0)
+    solution.totals.movement = _total(problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost)
+    solution.totals.moves = _total(problem, solution.node, problem.unit_cost, problem.unit_cost[0], 0)
 
 
 @kernel(inline=True)

@@ -6,7 +6,6 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int, Int32
 from plb.compiler import kernel
-from plb.energy.score import W_FAILOVERS, W_OVERLOAD
 from plb.state.arrays import Problem, Solution
 
 
@@ -14,7 +13,7 @@ from plb.state.arrays import Problem, Solution
 def evaluates_peaks(problem: Problem) -> bool:
     """Return whether a term that is computed from peaks contributes to the energy."""
     weights = problem.weights
-    return bool(problem.peak.shape[2] > 0 and (weights[W_FAILOVERS] > 0.0 or weights[W_OVERLOAD] > 0.0))
+    return bool(problem.peak.shape[2] > 0 and (weights.expected_failovers > 0.0 or weights.expected_overload > 0.0))
 
 
 @kernel

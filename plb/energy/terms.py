@@ -16,7 +16,7 @@ from plb.energy.peak_sums import change_aggregate, may_both_lose
 from plb.energy.score import TermValues, energy_of
 from plb.model.plan import Energy
 from plb.settings.config import Combination, PlbConfig
-from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, VIOLATIONS, Problem, Solution
+from plb.state.arrays import Problem, Solution
 
 TERMS_IN_ORDER: tuple[TermDescription, ...] = (
     movement.DESCRIPTION,
@@ -36,11 +36,11 @@ BY_TRIAL = _IMBALANCE
 def present_values(solution: Solution) -> TermValues:
     """Return the terms of the present solution."""
     return TermValues(
-        solution.counts[MOVEMENT],
-        solution.terms[IMBALANCE],
-        solution.terms[FRAGMENTATION],
-        solution.counts[VIOLATIONS],
-        solution.counts[OVERLOAD],
+        solution.totals.movement,
+        solution.totals.imbalance,
+        solution.totals.fragmentation,
+        solution.totals.expected_failovers,
+        solution.totals.expected_overload,
     )
 
 
@@ -51,8 +51,8 @@ def without_peaks(problem: Problem, solution: Solution, row: int, target: int, p
         movement.after(problem, solution, row, target, partner),
         imbalance.after(problem, solution, row, target, partner),
         fragmentation.after(problem, solution, row, target, partner),
-        solution.counts[VIOLATIONS],
-        solution.counts[OVERLOAD],
+        solution.totals.expected_failovers,
+        solution.totals.expected_overload,
     )
 
 

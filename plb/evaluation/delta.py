@@ -12,7 +12,7 @@ from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy.score import energy_of
 from plb.energy.terms import add_to_terms, apply_after_rows, apply_before_rows, present_values
-from plb.state.arrays import DISPLACED, Problem, Solution
+from plb.state.arrays import Problem, Solution
 
 
 @kernel(inline=True)
@@ -81,12 +81,12 @@ def _count_moves(problem: Problem, solution: Solution, row: int, node: int, sign
     solution.node_moves[node] += sign
     solution.service_moves[problem.service[row]] += sign
     if sign > 0:
-        solution.displaced[solution.counts[DISPLACED]] = row
-        solution.displaced_at[row] = solution.counts[DISPLACED]
-        solution.counts[DISPLACED] += 1
+        solution.displaced[solution.totals.displaced] = row
+        solution.displaced_at[row] = solution.totals.displaced
+        solution.totals.displaced += 1
     else:
-        solution.counts[DISPLACED] -= 1
-        last = solution.displaced[solution.counts[DISPLACED]]
+        solution.totals.displaced -= 1
+        last = solution.displaced[solution.totals.displaced]
         solution.displaced[solution.displaced_at[row]] = last
         solution.displaced_at[last] = solution.displaced_at[row]
         solution.displaced_at[row] = NOWHERE

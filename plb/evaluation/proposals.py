@@ -9,7 +9,7 @@ from plb.compiler import kernel
 from plb.constraints.move_budgets import refusal_of_budget
 from plb.energy.movement import moves_after
 from plb.energy.peak_sums import evaluates_peaks
-from plb.energy.score import PLAIN_DEVIATION, energy_of
+from plb.energy.score import energy_of
 from plb.energy.terms import (
     BY_TRIAL,
     TERMS_IN_ORDER,
@@ -93,7 +93,7 @@ def evaluate_in_place(
     """
     tally[SCORED] += 1
     weights = problem.weights
-    if weights[PLAIN_DEVIATION] == 0.0:
+    if not weights.plain_deviation:
         after = energy_by_trial(problem, solution, row, target, partner)
         if after <= highest:
             return after

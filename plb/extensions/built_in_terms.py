@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from plb.energy.description import TermDescription
 from plb.energy.from_scratch import solution_from_scratch
-from plb.energy.score import PLAIN_DEVIATION
 from plb.energy.terms import TERMS_IN_ORDER, present_values
 from plb.extensions.configuration import Configuration, Proposal
 
@@ -33,7 +32,7 @@ class BuiltInTerm:
         """Return the change of the term by a proposal, as a search computes it: by trial where it tries."""
         problem, solution = configuration.problem, configuration.solution
         before = present_values(solution)[self._number]
-        if problem.weights[PLAIN_DEVIATION]:
+        if problem.weights.plain_deviation:
             after = self._description.after(problem, solution, proposal.row, proposal.target, proposal.partner)
         else:
             back = configuration.apply(proposal)

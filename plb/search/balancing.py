@@ -14,7 +14,7 @@ from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
 from plb.search.result import Annealed
 from plb.settings.config import PlbConfig
-from plb.state.arrays import MOVEMENT, Problem, Solution
+from plb.state.arrays import Problem, Solution
 
 
 @attrs.frozen
@@ -85,6 +85,6 @@ def balance(
         )
         share = budget.share(len(variants) - index)
         found.append(anneal_chains(seen, start.copy(), choice, config, stream, share, extensions))
-    best = min(found, key=lambda result: (result.energy, result.solution.counts[MOVEMENT]))
+    best = min(found, key=lambda result: (result.energy, result.solution.totals.movement))
     tally = np.sum([result.tally for result in found], axis=0)
     return attrs.evolve(best, tally=tally)

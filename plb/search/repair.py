@@ -52,7 +52,7 @@ from plb.search.transactions import (
     undo_transaction,
 )
 from plb.settings.config import PlbConfig
-from plb.state.arrays import DISPLACED, MOVES, Problem, Solution, siblings_of
+from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.replica_table import merged
 
 _WITHOUT_CAPACITY = ~(1 << RULE)
@@ -405,10 +405,10 @@ def repair(
         if not repaired:
             continue
         movable = _affected_rows(problem, result.solution, breaches)
-        displaced = int(solution.counts[DISPLACED])
+        displaced = int(solution.totals.displaced)
         choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
         annealed = anneal_chains(problem, solution.copy(), choice, config, annealing, budget, extensions)
-        if annealed.solution.counts[MOVES] > solution.counts[MOVES]:
+        if annealed.solution.totals.moves > solution.totals.moves:
             annealed = attrs.evolve(annealed, solution=solution, energy=present_energy(problem, solution))
         result = attrs.evolve(annealed, tally=result.tally + annealed.tally)
     if extensions is not None and extensions.constraints:
