@@ -8,7 +8,7 @@ from racks import BusyRacks, plan_of, rack_of
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
-from plb.extensions.configuration import Configuration
+from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.energy_terms import CompiledTerm
 from plb.registry import register_term
 from plb.state.arrays import Problem, Solution
@@ -25,12 +25,12 @@ def loaded(problem: Problem, row: int) -> int:
 
 
 @kernel
-def change(problem: Problem, solution: Solution, sums: Int, row: int, target: int, partner: int) -> int:
+def change(problem: Problem, _solution: Solution, sums: Int, proposal: Proposal) -> int:
     """Return the change of the number of busy racks by a proposal."""
     nodes = problem.limit.shape[0]
-    gain = loaded(problem, row) - loaded(problem, partner)
-    there = sums[target]
-    here = sums[solution.node[row]] if solution.node[row] != NOWHERE else NOWHERE
+    gain = loaded(problem, proposal.row) - loaded(problem, proposal.partner)
+    there = sums[proposal.target]
+    here = sums[proposal.source] if proposal.source != NOWHERE else NOWHERE
     if here == there:
         return 0
     more = int(sums[nodes + there] + gain > 0) - int(sums[nodes + there] > 0)
@@ -40,14 +40,14 @@ def change(problem: Problem, solution: Solution, sums: Int, row: int, target: in
 
 
 @kernel
-def keep(problem: Problem, solution: Solution, sums: Int, row: int, target: int, partner: int) -> None:
+def keep(problem: Problem, _solution: Solution, sums: Int, proposal: Proposal) -> None:
     """Update the number of replicas with load in each rack."""
-    nodes, here = problem.limit.shape[0], solution.node[row]
-    gain = loaded(problem, row) - loaded(problem, partner)
-    if here != NOWHERE:
-        sums[nodes + sums[here]] -= gain
-    if target != NOWHERE:
-        sums[nodes + sums[target]] += gain
+    nodes = problem.limit.shape[0]
+    gain = loaded(problem, proposal.row) - loaded(problem, proposal.partner)
+    if proposal.source != NOWHERE:
+        sums[nodes + sums[proposal.source]] -= gain
+    if proposal.target != NOWHERE:
+        sums[nodes + sums[proposal.target]] += gain
 
 
 class SwiftBusyRacks(CompiledTerm):

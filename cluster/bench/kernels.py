@@ -14,17 +14,18 @@ from plb.evaluation.proposals import evaluate_in_place, refusal_in_place
 from plb.model.rules import NO_REFUSAL
 from plb.search.move_generation import Choice, generate_proposal
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal
 
 
 @kernel(inline=True)
-def _generate_allowed(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
+def _generate_allowed(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> Proposal:
     """Generate a proposal. Its row is NOWHERE if none was found or a rule refuses it."""
-    row, target, partner = generate_proposal(problem, solution, choice, rng)
-    if row == NOWHERE or target == solution.node[row]:
-        return NOWHERE, target, partner
-    if refusal_in_place(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL:
-        return NOWHERE, target, partner
-    return row, target, partner
+    proposal = generate_proposal(problem, solution, choice, rng)
+    if proposal.row == NOWHERE or proposal.target == proposal.source:
+        return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    if refusal_in_place(problem, solution, choice.enforced, proposal) != NO_REFUSAL:
+        return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    return proposal
 
 
 @kernel
@@ -35,11 +36,11 @@ def score_only(
     energy = present_energy(problem, solution)
     accepted = 0
     for _ in range(proposals):
-        row, target, partner = _generate_allowed(problem, solution, choice, rng)
-        if row == NOWHERE:
+        proposal = _generate_allowed(problem, solution, choice, rng)
+        if proposal.row == NOWHERE:
             continue
         highest = energy - temperature * math.log(1.0 - uniform(rng))
-        accepted += evaluate_in_place(problem, solution, highest, row, target, partner, tally) < math.inf
+        accepted += evaluate_in_place(problem, solution, highest, proposal, tally) < math.inf
     return accepted
 
 
@@ -49,16 +50,16 @@ def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Strea
     scored = 0
     lowest = math.inf
     for _ in range(proposals):
-        row, target, partner = _generate_allowed(problem, solution, choice, rng)
-        if row == NOWHERE:
+        proposal = _generate_allowed(problem, solution, choice, rng)
+        if proposal.row == NOWHERE:
             continue
-        here = solution.node[row]
+        row, target, _partner, here = proposal
         violations = solution.totals.expected_failovers - solution.violating[here] - solution.violating[target]
         violations += expected_failovers.violations_left(
             solution.aggregate[here], solution.ceiling[here], problem.threshold[here], problem.peak[row], solution.hit
         )
-        violations += expected_failovers.at_target(problem, solution, row, target, partner)
-        others = without_peaks(problem, solution, row, target, partner)
+        violations += expected_failovers.at_target(problem, solution, proposal)
+        others = without_peaks(problem, solution, proposal)
         after = TermValues(others.movement, others.imbalance, others.fragmentation, violations, 0)
         lowest = min(lowest, energy_of(problem.weights, after))
         scored += 1

@@ -20,6 +20,7 @@ from plb.registry import register_term
 from plb.risk import DemandHistory, Evaluation, MonteCarloRisk, ObservedRisk, ReplicaForecast, eligible_traces
 from plb.risk.peaks import MachinePeak, TaskSamples, parse, predict
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal
 from plb.testing import verify
 
 NODES = 4
@@ -198,7 +199,7 @@ class _PlainTerm:
 
 
 @kernel
-def _no_change(problem: Problem, solution: Solution, sums: Int, row: int, target: int, partner: int) -> float:  # noqa: ARG001  # as of every term
+def _no_change(problem: Problem, solution: Solution, sums: Int, proposal: Proposal) -> float:  # noqa: ARG001  # as of every term
     """Return 0."""
     return 0.0
 

@@ -25,6 +25,7 @@ from plb.model.unplaced import RuledOut
 from plb.model.violations import Breach
 from plb.phrasing import counted, listed
 from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.proposal import Proposal
 
 RULE = int(Rule.AFFINITY)
 
@@ -42,11 +43,11 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 
 
 @kernel
-def refuses_swap(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> bool:
+def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:
     """Return whether a swap of two siblings would part one of them from its parent."""
+    row, there, partner, here = proposal
     if not enforced >> RULE & 1 or problem.affinity[row] == FREE:
         return False
-    here, there = solution.node[row], solution.node[partner]
     if _leaves_parent(problem, solution, enforced, row, there):
         return True
     return _leaves_parent(problem, solution, enforced, partner, here)

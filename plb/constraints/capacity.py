@@ -24,6 +24,7 @@ from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState
 from plb.state.node_limits import move_limits
 from plb.state.node_loads import load_by_node, standing_load
+from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.CAPACITY)
@@ -38,11 +39,11 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 
 
 @kernel(inline=True)
-def refuses_exchange(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> bool:
-    """Return whether an exchange of the nodes of `row` and `partner` would overfill one of them."""
+def refuses_exchange(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:
+    """Return whether an exchange would overfill one of them."""
     if not enforced >> RULE & 1:
         return False
-    here, there = solution.node[row], solution.node[partner]
+    row, there, partner, here = proposal
     return overfills(problem, solution, row, partner, there) or overfills(problem, solution, partner, row, here)
 
 

@@ -16,6 +16,7 @@ from plb.model.unplaced import RuledOut
 from plb.phrasing import listed
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
+from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.EXCLUSION)
@@ -69,15 +70,14 @@ def _closes_cycle(node: Int, origin: Int, sibling: Int, role: Int, row: int, tar
 
 
 @kernel(inline=True)
-def refuses_swap(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> bool:
-    """Return whether a swap of `row` and its sibling `partner` would cause moves that depend on their order.
+def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:
+    """Return whether a swap of two siblings would cause moves that depend on their order.
 
     Two siblings may exchange their origins, which is one swap in the plan, or return from such a swap. Otherwise
     neither may be on the origin of a sibling.
     """
     node, origin, sibling = solution.node, problem.origin, problem.sibling
-    here = node[row]
-    there = node[partner]
+    row, there, partner, here = proposal
     crosses = here == origin[row] and there == origin[partner]
     returns = there == origin[row] and here == origin[partner]
     if crosses or returns:

@@ -12,6 +12,7 @@ from plb.constraints.description import RuleDescription
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
 from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
+from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 _MOVES = int(Rule.MOVES)
@@ -20,7 +21,7 @@ _SERVICE_MOVES = int(Rule.SERVICE_MOVES)
 
 
 @kernel
-def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int, target: int, partner: int) -> int:
+def refusal_of_budget(problem: Problem, solution: Solution, moves: int, proposal: Proposal) -> int:
     """Return the budget that a proposal would exceed, or NO_REFUSAL.
 
     No node or service budget refuses a proposal that does not increase its number of moves.
@@ -29,12 +30,10 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, row: int
     ----------
     moves
         Moves of the whole solution after the proposal, in tenths.
-    row, target, partner
-        The proposal, see `plb.evaluation.delta`.
     """
     if moves > problem.max_moves * TENTHS:
         return _MOVES
-    here = solution.node[row]
+    row, target, partner, here = proposal
     origin_node = problem.origin[row]
     other_origin = problem.origin[partner] if partner != NOWHERE else NOWHERE
     for node in (target, here, origin_node, other_origin):

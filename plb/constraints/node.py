@@ -16,6 +16,7 @@ from plb.model.rules import Rule
 from plb.model.unplaced import RuledOut
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
+from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.NODE)
@@ -28,9 +29,9 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 
 
 @kernel
-def refuses_swap(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> bool:
+def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:  # as of every rule
     """Return whether a node of two siblings may not receive the other one."""
-    return not (problem.receives[0, solution.node[row]] and problem.receives[0, solution.node[partner]])
+    return not (problem.receives[0, proposal.source] and problem.receives[0, proposal.target])
 
 
 @attrs.frozen

@@ -20,6 +20,7 @@ from plb.model.unplaced import RuledOut
 from plb.model.violations import NO_NUMBERS, Breach
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
+from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.PLACEMENT)
@@ -32,9 +33,9 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
 
 
 @kernel
-def refuses_swap(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> bool:
+def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:
     """Return whether one of two siblings may not be on the node of the other: roles may have constraints."""
-    here, there = solution.node[row], solution.node[partner]
+    row, there, partner, here = proposal
     return refuses(problem, solution, enforced, row, there) or refuses(problem, solution, enforced, partner, here)
 
 

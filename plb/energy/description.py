@@ -11,6 +11,7 @@ from plb.constraints.named_solution import NamedSolution
 from plb.model.move import Phase, Reason
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal
 
 
 @attrs.frozen(eq=False)
@@ -40,7 +41,7 @@ class TermDescription:
     """
 
     name: str
-    after: Callable[[Problem, Solution, int, int, int], float]
+    after: Callable[[Problem, Solution, Proposal], float]
     weight: Callable[[PlbConfig], float]
     unit: Callable[[Problem], float] = lambda _problem: 1.0
     drives_moves: bool = True

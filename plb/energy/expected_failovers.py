@@ -18,79 +18,81 @@ from plb.energy.peak_sums import may_both_lose, peaks_by_hand, total_of_others
 from plb.energy.timeline import count_lasting, leave_list, stand_in_list
 from plb.risk.node_violations import node_violations, violations_of_sums
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal, proposed
 
 
 @kernel
-def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+def after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     """Return the violations of the whole solution after a proposal."""
-    others = total_of_others(solution.totals.expected_failovers, solution.violating, solution.node[row], target)
-    source = at_source(problem, solution, row, partner)
-    return int(others + source + at_target(problem, solution, row, target, partner))
+    others = total_of_others(solution.totals.expected_failovers, solution.violating, proposal.source, proposal.target)
+    source = at_source(problem, solution, proposal)
+    return int(others + source + at_target(problem, solution, proposal))
 
 
 @kernel
-def least_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+def least_after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     """Return the least violations after a proposal: the source loses at most all, the target all or none."""
-    lost = target if may_both_lose(problem, partner) else NOWHERE
-    return total_of_others(solution.totals.expected_failovers, solution.violating, solution.node[row], lost)
+    lost = proposal.target if may_both_lose(problem, proposal.partner) else NOWHERE
+    return total_of_others(solution.totals.expected_failovers, solution.violating, proposal.source, lost)
 
 
 @kernel
-def at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
+def at_source(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     """Return the violations of the source node after a proposal; 0 without a counted source node.
 
     With repetitions, a replica that leaves adds no violation, so a node without violations is not evaluated.
     """
-    here = solution.node[row]
+    here = proposal.source
     if here == NOWHERE or not problem.counted[here]:
         return 0
     if problem.estimator_rows.shape[0] > 0:
-        return _estimated(problem, solution, here, partner, row)
+        return _estimated(problem, solution, here, proposal.partner, proposal.row)
     aggregate, ceiling, threshold = solution.aggregate[here], solution.ceiling[here], problem.threshold[here]
-    if partner == NOWHERE:
+    if proposal.partner == NOWHERE:
         if solution.violating[here] == 0:
             return 0
-        found = violations_left(aggregate, ceiling, threshold, problem.peak[row], solution.hit)
+        found = violations_left(aggregate, ceiling, threshold, problem.peak[proposal.row], solution.hit)
     else:
         found = violations_exchanged(
             aggregate,
             ceiling,
             threshold,
-            problem.peak[partner],
-            problem.peak_ceiling[partner],
-            problem.peak[row],
+            problem.peak[proposal.partner],
+            problem.peak_ceiling[proposal.partner],
+            problem.peak[proposal.row],
             solution.hit,
         )
     if problem.timeline and found > 0:
-        return count_lasting(problem, solution, here, partner, row)
+        return count_lasting(problem, solution, here, proposal.partner, proposal.row)
     return found
 
 
 @kernel
-def at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+def at_target(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     """Return the violations of the target node after a proposal."""
+    target = proposal.target
     if target == NOWHERE or not problem.counted[target]:
         return 0
     if problem.estimator_rows.shape[0] > 0:
-        return _estimated(problem, solution, target, row, partner)
+        return _estimated(problem, solution, target, proposal.row, proposal.partner)
     aggregate, ceiling, threshold = solution.aggregate[target], solution.ceiling[target], problem.threshold[target]
-    peak, peak_ceiling = problem.peak[row], problem.peak_ceiling[row]
-    if partner == NOWHERE:
+    peak, peak_ceiling = problem.peak[proposal.row], problem.peak_ceiling[proposal.row]
+    if proposal.partner == NOWHERE:
         found = violations_joined(aggregate, ceiling, threshold, peak, peak_ceiling, solution.hit)
     else:
-        leaving = problem.peak[partner]
+        leaving = problem.peak[proposal.partner]
         found = violations_exchanged(aggregate, ceiling, threshold, peak, peak_ceiling, leaving, solution.hit)
     if problem.timeline and found > 0:
-        return count_lasting(problem, solution, target, row, partner)
+        return count_lasting(problem, solution, target, proposal.row, proposal.partner)
     return found
 
 
 @kernel
-def apply(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
+def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
     """Set the violations of source and target to those after a proposal, before the rows move."""
-    here = solution.node[row]
-    source_after = at_source(problem, solution, row, partner)
-    target_after = at_target(problem, solution, row, target, partner)
+    here, target = proposal.source, proposal.target
+    source_after = at_source(problem, solution, proposal)
+    target_after = at_target(problem, solution, proposal)
     if here != NOWHERE:
         solution.totals.expected_failovers += source_after - solution.violating[here]
         solution.violating[here] = source_after
@@ -164,7 +166,7 @@ def count_violations_with(problem: Problem, solution: Solution, row: int, found:
         if solution.node[row] == node:
             found[node] = solution.violating[node]
         else:
-            found[node] = at_target(problem, solution, row, node, NOWHERE)
+            found[node] = at_target(problem, solution, proposed(solution, row, node, NOWHERE))
 
 
 @kernel

@@ -18,54 +18,56 @@ from plb.energy.description import TermDescription
 from plb.energy.peak_sums import may_both_lose, peaks_by_hand, total_of_others
 from plb.energy.score import UNITS
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal
 
 MOST = 2**10 * UNITS
 """Largest overload of a metric of a node, as a mean over repetitions; it keeps sums over nodes within 64 bits."""
 
 
 @kernel
-def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+def after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     """Return the overload of the whole solution after a proposal, in units summed over nodes and repetitions."""
-    others = total_of_others(solution.totals.expected_overload, solution.overload, solution.node[row], target)
-    source = at_source(problem, solution, row, partner)
-    return int(others + source + at_target(problem, solution, row, target, partner))
+    others = total_of_others(solution.totals.expected_overload, solution.overload, proposal.source, proposal.target)
+    source = at_source(problem, solution, proposal)
+    return int(others + source + at_target(problem, solution, proposal))
 
 
 @kernel
-def least_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+def least_after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     """Return the least overload after a proposal: the source loses at most all, the target all or none."""
-    lost = target if may_both_lose(problem, partner) else NOWHERE
-    return total_of_others(solution.totals.expected_overload, solution.overload, solution.node[row], lost)
+    lost = proposal.target if may_both_lose(problem, proposal.partner) else NOWHERE
+    return total_of_others(solution.totals.expected_overload, solution.overload, proposal.source, lost)
 
 
 @kernel
-def at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
+def at_source(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     """Return the overload of the source node after a proposal; 0 without a counted source node.
 
     A replica that leaves adds no overload, so a node without overload is not evaluated.
     """
-    here = solution.node[row]
+    here = proposal.source
     if here == NOWHERE or not problem.counted[here] or not _is_weighed(problem):
         return 0
-    if partner == NOWHERE and solution.overload[here] == 0:
+    if proposal.partner == NOWHERE and solution.overload[here] == 0:
         return 0
-    return _overload(problem, solution, here, partner, row)
+    return _overload(problem, solution, here, proposal.partner, proposal.row)
 
 
 @kernel
-def at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+def at_target(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     """Return the overload of the target node after a proposal."""
+    target = proposal.target
     if target == NOWHERE or not problem.counted[target] or not _is_weighed(problem):
         return 0
-    return _overload(problem, solution, target, row, partner)
+    return _overload(problem, solution, target, proposal.row, proposal.partner)
 
 
 @kernel
-def apply(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
+def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
     """Set the overload of source and target to that after a proposal, before the rows move."""
-    here = solution.node[row]
-    source_after = at_source(problem, solution, row, partner)
-    target_after = at_target(problem, solution, row, target, partner)
+    here, target = proposal.source, proposal.target
+    source_after = at_source(problem, solution, proposal)
+    target_after = at_target(problem, solution, proposal)
     if here != NOWHERE:
         solution.totals.expected_overload += source_after - solution.overload[here]
         solution.overload[here] = source_after

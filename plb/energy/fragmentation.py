@@ -14,30 +14,31 @@ from plb.energy.description import TermDescription
 from plb.energy.loads import load_by_hand
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
+from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 
 @kernel(inline=True)
-def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
+def after(problem: Problem, solution: Solution, proposal: Proposal) -> float:
     """Return the fragmentation after a proposal; the present value if the proposal changes no held-out node."""
-    here = solution.node[row]
-    if not (_is_held_out(problem.held_out, target) or _is_held_out(problem.held_out, here)):
+    here = proposal.source
+    if not (_is_held_out(problem.held_out, proposal.target) or _is_held_out(problem.held_out, here)):
         return float(solution.totals.fragmentation)
     return _fragmentation_after(
         problem.held_out,
         problem.inverse_capacity,
         solution.node_load,
-        problem.load[row],
-        problem.load[partner],
+        problem.load[proposal.row],
+        problem.load[proposal.partner],
         here,
-        target,
+        proposal.target,
     )
 
 
 @kernel
-def apply(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
+def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
     """Set the fragmentation to that after a proposal, before the rows move."""
-    solution.totals.fragmentation = after(problem, solution, row, target, partner)
+    solution.totals.fragmentation = after(problem, solution, proposal)
 
 
 @kernel

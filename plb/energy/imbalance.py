@@ -28,6 +28,7 @@ from plb.energy.loads import change_load, load_by_hand
 from plb.model.move import Phase, Reason
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
+from plb.state.proposal import Proposal
 
 UNIT = 2.0**40
 """Local scores are summed as integers in units of 2^-40, so that the sum does not depend on the order of moves."""
@@ -36,7 +37,7 @@ PARTS = 2**20
 
 
 @kernel(inline=True)
-def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
+def after(problem: Problem, solution: Solution, proposal: Proposal) -> float:
     """Return the imbalance after a proposal; only for `PLAIN_DEVIATION`."""
     return _imbalance_after(
         problem.nodes_of_metric,
@@ -45,10 +46,10 @@ def after(problem: Problem, solution: Solution, row: int, target: int, partner: 
         problem.metric_weight,
         solution.node_load,
         problem.counted_for,
-        problem.load[row],
-        problem.load[partner],
-        solution.node[row],
-        target,
+        problem.load[proposal.row],
+        problem.load[proposal.partner],
+        proposal.source,
+        proposal.target,
     )
 
 

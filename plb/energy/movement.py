@@ -13,29 +13,30 @@ from plb.model import Role
 from plb.model.service import MoveCost
 from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS, Problem, Solution, are_siblings
+from plb.state.proposal import Proposal
 
 _PRIMARY = int(Role.PRIMARY)
 _SECONDARY = int(Role.SECONDARY)
 
 
 @kernel(inline=True)
-def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+def after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     """Return the movement cost of the whole solution after a proposal, in tenths."""
-    change = _change(problem, solution, problem.move_cost, problem.swap_cost, problem.add_cost, row, target, partner)
+    change = _change(problem, solution, problem.move_cost, problem.swap_cost, problem.add_cost, proposal)
     return int(solution.totals.movement + change)
 
 
 @kernel(inline=True)
-def moves_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+def moves_after(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     """Return the moves of the whole solution after a proposal, in tenths: a swap is one, a new replica 0."""
-    return int(solution.totals.moves + _change(problem, solution, problem.unit_cost, TENTHS, 0, row, target, partner))
+    return int(solution.totals.moves + _change(problem, solution, problem.unit_cost, TENTHS, 0, proposal))
 
 
 @kernel(inline=True)
-def apply(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
+def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
     """Set movement and moves to those after a proposal, before the rows move."""
-    movement = after(problem, solution, row, target, partner)
-    solution.totals.moves = moves_after(problem, solution, row, target, partner)
+    movement = after(problem, solution, proposal)
+    solution.totals.moves = moves_after(problem, solution, proposal)
     solution.totals.movement = movement
 
 
@@ -53,12 +54,10 @@ def _change(
     cost: Int,
     swap_cost: int,
     add_cost: int,
-    row: int,
-    target: int,
-    partner: int,
+    proposal: Proposal,
 ) -> int:
     """Return the change of a movement cost by a proposal; arguments as in `_partition_movement`."""
-    here = solution.node[row]
+    row, target, partner, here = proposal
     if partner == NOWHERE and _siblings_stand_still(problem, solution, row):
         return _movement_alone(problem, cost, add_cost, row, target) - _movement_alone(
             problem, cost, add_cost, row, here

@@ -17,6 +17,7 @@ from plb.energy.score import TermValues, energy_of
 from plb.model.plan import Energy
 from plb.settings.config import Combination, PlbConfig
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal
 
 TERMS_IN_ORDER: tuple[TermDescription, ...] = (
     movement.DESCRIPTION,
@@ -45,51 +46,48 @@ def present_values(solution: Solution) -> TermValues:
 
 
 @kernel
-def without_peaks(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> TermValues:
+def without_peaks(problem: Problem, solution: Solution, proposal: Proposal) -> TermValues:
     """Return the terms after a proposal, those that are computed from peaks as they are now."""
     return TermValues(
-        movement.after(problem, solution, row, target, partner),
-        imbalance.after(problem, solution, row, target, partner),
-        fragmentation.after(problem, solution, row, target, partner),
+        movement.after(problem, solution, proposal),
+        imbalance.after(problem, solution, proposal),
+        fragmentation.after(problem, solution, proposal),
         solution.totals.expected_failovers,
         solution.totals.expected_overload,
     )
 
 
 @kernel
-def with_least(
-    problem: Problem, solution: Solution, values: TermValues, row: int, target: int, partner: int
-) -> TermValues:
+def with_least(problem: Problem, solution: Solution, values: TermValues, proposal: Proposal) -> TermValues:
     """Return values with the terms that are computed from peaks at their least after a proposal."""
     return _with_peaks(
         values,
-        expected_failovers.least_after(problem, solution, row, target, partner),
-        expected_overload.least_after(problem, solution, row, target, partner),
+        expected_failovers.least_after(problem, solution, proposal),
+        expected_overload.least_after(problem, solution, proposal),
     )
 
 
 @kernel
-def with_source(problem: Problem, solution: Solution, values: TermValues, row: int, partner: int) -> TermValues:
+def with_source(problem: Problem, solution: Solution, values: TermValues, proposal: Proposal) -> TermValues:
     """Return the values of `with_least` with what the source has after a proposal."""
     return _with_peaks(
         values,
-        values.expected_failovers + expected_failovers.at_source(problem, solution, row, partner),
-        values.expected_overload + expected_overload.at_source(problem, solution, row, partner),
+        values.expected_failovers + expected_failovers.at_source(problem, solution, proposal),
+        values.expected_overload + expected_overload.at_source(problem, solution, proposal),
     )
 
 
 @kernel
-def with_target(
-    problem: Problem, solution: Solution, values: TermValues, row: int, target: int, partner: int
-) -> TermValues:
+def with_target(problem: Problem, solution: Solution, values: TermValues, proposal: Proposal) -> TermValues:
     """Return the values of `with_source` with what the target has after a proposal: all terms are exact."""
     violations, overload = values.expected_failovers, values.expected_overload
-    if not may_both_lose(problem, partner):
-        violations, overload = violations - solution.violating[target], overload - solution.overload[target]
+    if not may_both_lose(problem, proposal.partner):
+        violations -= solution.violating[proposal.target]
+        overload -= solution.overload[proposal.target]
     return _with_peaks(
         values,
-        violations + expected_failovers.at_target(problem, solution, row, target, partner),
-        overload + expected_overload.at_target(problem, solution, row, target, partner),
+        violations + expected_failovers.at_target(problem, solution, proposal),
+        overload + expected_overload.at_target(problem, solution, proposal),
     )
 
 
@@ -127,13 +125,13 @@ def worst_term(problem: Problem, before: TermValues, after: TermValues) -> int:
 
 
 @kernel
-def apply_before_rows(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
+def apply_before_rows(problem: Problem, solution: Solution, proposal: Proposal) -> None:
     """Set the terms that follow from the sums before a proposal to their values after it."""
-    movement.apply(problem, solution, row, target, partner)
-    fragmentation.apply(problem, solution, row, target, partner)
+    movement.apply(problem, solution, proposal)
+    fragmentation.apply(problem, solution, proposal)
     if problem.peak.shape[2] > 0:
-        expected_failovers.apply(problem, solution, row, target, partner)
-        expected_overload.apply(problem, solution, row, target, partner)
+        expected_failovers.apply(problem, solution, proposal)
+        expected_overload.apply(problem, solution, proposal)
 
 
 @kernel

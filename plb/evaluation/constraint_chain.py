@@ -20,17 +20,19 @@ from plb.constraints import (
 from plb.constraints import range as peak_range
 from plb.model.rules import NO_REFUSAL
 from plb.state.arrays import Problem, Solution, are_siblings
+from plb.state.proposal import Proposal
 
 
 @kernel(inline=True)
-def refusal_of_move(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
-    """Return the first enforced rule that refuses `row` on `target`, or NO_REFUSAL.
+def refusal_of_move(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+    """Return the first enforced rule that refuses a move of one replica, or NO_REFUSAL.
 
     Parameters
     ----------
     enforced
         Bit mask over `Rule`.
     """
+    row, target = proposal.row, proposal.target
     refused = refusal_of_place(problem, solution, enforced, row, target)
     if refused != NO_REFUSAL:
         return refused
@@ -63,25 +65,24 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
 
 
 @kernel(inline=True)
-def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> int:
-    """Return the first enforced rule that refuses an exchange of the nodes of `row` and `partner`, or NO_REFUSAL.
+def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+    """Return the first enforced rule that refuses an exchange of two replicas, or NO_REFUSAL.
 
     An exchange within a partition is a swap of roles. No domain rule refuses it, and no placement constraint except
     those of the primary only.
     """
-    here = solution.node[row]
-    there = solution.node[partner]
+    row, there, partner, here = proposal
     if here == NOWHERE or there == NOWHERE:
         return node.RULE
     if are_siblings(problem, row, partner):
-        refused = _refusal_of_swap(problem, solution, enforced, row, partner)
+        refused = _refusal_of_swap(problem, solution, enforced, proposal)
     else:
         refused = refusal_of_place(problem, solution, enforced, row, there)
         if refused == NO_REFUSAL:
             refused = refusal_of_place(problem, solution, enforced, partner, here)
     if refused != NO_REFUSAL:
         return refused
-    if capacity.refuses_exchange(problem, solution, enforced, row, partner):
+    if capacity.refuses_exchange(problem, solution, enforced, proposal):
         return capacity.RULE
     if peak_range.refuses(problem, solution, enforced, row, there):
         return peak_range.RULE
@@ -91,14 +92,14 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, row
 
 
 @kernel
-def _refusal_of_swap(problem: Problem, solution: Solution, enforced: int, row: int, partner: int) -> int:
+def _refusal_of_swap(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
     """Return the first enforced rule other than capacity that refuses a swap of two placed siblings, or NO_REFUSAL."""
-    if node.refuses_swap(problem, solution, enforced, row, partner):
+    if node.refuses_swap(problem, solution, enforced, proposal):
         return node.RULE
-    if exclusion.refuses_swap(problem, solution, enforced, row, partner):
+    if exclusion.refuses_swap(problem, solution, enforced, proposal):
         return exclusion.RULE
-    if placement.refuses_swap(problem, solution, enforced, row, partner):
+    if placement.refuses_swap(problem, solution, enforced, proposal):
         return placement.RULE
-    if affinity.refuses_swap(problem, solution, enforced, row, partner):
+    if affinity.refuses_swap(problem, solution, enforced, proposal):
         return affinity.RULE
     return NO_REFUSAL

@@ -1,8 +1,4 @@
-"""Application of a proposal: every sum changes by what the proposal changes.
-
-A proposal moves `row` to `target`. With a `partner` on the target the two exchange nodes, which is a swap of roles if
-they belong to one partition. NOWHERE means no partner.
-"""
+"""Application of a proposal: every sum changes by what the proposal changes."""
 
 from __future__ import annotations
 
@@ -13,6 +9,7 @@ from plb.constraints.throttling import arrive
 from plb.energy.score import energy_of
 from plb.energy.terms import add_to_terms, apply_after_rows, apply_before_rows, present_values
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal, proposed
 
 
 @kernel(inline=True)
@@ -22,17 +19,19 @@ def present_energy(problem: Problem, solution: Solution) -> float:
 
 
 @kernel(shared=True)
-def apply_proposal(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
-    """Apply the proposal to `solution`; the same call with the old node as target undoes it exactly.
-
-    The target NOWHERE removes the row from its node.
-    """
-    here = solution.node[row]
-    apply_before_rows(problem, solution, row, target, partner)
-    _move_row(problem, solution, row, here, target)
-    if partner != NOWHERE:
-        _move_row(problem, solution, partner, target, here)
+def apply_proposal(problem: Problem, solution: Solution, proposal: Proposal) -> None:
+    """Apply the proposal to `solution`; `inverse_of` it, applied next, undoes it exactly."""
+    apply_before_rows(problem, solution, proposal)
+    _move_row(problem, solution, proposal.row, proposal.source, proposal.target)
+    if proposal.partner != NOWHERE:
+        _move_row(problem, solution, proposal.partner, proposal.target, proposal.source)
     apply_after_rows(problem, solution)
+
+
+@kernel(shared=True)
+def move_row(problem: Problem, solution: Solution, row: int, target: int) -> None:
+    """Move one row from its present node to `target`; NOWHERE removes it."""
+    apply_proposal(problem, solution, proposed(solution, row, target, NOWHERE))
 
 
 @kernel

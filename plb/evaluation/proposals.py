@@ -24,6 +24,7 @@ from plb.evaluation.constraint_chain import refusal_of_exchange, refusal_of_move
 from plb.evaluation.delta import apply_proposal, present_energy
 from plb.model.rules import NO_REFUSAL, RULES
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal, inverse_of, proposed
 
 # Positions in a tally of proposals by outcome
 GENERATED, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
@@ -36,22 +37,22 @@ REJECTED = math.inf
 
 
 @kernel(shared=True)
-def refusal(problem: Problem, solution: Solution, enforced: int, row: int, target: int, partner: int) -> int:
+def refusal(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
     """Return the result of `refusal_in_place`; for callers outside the innermost loop."""
-    return refusal_in_place(problem, solution, enforced, row, target, partner)
+    return refusal_in_place(problem, solution, enforced, proposal)
 
 
 @kernel
-def refusal_in_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int, partner: int) -> int:
+def refusal_in_place(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
     """Return the rule that refuses the proposal, or NO_REFUSAL; inlined into the caller, for the innermost loop."""
-    if partner == NOWHERE:
-        refused = refusal_of_move(problem, solution, enforced, row, target)
+    if proposal.partner == NOWHERE:
+        refused = refusal_of_move(problem, solution, enforced, proposal)
     else:
-        refused = refusal_of_exchange(problem, solution, enforced, row, partner)
+        refused = refusal_of_exchange(problem, solution, enforced, proposal)
     if refused != NO_REFUSAL or not problem.bounded:
         return refused
-    moves = moves_after(problem, solution, row, target, partner)
-    return refusal_of_budget(problem, solution, moves, row, target, partner)
+    moves = moves_after(problem, solution, proposal)
+    return refusal_of_budget(problem, solution, moves, proposal)
 
 
 @kernel(shared=True)
@@ -59,13 +60,11 @@ def evaluate(
     problem: Problem,
     solution: Solution,
     highest: float,
-    row: int,
-    target: int,
-    partner: int,
+    proposal: Proposal,
     tally: Int,
 ) -> float:
     """Return the result of `evaluate_in_place`; for callers outside the innermost loop."""
-    return evaluate_in_place(problem, solution, highest, row, target, partner, tally)
+    return evaluate_in_place(problem, solution, highest, proposal, tally)
 
 
 @kernel
@@ -73,9 +72,7 @@ def evaluate_in_place(
     problem: Problem,
     solution: Solution,
     highest: float,
-    row: int,
-    target: int,
-    partner: int,
+    proposal: Proposal,
     tally: Int,
 ) -> float:
     """Return the energy after the proposal, or REJECTED if it is above `highest`.
@@ -94,19 +91,19 @@ def evaluate_in_place(
     tally[SCORED] += 1
     weights = problem.weights
     if not weights.plain_deviation:
-        after = energy_by_trial(problem, solution, row, target, partner)
+        after = energy_by_trial(problem, solution, proposal)
         if after <= highest:
             return after
         tally[FIRST_TERM + BY_TRIAL] += 1
         return REJECTED
-    values = without_peaks(problem, solution, row, target, partner)
+    values = without_peaks(problem, solution, proposal)
     if evaluates_peaks(problem):
-        values = with_least(problem, solution, values, row, target, partner)
+        values = with_least(problem, solution, values, proposal)
         if energy_of(weights, values) <= highest:
             tally[REACHED_MONTE_CARLO] += 1
-            values = with_source(problem, solution, values, row, partner)
+            values = with_source(problem, solution, values, proposal)
             if energy_of(weights, values) <= highest:
-                values = with_target(problem, solution, values, row, target, partner)
+                values = with_target(problem, solution, values, proposal)
     after = energy_of(weights, values)
     if after <= highest:
         return after
@@ -115,12 +112,11 @@ def evaluate_in_place(
 
 
 @kernel
-def energy_by_trial(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
+def energy_by_trial(problem: Problem, solution: Solution, proposal: Proposal) -> float:
     """Return the energy after the proposal by applying and undoing it."""
-    source = solution.node[row]
-    apply_proposal(problem, solution, row, target, partner)
+    apply_proposal(problem, solution, proposal)
     after = present_energy(problem, solution)
-    apply_proposal(problem, solution, row, source, partner)
+    apply_proposal(problem, solution, inverse_of(proposal))
     return after
 
 
@@ -128,7 +124,7 @@ def energy_by_trial(problem: Problem, solution: Solution, row: int, target: int,
 def new_energies(problem: Problem, solution: Solution, row: int, nodes: Int, energy: Float, tally: Int) -> None:
     """Write the energy with `row`, which has no node, on each of `nodes` to `energy`, (N,)."""
     for node in nodes:
-        energy[node] = evaluate(problem, solution, REJECTED, row, node, NOWHERE, tally)
+        energy[node] = evaluate(problem, solution, REJECTED, proposed(solution, row, node, NOWHERE), tally)
 
 
 @kernel
@@ -141,4 +137,4 @@ def find_refusals(problem: Problem, solution: Solution, enforced: int, row: int,
         (N,) modified: the rule, or NO_REFUSAL.
     """
     for node in range(problem.limit.shape[0]):
-        refused[node] = refusal(problem, solution, enforced, row, node, NOWHERE)
+        refused[node] = refusal(problem, solution, enforced, proposed(solution, row, node, NOWHERE))

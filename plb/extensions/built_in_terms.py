@@ -33,7 +33,7 @@ class BuiltInTerm:
         problem, solution = configuration.problem, configuration.solution
         before = present_values(solution)[self._number]
         if problem.weights.plain_deviation:
-            after = self._description.after(problem, solution, proposal.row, proposal.target, proposal.partner)
+            after = self._description.after(problem, solution, configuration.from_its_node(proposal))
         else:
             back = configuration.apply(proposal)
             after = present_values(solution)[self._number]

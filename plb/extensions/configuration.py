@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
@@ -20,25 +19,9 @@ from plb.risk.demand_history import DemandHistory
 from plb.risk.risk_model import ReplicaForecast
 from plb.state.arrays import Problem, Solution
 from plb.state.index_names import Description
+from plb.state.proposal import Proposal
 
-
-@attrs.frozen
-class Proposal:
-    """A move of one replica, or an exchange of two.
-
-    Parameters
-    ----------
-    row
-        Row of the replica.
-    target
-        Index of the node it goes to, or NOWHERE to remove it.
-    partner
-        Row of the replica on `target` that changes nodes with it, or NOWHERE. Rows of one partition swap roles.
-    """
-
-    row: int
-    target: int
-    partner: int = NOWHERE
+__all__ = ["Configuration", "Proposal", "Relocation"]
 
 
 class Relocation(NamedTuple):
@@ -182,6 +165,10 @@ class Configuration:
             return (first,)
         return first, Relocation(proposal.partner, proposal.target, here)
 
+    def from_its_node(self, proposal: Proposal) -> Proposal:
+        """Return a proposal with the present node of its row as the source."""
+        return proposal._replace(source=self.node_of(proposal.row))
+
     # what the search keeps
 
     @property
@@ -219,14 +206,14 @@ class Configuration:
 
     def refusal(self, proposal: Proposal, enforced: int = ALL_RULES) -> Rule | None:
         """Return the first enforced rule that refuses a proposal, or None."""
-        rule = refusal(self.problem, self.solution, enforced, proposal.row, proposal.target, proposal.partner)
+        rule = refusal(self.problem, self.solution, enforced, self.from_its_node(proposal))
         return None if rule == NO_REFUSAL else Rule(rule)
 
     def apply(self, proposal: Proposal) -> Proposal:
         """Carry a proposal out and return the one that undoes it."""
-        source = int(self.solution.node[proposal.row])
-        apply_proposal(self.problem, self.solution, proposal.row, proposal.target, proposal.partner)
-        return Proposal(proposal.row, source, proposal.partner)
+        proposal = self.from_its_node(proposal)
+        apply_proposal(self.problem, self.solution, proposal)
+        return proposal.inverse
 
     def check(self) -> None:
         """Raise `CheckFailedError` if a sum differs from one computed from scratch."""

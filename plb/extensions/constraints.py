@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from plb.compiler import Kernel
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal
 
 if TYPE_CHECKING:
-    from plb.extensions.configuration import Configuration, Proposal
+    from plb.extensions.configuration import Configuration
 
 
 @runtime_checkable
@@ -35,7 +36,7 @@ class Constraint(Protocol):
         """Return the rows of the replicas that break the constraint on their nodes."""
 
 
-Test = Kernel[[Problem, Solution, int, int, int], bool]
+Test = Kernel[[Problem, Solution, Proposal], bool]
 
 
 class CompiledConstraint:
@@ -46,7 +47,7 @@ class CompiledConstraint:
     name
         The name with which settings choose the constraint and plans count its refusals.
     test
-        Kernel: whether a proposal must not be made. Arguments: problem, solution, row, target, partner, as in
+        Kernel: whether a proposal must not be made. Arguments: problem, solution, proposal, as in
         `plb.extensions.energy_terms.CompiledTerm`.
     """
 
@@ -56,4 +57,4 @@ class CompiledConstraint:
     def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
         """Return whether a proposal must not be made."""
         problem, solution = configuration.problem, configuration.solution
-        return bool(self.test(problem, solution, proposal.row, proposal.target, proposal.partner))
+        return bool(self.test(problem, solution, configuration.from_its_node(proposal)))

@@ -14,9 +14,10 @@ from plb.array_types import Int
 from plb.compiler import Kernel
 from plb.errors import InvalidValueError
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal
 
 if TYPE_CHECKING:
-    from plb.extensions.configuration import Configuration, Proposal
+    from plb.extensions.configuration import Configuration
 
 
 @runtime_checkable
@@ -70,6 +71,7 @@ def begin(term: EnergyTerm, configuration: Configuration) -> None:
 
 def delta(term: EnergyTerm, configuration: Configuration, proposal: Proposal) -> float:
     """Return the change of a term by a proposal: from the term, or by trial."""
+    proposal = configuration.from_its_node(proposal)
     if isinstance(term, IncrementalTerm):
         return term.delta(configuration, proposal)
     before = term.total(configuration)
@@ -83,6 +85,7 @@ def apply_proposal_of_terms(
     terms: tuple[EnergyTerm, ...], configuration: Configuration, proposal: Proposal
 ) -> Proposal:
     """Apply a proposal with the sums of the terms; return the proposal that undoes it."""
+    proposal = configuration.from_its_node(proposal)
     for term in terms:
         if isinstance(term, SummedTerm):
             term.apply(configuration, proposal)
@@ -97,23 +100,23 @@ def take_back(terms: tuple[EnergyTerm, ...], configuration: Configuration, propo
             term.undo(configuration, proposal)
 
 
-Change = Kernel[[Problem, Solution, Int, int, int, int], float]
-Keep = Kernel[[Problem, Solution, Int, int, int, int], None]
+Change = Kernel[[Problem, Solution, Int, Proposal], float]
+Keep = Kernel[[Problem, Solution, Int, Proposal], None]
 NO_SUMS: Int = np.empty(0, np.int64)
 
 
 class CompiledTerm:
     """Base of a term with kernels; a subclass adds `name`, `total` and `change`.
 
-    The kernels get the arrays of `plb.state.arrays` and a proposal: `row` goes from its node, which may be NOWHERE, to
-    `target`, and `partner`, unless it is NOWHERE, goes the other way. Loads are in quanta.
+    The kernels get the arrays of `plb.state.arrays` and a `plb.state.proposal.Proposal`: `row` goes from `source`,
+    which may be NOWHERE, to `target`, and `partner`, unless it is NOWHERE, goes the other way. Loads are in quanta.
 
     Attributes
     ----------
     name
         The name under which settings choose the term and plans report it.
     change
-        Kernel: the change of the term by a proposal. Arguments: problem, solution, sums, row, target, partner.
+        Kernel: the change of the term by a proposal. Arguments: problem, solution, sums, proposal.
         It is not called for a replica that is dropped.
     keep
         Kernel with the same arguments: updates the sums, before the solution applies the proposal. With
@@ -141,13 +144,13 @@ class CompiledTerm:
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
         """Return the change of the term by a proposal."""
         problem, solution = configuration.problem, configuration.solution
-        return float(self.change(problem, solution, self.sums, proposal.row, proposal.target, proposal.partner))
+        return float(self.change(problem, solution, self.sums, configuration.from_its_node(proposal)))
 
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
         """Update the sums, before the configuration applies the proposal."""
         if self.keep is not None:
             problem, solution = configuration.problem, configuration.solution
-            self.keep(problem, solution, self.sums, proposal.row, proposal.target, proposal.partner)
+            self.keep(problem, solution, self.sums, configuration.from_its_node(proposal))
 
     def undo(self, configuration: Configuration, proposal: Proposal) -> None:
         """Undo `apply` of the same proposal, as a chain does: by the inverse proposal."""

@@ -12,6 +12,7 @@ from plb.evaluation.proposals import refusal
 from plb.model.rules import BUDGETS, JOINING, RULES, Rule
 from plb.search.breaches import Breaches, find_breaches
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import proposed
 from plb.state.replica_table import merged
 
 _FIRST_BUDGET = int(min(BUDGETS))
@@ -63,14 +64,14 @@ def _mark_budgets(problem: Problem, solution: Solution, enforced: int, rows: Int
     """Mark the budgets, (RULES,), that refuse a move or a swap of one of `rows` that no other rule refuses."""
     for row in rows:
         for target in problem.targets:
-            rule = refusal(problem, solution, enforced | JOINING, row, target, NOWHERE)
+            rule = refusal(problem, solution, enforced | JOINING, proposed(solution, row, target, NOWHERE))
             if rule >= _FIRST_BUDGET:
                 found[rule] = True
         other = problem.sibling[row]
         while other != row:
             there = solution.node[other]
             if there != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]:
-                rule = refusal(problem, solution, enforced, row, there, other)
+                rule = refusal(problem, solution, enforced, proposed(solution, row, there, other))
                 if rule >= _FIRST_BUDGET:
                     found[rule] = True
             other = problem.sibling[other]

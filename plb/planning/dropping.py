@@ -17,7 +17,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool
 from plb.constraints.affinity import breaks_pair
 from plb.constraints.domains import ANY
-from plb.evaluation.delta import apply_proposal, present_energy
+from plb.evaluation.delta import move_row, present_energy
 from plb.extensions.configuration import Proposal
 from plb.model import Role
 from plb.model.rules import Rule
@@ -169,7 +169,7 @@ def _least(problem: Problem, solution: Solution, candidates: list[int]) -> int:
         if problem.leaving[row]:
             solution.node[row] = at
         else:
-            apply_proposal(problem, solution, row, at, NOWHERE)
+            move_row(problem, solution, row, at)
     return candidates[int(np.argmin(energies))]
 
 
@@ -178,4 +178,4 @@ def _take_off(problem: Problem, solution: Solution, row: int) -> None:
     if problem.leaving[row]:
         solution.node[row] = NOWHERE
     else:
-        apply_proposal(problem, solution, row, NOWHERE, NOWHERE)
+        move_row(problem, solution, row, NOWHERE)

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
-from plb.evaluation.delta import apply_proposal
+from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import find_refusals
 from plb.model.rules import NO_REFUSAL
 from plb.model.unplaced import Declined, Together, Unplaced
@@ -94,5 +94,5 @@ def _fill_in_turn(
         if extensions is not None:
             fitting = np.setdiff1d(fitting, list(extensions.refused_nodes(problem, solution, row, fitting)))
         if len(fitting):
-            apply_proposal(problem, solution, row, int(fitting[0]), NOWHERE)
+            move_row(problem, solution, row, int(fitting[0]))
     return solution

@@ -6,7 +6,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Float
 from plb.energy.expected_failovers import count_violations_with
-from plb.evaluation.delta import apply_proposal
+from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import find_refusals, new_energies
 from plb.model import Role
 from plb.model.rules import NO_REFUSAL
@@ -64,7 +64,7 @@ def _energies(
         new_energies(problem, solution, row, fitting, energy, new_tally())
         return energy
     for node in fitting.tolist():
-        apply_proposal(problem, solution, row, node, NOWHERE)
+        move_row(problem, solution, row, node)
         energy[node] = energy_with(extensions, problem, solution).total
-        apply_proposal(problem, solution, row, NOWHERE, NOWHERE)
+        move_row(problem, solution, row, NOWHERE)
     return energy

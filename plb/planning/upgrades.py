@@ -17,7 +17,6 @@ from plb.array_types import NOWHERE, Bool, Int
 from plb.energy.from_scratch import solution_from_scratch
 from plb.evaluation.delta import apply_proposal, present_energy
 from plb.evaluation.proposals import FIRST_RULE, refusal
-from plb.extensions.configuration import Proposal
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
@@ -25,6 +24,7 @@ from plb.planning.rule_priorities import rule_masks
 from plb.search.extensions import Extensions
 from plb.state.arrays import Problem, Solution, are_siblings, siblings_of
 from plb.state.cluster_state import ClusterState
+from plb.state.proposal import Proposal
 from plb.state.role_slots import load_of_next_primary, may_change_role
 
 Swap = tuple[int, int]
@@ -110,7 +110,7 @@ def hand_over(
                 best = energy, swaps
         if best is not None:
             for primary, secondary in best[1]:
-                apply_proposal(problem, solution, primary, int(solution.node[secondary]), secondary)
+                apply_proposal(problem, solution, _swap(solution, primary, secondary))
             return HandoverEnd.DONE
     return end
 
@@ -183,21 +183,26 @@ def _try(
     A refusal is a rule, or the name of an extension constraint; NO_REFUSAL without one.
     """
     refused: int | str = NO_REFUSAL
-    done = []
+    done: list[Proposal] = []
     for primary, secondary in swaps:
-        here, there = int(solution.node[primary]), int(solution.node[secondary])
-        refused = int(refusal(problem, solution, enforced, primary, there, secondary))
+        proposal = _swap(solution, primary, secondary)
+        refused = int(refusal(problem, solution, enforced, proposal))
         if refused == NO_REFUSAL and extensions is not None:
-            proposal = Proposal(primary, there, secondary)
             refused = extensions.refuse(extensions.configuration(problem, solution), proposal) or NO_REFUSAL
         if refused != NO_REFUSAL:
             break
-        apply_proposal(problem, solution, primary, there, secondary)
-        done.append((primary, here, secondary))
+        apply_proposal(problem, solution, proposal)
+        done.append(proposal)
     energy = float(present_energy(problem, solution))
-    for primary, here, secondary in reversed(done):
-        apply_proposal(problem, solution, primary, here, secondary)
+    for proposal in reversed(done):
+        apply_proposal(problem, solution, proposal.inverse)
     return refused, energy
+
+
+def _swap(solution: Solution, primary: int, secondary: int) -> Proposal:
+    """Return the exchange of the nodes of a primary and a secondary."""
+    here, there = int(solution.node[primary]), int(solution.node[secondary])
+    return Proposal(primary, there, secondary, here)
 
 
 class RoleChanges:

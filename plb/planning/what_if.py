@@ -8,7 +8,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.constraints.rules import RULES_IN_ORDER
-from plb.evaluation.delta import apply_proposal
+from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import find_refusals
 from plb.model.alternatives import Alternatives, ClosedNode, Place
 from plb.model.expressions import UnmetClause
@@ -77,7 +77,7 @@ class WhatIf:
         )
 
     def _take(self, problem: Problem, row: int, node: int) -> None:
-        apply_proposal(problem, self._solution, row, node, NOWHERE)
+        move_row(problem, self._solution, row, node)
 
     def _place(self, problem: Problem, row: int, node: int) -> Place:
         """Return the alternative of a node for a replica that is not placed."""

@@ -8,8 +8,9 @@ from plb.constraints.affinity import has_company, parts_from_parent, was_apart
 from plb.model import Role
 from plb.model.rules import JOINING, Rule
 from plb.search.extension_kernels import ExtensionState
-from plb.search.transactions import Transaction, is_allowed, random_target, try_move, undo_transaction
+from plb.search.transactions import Transaction, is_allowed, may_move, random_target, try_move, undo_transaction
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import proposed
 
 _PRIMARY = int(Role.PRIMARY)
 _WITHOUT_AFFINITY = ~(1 << int(Rule.AFFINITY))
@@ -100,7 +101,8 @@ def rejoin(
         there = solution.node[other]
         swaps = there != NOWHERE and problem.role[other] != problem.role[row] and problem.movable[other]
         helps = swaps and not parts_from_parent(problem, solution, row, there)
-        if helps and is_allowed(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, row, there, other):
+        swap = proposed(solution, row, there, other)
+        if helps and is_allowed(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, swap):
             try_move(problem, solution, transaction, row, there)
             try_move(problem, solution, transaction, other, at)
             return True
@@ -131,7 +133,7 @@ def bring_parent(
             before = transaction.length[0]
             at = solution.node[row]
             target = at
-            if not is_allowed(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, this, at, NOWHERE):
+            if not may_move(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, this, at):
                 target = random_target(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, this, at, rng)
             if target != NOWHERE:
                 try_move(problem, solution, transaction, this, target)

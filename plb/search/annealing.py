@@ -16,7 +16,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, working_time
-from plb.evaluation.delta import apply_proposal
+from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.search.annealing_chain import ChainState, Step, anneal, compound_proposal, extended_step
@@ -31,6 +31,7 @@ from plb.search.transactions import new_transaction
 from plb.search.undo_log import UndoLog, return_to_best, return_to_start
 from plb.settings.config import Checks, PlbConfig
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal
 
 THREADED_PROPOSALS = 20_000
 """Below this number of proposals per chain, threads cost more time than they save."""
@@ -142,7 +143,7 @@ class _Chain:
         """Make the moves that were noted, from the start of the chain."""
         for row, node in zip(self.moved.tolist(), self.moved_to.tolist(), strict=True):
             if self.solution.node[row] != node:
-                apply_proposal(problem, self.solution, row, node, NOWHERE)
+                move_row(problem, self.solution, row, node)
 
     @property
     def extension_state(self) -> ExtensionState:
@@ -230,7 +231,7 @@ def _addresses_of_steps(
     """Return the addresses of `compound_proposal` and `extended_step`, or NO_KERNEL where a chain has no such steps."""
     compound = extended = NO_KERNEL
     solution, chain_state, extension_state = chain.solution, chain.chain_state, chain.extension_state
-    step = Step(0, 0, NOWHERE, False, 0.0)
+    step = Step(Proposal(0, 0), False, 0.0)
     if has_compound:
         compound = compound_proposal.address(
             None, problem, solution, choice, chain_state, extension_state, chain.rng, step

@@ -44,9 +44,10 @@ from plb.search.extension_kernels import (
 )
 from plb.search.move_generation import Choice, generate_proposal
 from plb.search.spread_moves import make_spread_moves
-from plb.search.transactions import Transaction, try_move, undo_transaction
+from plb.search.transactions import Transaction, move_of, try_move, undo_transaction
 from plb.search.undo_log import UndoLog, forget_start, is_full, note_accepted, return_to_best
 from plb.state.arrays import Problem, Solution, are_siblings
+from plb.state.proposal import Proposal, inverse_of
 
 _AFFINITY = int(Rule.AFFINITY)
 _MOVES = int(Rule.MOVES)
@@ -76,9 +77,7 @@ class ChainState(NamedTuple):
 class Step(NamedTuple):
     """A proposal that passed the constraints."""
 
-    row: int
-    target: int
-    partner: int
+    proposal: Proposal
     makes_spread_moves: bool
     """Whether siblings have to move to restore the spread over domains."""
     highest: float
@@ -125,15 +124,15 @@ def _start(
     extension_energy = weighed(extension_state, extension_state.value)
     largest = 0.0
     for _ in range(settings.probes):
-        row, target, partner = generate_proposal(problem, solution, choice, rng)
-        if row == NOWHERE or target == solution.node[row]:
+        proposal = generate_proposal(problem, solution, choice, rng)
+        if proposal.row == NOWHERE or proposal.target == proposal.source:
             continue
-        refused = refusal(problem, solution, choice.enforced, row, target, partner) != NO_REFUSAL
-        if refused or refusing(problem, solution, extension_state, row, target, partner) != ALLOWED:
+        refused = refusal(problem, solution, choice.enforced, proposal) != NO_REFUSAL
+        if refused or refusing(problem, solution, extension_state, proposal) != ALLOWED:
             continue
         copy_values(extension_state.value, extension_state.after)
-        foresee(problem, solution, extension_state, row, target, partner)
-        after = evaluate(problem, solution, REJECTED, row, target, partner, tally)
+        foresee(problem, solution, extension_state, proposal)
+        after = evaluate(problem, solution, REJECTED, proposal, tally)
         largest = max(largest, abs(after - base + (weighed(extension_state, extension_state.after) - extension_energy)))
     slots = choice.creation.shape[0] + choice.migrations
     schedule.temperature = first_temperature(settings, slots, solution.totals.imbalance) * largest
@@ -161,48 +160,48 @@ def _step(
         forget_start(schedule, undo_log)
         if is_full(schedule, undo_log, most):
             return_to_best(problem, solution, schedule, undo_log, extension_state)
-    row, target, partner = generate_proposal(problem, solution, choice, rng)
+    proposal = generate_proposal(problem, solution, choice, rng)
     tally[GENERATED] += 1
-    if row == NOWHERE or target == solution.node[row]:
+    if proposal.row == NOWHERE or proposal.target == proposal.source:
         return
-    refused = refusal_in_place(problem, solution, choice.enforced, row, target, partner)
+    refused = refusal_in_place(problem, solution, choice.enforced, proposal)
     makes_spread_moves = (
-        choice.makes_spread_moves and partner == NOWHERE and refused in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
+        choice.makes_spread_moves and proposal.partner == NOWHERE and refused in (_FAULT_DOMAIN, _UPGRADE_DOMAIN)
     )
     if makes_spread_moves:
-        refused = refusal(problem, solution, choice.enforced & _WITHOUT_SPREADING, row, target, partner)
+        refused = refusal(problem, solution, choice.enforced & _WITHOUT_SPREADING, proposal)
     if refused != NO_REFUSAL:
         tally[FIRST_RULE + refused] += 1
         return
     energy = schedule.energy
     highest = energy - schedule.temperature * math.log(1.0 - uniform(rng))
-    if makes_spread_moves or (problem.related and _has_children(problem, row, partner)):
-        step = Step(row, target, partner, makes_spread_moves, highest)
+    if makes_spread_moves or (problem.related and _has_children(problem, proposal)):
+        step = Step(proposal, makes_spread_moves, highest)
         _call_compound_proposal(
             chain_state.compound, problem, solution, choice, chain_state, extension_state, rng, step
         )
         return
     if extension_state.change.shape[0] + extension_state.test.shape[0] > 0:
-        step = Step(row, target, partner, makes_spread_moves, highest)
+        step = Step(proposal, makes_spread_moves, highest)
         _call_extended_step(chain_state.extended, problem, solution, chain_state, extension_state, step)
         return
     movement = solution.totals.movement
-    after = evaluate_in_place(problem, solution, highest, row, target, partner, tally)
+    after = evaluate_in_place(problem, solution, highest, proposal, tally)
     if after == REJECTED:
         return
-    source = solution.node[row]
-    apply_proposal(problem, solution, row, target, partner)
+    apply_proposal(problem, solution, proposal)
     if schedule.temperature == 0.0 and after == energy and solution.totals.movement >= movement:
-        apply_proposal(problem, solution, row, source, partner)
+        apply_proposal(problem, solution, inverse_of(proposal))
         return
     tally[ACCEPTED] += 1
-    note_accepted(schedule, undo_log, row, source, partner)
+    note_accepted(schedule, undo_log, proposal)
     _record_energy(solution, schedule, extension_state, after)
 
 
 @kernel
-def _has_children(problem: Problem, row: int, partner: int) -> bool:
-    """Return whether the partition of `row`, or of its partner, has children, which may need affinity moves."""
+def _has_children(problem: Problem, proposal: Proposal) -> bool:
+    """Return whether the partition of the row, or of its partner, has children, which may need affinity moves."""
+    row, partner = proposal.row, proposal.partner
     return bool(problem.first_child[row] != NOWHERE or (partner != NOWHERE and problem.first_child[partner] != NOWHERE))
 
 
@@ -212,16 +211,16 @@ def extended_step(
 ) -> None:
     """Accept or reject a proposal by extension constraints and terms in addition to the built-in ones."""
     schedule, tally = chain_state.schedule, chain_state.tally
-    row, target, partner = step.row, step.target, step.partner
-    refused = refusing(problem, solution, extension_state, row, target, partner)
+    proposal = step.proposal
+    refused = refusing(problem, solution, extension_state, proposal)
     if refused != ALLOWED:
         extension_state.refused[refused] += 1
         return
     copy_values(extension_state.value, extension_state.after)
-    foresee(problem, solution, extension_state, row, target, partner)
+    foresee(problem, solution, extension_state, proposal)
     extension_energy = weighed(extension_state, extension_state.after)
     extension_state.tally[:] = 0
-    base = evaluate(problem, solution, step.highest - extension_energy, row, target, partner, extension_state.tally)
+    base = evaluate(problem, solution, step.highest - extension_energy, proposal, extension_state.tally)
     worst = worst_of(extension_state) if base == REJECTED else NOWHERE
     if worst != NOWHERE:
         extension_state.rejected[worst] += 1
@@ -231,15 +230,14 @@ def extended_step(
     if base == REJECTED:
         return
     movement = solution.totals.movement
-    source = solution.node[row]
-    apply_with_terms(problem, solution, extension_state, row, target, partner)
+    apply_with_terms(problem, solution, extension_state, proposal)
     after = base + extension_energy
     if schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement:
-        undo_with_terms(problem, solution, extension_state, row, source, partner)
+        undo_with_terms(problem, solution, extension_state, proposal)
         return
     copy_values(extension_state.after, extension_state.value)
     tally[ACCEPTED] += 1
-    note_accepted(schedule, chain_state.undo_log, row, source, partner)
+    note_accepted(schedule, chain_state.undo_log, proposal)
     _record_energy(solution, schedule, extension_state, present_energy(problem, solution) + extension_energy)
 
 
@@ -255,12 +253,11 @@ def compound_proposal(
 ) -> None:
     """Accept or reject a proposal together with the spread moves of siblings and affinity moves of children."""
     schedule, tally, transaction = chain_state.schedule, chain_state.tally, chain_state.transaction
-    row, partner = step.row, step.partner
+    row, target, partner, here = step.proposal
     movement = solution.totals.movement
     displaced = solution.totals.displaced
-    here = solution.node[row]
     transaction.length[0] = 0
-    try_move(problem, solution, transaction, row, step.target)
+    try_move(problem, solution, transaction, row, target)
     if partner != NOWHERE:
         try_move(problem, solution, transaction, partner, here)
     if step.makes_spread_moves and not make_spread_moves(
@@ -294,14 +291,12 @@ def compound_proposal(
     idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
     if after > step.highest or idle:
         for entry in range(transaction.length[0] - 1, -1, -1):
-            undo_with_terms(
-                problem, solution, extension_state, transaction.row[entry], transaction.source[entry], NOWHERE
-            )
+            undo_with_terms(problem, solution, extension_state, move_of(transaction, entry))
         return
     tally[ACCEPTED] += 1
     copy_values(extension_state.after, extension_state.value)
     for entry in range(transaction.length[0]):
-        note_accepted(schedule, chain_state.undo_log, transaction.row[entry], transaction.source[entry], NOWHERE)
+        note_accepted(schedule, chain_state.undo_log, move_of(transaction, entry))
     _record_energy(solution, schedule, extension_state, after)
 
 
@@ -318,17 +313,17 @@ def _refusing_all(
     undo_transaction(problem, solution, transaction, 0)
     refused = ALLOWED
     for entry in range(length):
-        row, target = transaction.row[entry], transaction.target[entry]
+        proposal = move_of(transaction, entry)
         if refused == ALLOWED:
-            refused = refusing(problem, solution, extension_state, row, target, NOWHERE)
-        apply_proposal(problem, solution, row, target, NOWHERE)
+            refused = refusing(problem, solution, extension_state, proposal)
+        apply_proposal(problem, solution, proposal)
     transaction.length[0] = length
     if refused == ALLOWED:
         return ALLOWED
     undo_transaction(problem, solution, transaction, 0)
     note_broken(extension_state)
     for entry in range(length):
-        apply_proposal(problem, solution, transaction.row[entry], transaction.target[entry], NOWHERE)
+        apply_proposal(problem, solution, move_of(transaction, entry))
     transaction.length[0] = length
     return newly_broken(extension_state)
 
@@ -342,9 +337,9 @@ def _redo_with_terms(
     undo_transaction(problem, solution, transaction, 0)
     transaction.length[0] = length
     for entry in range(length):
-        row, target = transaction.row[entry], transaction.target[entry]
-        foresee(problem, solution, extension_state, row, target, NOWHERE)
-        apply_with_terms(problem, solution, extension_state, row, target, NOWHERE)
+        proposal = move_of(transaction, entry)
+        foresee(problem, solution, extension_state, proposal)
+        apply_with_terms(problem, solution, extension_state, proposal)
 
 
 @kernel

@@ -16,15 +16,15 @@ from plb.compiler import Stream, kernel, uniform
 from plb.constraints.affinity import AFFINITY_CHILD
 from plb.constraints.capacity import exceeds_capacity
 from plb.evaluation.constraint_chain import refusal_of_place
-from plb.evaluation.delta import apply_proposal, present_energy
+from plb.evaluation.delta import move_row, present_energy
 from plb.model.rules import NO_REFUSAL
 from plb.search.affinity_moves import move_with_children
 from plb.search.extension_kernels import ExtensionState
 from plb.search.transactions import (
     Transaction,
     has_capacity,
-    is_allowed,
     keep_transaction,
+    may_move,
     new_transaction,
     place_in_turn,
     redo_transaction,
@@ -95,7 +95,7 @@ def evict(
                 done += zip(best.row[moves].tolist(), best.source[moves].tolist(), strict=True)
             elif group != NOWHERE:
                 for moved, source in reversed(done):
-                    apply_proposal(problem, solution, moved, source, NOWHERE)
+                    move_row(problem, solution, moved, source)
                 break
 
 
@@ -185,7 +185,7 @@ def _try_evictions(
             continue
         fits = _clear(problem, solution, extension_state, row, target, enforced, rng, transaction)
         fits = fits and solution.totals.displaced <= slots
-        if fits and is_allowed(problem, solution, extension_state, enforced, row, target, NOWHERE):
+        if fits and may_move(problem, solution, extension_state, enforced, row, target):
             try_move(problem, solution, transaction, row, target)
             energy = present_energy(problem, solution)
             if energy < lowest:

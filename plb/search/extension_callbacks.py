@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plb.compiler import Callback
-from plb.extensions.configuration import Configuration, Proposal
+from plb.extensions.configuration import Configuration
 from plb.extensions.energy_terms import EnergyTerm, SummedTerm, delta
 from plb.search.extension_kernels import ALLOWED, APPLY, CHANGE, NEWLY_BROKEN, NOTE_BROKEN, TEST, UNDO
 from plb.search.extensions import Extensions
+from plb.state.proposal import Proposal
 
 
 class ExtensionCallbacks:
@@ -29,7 +30,7 @@ class ExtensionCallbacks:
         self._extensions, self._terms, self._configuration = extensions, terms, configuration
         self._known: set[tuple[str, int]] = set()
         self._error: BaseException | None = None
-        self._callback = Callback(self._answer, 5)
+        self._callback = Callback(self._answer, 6)
 
     @property
     def address(self) -> int:
@@ -41,7 +42,7 @@ class ExtensionCallbacks:
         if self._error is not None:
             raise self._error
 
-    def _answer(self, question: int, index: int, row: int, target: int, partner: int) -> float:
+    def _answer(self, question: int, index: int, row: int, target: int, partner: int, source: int) -> float:
         """Return the answer to a question of `plb.search.extension_kernels`; 0 after an error."""
         if self._error is not None:
             return 0.0
@@ -51,7 +52,7 @@ class ExtensionCallbacks:
             elif question == NEWLY_BROKEN:
                 return float(self._newly_broken())
             else:
-                return self._answer_of_one(question, index, Proposal(row, target, partner))
+                return self._answer_of_one(question, index, Proposal(row, target, partner, source))
         except BaseException as error:  # also an interrupt by the user; raised by `raise_error`
             self._error = error
         return 0.0

@@ -13,6 +13,7 @@ from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import CallByAddress, by_pointer, call_python, kernel
 from plb.evaluation.delta import apply_proposal
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal, inverse_of
 
 NO_KERNEL = 0
 IN_PYTHON = 1
@@ -67,44 +68,45 @@ def no_extension_state(tally: Int) -> ExtensionState:
 
 
 @kernel
-def refusing(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
-) -> int:
+def _ask(extension_state: ExtensionState, question: int, index: int, proposal: Proposal) -> float:
+    """Return the answer of an extension in Python to a question about a proposal."""
+    row, target, partner, source = proposal
+    return call_python(extension_state.python[0], question, index, row, target, partner, source)
+
+
+@kernel
+def refusing(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> int:
     """Return the index of the first constraint that refuses a proposal, or ALLOWED."""
     for index in range(extension_state.test.shape[0]):
         test = extension_state.test[index]
         if test == IN_PYTHON:
-            refused = call_python(extension_state.python[0], TEST, index, row, target, partner) != 0.0
+            refused = _ask(extension_state, TEST, index, proposal) != 0.0
         else:
-            refused = _test(test, problem, solution, row, target, partner)
+            refused = _test(test, problem, solution, proposal)
         if refused:
             return index
     return ALLOWED
 
 
 @kernel(shared=True)
-def is_refused(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
-) -> bool:
+def is_refused(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> bool:
     """Return whether a constraint refuses a proposal, and count the refusal."""
-    refused = refusing(problem, solution, extension_state, row, target, partner)
+    refused = refusing(problem, solution, extension_state, proposal)
     if refused != ALLOWED:
         extension_state.refused[refused] += 1
     return refused != ALLOWED
 
 
 @kernel
-def foresee(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
-) -> None:
+def foresee(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> None:
     """Add the changes of the terms by a proposal to `after`."""
     for term in range(extension_state.change.shape[0]):
         change = extension_state.change[term]
         if change == IN_PYTHON:
-            found = call_python(extension_state.python[0], CHANGE, term, row, target, partner)
+            found = _ask(extension_state, CHANGE, term, proposal)
         else:
             sums = extension_state.sums[term, : extension_state.width[term]]
-            found = _change(change, problem, solution, sums, row, target, partner)
+            found = _change(change, problem, solution, sums, proposal)
         extension_state.after[term] += found
 
 
@@ -136,35 +138,31 @@ def copy_values(values: Float, into: Float) -> None:
 
 
 @kernel
-def apply_with_terms(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, target: int, partner: int
-) -> None:
+def apply_with_terms(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> None:
     """Apply a proposal and update the sums of the terms."""
     for term in range(extension_state.keep.shape[0]):
         if extension_state.keep[term] == IN_PYTHON:
-            call_python(extension_state.python[0], APPLY, term, row, target, partner)
+            _ask(extension_state, APPLY, term, proposal)
         else:
-            _update_sums(problem, solution, extension_state, term, row, target, partner)
-    apply_proposal(problem, solution, row, target, partner)
+            _update_sums(problem, solution, extension_state, term, proposal)
+    apply_proposal(problem, solution, proposal)
 
 
 @kernel
-def undo_with_terms(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, source: int, partner: int
-) -> None:
-    """Undo the last proposal, which moved `row` off `source`, and restore the sums of the terms.
+def undo_with_terms(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> None:
+    """Undo the last proposal, and restore the sums of the terms.
 
     Kernels update sums by the inverse proposal, before the solution goes back; terms in Python undo the proposal
     itself, after it (`plb.extensions.energy_terms`).
     """
-    target = solution.node[row]
+    back = inverse_of(proposal)
     for term in range(extension_state.keep.shape[0]):
         if extension_state.keep[term] != IN_PYTHON:
-            _update_sums(problem, solution, extension_state, term, row, source, partner)
-    apply_proposal(problem, solution, row, source, partner)
+            _update_sums(problem, solution, extension_state, term, back)
+    apply_proposal(problem, solution, back)
     for term in range(extension_state.keep.shape[0]):
         if extension_state.keep[term] == IN_PYTHON:
-            call_python(extension_state.python[0], UNDO, term, row, target, partner)
+            _ask(extension_state, UNDO, term, proposal)
 
 
 @kernel
@@ -173,24 +171,22 @@ def _update_sums(
     solution: Solution,
     extension_state: ExtensionState,
     term: int,
-    row: int,
-    target: int,
-    partner: int,
+    proposal: Proposal,
 ) -> None:
     """Update the sums of a term with kernels for a proposal that is applied next."""
     keep = extension_state.keep[term]
     if keep != NO_KERNEL:
         sums = extension_state.sums[term, : extension_state.width[term]]
-        _keep(keep, problem, solution, sums, row, target, partner)
+        _keep(keep, problem, solution, sums, proposal)
 
 
 @kernel
 def note_broken(extension_state: ExtensionState) -> None:
     """Note which replicas break a constraint now."""
-    call_python(extension_state.python[0], NOTE_BROKEN, 0, 0, 0, 0)
+    call_python(extension_state.python[0], NOTE_BROKEN, 0, 0, 0, 0, 0)
 
 
 @kernel
 def newly_broken(extension_state: ExtensionState) -> int:
     """Return the first constraint that a replica breaks and did not break at the last `note_broken`, or ALLOWED."""
-    return int(call_python(extension_state.python[0], NEWLY_BROKEN, 0, 0, 0, 0))
+    return int(call_python(extension_state.python[0], NEWLY_BROKEN, 0, 0, 0, 0, 0))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from inspect import signature
 
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Int
+from plb.array_types import Int
 from plb.compiler import Kernel
 from plb.errors import CheckFailedError, InvalidValueError, KernelError
 from plb.extensions.constraints import CompiledConstraint, Constraint
@@ -18,6 +19,7 @@ from plb.search.extension_kernels import IN_PYTHON, NO_KERNEL, ExtensionState, n
 from plb.search.extensions import Extensions
 from plb.search.result import new_tally
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal
 
 TOLERANCE = 1e-6
 """Largest allowed difference, relative and absolute, between a term and the sum of its changes."""
@@ -74,11 +76,11 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         kept[: len(of_term)] = of_term
     totals = extensions.totals(problem, start)
     value = np.array([totals[term.name] for term in terms], np.float64)
-    move = (0, 0, NOWHERE)
+    move = Proposal(0, 0)
     callbacks = ExtensionCallbacks(extensions, terms, configuration)
     state = ExtensionState(
-        change=_addresses(terms, "change", float, problem, start, NO_SUMS, *move),
-        keep=_addresses(terms, "keep", None, problem, start, NO_SUMS, *move),
+        change=_addresses(terms, "change", float, problem, start, NO_SUMS, move),
+        keep=_addresses(terms, "keep", None, problem, start, NO_SUMS, move),
         weight=np.array([extensions.weights[term.name] for term in terms], np.float64),
         value=value,
         after=value.copy(),
@@ -86,7 +88,7 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         sums=sums,
         width=np.array([len(of_term) for of_term in all_sums], np.int64),
         rejected=np.zeros(len(terms), np.int64),
-        test=_addresses(constraints, "test", bool, problem, start, *move),
+        test=_addresses(constraints, "test", bool, problem, start, move),
         refused=np.zeros(len(constraints), np.int64),
         tally=new_tally(),
         python=np.array([callbacks.address]),
@@ -123,6 +125,11 @@ def _compare_term(name: str, kept: float, right: float, moment: str) -> None:
         raise CheckFailedError(f"{moment}: changes of energy term {name} add up to {kept}, from scratch it is {right}")
 
 
+def takes_parts_of_a_proposal(kernel: Kernel[..., object], arguments: int) -> bool:
+    """Return whether a kernel has the arguments of former versions: row, target and partner instead of a proposal."""
+    return len(signature(kernel.py_func).parameters) == arguments + 2
+
+
 def _addresses(
     extensions: Sequence[EnergyTerm | Constraint],
     method: str,
@@ -142,6 +149,9 @@ def _addresses(
         kernel = getattr(one, method)
         if kernel is None:
             continue
+        if isinstance(kernel, Kernel) and takes_parts_of_a_proposal(kernel, len(arguments)):
+            expected = "a kernel that takes a proposal, with its row, target, partner and source, as the last argument"
+            raise InvalidValueError(one.name, method, kernel, expected)
         if not isinstance(kernel, Kernel):
             raise InvalidValueError(one.name, method, kernel, "a function decorated with `plb.compiler.kernel`")
         try:

@@ -87,7 +87,8 @@ class Extensions:
 
     def refusal(self, configuration: Configuration, proposal: Proposal) -> str | None:
         """Return the name of the first constraint that refuses a proposal, or None."""
-        return next((one.name for one in self.constraints if one.refuses(configuration, proposal)), None)
+        whole = configuration.from_its_node(proposal)
+        return next((one.name for one in self.constraints if one.refuses(configuration, whole)), None)
 
     def refuse(self, configuration: Configuration, proposal: Proposal) -> str | None:
         """Return the name of the first constraint that refuses a proposal, or None, and count the refusal."""

@@ -9,6 +9,7 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import Peek, Stream, fetch, kernel, uniform
 from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
 from plb.state.arrays import Problem, Solution, are_siblings
+from plb.state.proposal import Proposal, proposed
 
 ROWS_IN_CACHE = 10_000
 """Up to this number of rows, the arrays of a search stay in the cache."""
@@ -45,14 +46,14 @@ def migration_slots(problem: Problem, start: Solution, share: float) -> int:
 
 
 @kernel
-def generate_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
-    """Return a random proposal: row, target, partner. The row is NOWHERE if none was possible.
+def generate_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> Proposal:
+    """Return a random proposal. The row is NOWHERE if none was possible.
 
     In a large cluster, also prefetch the rows that the next proposal may use.
     """
     proposal = _random_proposal(problem, solution, choice, rng)
     if solution.node.shape[0] > ROWS_IN_CACHE:
-        _fetch_for_energy(problem, proposal[0])
+        _fetch_for_energy(problem, proposal.row)
         first, second, third = _peek_first(rng), _peek_second(rng), _peek_third(rng)
         _fetch_for_rules(problem, solution, _likely_row(solution, choice, first, second))
         _fetch_for_rules(problem, solution, _likely_row(solution, choice, second, third))
@@ -60,7 +61,7 @@ def generate_proposal(problem: Problem, solution: Solution, choice: Choice, rng:
 
 
 @kernel
-def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> tuple[int, int, int]:
+def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> Proposal:
     """Return a random proposal.
 
     Slots are sampled uniformly, as in Service Fabric (docs/service-fabric.md, Proposals). The slot of a new replica
@@ -71,23 +72,23 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
     if slot < choice.creation.shape[0]:
         row = choice.creation[slot]
         target = _random_of(problem.targets, rng)
-        return row, target, _new_sibling_on(problem, solution, row, target)
+        return proposed(solution, row, target, _new_sibling_on(problem, solution, row, target))
     slot -= choice.creation.shape[0]
     if slot < solution.totals.displaced:
         row = solution.displaced[slot]
         kind = uniform(rng)
         if kind < RETARGET_PROBABILITY:
-            return row, _random_of(problem.targets, rng), NOWHERE
+            return proposed(solution, row, _random_of(problem.targets, rng), NOWHERE)
         origin = problem.origin[row]
         if kind < RETARGET_PROBABILITY + SUBSTITUTE_PROBABILITY and choice.movable.shape[0] > 0:
             partner = _random_of(choice.movable, rng)
             if solution.node[partner] != origin or are_siblings(problem, row, partner):
-                return NOWHERE, NOWHERE, NOWHERE
-            return row, origin, partner
-        return row, origin, _sibling_on(problem, solution, row, origin)
+                return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+            return proposed(solution, row, origin, partner)
+        return proposed(solution, row, origin, _sibling_on(problem, solution, row, origin))
     row = _random_of(choice.movable, rng)
     if slot >= choice.migrations and problem.first_child[row] == NOWHERE:
-        return NOWHERE, NOWHERE, NOWHERE
+        return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     kind = uniform(rng)
     if kind < choice.swap_probability:
         partner = _swap_partner(problem, row, rng)
@@ -101,13 +102,13 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
     elif problem.biased:
         row = replica_worth_moving(problem, solution, choice.movable, row, rng)
         if row == NOWHERE:
-            return NOWHERE, NOWHERE, NOWHERE
-        return row, node_worth_reaching(problem, solution, row, rng), NOWHERE
+            return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+        return proposed(solution, row, node_worth_reaching(problem, solution, row, rng), NOWHERE)
     else:
-        return row, _random_of(problem.targets, rng), NOWHERE
+        return proposed(solution, row, _random_of(problem.targets, rng), NOWHERE)
     if partner == NOWHERE:
-        return NOWHERE, NOWHERE, NOWHERE
-    return row, solution.node[partner], partner
+        return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    return proposed(solution, row, solution.node[partner], partner)
 
 
 @kernel

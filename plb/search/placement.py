@@ -12,7 +12,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel
-from plb.evaluation.delta import apply_proposal, present_energy
+from plb.evaluation.delta import move_row, present_energy
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget, EndReason
 from plb.search.candidate_filter import filtered
@@ -128,4 +128,4 @@ def _walk(
         undo_transaction(problem, solution, transaction, 0)
     for index in range(rows.shape[0]):
         if places[index] != NOWHERE:
-            apply_proposal(problem, solution, rows[index], places[index], NOWHERE)
+            move_row(problem, solution, rows[index], places[index])

@@ -53,6 +53,7 @@ from plb.search.transactions import (
 )
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.proposal import proposed
 from plb.state.replica_table import merged
 
 _WITHOUT_CAPACITY = ~(1 << RULE)
@@ -283,7 +284,11 @@ def _swap_with_lighter(
         place = solution.node[other]
         lighter = problem.load[other, metric] < problem.load[row, metric]
         swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
-        if lighter and swappable and is_allowed(problem, solution, extension_state, enforced, row, place, other):
+        if (
+            lighter
+            and swappable
+            and is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, place, other))
+        ):
             before = transaction.length[0]
             try_move(problem, solution, transaction, row, place)
             try_move(problem, solution, transaction, other, node)

@@ -8,11 +8,12 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
-from plb.evaluation.delta import apply_proposal
+from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import refusal
 from plb.model.rules import NO_REFUSAL
 from plb.search.extension_kernels import ExtensionState, is_refused
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal, proposed
 
 QUICK_DRAWS = 8
 """Random targets tried before all targets are checked."""
@@ -40,14 +41,20 @@ def is_allowed(
     solution: Solution,
     extension_state: ExtensionState,
     enforced: int,
-    row: int,
-    target: int,
-    partner: int,
+    proposal: Proposal,
 ) -> bool:
     """Return whether no enforced rule and no extension constraint refuses a proposal."""
-    if refusal(problem, solution, enforced, row, target, partner) != NO_REFUSAL:
+    if refusal(problem, solution, enforced, proposal) != NO_REFUSAL:
         return False
-    return not is_refused(problem, solution, extension_state, row, target, partner)
+    return not is_refused(problem, solution, extension_state, proposal)
+
+
+@kernel
+def may_move(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, enforced: int, row: int, target: int
+) -> bool:
+    """Return whether no enforced rule and no extension constraint refuses to move one row to `target`."""
+    return is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, target, NOWHERE))
 
 
 @kernel
@@ -74,12 +81,12 @@ def random_target(
         return NOWHERE
     for _ in range(QUICK_DRAWS):
         target = targets[int(uniform(rng) * targets.shape[0])]
-        if target != avoid and is_allowed(problem, solution, extension_state, enforced, row, target, NOWHERE):
+        if target != avoid and may_move(problem, solution, extension_state, enforced, row, target):
             return int(target)
     chosen = NOWHERE
     seen = 0
     for target in targets:
-        if target != avoid and is_allowed(problem, solution, extension_state, enforced, row, target, NOWHERE):
+        if target != avoid and may_move(problem, solution, extension_state, enforced, row, target):
             seen += 1
             if uniform(rng) * seen < 1.0:
                 chosen = target
@@ -91,7 +98,7 @@ def last_target(problem: Problem, solution: Solution, extension_state: Extension
     """Return the most recently created node that every rule and constraint allows for `row`, or NOWHERE."""
     for index in range(problem.targets.shape[0] - 1, -1, -1):
         target = problem.targets[index]
-        if is_allowed(problem, solution, extension_state, enforced, row, target, NOWHERE):
+        if may_move(problem, solution, extension_state, enforced, row, target):
             return int(target)
     return NOWHERE
 
@@ -104,14 +111,20 @@ def try_move(problem: Problem, solution: Solution, transaction: Transaction, row
     transaction.source[entry] = solution.node[row]
     transaction.target[entry] = target
     transaction.length[0] += 1
-    apply_proposal(problem, solution, row, target, NOWHERE)
+    move_row(problem, solution, row, target)
+
+
+@kernel
+def move_of(transaction: Transaction, entry: int) -> Proposal:
+    """Return a move of the transaction."""
+    return Proposal(transaction.row[entry], transaction.target[entry], NOWHERE, transaction.source[entry])
 
 
 @kernel
 def undo_transaction(problem: Problem, solution: Solution, transaction: Transaction, length: int) -> None:
     """Undo moves of the transaction until `length` are left."""
     for entry in range(transaction.length[0] - 1, length - 1, -1):
-        apply_proposal(problem, solution, transaction.row[entry], transaction.source[entry], NOWHERE)
+        move_row(problem, solution, transaction.row[entry], transaction.source[entry])
     transaction.length[0] = length
 
 
@@ -129,7 +142,7 @@ def keep_transaction(transaction: Transaction, best: Transaction) -> None:
 def redo_transaction(problem: Problem, solution: Solution, best: Transaction) -> None:
     """Apply the moves of the best transaction."""
     for entry in range(best.length[0]):
-        apply_proposal(problem, solution, best.row[entry], best.target[entry], NOWHERE)
+        move_row(problem, solution, best.row[entry], best.target[entry])
 
 
 @kernel

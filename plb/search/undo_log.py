@@ -10,6 +10,7 @@ from plb.evaluation.delta import apply_proposal
 from plb.search.cooling_schedule import Schedule
 from plb.search.extension_kernels import ExtensionState, copy_values, undo_with_terms
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import Proposal, inverse_of
 
 
 class UndoLog(NamedTuple):
@@ -21,13 +22,20 @@ class UndoLog(NamedTuple):
 
 
 @kernel
-def note_accepted(schedule: Schedule, undo_log: UndoLog, row: int, source: int, partner: int) -> None:
+def note_accepted(schedule: Schedule, undo_log: UndoLog, proposal: Proposal) -> None:
     """Append an accepted proposal to the undo log."""
     entry = schedule.undo_length
-    undo_log.row[entry] = row
-    undo_log.source[entry] = source
-    undo_log.partner[entry] = partner
+    undo_log.row[entry] = proposal.row
+    undo_log.source[entry] = proposal.source
+    undo_log.partner[entry] = proposal.partner
     schedule.undo_length += 1
+
+
+@kernel
+def _accepted(solution: Solution, undo_log: UndoLog, entry: int) -> Proposal:
+    """Return the proposal of the last entry, whose row is now on its target."""
+    row = undo_log.row[entry]
+    return Proposal(row, solution.node[row], undo_log.partner[entry], undo_log.source[entry])
 
 
 @kernel
@@ -36,8 +44,7 @@ def return_to_best(
 ) -> None:
     """Undo the proposals accepted since the best solution."""
     for entry in range(schedule.undo_length - 1, schedule.best_length - 1, -1):
-        row, source, partner = undo_log.row[entry], undo_log.source[entry], undo_log.partner[entry]
-        undo_with_terms(problem, solution, extension_state, row, source, partner)
+        undo_with_terms(problem, solution, extension_state, _accepted(solution, undo_log, entry))
     copy_values(extension_state.best, extension_state.value)
     schedule.undo_length = schedule.best_length
     schedule.energy = schedule.best_energy
@@ -47,8 +54,7 @@ def return_to_best(
 def return_to_start(problem: Problem, solution: Solution, schedule: Schedule, undo_log: UndoLog) -> None:
     """Undo all proposals of the log, without the sums of extension terms."""
     for entry in range(schedule.undo_length - 1, -1, -1):
-        row, source, partner = undo_log.row[entry], undo_log.source[entry], undo_log.partner[entry]
-        apply_proposal(problem, solution, row, source, partner)
+        apply_proposal(problem, solution, inverse_of(_accepted(solution, undo_log, entry)))
 
 
 @kernel

@@ -30,9 +30,8 @@ def test_evaluation_returns_the_exact_energy_if_it_is_low_enough(cluster, data):
         thresholds.append(data.draw(st.floats(least - 10.0, max(energy, present) + 10.0)))
         for highest in thresholds:
             tally = new_tally()
-            result = evaluate(
-                problem, configuration.solution, highest, proposal.row, proposal.target, proposal.partner, tally
-            )
+            whole_proposal = configuration.from_its_node(proposal)
+            result = evaluate(problem, configuration.solution, highest, whole_proposal, tally)
             assert result == (energy if energy <= highest else REJECTED)
             assert tally[SCORED] == 1
             assert tally[REACHED_MONTE_CARLO] <= 1
@@ -52,9 +51,7 @@ def test_evaluation_changes_nothing(cluster, data):
             configuration.problem,
             configuration.solution,
             configuration.energy,
-            proposal.row,
-            proposal.target,
-            proposal.partner,
+            configuration.from_its_node(proposal),
             new_tally(),
         )
         for name in set(before._fields) - set(SCRATCH):
@@ -72,9 +69,7 @@ def test_weight_of_zero_skips_the_monte_carlo_term(cluster, data):
             configuration.problem,
             configuration.solution,
             math.inf,
-            proposal.row,
-            proposal.target,
-            proposal.partner,
+            configuration.from_its_node(proposal),
             tally,
         )
         configuration.apply(proposal)

@@ -22,9 +22,9 @@ pytestmark = pytest.mark.kernels
 
 
 @kernel
-def _change_of_occupied(_problem, solution, replicas, row, target, partner):
+def _change_of_occupied(_problem, _solution, replicas, proposal):
     """Return the change in the number of nodes with a replica."""
-    here = solution.node[row]
+    _row, target, partner, here = proposal
     if partner != NOWHERE or here == target:
         return 0
     gained = 1 if target != NOWHERE and replicas[target] == 0 else 0
@@ -33,9 +33,9 @@ def _change_of_occupied(_problem, solution, replicas, row, target, partner):
 
 
 @kernel
-def _count_replicas(_problem, solution, replicas, row, target, partner):
+def _count_replicas(_problem, _solution, replicas, proposal):
     """Update the number of replicas on each node."""
-    here = solution.node[row]
+    _row, target, partner, here = proposal
     if partner == NOWHERE and here != NOWHERE:
         replicas[here] -= 1
     if partner == NOWHERE and target != NOWHERE:
@@ -43,18 +43,17 @@ def _count_replicas(_problem, solution, replicas, row, target, partner):
 
 
 @kernel
-def _miscount_replicas(_problem, _solution, replicas, _row, target, partner):
+def _miscount_replicas(_problem, _solution, replicas, proposal):
     """Leave out the source node."""
-    if partner == NOWHERE and target != NOWHERE:
-        replicas[target] += 1
+    if proposal.partner == NOWHERE and proposal.target != NOWHERE:
+        replicas[proposal.target] += 1
 
 
 @kernel
-def _is_last_node(problem, solution, row, target, partner):
+def _is_last_node(problem, _solution, proposal):
     """Return whether a replica would move to the last node."""
-    return target == problem.limit.shape[0] - 1 or (
-        partner != NOWHERE and solution.node[row] == problem.limit.shape[0] - 1
-    )
+    last = problem.limit.shape[0] - 1
+    return proposal.target == last or (proposal.partner != NOWHERE and proposal.source == last)
 
 
 class Occupied(CompiledTerm):
@@ -90,7 +89,7 @@ class PlainFunction(Occupied):
 
 
 @kernel
-def _of_nothing(problem, _solution, _sums, _row, _target, _partner):
+def _of_nothing(problem, _solution, _sums, _proposal):
     """Read a field that the arrays do not have."""
     return problem.shape_of_nothing
 
@@ -255,6 +254,25 @@ def test_kernel_that_does_not_compile_is_refused():
         InvalidValueError, match=r"not_compilable: change = <kernel _of_nothing>.*Unknown attribute 'shape_of_nothing'"
     ):
         four_nodes(extension_terms={"not_compilable": 1.0}).balance()
+
+
+def test_kernels_that_take_the_parts_of_a_proposal_are_refused(monkeypatch):
+    """As in former versions; the message says what they take now."""
+
+    @kernel
+    def change(_problem, _solution, _sums, _row, _target, _partner):
+        return 0.0
+
+    @kernel
+    def test(_problem, _solution, _row, _target, _partner):
+        return False
+
+    monkeypatch.setattr(Occupied, "change", change)
+    with pytest.raises(InvalidValueError, match=r"occupied: change = .*a kernel that takes a proposal"):
+        four_nodes(extension_terms={"occupied": 1.0}).balance()
+    monkeypatch.setattr(NotOnLast, "test", test)
+    with pytest.raises(InvalidValueError, match=r"not_on_last: test = .*a kernel that takes a proposal"):
+        four_nodes(extension_terms={"occupied_in_python": 1.0}, extension_constraints=["not_on_last"]).balance()
 
 
 @pytest.mark.parametrize("sums", [None, [0.5] * 4, np.full(4, np.nan), [2**64], ["1"], [[1], [2, 3]]])

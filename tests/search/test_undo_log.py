@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Checks
+from plb.array_types import NOWHERE
 from plb.search import annealing
 from plb.search.cooling_schedule import new_schedule
 from plb.search.undo_log import UndoLog, forget_start, is_full, note_accepted
+from plb.state.proposal import Proposal
 from plb.testing import all_clusters
 from tests.engine.strategies import examples
 
@@ -62,7 +64,7 @@ def test_entries_since_the_best_stay_when_the_start_is_forgotten():
     """The log has room again for as many entries as led to the best solution."""
     schedule, log = new_schedule(), long_log(4)
     for row in range(3):
-        note_accepted(schedule, log, row, row + 10, -1)
+        note_accepted(schedule, log, Proposal(row, 0, NOWHERE, row + 10))
     schedule.best_length = 2
     assert is_full(schedule, log, 1)
     forget_start(schedule, log)
