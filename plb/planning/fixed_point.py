@@ -132,7 +132,7 @@ def _ends_of(run: PhaseRun) -> dict[int, bytes]:
     """Return the values at the end of a run of the rows that it has moved, by row."""
     if not run.changed:
         return {}
-    rows = np.flatnonzero(run.solution.node != run.problem.origin)
+    rows = run.moved_rows
     values = row_values(run.problem, run.solution.node, rows)
     return {row: of_row.tobytes() for row, of_row in zip(rows.tolist(), values, strict=True)}
 

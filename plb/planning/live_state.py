@@ -53,7 +53,7 @@ class LiveState:
     Attributes
     ----------
     problem, solution
-        As of the last update. Searches do not change them.
+        As of the last update. A search to which the solution is lent changes it and changes it back.
     work
         What calls for work in them.
     """
@@ -65,6 +65,7 @@ class LiveState:
     def __init__(self, state: ClusterState, fixed_point: FixedPoint) -> None:
         self._state, self._fixed_point = state, fixed_point
         self._made_for: tuple[object, ...] = ()
+        self._lent_for: tuple[object, ...] = ()
         self._now = 0.0
         self._partitions_version = 0
         # of every row as it is in the sums
@@ -98,7 +99,7 @@ class LiveState:
         is_current = self._is_made_for(topology, tables, demand_forecast)
         aged = is_current and self.problem.timeline and now != self._now
         tied = is_current and self.problem.related and not same_partitions
-        self._made_for, self._now = (), now  # after an error, all arrays are made new
+        self._made_for, self._lent_for, self._now = (), (), now  # after an error, all arrays are made new
         self._partitions_version = self._state.partitions_version
         is_current = is_current and self._has_same_local_domains(topology)
         many = len(changed) > max(MOST_FOLLOWED, self._state.rows.capacity // SHARE_FOR_ALL)
@@ -174,6 +175,19 @@ class LiveState:
         solution = self.solution.copy()
         sum_terms(problem, solution)
         return solution
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether a search may be changing the solution."""
+        return bool(self._lent_for)
+
+    def lend(self) -> None:
+        """Let a search change the solution. Unless it is given back, as after an error, all arrays are made new."""
+        self._lent_for, self._made_for = self._made_for, ()
+
+    def take_back(self) -> None:
+        """Take the solution back from a search, which has returned all replicas to their nodes."""
+        self._lent_for, self._made_for = (), self._lent_for
 
     def of_domain(
         self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast

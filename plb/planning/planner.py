@@ -205,11 +205,22 @@ class Planner:
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
         problem = self.problem(at, domain)
         extensions = self._extensions(at)
-        start = self.start(problem) if extensions is None else self.start(problem).copy()
-        run = PhaseRun(self.state, problem, start, seed, budget, self._live.work, extensions)
+        solution = self.start(problem)
+        if extensions is not None:  # which may fail to undo what they try
+            solution = solution.copy()
+        elif solution is self._live.solution:
+            self._live.lend()
+        run = PhaseRun(self.state, problem, solution, seed, budget, self._live.work, extensions)
         run.deduct(earlier)
         self.now, self.searches = at, self.searches + 1
         return run
+
+    def _take_back(self, run: PhaseRun) -> None:
+        """Take the solution back from a search whose plan is made, if it was lent."""
+        if self._live.is_lent:
+            if run.solution is self._live.solution:  # else roles have changed in a copy
+                run.undo()
+            self._live.take_back()
 
     def _extensions(self, at: float) -> Extensions | None:
         return extensions_of(self.state, self._policy, at, self.demand_forecast.history)
@@ -277,6 +288,7 @@ class Planner:
                 run.note_idle(phase, idle[phase])
             runs.append(run)
             plans.append(run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain))
+            self._take_back(run)
         return merged(plans)
 
     def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
