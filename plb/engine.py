@@ -282,7 +282,13 @@ class PlacementAndLoadBalancing:
         return placed_replicas(self._state, partition)
 
     def node_loads(self) -> dict[str, dict[str, float]]:
-        """Return the load of every node by metric, in user units; departing replicas do not count."""
+        """Return the load of every node by metric, in user units; departing replicas do not count.
+
+        Raises
+        ------
+        InvalidValueError
+            If loads, or expected demand, are too large for the sums that searches use.
+        """
         if not self._state.nodes:
             return {}
         planner = self._planner

@@ -33,6 +33,8 @@ class PartitionRecord:
     number: int
     """Rises from partition to partition, in the order in which they were made."""
     promotions: int = 0
+    slot_keys: list[int] = attrs.field(factory=list)
+    """Keys of its first slots since the last promotion, those that were needed; see `plb.state.role_slots`."""
     version: int = 0
     """Rises with every update."""
     described: tuple[int | None, int | None] | None = None
