@@ -21,8 +21,8 @@ Kind = TypeVar("Kind")
 
 ITEM = "snapshot"
 """How messages name it."""
-FORMAT, VERSION = "plb snapshot", 1
-"""Another meaning or default of anything that a snapshot holds is another version."""
+FORMAT, VERSION = "plb_snapshot_version", 1
+"""Name of the array with the version, and the version; another meaning of anything in a snapshot is another version."""
 DOCUMENT = "document"
 """Name of the array with the JSON document, in UTF-8."""
 
@@ -133,16 +133,19 @@ def joined(values: Mapping[str, Any], parts: Mapping[str, Part]) -> Part:
     return Part({**values, **{name: part.values for name, part in parts.items()}}, arrays)
 
 
-def narrow(array: Array) -> Array:
-    """Return whole numbers in the smallest type that holds all of them; other arrays as they are."""
-    if array.dtype.kind not in "iu" or not array.size:
-        return array
-    kinds = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32) if array.dtype.itemsize > 1 else ()
-    low, high = int(array.min()), int(array.max())
-    for kind in kinds:
-        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
-            return array.astype(kind)
-    return array
+def narrowed(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return arrays with whole numbers in the smallest type that holds all of them; other arrays as they are."""
+    return {name: array.astype(_smallest(array)) for name, array in arrays.items()}
+
+
+def _smallest(array: Array) -> np.dtype[Any]:
+    """Return the smallest type for the entries of an array."""
+    if array.dtype.kind in "iu" and array.size:
+        low, high = array.min(), array.max()
+        for kind in map(np.dtype, ("u1", "i1", "u2", "i2", "u4", "i4")):
+            if kind.itemsize < array.dtype.itemsize and np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
+                return kind
+    return array.dtype
 
 
 @attrs.frozen(eq=False)
@@ -153,24 +156,38 @@ class Snapshot:
     number of nodes, services, partitions and replicas.
     """
 
-    _content: Part
+    _document: str
+    _arrays: Mapping[str, Array]
 
-    @property
+    @classmethod
+    def of(cls, content: Part) -> Snapshot:
+        """Return the snapshot of these values and arrays, which has to share no array with an engine."""
+        return cls(json.dumps(content.values, ensure_ascii=False, allow_nan=False, separators=(",", ":")), content.arrays)
+
     def content(self) -> Part:
-        """What it holds, part by part."""
-        return self._content
+        """Return what it holds; the values are new each time, and `Part.array` returns copies.
+
+        Raises
+        ------
+        InvalidValueError
+            If the document is no JSON object.
+        """
+        try:
+            values = json.loads(self._document)
+        except (ValueError, RecursionError) as error:
+            raise InvalidValueError(ITEM, DOCUMENT, str(error), "a JSON document") from None
+        if not isinstance(values, dict):
+            raise InvalidValueError(ITEM, DOCUMENT, type(values).__name__, "a JSON object")
+        return Part(values, self._arrays)
 
     def to_bytes(self) -> bytes:
         """Return the snapshot as an uncompressed ``.npz`` file, which `numpy.load` reads with ``allow_pickle=False``.
 
         The array ``document`` is JSON in UTF-8. Equal snapshots have equal bytes.
         """
-        document = {"format": FORMAT, "version": VERSION, **self._content.values}
-        text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        arrays = {name: narrow(array) for name, array in self._content.arrays.items()}
-        arrays[DOCUMENT] = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8)
+        document = np.frombuffer(self._document.encode("utf-8", "surrogatepass"), np.uint8)
         file = io.BytesIO()
-        np.savez(file, **arrays)
+        np.savez(file, **{FORMAT: np.array([VERSION]), DOCUMENT: document}, **narrowed(self._arrays))
         return file.getvalue()
 
     @classmethod
@@ -182,39 +199,22 @@ class Snapshot:
         InvalidValueError
             If the bytes are damaged, are no snapshot, or are of another version of the format.
         """
+        allowed = "what Snapshot.to_bytes returned, whole and unchanged"
         if not isinstance(data, bytes | bytearray | memoryview):
-            raise InvalidValueError(ITEM, "data", data, "bytes")
-        arrays = _arrays_in(bytes(data))
-        document = _document_in(arrays.pop(DOCUMENT, None))
-        if document.pop("format", None) != FORMAT:
-            raise InvalidValueError(ITEM, "format", document.get("format"), FORMAT)
-        version = document.pop("version", None)
-        if version != VERSION:
-            raise InvalidValueError(ITEM, "version", version, f"{VERSION}, the version of this program")
-        return cls(Part(document, arrays))
+            raise InvalidValueError(ITEM, "data", data, f"bytes: {allowed}")
+        try:
+            with np.load(io.BytesIO(data), allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            version = arrays.pop(FORMAT).tolist()
+            document = arrays.pop(DOCUMENT).tobytes().decode("utf-8", "surrogatepass")
+        except Exception as error:  # NumPy and zipfile raise errors without a common class for other data
+            raise InvalidValueError(ITEM, "data", f"{len(data)} bytes", allowed) from error
+        if version != [VERSION]:
+            raise InvalidValueError(ITEM, "version", version, f"[{VERSION}], the version that this program reads")
+        return cls(document, arrays)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Snapshot) and self.to_bytes() == other.to_bytes()
 
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _arrays_in(data: bytes) -> dict[str, Array]:
-    """Return the arrays of an ``.npz`` file."""
-    allowed = "what Snapshot.to_bytes returned, whole and unchanged"
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except Exception as error:  # NumPy and zipfile raise errors without a common class for other data
-        raise InvalidValueError(ITEM, "data", f"{len(data)} bytes", allowed) from error
-
-
-def _document_in(array: Array | None) -> dict[str, Any]:
-    """Return the JSON document in an array of bytes."""
-    try:
-        document = json.loads(b"" if array is None else array.tobytes().decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError) as error:
-        raise InvalidValueError(ITEM, DOCUMENT, str(error), "a JSON document") from None
-    if not isinstance(document, dict):
-        raise InvalidValueError(ITEM, DOCUMENT, type(document).__name__, "a JSON object")
-    return document
+    def __hash__(self) -> int:
+        return hash(self._document)

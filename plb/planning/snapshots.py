@@ -63,7 +63,7 @@ def snapshot_of(planner: Planner) -> Snapshot:
         parts["fixed_points"] = planner._fixed_point.part(configs)
         parts["live"] = planner._live.part(topology, planner.demand_forecast)
         values["live_config"] = _place_of(config_of(topology), configs)
-    return Snapshot(joined({**values, "settings": [_settings_of(config) for config in configs]}, parts))
+    return Snapshot.of(joined({**values, "settings": [_settings_of(config) for config in configs]}, parts))
 
 
 def _place_of(config: PlbConfig, configs: list[PlbConfig]) -> int:
@@ -106,15 +106,15 @@ def _memory_of(policy: PlacementPolicy | None, config: PlbConfig) -> Part:
         return Part()
     memory = policy.memory()
     arrays = {name: value.copy() for name, value in memory.items() if isinstance(value, np.ndarray)}
-    others = {name: value for name, value in memory.items() if name not in arrays}
+    values = {name: value for name, value in memory.items() if name not in arrays}
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise InvalidValueError(f"policy {policy.name}", f"memory[{name}]", array.dtype.name, "numbers or texts")
     try:
-        values = json.loads(json.dumps(others, allow_nan=False))
+        json.dumps(values, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
         allowed = "arrays and values of JSON by name"
-        raise InvalidValueError(f"policy {policy.name}", "memory", others, allowed) from None
+        raise InvalidValueError(f"policy {policy.name}", "memory", values, allowed) from None
     return Part(values, arrays)
 
 
@@ -144,7 +144,7 @@ def planner_of(snapshot: Snapshot, history: DemandHistory | None) -> Planner:
         If the snapshot is not of this history, chooses an extension that is not registered, or does not hold what a
         snapshot consists of.
     """
-    part = snapshot.content
+    part = snapshot.content()
     _check_history(part, history)
     try:
         configs = [_config_of(values, f"settings[{at}]") for at, values in enumerate(part.value("settings", list))]
@@ -174,7 +174,7 @@ def _planner_of(part: Part, configs: Sequence[PlbConfig], history: DemandHistory
     planner.scheduler.take(part.under("scheduler"))
     if planner._policy is not None and remembers(planner._policy):
         memory = part.under(MEMORY)
-        planner._policy.recall({**memory.values, **memory.arrays})
+        planner._policy.recall({**memory.values, **{name: array.copy() for name, array in memory.arrays.items()}})
     if "live" in part.values:
         _resume(planner, part, configs)
     return planner
