@@ -38,6 +38,8 @@ from plb.state.topology import Topology, config_of, topology_version
 
 SHARE_FOR_ALL = 4
 """If more than one row in so many has changed, all arrays are made new, which is faster."""
+MOST_COARSE = 62
+"""Binary digits by which loads can be cut."""
 REPLICAS, PREFERRING, UNSPREAD, STANDBYS = range(4)
 """Positions in the numbers of rows: replicas that stay, rows with preferences, unspread rows and standbys."""
 
@@ -251,14 +253,13 @@ class LiveState:
         unsampled = part.array("unsampled", (None,), np.int64, low=0, high=capacity - 1)
         ceilings = part.array("unsampled_ceiling", (len(unsampled), metrics), np.int64, low=0)
         demand_forecast.peak_ceiling[unsampled] = ceilings
-        fields = {
+        counted = {
             "by_percentage": part.array("by_percentage", (metrics,), np.bool_),
-            "coarseness": part.array("coarseness", (metrics,), np.int64, low=0),
+            "coarseness": part.array("coarseness", (metrics,), np.int64, low=0, high=MOST_COARSE),
         }
-        problem = build_problem(described, topology, demand_forecast, tables)
-        if problem.related:
-            fields["affinity"] = part.array("affinity", (capacity,), np.int64)
-        self._take_over(problem._replace(**fields))
+        self._take_over(build_problem(described, topology, demand_forecast, tables)._replace(**counted))
+        if self.problem.related:  # only compared: the next update ties children to their parents again
+            self.problem = self.problem._replace(affinity=part.array("affinity", (capacity,), np.int64))
         changed = part.array("changed", (None,), np.int64, low=0, high=capacity - 1)
         self._earlier = changed, part.array("before", (len(changed), None), np.int64)
         self._now, self._partitions_version = now, part.count("partitions_version")
