@@ -63,14 +63,9 @@ def plain(value: Any) -> Any:
         return sorted(value)
     if isinstance(value, tuple):
         return [plain(one) for one in value]
-    return _number(value) if isinstance(value, Real) else value
-
-
-def _number(value: Real) -> bool | int | float:
-    """Return a number as one of Python; hosts may give those of NumPy."""
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float) or not isinstance(value, Real):
         return value
-    return int(value) if isinstance(value, Integral) else float(value)
+    return int(value) if isinstance(value, Integral) else float(value)  # those of NumPy, for example
 
 
 def plain_option(field: str, value: Any) -> Any:

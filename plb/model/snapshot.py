@@ -162,7 +162,9 @@ class Snapshot:
     @classmethod
     def of(cls, content: Part) -> Snapshot:
         """Return the snapshot of these values and arrays, which has to share no array with an engine."""
-        return cls(json.dumps(content.values, ensure_ascii=False, allow_nan=False, separators=(",", ":")), content.arrays)
+        return cls(
+            json.dumps(content.values, ensure_ascii=False, allow_nan=False, separators=(",", ":")), content.arrays
+        )
 
     def content(self) -> Part:
         """Return what it holds; the values are new each time, and `Part.array` returns copies.
@@ -187,7 +189,8 @@ class Snapshot:
         """
         document = np.frombuffer(self._document.encode("utf-8", "surrogatepass"), np.uint8)
         file = io.BytesIO()
-        np.savez(file, **{FORMAT: np.array([VERSION]), DOCUMENT: document}, **narrowed(self._arrays))
+        arrays: dict[str, Any] = {FORMAT: np.array([VERSION]), DOCUMENT: document, **narrowed(self._arrays)}
+        np.savez(file, **arrays)
         return file.getvalue()
 
     @classmethod

@@ -196,23 +196,18 @@ class LiveState:
         return values
 
     def is_current_for(
-        self,
-        topology: Topology | None,
-        tables: ServiceTables | None,
-        demand_forecast: DemandForecast | ObservedDemandForecast,
+        self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
     ) -> bool:
         """Return whether an update may follow changes: nodes, services and sizes of arrays are the same as before."""
         if not self._made_for or (topology, tables) != self._made_for[:2]:
             return False
-        assert topology is not None
-        assert tables is not None
         state = copy(self._state)
         state.config = config_of(topology)
         same = topology.version == topology_version(state) and tables.version == tables_version(state, topology)
         same = same and len(self.problem.origin) == state.rows.capacity
         return same and self._is_made_for(topology, tables, demand_forecast)
 
-    def part(self, topology: Topology, demand_forecast: DemandForecast | ObservedDemandForecast) -> Part:
+    def part(self, demand_forecast: DemandForecast | ObservedDemandForecast) -> Part:
         """Return what a snapshot holds of the last update: what does not follow from the cluster as it is now."""
         problem, table = self.problem, self._state.rows
         changed = table.changes.noted
@@ -238,29 +233,30 @@ class LiveState:
     ) -> None:
         """Make all arrays as of the last update before a snapshot; the next update follows the changes since.
 
-        Sums have the changed rows as they are now, and `_earlier` has what was known of them. All else is of the last
-        update.
+        Rows that have changed since are in no sum and wait in `_earlier`, so that what they were changed to raises no
+        error before the next update.
         """
         metrics, capacity = len(self._state.config.metrics), self._state.rows.capacity
-        shape = (max(1, len(self._state.services)),)
-        local_of = part.array("local_of", shape, np.int64)
+        changed = part.array("changed", (None,), np.int64, low=0, high=capacity - 1)
+        local_of = part.array("local_of", (max(1, len(self._state.services)),), np.int64)
+        unsampled = part.array("unsampled", (None,), np.int64, low=0, high=capacity - 1)
+        ceilings = part.array("unsampled_ceiling", (len(unsampled), metrics), np.int64, low=0)
         described = copy(self._state)
-        described.config = config_of(topology)
+        described.config, described.rows = config_of(topology), self._state.rows.without_loads(changed)
         described.partition_count = np.where(local_of == NOWHERE, 0, 2).tolist()  # local domains have at least two
         now = part.value("now", float)
         demand_forecast.find_due(described, now)
         demand_forecast.renew(described)
-        unsampled = part.array("unsampled", (None,), np.int64, low=0, high=capacity - 1)
-        ceilings = part.array("unsampled_ceiling", (len(unsampled), metrics), np.int64, low=0)
         demand_forecast.peak_ceiling[unsampled] = ceilings
-        counted = {
-            "by_percentage": part.array("by_percentage", (metrics,), np.bool_),
-            "coarseness": part.array("coarseness", (metrics,), np.int64, low=0, high=MOST_COARSE),
-        }
-        self._take_over(build_problem(described, topology, demand_forecast, tables)._replace(**counted))
-        if self.problem.related:  # only compared: the next update ties children to their parents again
+        problem = build_problem(described, topology, demand_forecast, tables)
+        self._take_over(
+            problem._replace(
+                by_percentage=part.array("by_percentage", (metrics,), np.bool_),
+                coarseness=part.array("coarseness", (metrics,), np.int64, low=0, high=MOST_COARSE),
+            )
+        )
+        if problem.related:  # only compared: the next update ties children to their parents again
             self.problem = self.problem._replace(affinity=part.array("affinity", (capacity,), np.int64))
-        changed = part.array("changed", (None,), np.int64, low=0, high=capacity - 1)
         self._earlier = changed, part.array("before", (len(changed), None), np.int64)
         self._now, self._partitions_version = now, part.count("partitions_version")
         self._made_for = (topology, tables, demand_forecast.peak, demand_forecast.variance_unit)

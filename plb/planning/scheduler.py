@@ -82,9 +82,7 @@ class DomainRecord:
         return {
             "made": None if self.made == -math.inf else self.made,
             "last_action": self.last_action.value,
-            "stages": {
-                field: {stage.name: one for stage, one in getattr(self, field).items()} for field in OF_STAGES
-            },
+            "stages": {field: {stage.name: one for stage, one in getattr(self, field).items()} for field in OF_STAGES},
             "at_fixed_point": self.at_fixed_point,
             "under_way": [[name, *issued] for name, issued in self.under_way.items()],
         }
@@ -150,9 +148,7 @@ class Scheduler:
         """Remember what a snapshot says."""
         domains = part.under("domains")
         self._records = {int(key): DomainRecord.of_part(domains.under(key)) for key in domains.values}
-        self._node_events = {
-            (service, NodeChange(event)): at for service, event, at in part.value("node_events", list)
-        }
+        self._node_events = {(service, NodeChange(event)): at for service, event, at in part.value("node_events", list)}
         self._issued = [(at, Action(action), moves) for at, action, moves in part.value("issued", list)]
         self._moved = [(at, partition, count) for at, partition, count in part.value("moved", list)]
 

@@ -17,7 +17,7 @@ from plb.errors import ConflictError, InvalidValueError, PlbError
 from plb.extensions.policies import PlacementPolicy, remembers
 from plb.model import Metric
 from plb.model.plain_values import fields_of, items_of, option_of, plain, plain_option, table_of
-from plb.model.snapshot import ITEM, Array, Part, Snapshot, joined
+from plb.model.snapshot import ITEM, Part, Snapshot, joined
 from plb.planning.planner import Planner
 from plb.planning.scheduler import DomainRecord
 from plb.planning.service_tables import build_tables
@@ -25,7 +25,7 @@ from plb.registry import check_extensions, extension_policy
 from plb.risk.demand_history import DemandHistory
 from plb.settings.config import PlbConfig
 from plb.state.cluster_parts import cluster_of, part_of_cluster
-from plb.state.topology import build_topology, config_of
+from plb.state.topology import Topology, build_topology, config_of
 
 WRITTEN = ("seed", "demand_forecast", "scheduler", "batch", "now", "searches", "_fixed_point", "_policy", "_live")
 """Fields of `Planner` of which a snapshot holds something."""
@@ -57,13 +57,19 @@ def snapshot_of(planner: Planner) -> Snapshot:
         "history": None if history is None else history.digest,
     }
     parts = {"state": part_of_cluster(state), MEMORY: _memory_of(planner._policy, state.config)}
-    topology, tables = planner._topology, planner._tables.get(None)
-    is_current = topology is not None and planner._live.is_current_for(topology, tables, planner.demand_forecast)
-    if is_current and planner._fixed_point.remembers_any:
+    if planner._fixed_point.remembers_any and (topology := _topology_to_follow(planner)) is not None:
         parts["fixed_points"] = planner._fixed_point.part(configs)
-        parts["live"] = planner._live.part(topology, planner.demand_forecast)
+        parts["live"] = planner._live.part(planner.demand_forecast)
         values["live_config"] = _place_of(config_of(topology), configs)
     return Snapshot.of(joined({**values, "settings": [_settings_of(config) for config in configs]}, parts))
+
+
+def _topology_to_follow(planner: Planner) -> Topology | None:
+    """Return the topology of the arrays if the next update may follow changes to them; else all ends are forgotten."""
+    topology, tables = planner._topology, planner._tables.get(None)
+    if topology is None or tables is None:
+        return None
+    return topology if planner._live.is_current_for(topology, tables, planner.demand_forecast) else None
 
 
 def _place_of(config: PlbConfig, configs: list[PlbConfig]) -> int:
@@ -75,7 +81,9 @@ def _place_of(config: PlbConfig, configs: list[PlbConfig]) -> int:
 
 def _settings_of(config: PlbConfig) -> dict[str, Any]:
     """Return settings as values of JSON."""
-    values = {field: plain(getattr(config, field)) for field in fields_of(PlbConfig) if field not in (OPTIONS, "metrics")}
+    values = {
+        field: plain(getattr(config, field)) for field in fields_of(PlbConfig) if field not in (OPTIONS, "metrics")
+    }
     options = {name: plain_option(f"{OPTIONS}[{name}]", value) for name, value in config.policy_options.items()}
     return {**values, OPTIONS: options, "metrics": table_of(Metric, config.metrics)}
 

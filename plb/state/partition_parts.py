@@ -99,7 +99,9 @@ def take_partitions(state: ClusterState, part: Part) -> None:
     fields["rows"] = _rows_of(part, state.rows, count)
     if len(set(names)) < count:
         part.refuse("name", f"{count} names", "names that are each there once")
-    records = [PartitionRecord(**dict(zip(fields, values, strict=True))) for values in zip(*fields.values(), strict=True)]
+    records = [
+        PartitionRecord(**dict(zip(fields, values, strict=True))) for values in zip(*fields.values(), strict=True)
+    ]
     _take_reports(state, part, records)
     state.partitions = {one.name: one for one in records}
     state.partitions_made = part.count("made")
@@ -157,9 +159,7 @@ def _take_reports(state: ClusterState, part: Part, records: Sequence[PartitionRe
         records[place].move_cost[Role(role)] = COSTS[int(cost)]
 
 
-def _entries(
-    part: Part, field: str, low: tuple[int, ...], high: tuple[int, ...]
-) -> Iterator[tuple[list[int], float]]:
+def _entries(part: Part, field: str, low: tuple[int, ...], high: tuple[int, ...]) -> Iterator[tuple[list[int], float]]:
     """Yield the reports of a field: the places in its columns, within bounds, and the value."""
     values = part.array(f"{field}.value", (None,), np.float64)
     at = part.array(f"{field}.at", (len(values), PLACES[field]), np.int64)

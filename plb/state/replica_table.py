@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 import numpy as np
 import numpy.typing as npt
@@ -185,6 +186,15 @@ class RowTable:
             setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
         self._free = list(range(new - 1, old - 1, -1))
 
+    def without_loads(self, rows: Int) -> RowTable:
+        """Return the table with some rows as if out of use and without load; other arrays are shared."""
+        if not len(rows):
+            return self
+        table = copy(self)
+        table.used, table.load = self.used.copy(), self.load.copy()
+        table.used[rows], table.load[rows] = False, 0
+        return table
+
     def _arrays(self) -> dict[str, npt.NDArray[np.generic]]:
         """Return all arrays by name, each with an entry for a row."""
         arrays = {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}
@@ -194,7 +204,10 @@ class RowTable:
         """Return the table as a part of a snapshot: all rows that were ever used, free rows in their order."""
         made = int(np.flatnonzero(self.generation).max(initial=NOWHERE)) + 1
         arrays = {name: array[:made].copy() for name, array in self._arrays().items() if name != "sibling"}
-        return Part({"capacity": self.capacity, "made": made}, {**arrays, "free": np.array(self._free, np.int64), "changed": self.changes.noted})
+        return Part(
+            {"capacity": self.capacity, "made": made},
+            {**arrays, "free": np.array(self._free, np.int64), "changed": self.changes.noted},
+        )
 
     @classmethod
     def of_part(cls, part: Part, metrics: int, samples: int, nodes: int, services: int) -> RowTable:

@@ -94,7 +94,7 @@ def changed(snapshot: Snapshot, *, document: Any = None, **arrays: Any) -> Snaps
 @examples(60)
 @given(all_clusters(), st.integers(0, 2))
 def test_twin_has_the_same_state_and_the_same_arrays(cluster, plans):
-    """This holds for any cluster and after any number of plans."""
+    """The cluster is any one, and so is the number of plans before."""
     engine = cluster.engine()
     for now in range(plans):
         engine.apply(engine.refresh(float(now), budget=60), leaving=now == 1)
@@ -153,7 +153,7 @@ def test_snapshot_names_each_field_of_the_state():
 
 
 def test_every_array_of_the_rows_comes_back():
-    """This holds for an array that is added to the table, too."""
+    """An array that is added to the table comes back, too."""
     state = ClusterState(PlbConfig(metrics=METRICS))
     random = np.random.default_rng(0)
     table = RowTable(2, 8)
@@ -255,6 +255,7 @@ class Alternating:
 
     def choose(self, configuration: Any, row: int, nodes: Any) -> int:
         """Return the first and the last node in turn."""
+        del configuration, row
         self.turn[0] += 1
         return int(nodes[0] if self.turn[0] % 2 else nodes[-1])
 
@@ -262,7 +263,7 @@ class Alternating:
 class Remembering(Alternating):
     """The same, with the methods for snapshots."""
 
-    name = "remembering"
+    name = "mine"
 
     def memory(self) -> dict[str, Any]:
         """Return the turn."""
@@ -272,6 +273,27 @@ class Remembering(Alternating):
         """Go on with the turn."""
         assert memory["said"] == ["so far"]
         self.turn = memory["turn"]
+
+
+class Extension:
+    """A term and a constraint that change nothing."""
+
+    name = "mine"
+
+    def total(self, configuration: Any) -> float:
+        """Return no energy."""
+        del configuration
+        return 0.0
+
+    def refuses(self, configuration: Any, proposal: Any) -> bool:
+        """Refuse nothing."""
+        del configuration, proposal
+        return False
+
+    def broken(self, configuration: Any) -> list[int]:
+        """Return no row."""
+        del configuration
+        return []
 
 
 @pytest.fixture
@@ -284,17 +306,19 @@ def registered(monkeypatch):
     return registry
 
 
-def test_policy_with_a_memory_continues(registered):
+@pytest.mark.usefixtures("registered")
+def test_policy_with_a_memory_continues():
     """Its next choice is that of the engine that was never stopped."""
     register_policy(Remembering())
-    engine = engine_of(1, policy="remembering")
+    engine = engine_of(1, policy="mine")
     engine.place(now=0.0)
     twin = restored(engine)
     assert [move.target for move in engine.place().moves] == [move.target for move in twin.place().moves]
     assert engine._planner._policy.turn[0] == twin._planner._policy.turn[0] == 4
 
 
-def test_policy_that_has_kept_something_without_a_memory_is_refused(registered):
+@pytest.mark.usefixtures("registered")
+def test_policy_that_has_kept_something_without_a_memory_is_refused():
     """The message names the attribute and the cure; before its first choice there is nothing to lose."""
     register_policy(Alternating())
     engine = engine_of(1, policy="alternating")
@@ -304,14 +328,15 @@ def test_policy_that_has_kept_something_without_a_memory_is_refused(registered):
         engine.snapshot()
 
 
+@pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("memory", [{"x": {1, 2}}, {"x": np.array([object()])}, {"x": float("nan")}])
-def test_memory_that_is_no_data_is_refused(registered, memory):
+def test_memory_that_is_no_data_is_refused(memory):
     """It consists of arrays and of values of JSON."""
     policy = Remembering()
     policy.memory = lambda: memory
     register_policy(policy)
-    engine = engine_of(1, policy="remembering")
-    with pytest.raises(InvalidValueError, match="policy remembering: memory"):
+    engine = engine_of(1, policy="mine")
+    with pytest.raises(InvalidValueError, match="policy mine: memory"):
         engine.snapshot()
 
 
@@ -351,23 +376,12 @@ def test_options_of_a_policy_come_back():
 def test_extension_that_is_not_registered_is_named(registered, monkeypatch):
     """Terms, constraints and policies are code, so that the next process has to register them."""
 
-    class Extension:
-        def total(self, configuration: Any) -> float:
-            return 0.0
-
-        def refuses(self, configuration: Any, proposal: Any) -> bool:
-            return False
-
-        def broken(self, configuration: Any) -> list[int]:
-            return []
-
     for kind, register, known, settings in (
         ("energy term", register_term, "_terms", {"extension_terms": {"mine": 1.0}}),
         ("constraint", register_constraint, "_constraints", {"extension_constraints": ("mine",)}),
         ("placement policy", register_policy, "_policies", {"policy": "mine"}),
     ):
         extension = Remembering() if "policy" in settings else Extension()
-        extension.name = "mine"
         register(extension)
         snapshot = engine_of(1, **settings).snapshot()
         PlacementAndLoadBalancing.from_snapshot(snapshot)
@@ -426,7 +440,9 @@ def test_damaged_bytes_are_refused_or_harmless(data):
     whole = DAMAGED.to_bytes()
     at = data.draw(st.integers(0, len(whole) - 1))
     bytes_then = data.draw(
-        st.sampled_from([whole[:at], whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :]])
+        st.sampled_from(
+            [whole[:at], whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :]]
+        )
     )
     try:
         found = Snapshot.from_bytes(bytes_then)

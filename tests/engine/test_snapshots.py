@@ -67,10 +67,10 @@ class RestartMachine(EngineMachine):
         return float(state.rows.load[state.partitions[name].rows[0], -1])
 
     def engines_agree(self) -> None:
-        """Queries would bring the arrays up to date; `query` compares."""
+        """Compare nothing: queries would bring the arrays up to date, so that `query` has to be chosen."""
 
     def kept_arrays_equal_those_from_scratch(self) -> None:
-        """As above."""
+        """Compare nothing, for the same reason."""
 
     def teardown(self) -> None:
         """Compare the engines at the end."""

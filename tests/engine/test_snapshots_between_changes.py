@@ -1,4 +1,4 @@
-"""An engine that is stopped between two changes, of which the second undoes the first, still knows that all is as before.
+"""An engine that is stopped between two changes, of which the second undoes the first, knows that all is as before.
 
 In each story, balancing or repair has ended, so that it does not run again. The engine that was never stopped and its
 twin have to agree on that.
@@ -11,7 +11,17 @@ from typing import Any
 import attrs
 import pytest
 
-from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import (
+    InvalidValueError,
+    Metric,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+)
 from plb.model.outcome import Idle
 from plb.risk import DemandHistory
 
@@ -84,6 +94,24 @@ def test_loads_that_change_and_stay():
     engine = ended(engine_of())
     engine.report_load("w0", engine.replicas("w0")[0].node, {"cpu": 50.0})
     check_both(engine, restored(engine), unchanged=False)
+
+
+def test_load_that_no_plan_accepts_and_that_is_corrected():
+    """Only the next plan refuses it, as without a snapshot; once corrected, nothing has changed."""
+    engine = engine_of()
+    metric = attrs.evolve(engine.config.metrics[0], balancing_by_percentage=True)
+    engine.configure(attrs.evolve(engine.config, metrics=[metric]))
+    ended(engine)
+    place = engine.replicas("w0")[0].node
+    engine.report_load("w0", place, {"cpu": 200_000.0})
+    twin = restored(engine)
+    for one in (engine, twin):
+        one.report_load("w0", place, {"cpu": 5.0})
+    check_both(engine, twin)
+    engine.report_load("w0", place, {"cpu": 200_000.0})
+    for one in (engine, restored(engine)):
+        with pytest.raises(InvalidValueError, match="load of a node over the least capacity"):
+            one.balance(now=0.0)
 
 
 def test_twin_of_a_twin():

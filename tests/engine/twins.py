@@ -109,6 +109,7 @@ class TwinWorld(World):
 
     def ask(self, verb: Callable[[PlacementAndLoadBalancing], Plan], *, balancing: bool = False) -> Plan:
         """Ask both engines for the same plan."""
+        del balancing
         one, two = (outcome(verb, engine) for engine in (self.one, self.two))
         assert one == two
         self.plan = one if isinstance(one, Plan) else None

@@ -61,9 +61,7 @@ class World:
     def __init__(self, metrics: tuple[Metric, ...], settings: dict[str, Any], *, seed: int, history: bool) -> None:
         self.config = PlbConfig(metrics=metrics, **settings)
         self.history = self.past(metrics) if history else None
-        self.one, self.two = (
-            PlacementAndLoadBalancing(self.config, seed=seed, history=self.history) for _ in range(2)
-        )
+        self.one, self.two = (PlacementAndLoadBalancing(self.config, seed=seed, history=self.history) for _ in range(2))
         self.nodes: dict[str, Node] = {}
         self.services: dict[str, Service] = {}
         self.partitions: dict[str, Partition] = {}
