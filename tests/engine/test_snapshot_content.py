@@ -375,7 +375,6 @@ def test_options_of_a_policy_come_back():
 
 def test_extension_that_is_not_registered_is_named(registered, monkeypatch):
     """Terms, constraints and policies are code, so that the next process has to register them."""
-
     for kind, register, known, settings in (
         ("energy term", register_term, "_terms", {"extension_terms": {"mine": 1.0}}),
         ("constraint", register_constraint, "_constraints", {"extension_constraints": ("mine",)}),
