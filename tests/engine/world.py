@@ -60,8 +60,8 @@ class World:
 
     def __init__(self, metrics: tuple[Metric, ...], settings: dict[str, Any], *, seed: int, history: bool) -> None:
         self.config = PlbConfig(metrics=metrics, **settings)
-        past = history_of(metrics) if history else None
-        self.one, self.two = (PlacementAndLoadBalancing(self.config, seed=seed, history=past) for _ in range(2))
+        self.history = self.past(metrics) if history else None
+        self.one, self.two = (PlacementAndLoadBalancing(self.config, seed=seed, history=self.history) for _ in range(2))
         self.nodes: dict[str, Node] = {}
         self.services: dict[str, Service] = {}
         self.partitions: dict[str, Partition] = {}
@@ -70,6 +70,10 @@ class World:
         self.plan: Plan | None = None
         self.version = 0
         self.planned_at = -1
+
+    def past(self, metrics: tuple[Metric, ...]) -> DemandHistory:
+        """Return the history of the engines."""
+        return history_of(metrics)
 
     @property
     def given(self) -> UserInput:
