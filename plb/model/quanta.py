@@ -121,6 +121,7 @@ class MetricQuanta:
             if quantum is not None:
                 check_quantum(ITEM, f"{part.name}.quanta[{metric.name}]", quantum, high=1.0)
         self._fixed, self._rounded = fixed, set(part.names("rounded_metrics"))
+        self._quanta = self._as_array()
 
     def _quantum(self, name: str) -> float:
         """Return the quantum of a metric in user units; 1 if none is fixed."""

@@ -49,6 +49,7 @@ DERIVED = (
     "availability_changes",
     "_partition_names",
     "_reported_metrics",
+    "default_loads",
 )
 """The others: the settings have a part of their own; changes of nodes are noted from one table of nodes to the next."""
 

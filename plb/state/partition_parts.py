@@ -21,6 +21,8 @@ LISTED = ("name", "described", "missing")
 """Fields that are lists in the document; these may be None, or numbers of any size."""
 PLACES = {"role_load": 3, "secondary_load": 3, "move_cost": 2}
 """Fields with what was reported, often empty: for each report the places that it is for, so many, and its value."""
+DERIVED = ("slot_keys",)
+"""Fields that follow from others."""
 COSTS = tuple(MoveCost)
 
 

@@ -141,7 +141,11 @@ def test_snapshot_names_each_field_of_the_state():
     assert set(vars(state)) == {*cluster_parts.WRITTEN, *cluster_parts.DERIVED}
     assert set(vars(planner)) == {*snapshots.WRITTEN, *snapshots.DERIVED}
     written = {*partition_parts.NUMBERS, *partition_parts.FLAGS, *partition_parts.LISTED, *partition_parts.PLACES}
-    assert {field.name for field in attrs.fields(PartitionRecord)} == written | {"created", "rows"}
+    assert {field.name for field in attrs.fields(PartitionRecord)} == written | {
+        "created",
+        "rows",
+        *partition_parts.DERIVED,
+    }
     assert {field.name for field in attrs.fields(DomainRecord)} - {*DomainRecord().values()} == {
         "last_run",
         "tries",
