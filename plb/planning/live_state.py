@@ -382,9 +382,11 @@ class LiveState:
             fields |= affinities(state, tables.each)
         if topology.buffered:
             problem.move_limit[:] = move_limits(topology.limit, topology.move_limit, solution.node_load)
-        if state.config.held_out_nodes:
-            problem.held_out[:] = held_out_nodes(state, topology, solution.node_load)
-        if problem.timeline or problem.related or any(getattr(problem, name) != fields[name] for name in fields):
+        differs = problem.timeline or problem.related or any(getattr(problem, name) != fields[name] for name in fields)
+        held_out = held_out_nodes(state, topology, solution.node_load)
+        if not np.array_equal(held_out, problem.held_out):  # their number changes with that of usable nodes
+            fields["held_out"], differs = held_out, True
+        if differs:
             problem = self.problem = problem._replace(**fields)
         sums = PeakSums(solution.aggregate, solution.ceiling, solution.violating, solution.overload)
         update_violations_of(problem, stale, sums)

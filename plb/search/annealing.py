@@ -75,8 +75,7 @@ def anneal_chains(
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
         energy = energy_with(extensions, problem, start).total
         return Annealed(energy, new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
-    if config.prevent_transient_overcommit and not config.count_disappearing_load_for_simulated_annealing:
-        problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
+    problem = _without_leaving_load(problem, config)
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
     capacity = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
     others = merged(choice.creation, others)
@@ -106,14 +105,24 @@ def anneal_chains(
     go_to(problem, start, best.places, others)
     if config.checks is not Checks.OFF:
         check(best, "end of annealing")
-    tally = np.sum([chain.tally for chain in chains], axis=0)
+    for chain in chains:
+        chain.extensions.finish()
     energy = float(best.schedule[BEST_ENERGY])
     if extensions is not None:
         energy = energy_with(extensions, problem, start).total
-        for chain in chains:
-            chain.extensions.finish()
-    reason = end_reason_of([chain.schedule for chain in chains], late=any(chain.timed_out for chain in chains))
-    return Annealed(energy, tally, reason)
+    return Annealed(energy, np.sum([chain.tally for chain in chains], axis=0), _end_of(chains))
+
+
+def _without_leaving_load(problem: Problem, config: PlbConfig) -> Problem:
+    """Return the problem without the load of departing replicas, unless the settings count it."""
+    if not config.prevent_transient_overcommit or config.count_disappearing_load_for_simulated_annealing:
+        return problem
+    return problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
+
+
+def _end_of(chains: Sequence[_Chain]) -> EndReason:
+    """Return why the search ended."""
+    return end_reason_of([chain.schedule for chain in chains], late=any(chain.timed_out for chain in chains))
 
 
 def _all_of(run: Callable[[int, _Chain], _Chain], chains: Sequence[_Chain], threads: int) -> list[_Chain]:

@@ -69,14 +69,10 @@ def place_rows(
     left = np.array(rows, np.int64)
     last = config.dummy_plb_enabled
     tries = 1 if last else max(1, config.placement_search_iterations_per_round)
-    few = filtered(problem, solution, config, left)
-    stages = [(seen, mask) for mask in masks for seen in ([problem] if few is None else [few, problem])]
+    stages = _stages(problem, solution, config, left, masks)
     for stage, (seen, mask) in enumerate(stages):
         rng = Stream(stream_of(seed, stage, 0))
-        constraints = constraints_of(extensions, seen, solution)
-        scratch = new_transaction(len(left)), left.copy()
-        _walk(seen, solution, constraints.state, left, all_or_nothing, mask, tries, last, rng, *scratch)
-        constraints.finish()
+        _place_randomly(seen, solution, extensions, left, all_or_nothing, mask, tries, last, rng)
         placed = left[solution.node[left] != NOWHERE]
         if len(placed) and not last:
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
@@ -94,6 +90,32 @@ def place_rows(
         evict(problem, solution, constraints.state, left, all_or_nothing, masks[-1], slots, tries, rng)
         constraints.finish()
     return Annealed(present_energy(problem, solution), tally, reason)
+
+
+def _stages(
+    problem: Problem, solution: Solution, config: PlbConfig, rows: Int, masks: Sequence[int]
+) -> list[tuple[Problem, int]]:
+    """Return what is searched in turn: problems with the targets of the candidate filter first, and masks."""
+    few = filtered(problem, solution, config, rows)
+    return [(seen, mask) for mask in masks for seen in ([problem] if few is None else [few, problem])]
+
+
+def _place_randomly(
+    problem: Problem,
+    solution: Solution,
+    extensions: Extensions | None,
+    rows: Int,
+    all_or_nothing: Int,
+    enforced: int,
+    tries: int,
+    last: bool,
+    rng: Stream,
+) -> None:
+    """Place `rows` by `_walk`, within the extension constraints."""
+    constraints = constraints_of(extensions, problem, solution)
+    scratch = new_transaction(len(rows)), rows.copy()
+    _walk(problem, solution, constraints.state, rows, all_or_nothing, enforced, tries, last, rng, *scratch)
+    constraints.finish()
 
 
 @kernel

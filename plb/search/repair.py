@@ -402,13 +402,8 @@ def repair(
             continue
         transactions, annealing = stream.spawn(2)
         movable = _affected_rows(problem, solution, breaches)
-        constraints = constraints_of(extensions, problem, solution)
-        rng = Stream(transactions)
-        repaired = _repair_randomly(
-            problem, solution, constraints.state, mask & ~passed_over, mask, breaches, config, rng
-        )
-        constraints.finish()
-        if not repaired:
+        rng, repaired = Stream(transactions), mask & ~passed_over
+        if not _repair_randomly(problem, solution, extensions, repaired, mask, breaches, config, rng):
             continue
         places, moves = places_of(problem, solution, others), int(solution.counts[MOVES])
         displaced = int(solution.counts[DISPLACED])
@@ -455,7 +450,7 @@ def _affected_rows(problem: Problem, solution: Solution, breaches: Breaches) -> 
 def _repair_randomly(
     problem: Problem,
     solution: Solution,
-    extension_state: ExtensionState,
+    extensions: Extensions | None,
     repaired: int,
     binding: int,
     breaches: Breaches,
@@ -473,5 +468,7 @@ def _repair_randomly(
         swaps=config.enable_preferred_swap_solution_in_constraint_check,
         scores=config.use_score_in_constraint_check,
     )
-    try_repairs(problem, solution, extension_state, repairs, load, rng, state, best)
+    constraints = constraints_of(extensions, problem, solution)
+    try_repairs(problem, solution, constraints.state, repairs, load, rng, state, best)
+    constraints.finish()
     return bool(best.length[0] > 0)
