@@ -455,7 +455,7 @@ class PhaseRun:
         self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally
         self._phases.append(phase)
-        rows = np.union1d(begun.places.rows, self.moved_rows)
+        rows = merged(begun.places.rows, self.moved_rows)
         nodes = begun.places.among(rows, self.problem.origin)
         moved = rows[(self.solution.node[rows] != nodes) & (self.solution.node[rows] != NOWHERE)].tolist()
         left = {row: node for row, node in zip(rows.tolist(), nodes.tolist(), strict=True) if node != NOWHERE}

@@ -188,16 +188,16 @@ class Planner:
         what_if = WhatIf(state, problem, self.start(problem).copy(), self._extensions(at))
         return tuple(what_if.of(row) for row in rows)
 
-    def _unfinished(self, at: float) -> Collection[int]:
-        """Return the rows of partitions with work for placement."""
+    def _work_to_place(self, names: Sequence[str] | None, at: float) -> WorkToPlace:
+        """Return the partitions with work for placement, of these names or of all."""
         if not self.state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
-        self.problem(at)
-        return self._live.work.unfinished
+        related = self.problem(at).related
+        return WorkToPlace(self.state, names, self._live.work.unfinished, related=related)
 
     def fill_every_node(self) -> None:
         """Update the slots of services on every node to the present nodes."""
-        if any(service.on_every_node for service in self.state.services):
+        if self._service_tables(None).each.everywhere.any():
             fill_every_node(self.state, self.topology())
 
     def search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[PhaseRun]) -> PhaseRun:
@@ -270,7 +270,7 @@ class Planner:
         self.fill_every_node()
         for name in names or ():
             self.state.partition(name)  # raises before anything is changed
-        work = WorkToPlace(self.state, names, self._unfinished(at))
+        work = self._work_to_place(names, at)
         runs: list[PhaseRun] = []
         plans = []
         for domain in self.domains():
@@ -301,7 +301,7 @@ class Planner:
     def _refresh_domains(self, at: float, budget: Budget) -> Plan:
         """Run one action at most for each service domain."""
         self.fill_every_node()
-        work, plans, skipped, actions = WorkToPlace(self.state, None, self._unfinished(at)), [], [], {}
+        work, plans, skipped, actions = self._work_to_place(None, at), [], [], {}
         runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
         for domain in self.service_domains():

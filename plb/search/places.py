@@ -13,6 +13,7 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.evaluation.delta import apply_proposal
 from plb.state.arrays import DISPLACED, Problem, Solution
+from plb.state.replica_table import merged
 
 NO_ROWS: Int = np.zeros(0, np.int64)
 """No row was placed or dropped."""
@@ -56,7 +57,7 @@ def moved_rows(problem: Problem, solution: Solution, others: Int) -> Int:
     if not len(others):
         return np.sort(displaced)
     elsewhere = others[solution.node[others] != problem.origin[others]]
-    return np.unique(np.concatenate((displaced, elsewhere)))
+    return merged(np.sort(displaced), elsewhere)
 
 
 def places_of(problem: Problem, solution: Solution, others: Int) -> Places:
@@ -67,7 +68,7 @@ def places_of(problem: Problem, solution: Solution, others: Int) -> Places:
 
 def go_to(problem: Problem, solution: Solution, places: Places, others: Int) -> None:
     """Move the rows to these places, and all that are not among them to their origins; `others` as above."""
-    rows = np.union1d(places.rows, moved_rows(problem, solution, others))
+    rows = merged(places.rows, moved_rows(problem, solution, others))
     nodes = places.among(rows, problem.origin)
     _move_all(problem, solution, rows, nodes)
 

@@ -43,7 +43,10 @@ def merged(*rows: Int) -> Int:
         return rows[0]
     together = np.concatenate(some)
     if len(together) < FEW_ROWS:
-        return np.unique(together)
+        together.sort()
+        is_first = np.ones(len(together), np.bool_)
+        np.not_equal(together[1:], together[:-1], out=is_first[1:])
+        return together[is_first]
     is_there = np.zeros(int(together.max()) + 1, np.bool_)  # faster than a sort
     is_there[together] = True
     return np.flatnonzero(is_there)

@@ -252,7 +252,8 @@ class World:
         assert not differing, differing
         work = planner._live.work
         found, right = (
-            attrs.asdict(WorkToPlace(state, names, work.unfinished).of(None)) for names in (None, [*state.partitions])
+            attrs.asdict(WorkToPlace(state, names, work.unfinished, related=problem.related).of(None))
+            for names in (None, [*state.partitions])
         )
         again = WorkLists(state, fresh, planner.start(problem))
         assert (work.unfinished, work.immovable) == (again.unfinished, again.immovable)
