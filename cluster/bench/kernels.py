@@ -6,15 +6,10 @@ import math
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
-from plb.energy.failovers import violations_left
-from plb.energy.score import energy_of
-from plb.evaluation.delta import (
-    fragmentation_of_proposal,
-    imbalance_of_proposal,
-    movement_after,
-    present_energy,
-    violations_at_target,
-)
+from plb.energy import expected_failovers
+from plb.energy.score import TermValues, energy_of
+from plb.energy.terms import without_peaks
+from plb.evaluation.delta import present_energy
 from plb.evaluation.proposals import evaluate_in_place, refusal_in_place
 from plb.model.rules import NO_REFUSAL
 from plb.search.move_generation import Choice, generate_proposal
@@ -58,20 +53,14 @@ def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Strea
         if row == NOWHERE:
             continue
         here = solution.node[row]
-        violations = solution.counts[0] - solution.violating[here] - solution.violating[target]
-        violations += violations_left(
+        violations = solution.totals.expected_failovers - solution.violating[here] - solution.violating[target]
+        violations += expected_failovers.violations_left(
             solution.aggregate[here], solution.ceiling[here], problem.threshold[here], problem.peak[row], solution.hit
         )
-        violations += violations_at_target(problem, solution, row, target, partner)
-        after = energy_of(
-            problem.weights,
-            movement_after(problem, solution, row, target, partner),
-            imbalance_of_proposal(problem, solution, row, target, partner),
-            fragmentation_of_proposal(problem, solution, row, target, partner),
-            violations,
-            0,
-        )
-        lowest = min(lowest, after)
+        violations += expected_failovers.at_target(problem, solution, row, target, partner)
+        others = without_peaks(problem, solution, row, target, partner)
+        after = TermValues(others.movement, others.imbalance, others.fragmentation, violations, 0)
+        lowest = min(lowest, energy_of(problem.weights, after))
         scored += 1
     return scored if lowest < math.inf else 0
 

@@ -8,7 +8,7 @@ import attrs
 
 from cluster.explanation.explanation import Explanation
 from plb import Alternatives, ClosedNode, Place
-from plb.energy.score import weighted_terms
+from plb.energy.terms import weighted_terms
 from plb.model.unplaced import RuledOut
 
 

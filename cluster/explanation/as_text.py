@@ -11,7 +11,7 @@ from rich.text import Text
 from cluster.explanation.explanation import Explanation
 from cluster.scenario.times import in_words
 from plb import Alternatives, Combination, Place
-from plb.energy.score import weighted_terms
+from plb.energy.terms import weighted_terms
 from plb.model.unplaced import RuledOut
 from plb.phrasing import counted, listed, rule_in_words
 

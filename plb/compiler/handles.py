@@ -136,10 +136,15 @@ class Handle:
 
     def __init__(self, members: Any) -> None:
         self._numba_type_ = handle_kind_of(members)
-        self._words = _words_of(len(members))()
+        self._words = _words_of(_fields_of(members))()
         self.address = addressof(self._words)
         kind: Any = type(members)
         packer_of(kind)(members, np.uint64(self.address))
+
+
+def _fields_of(members: Any) -> int:
+    """Return the number of fields of a named tuple, with those of tuples in it."""
+    return sum(_fields_of(one) if isinstance(one, tuple) else 1 for one in members)
 
 
 @cache

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -81,7 +81,7 @@ class Kernel(Generic[Arguments, Result]):
 
     def __init__(self, function: Callable[Arguments, Result], *, inline: bool = False, shared: bool = False) -> None:
         update_wrapper(self, function)
-        self.py_func: Callable[Arguments, Result] = function
+        self.py_func = function
         if shared and function.__qualname__ != function.__name__:
             raise InvalidValueError(f"kernel {function.__qualname__}", "shared", shared, "False within a function")
         self.inline = inline
@@ -91,10 +91,11 @@ class Kernel(Generic[Arguments, Result]):
     def __call__(self, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         """Call the compiled function; arguments that go by pointer are handed over so."""
         dispatcher = self.dispatcher
-        if dispatcher is self.py_func:
-            return self.py_func(*args, **kwargs)
-        handed = [value.handle if isinstance(value, ByPointer) else value for value in args]
-        return dispatcher(*handed, **kwargs)  # type: ignore[no-any-return]  # Numba has no types
+        handed: Sequence[Any] = args
+        if dispatcher is not self.py_func:
+            handed = [value.handle if isinstance(value, ByPointer) else value for value in args]
+        result: Result = dispatcher(*handed, **kwargs)
+        return result
 
     def __repr__(self) -> str:
         return f"<kernel {self.py_func.__qualname__}>"

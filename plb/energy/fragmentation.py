@@ -1,4 +1,4 @@
-"""Fragmentation F(X): the load on held-out nodes (docs/terms/fragmentation.md).
+"""The term fragmentation, F(X): the load on held-out nodes (docs/terms/fragmentation.md).
 
 ``F = Σ over held-out nodes of the mean over metrics of load/capacity``. It is recomputed from integers whenever a
 held-out node changes, so that no rounding errors accumulate.
@@ -8,14 +8,49 @@ from __future__ import annotations
 
 import numpy as np
 
-from plb.array_types import Float, Int
+from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
+from plb.energy.description import TermDescription
+from plb.energy.loads import load_by_hand
+from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
 
 
 @kernel(inline=True)
-def is_held_out(held_out: Int, node: int) -> bool:
+def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
+    """Return the fragmentation after a proposal; the present value if the proposal changes no held-out node."""
+    here = solution.node[row]
+    if not (_is_held_out(problem.held_out, target) or _is_held_out(problem.held_out, here)):
+        return float(solution.totals.fragmentation)
+    return _fragmentation_after(
+        problem.held_out,
+        problem.inverse_capacity,
+        solution.node_load,
+        problem.load[row],
+        problem.load[partner],
+        here,
+        target,
+    )
+
+
+@kernel
+def apply(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
+    """Set the fragmentation to that after a proposal, before the rows move."""
+    solution.totals.fragmentation = after(problem, solution, row, target, partner)
+
+
+@kernel
+def from_scratch(problem: Problem, solution: Solution) -> None:
+    """Compute the fragmentation from the loads of the nodes."""
+    none = problem.load[NOWHERE]
+    solution.totals.fragmentation = _fragmentation_after(
+        problem.held_out, problem.inverse_capacity, solution.node_load, none, none, NOWHERE, NOWHERE
+    )
+
+
+@kernel(inline=True)
+def _is_held_out(held_out: Int, node: int) -> bool:
     """Return whether `node` is among the held-out nodes."""
     for one in held_out:  # noqa: SIM110 (compiled; a generator would not be)
         if one == node:
@@ -24,7 +59,7 @@ def is_held_out(held_out: Int, node: int) -> bool:
 
 
 @kernel(inline=True)
-def fragmentation_after(
+def _fragmentation_after(
     held_out: Int,
     inverse_capacity: Float,
     node_load: Int,
@@ -74,3 +109,12 @@ def held_out_nodes(state: ClusterState, topology: Topology, load: Int) -> Int:
     fullest = (load * topology.inverse_capacity).max(axis=1)
     order = np.argsort(fullest[topology.targets], kind="stable")
     return np.sort(topology.targets[order[: state.config.held_out_nodes]])
+
+
+def _total(problem: Problem, solution: Solution) -> float:
+    """Return F from the loads of the held-out nodes, summed row by row."""
+    share = load_by_hand(problem, solution)[problem.held_out] * problem.inverse_capacity[problem.held_out]
+    return float(share.mean(axis=1).sum())
+
+
+DESCRIPTION = TermDescription("fragmentation", after, weight=lambda config: config.w_fragmentation, total=_total)

@@ -1,4 +1,4 @@
-"""Imbalance: the deviation of load over nodes, over local domains, and over fault and upgrade domains.
+"""The term imbalance: the deviation of load over nodes, over local domains, and over fault and upgrade domains.
 
 The imbalance I(X) is the weighted mean over metrics of the coefficient of variation of node load,
 ``d = sqrt(max(0, n·Σx²/(Σx)² − 1))``, 0 where Σx = 0 (docs/terms/imbalance.md).
@@ -15,14 +15,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import kernel
+from plb.constraints.named_solution import NamedSolution
+from plb.energy.description import TermDescription
 from plb.energy.empty_nodes import lack_of_empty_nodes
-from plb.energy.score import PLAIN_DEVIATION, W_LOCAL
-from plb.state.arrays import LOCAL_SCORES, Problem, Solution
+from plb.energy.loads import change_load, load_by_hand
+from plb.model.move import Phase, Reason
+from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 
 UNIT = 2.0**40
@@ -32,7 +36,66 @@ PARTS = 2**20
 
 
 @kernel(inline=True)
-def deviation(nodes: int, total: int, squares: int) -> float:
+def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> float:
+    """Return the imbalance after a proposal; only for `PLAIN_DEVIATION`."""
+    return _imbalance_after(
+        problem.nodes_of_metric,
+        solution.total,
+        solution.squares,
+        problem.metric_weight,
+        solution.node_load,
+        problem.counted_for,
+        problem.load[row],
+        problem.load[partner],
+        solution.node[row],
+        target,
+    )
+
+
+@kernel(inline=True)
+def apply(problem: Problem, solution: Solution) -> None:
+    """Compute the imbalance from the sums, after the rows of a proposal have moved."""
+    solution.totals.imbalance = load_deviation(problem, solution)
+
+
+@kernel
+def add(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load of `row` to `node` and to all sums of the imbalance."""
+    if problem.weights.plain_deviation:
+        change_load(
+            solution.node_load, solution.total, solution.squares, problem.counted_for, node, problem.load[row], sign
+        )
+    else:
+        _change_load_deviation(problem, solution, row, node, sign)
+
+
+@kernel
+def from_scratch(problem: Problem, solution: Solution) -> None:
+    """Compute all sums from the nodes of the rows and the loads of the nodes; the sums are 0 before."""
+    sum_nodes(problem, solution)
+    if not problem.weights.plain_deviation:
+        for local in range(solution.local_score.shape[0]):
+            solution.local_score[local] = _local_score(problem, solution, local)
+            solution.totals.local_scores += solution.local_score[local]
+        for row in range(solution.node.shape[0]):
+            if solution.node[row] != NOWHERE and not problem.leaving[row]:
+                _change_domains(problem, solution, row, solution.node[row], 1)
+    apply(problem, solution)
+
+
+@kernel
+def sum_nodes(problem: Problem, solution: Solution) -> None:
+    """Add the counted nodes to Σx and Σx²."""
+    for node in range(solution.node_load.shape[0]):
+        for metric in range(solution.node_load.shape[1]):
+            if problem.counted_for[node, metric]:
+                counted = counted_as(problem, node, metric, solution.node_load[node, metric])
+                solution.total[metric] += counted
+                solution.squares[metric] += counted * counted
+
+
+@kernel(inline=True)
+def _deviation(nodes: int, total: int, squares: int) -> float:
     """Return the coefficient of variation of a load over `nodes` nodes from Σx = `total` and Σx² = `squares`."""
     if total == 0:
         return 0.0
@@ -56,13 +119,13 @@ def imbalance(nodes: Int, total: Int, squares: Int, metric_weight: Float) -> flo
     weighted = 0.0
     weights = 0.0
     for metric in range(total.shape[0]):
-        weighted += metric_weight[metric] * deviation(nodes[metric], total[metric], squares[metric])
+        weighted += metric_weight[metric] * _deviation(nodes[metric], total[metric], squares[metric])
         weights += metric_weight[metric]
     return weighted / weights if weights > 0.0 else 0.0
 
 
 @kernel(inline=True)
-def imbalance_after(
+def _imbalance_after(
     nodes: Int,
     total: Int,
     squares: Int,
@@ -99,7 +162,7 @@ def imbalance_after(
         if source != NOWHERE and counted[source, metric]:
             new_total -= change
             new_squares += change * (change - 2 * node_load[source, metric])
-        weighted += metric_weight[metric] * deviation(nodes[metric], new_total, new_squares)
+        weighted += metric_weight[metric] * _deviation(nodes[metric], new_total, new_squares)
         weights += metric_weight[metric]
     return weighted / weights if weights > 0.0 else 0.0
 
@@ -118,7 +181,7 @@ def counted_as(problem: Problem, node: int, metric: int, load: int) -> int:
 @kernel
 def load_deviation(problem: Problem, solution: Solution) -> float:
     """Return the deviation of the present sums."""
-    if problem.weights[PLAIN_DEVIATION] > 0.0:
+    if problem.weights.plain_deviation:
         return imbalance(problem.nodes_of_metric, solution.total, solution.squares, problem.metric_weight)
     weighted = 0.0
     weights = 0.0
@@ -128,7 +191,7 @@ def load_deviation(problem: Problem, solution: Solution) -> float:
             lack = lack_of_empty_nodes(problem, solution, metric)
             uneven = _deviation_of_others(problem, solution, metric)
         else:
-            uneven = deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
+            uneven = _deviation(problem.nodes_of_metric[metric], solution.total[metric], solution.squares[metric])
         if problem.defragmented[metric]:
             uneven = problem.deviation_factor[0] * (1.0 - uneven)
             for kind in range(2):
@@ -142,8 +205,8 @@ def load_deviation(problem: Problem, solution: Solution) -> float:
         weights += problem.metric_weight[metric]
     over_all = weighted / weights if weights > 0.0 else 0.0
     domains = solution.local_score.shape[0]
-    local = solution.counts[LOCAL_SCORES] / UNIT / domains if domains > 0 else 0.0
-    share = problem.weights[W_LOCAL]
+    local = solution.totals.local_scores / UNIT / domains if domains > 0 else 0.0
+    share = problem.weights.local_domains
     return float(share * local + (1.0 - share) * over_all)
 
 
@@ -159,7 +222,7 @@ def _deviation_of_others(problem: Problem, solution: Solution, metric: int) -> f
             nodes -= 1
             total -= counted
             squares -= counted * counted
-    return deviation(nodes, total, squares)
+    return _deviation(nodes, total, squares)
 
 
 @kernel
@@ -171,11 +234,11 @@ def _deviation_of_groups(load: Int, groups: int, metric: int, coarseness: int) -
         counted = load[group, metric] >> coarseness
         total += counted
         squares += counted * counted
-    return deviation(groups, total, squares)
+    return _deviation(groups, total, squares)
 
 
 @kernel
-def change_load_deviation(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+def _change_load_deviation(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load of `row` to `node` and update all sums of the deviation."""
     for metric in range(problem.load.shape[1]):
         load = solution.node_load[node, metric]
@@ -185,11 +248,11 @@ def change_load_deviation(problem: Problem, solution: Solution, row: int, node: 
             growth = counted_as(problem, node, metric, solution.node_load[node, metric]) - before
             solution.total[metric] += growth
             solution.squares[metric] += growth * (2 * before + growth)
-    change_domains(problem, solution, row, node, sign)
+    _change_domains(problem, solution, row, node, sign)
 
 
 @kernel
-def change_domains(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+def _change_domains(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load of `row` on `node` to the sums of its local domain and of the node's domains."""
     for metric in range(problem.load.shape[1]):
         change = sign * problem.load[row, metric]
@@ -211,19 +274,19 @@ def _change_local(problem: Problem, solution: Solution, local: int, row: int, no
         growth = counted_as(problem, node, metric, solution.local_load[local, node, metric]) - before
         solution.local_total[local, metric] += growth
         solution.local_squares[local, metric] += growth * (2 * before + growth)
-    solution.counts[LOCAL_SCORES] -= solution.local_score[local]
-    solution.local_score[local] = local_score(problem, solution, local)
-    solution.counts[LOCAL_SCORES] += solution.local_score[local]
+    solution.totals.local_scores -= solution.local_score[local]
+    solution.local_score[local] = _local_score(problem, solution, local)
+    solution.totals.local_scores += solution.local_score[local]
 
 
 @kernel
-def local_score(problem: Problem, solution: Solution, local: int) -> int:
+def _local_score(problem: Problem, solution: Solution, local: int) -> int:
     """Return the score of a local domain in units of 2^-40."""
     weighted = 0.0
     weights = 0.0
     nodes = problem.local_nodes[local]
     for metric in range(problem.load.shape[1]):
-        uneven = deviation(nodes, solution.local_total[local, metric], solution.local_squares[local, metric])
+        uneven = _deviation(nodes, solution.local_total[local, metric], solution.local_squares[local, metric])
         if problem.defragmented[metric]:
             uneven = problem.deviation_factor[0] * (1.0 - uneven)
         if problem.reserving[metric]:
@@ -247,3 +310,62 @@ def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
             mean = float(np.mean(found or [metric.weight]))
             weights[index] = mean if metric.global_weight is None else metric.global_weight
     return weights
+
+
+def _new_sums(problem: Problem) -> dict[str, Any]:
+    nodes, metrics = problem.limit.shape
+    domains = len(problem.local_nodes)
+    most = int(problem.groups.max())
+    reserves = bool(problem.reserving.any())
+    return {
+        "total": np.zeros(metrics, np.int64),
+        "squares": np.zeros(metrics, np.int64),
+        "local_load": np.zeros((domains, nodes, metrics), np.int64),
+        "local_total": np.zeros((domains, metrics), np.int64),
+        "local_squares": np.zeros((domains, metrics), np.int64),
+        "local_score": np.zeros(domains, np.int64),
+        "group_load": np.zeros((2, most if problem.defragmented.any() else 0, metrics), np.int64),
+        "picked": np.zeros(nodes if reserves else 0, np.int64),
+        "uses": np.zeros((2, max(1, most) if reserves else 0), np.int64),
+    }
+
+
+def _total(problem: Problem, solution: Solution) -> float:
+    """Return the imbalance of the loads of the nodes, summed row by row; other forms are computed by their kernels."""
+    if not problem.weights.plain_deviation:
+        return float(solution.totals.imbalance)
+    load, weight = load_by_hand(problem, solution), problem.metric_weight
+    weighted = 0.0
+    for metric in range(len(weight)):
+        counted = load[problem.counted_for[:, metric], metric]
+        if counted.sum() > 0:
+            weighted += weight[metric] * float(counted.std() / counted.mean())
+    return weighted / float(weight.sum()) if weight.sum() > 0 else 0.0
+
+
+def _reason(named: NamedSolution, after: Solution, phase: Phase) -> Reason:
+    """Return the metric with the largest decrease of weighted imbalance, or increase for a packed metric."""
+    problem = named.problem
+    old, new = (_deviations(problem, solution) for solution in (named.solution, after))
+    gains = problem.metric_weight * (old - new) * np.where(problem.defragmented, -1, 1)
+    best = int(np.argmax(gains))
+    if gains[best] <= 0:
+        return Reason(phase, "energy", term=DESCRIPTION.name)
+    numbers = {"before": float(old[best]), "after": float(new[best])}
+    return Reason(phase, "energy", None, named.state.config.metrics[best].name, numbers, term=DESCRIPTION.name)
+
+
+def _deviations(problem: Problem, solution: Solution) -> Float:
+    """Return the deviation of every metric, (R,)."""
+    sums = zip(problem.nodes_of_metric.tolist(), solution.total.tolist(), solution.squares.tolist(), strict=True)
+    return np.array([_deviation(*of_metric) for of_metric in sums])
+
+
+DESCRIPTION = TermDescription(
+    "imbalance",
+    after,
+    weight=lambda config: config.w_imbalance,
+    new_sums=_new_sums,
+    total=_total,
+    reason=_reason,
+)

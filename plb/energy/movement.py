@@ -1,24 +1,79 @@
-"""Movement cost m(X) of the moves from the present configuration to X, in tenths (docs/terms/movement.md).
+"""The term movement: the cost m(X) of the moves from the present configuration to X (docs/terms/movement.md).
 
-A displaced replica costs its move cost and a new replica the cost of an add. A primary and a secondary that have
-exchanged nodes cost one swap of roles.
+It is counted in tenths. A displaced replica costs its move cost and a new replica the cost of an add. A primary and a
+secondary that have exchanged nodes cost one swap of roles.
 """
 
 from __future__ import annotations
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
+from plb.energy.description import TermDescription
 from plb.model import Role
 from plb.model.service import MoveCost
 from plb.settings.config import PlbConfig
-from plb.state.arrays import TENTHS, Problem, Solution
+from plb.state.arrays import TENTHS, Problem, Solution, are_siblings
 
 _PRIMARY = int(Role.PRIMARY)
 _SECONDARY = int(Role.SECONDARY)
 
 
 @kernel(inline=True)
-def siblings_stand_still(problem: Problem, solution: Solution, row: int) -> bool:
+def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the movement cost of the whole solution after a proposal, in tenths."""
+    change = _change(problem, solution, problem.move_cost, problem.swap_cost, problem.add_cost, row, target, partner)
+    return int(solution.totals.movement + change)
+
+
+@kernel(inline=True)
+def moves_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the moves of the whole solution after a proposal, in tenths: a swap is one, a new replica 0."""
+    return int(solution.totals.moves + _change(problem, solution, problem.unit_cost, TENTHS, 0, row, target, partner))
+
+
+@kernel(inline=True)
+def apply(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
+    """Set movement and moves to those after a proposal, before the rows move."""
+    movement = after(problem, solution, row, target, partner)
+    solution.totals.moves = moves_after(problem, solution, row, target, partner)
+    solution.totals.movement = movement
+
+
+@kernel
+def from_scratch(problem: Problem, solution: Solution) -> None:
+    """Compute movement and moves from the nodes of all rows."""
+    solution.totals.movement = _total(problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost)
+    solution.totals.moves = _total(problem, solution.node, problem.unit_cost, problem.unit_cost[0], 0)
+
+
+@kernel(inline=True)
+def _change(
+    problem: Problem,
+    solution: Solution,
+    cost: Int,
+    swap_cost: int,
+    add_cost: int,
+    row: int,
+    target: int,
+    partner: int,
+) -> int:
+    """Return the change of a movement cost by a proposal; arguments as in `_partition_movement`."""
+    here = solution.node[row]
+    if partner == NOWHERE and _siblings_stand_still(problem, solution, row):
+        return _movement_alone(problem, cost, add_cost, row, target) - _movement_alone(
+            problem, cost, add_cost, row, here
+        )
+    together = partner if partner != NOWHERE and are_siblings(problem, row, partner) else NOWHERE
+    change = _partition_movement(problem, solution, cost, swap_cost, add_cost, row, target, together, here)
+    change -= _partition_movement(problem, solution, cost, swap_cost, add_cost, row, here, NOWHERE, NOWHERE)
+    if partner != NOWHERE and together == NOWHERE:
+        change += _partition_movement(problem, solution, cost, swap_cost, add_cost, partner, here, NOWHERE, NOWHERE)
+        change -= _partition_movement(problem, solution, cost, swap_cost, add_cost, partner, target, NOWHERE, NOWHERE)
+    return change
+
+
+@kernel(inline=True)
+def _siblings_stand_still(problem: Problem, solution: Solution, row: int) -> bool:
     """Return whether no sibling of `row` has left its origin, so that `row` cannot be part of a swap of roles.
 
     New replicas are ignored, because they never swap.
@@ -32,8 +87,8 @@ def siblings_stand_still(problem: Problem, solution: Solution, row: int) -> bool
 
 
 @kernel(inline=True)
-def movement_alone(problem: Problem, cost: Int, add_cost: int, row: int, place: int) -> int:
-    """Return the movement cost of `row` at `place` without a swap; arguments as in `partition_movement`."""
+def _movement_alone(problem: Problem, cost: Int, add_cost: int, row: int, place: int) -> int:
+    """Return the movement cost of `row` at `place` without a swap; arguments as in `_partition_movement`."""
     if place == NOWHERE:
         return 0
     if problem.origin[row] == NOWHERE:
@@ -42,7 +97,7 @@ def movement_alone(problem: Problem, cost: Int, add_cost: int, row: int, place: 
 
 
 @kernel(inline=True)
-def partition_movement(
+def _partition_movement(
     problem: Problem,
     solution: Solution,
     cost: Int,
@@ -103,7 +158,7 @@ def move_cost_values(config: PlbConfig) -> dict[MoveCost, int]:
 
 
 @kernel
-def total_movement(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
+def _total(problem: Problem, node: Int, cost: Int, swap_cost: int, add_cost: int) -> int:
     """Return m of a whole solution: the costs of displaced rows, of swapped pairs and of adds, in tenths.
 
     Parameters
@@ -140,3 +195,12 @@ def _swapped_with(problem: Problem, node: Int, primary: int) -> int:
             return int(other)
         other = problem.sibling[other]
     return NOWHERE
+
+
+DESCRIPTION = TermDescription(
+    "movement",
+    after,
+    weight=lambda config: 0.0 if config.ignore_cost_in_scoring else 1.0,
+    unit=lambda _problem: TENTHS,
+    drives_moves=False,
+)

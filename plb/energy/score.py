@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from typing import NamedTuple
 
-from plb.array_types import Float
 from plb.compiler import kernel
-from plb.energy.overload import UNITS
-from plb.model.plan import Energy
 from plb.settings.config import Combination, PlbConfig
-from plb.state.arrays import TENTHS
+from plb.state.arrays import TENTHS, Weights
 
-TERM_NAMES = ("movement", "imbalance", "fragmentation", "expected_failovers", "expected_overload")
-"""Names of the terms, in the order of every array's term axis."""
-MOVEMENT_TERM, IMBALANCE_TERM, FRAGMENTATION_TERM, FAILOVERS_TERM, OVERLOAD_TERM = range(5)
-
-# Positions in Problem.weights
-W_FAILOVERS, W_IMBALANCE, W_FRAGMENTATION, PRODUCT_FORM, PRODUCT_OFFSET, REPETITIONS, W_LOCAL = range(7)
-PLAIN_DEVIATION, TENTHS_OF_MOVE, FLOOR_OF_DEVIATION, W_OVERLOAD = range(7, 11)
+UNITS = 2**20
+"""Units of an overload of 1 in one repetition, where the sum of peaks is twice the threshold."""
 
 LEAST_DEVIATION = 0.001
 """Keeps the first factor of the product form above 0 (docs/terms/score.md)."""
 
 
+class TermValues(NamedTuple):
+    """The value of each term, in the order of the tally: whole numbers where the sums are."""
+
+    movement: int
+    """m in tenths."""
+    imbalance: float
+    fragmentation: float
+    expected_failovers: int
+    """Repetitions in violation, summed over the nodes: V = violations / K."""
+    expected_overload: int
+    """O in units, summed over nodes and repetitions."""
+
+
 def weights_of(
     config: PlbConfig, *, replicas: int, repetitions: int, plain_deviation: bool = True, sampled: bool = True
-) -> Float:
-    """Return `Problem.weights`, (11,), for a search over `replicas` replicas.
+) -> Weights:
+    """Return `Problem.weights` for a search over `replicas` replicas.
 
     If costs are ignored, moves contribute nothing and the second factor of the product form is 1.
 
@@ -37,64 +43,39 @@ def weights_of(
     sampled
         Whether repetitions are sampled; without them there is no overload.
     """
-    weights = np.zeros(11)
-    weights[W_FAILOVERS] = config.w_failovers if repetitions else 0.0
-    weights[W_OVERLOAD] = config.w_overload if repetitions and sampled else 0.0
-    weights[W_IMBALANCE] = config.w_imbalance
-    weights[W_FRAGMENTATION] = config.w_fragmentation
-    weights[PRODUCT_FORM] = config.combination is Combination.SERVICE_FABRIC
-    weights[PRODUCT_OFFSET] = replicas + config.move_cost_offset
-    weights[REPETITIONS] = max(1, repetitions)
-    weights[W_LOCAL] = config.local_domain_weight
-    weights[PLAIN_DEVIATION] = plain_deviation
-    weights[TENTHS_OF_MOVE] = np.inf if config.ignore_cost_in_scoring else TENTHS
-    weights[FLOOR_OF_DEVIATION] = LEAST_DEVIATION
-    if config.ignore_cost_in_scoring and weights[PRODUCT_FORM]:
-        weights[[W_FAILOVERS, W_OVERLOAD, FLOOR_OF_DEVIATION]], weights[PRODUCT_OFFSET] = 0.0, 1.0
-    return weights
+    product_form = config.combination is Combination.SERVICE_FABRIC
+    without_costs = config.ignore_cost_in_scoring and product_form
+    estimated = repetitions > 0 and not without_costs
+    return Weights(
+        expected_failovers=float(config.w_failovers) if estimated else 0.0,
+        expected_overload=float(config.w_overload) if estimated and sampled else 0.0,
+        imbalance=float(config.w_imbalance),
+        fragmentation=float(config.w_fragmentation),
+        product_form=product_form,
+        product_offset=1.0 if without_costs else float(replicas + config.move_cost_offset),
+        least_deviation=0.0 if without_costs else LEAST_DEVIATION,
+        tenths_of_move=math.inf if config.ignore_cost_in_scoring else float(TENTHS),
+        repetitions=float(max(1, repetitions)),
+        local_domains=float(config.local_domain_weight),
+        plain_deviation=plain_deviation,
+    )
 
 
 @kernel(inline=True)
-def energy_of(
-    weights: Float, movement: int, imbalance: float, fragmentation: float, violations: int, overload: int
-) -> float:
+def energy_of(weights: Weights, values: TermValues) -> float:
     """Return the energy of a configuration.
 
     additive: ``E = (m + w_f·V + w_O·O) + w_I·I + w_F·F``; service_fabric: ``E = (I + w_F·F + 0.001)·(replicas +
     move_cost_offset ± (m + w_f·V + w_O·O))``, with minus if the first factor is negative. With `ignore_cost_in_scoring`
     the first form has no m, and the second is ``E = I + w_F·F``.
-
-    Parameters
-    ----------
-    weights
-        (11,) see `weights_of`.
-    movement
-        m in tenths.
-    violations
-        Repetitions in violation, summed over the nodes: V = violations / K.
-    overload
-        O in units, summed over nodes and repetitions.
     """
-    first = movement / weights[TENTHS_OF_MOVE] + weights[W_FAILOVERS] * (violations / weights[REPETITIONS])
-    first += weights[W_OVERLOAD] * (overload / (UNITS * weights[REPETITIONS]))
-    if weights[PRODUCT_FORM] > 0.0:
-        factor = imbalance + weights[W_FRAGMENTATION] * fragmentation + weights[FLOOR_OF_DEVIATION]
+    first = values.movement / weights.tenths_of_move
+    first += weights.expected_failovers * (values.expected_failovers / weights.repetitions)
+    first += weights.expected_overload * (values.expected_overload / (UNITS * weights.repetitions))
+    second = weights.fragmentation * values.fragmentation
+    if weights.product_form:
+        factor = values.imbalance + second + weights.least_deviation
         if factor < 0.0:
             first = -first  # moves must also cost where packing makes the factor negative
-        return float(factor * (weights[PRODUCT_OFFSET] + first))
-    return float(first + weights[W_IMBALANCE] * imbalance + weights[W_FRAGMENTATION] * fragmentation)
-
-
-def weighted_terms(config: PlbConfig, energy: Energy) -> dict[str, float]:
-    """Return the summand of each term of an energy, if terms are summed; otherwise the terms without weights."""
-    if config.combination is not Combination.ADDITIVE:
-        return energy.terms
-    weights = {
-        "movement": 0.0 if config.ignore_cost_in_scoring else 1.0,
-        "imbalance": config.w_imbalance,
-        "fragmentation": config.w_fragmentation,
-        "expected_failovers": config.w_failovers,
-        "expected_overload": config.w_overload,
-        **config.extension_terms,
-    }
-    return {name: weights[name] * value for name, value in energy.terms.items()}
+        return float(factor * (weights.product_offset + first))
+    return float(first + weights.imbalance * values.imbalance + second)

@@ -19,7 +19,7 @@ from plb.constraints import (
 )
 from plb.constraints import range as peak_range
 from plb.model.rules import NO_REFUSAL
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import Problem, Solution, are_siblings
 
 
 @kernel(inline=True)
@@ -102,14 +102,3 @@ def _refusal_of_swap(problem: Problem, solution: Solution, enforced: int, row: i
     if affinity.refuses_swap(problem, solution, enforced, row, partner):
         return affinity.RULE
     return NO_REFUSAL
-
-
-@kernel
-def are_siblings(problem: Problem, row: int, partner: int) -> bool:
-    """Return whether the two rows belong to one partition."""
-    other = problem.sibling[row]
-    while other != row:
-        if other == partner:
-            return True
-        other = problem.sibling[other]
-    return False

@@ -7,38 +7,29 @@ import math
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
 from plb.constraints.move_budgets import refusal_of_budget
-from plb.energy.score import (
-    FAILOVERS_TERM,
-    FRAGMENTATION_TERM,
-    IMBALANCE_TERM,
-    MOVEMENT_TERM,
-    OVERLOAD_TERM,
-    PLAIN_DEVIATION,
-    TERM_NAMES,
-    energy_of,
+from plb.energy.movement import moves_after
+from plb.energy.peak_sums import evaluates_peaks
+from plb.energy.score import energy_of
+from plb.energy.terms import (
+    BY_TRIAL,
+    TERMS_IN_ORDER,
+    present_values,
+    with_least,
+    with_source,
+    with_target,
+    without_peaks,
+    worst_term,
 )
 from plb.evaluation.constraint_chain import refusal_of_exchange, refusal_of_move
-from plb.evaluation.delta import (
-    apply_proposal,
-    evaluates_risk,
-    fragmentation_of_proposal,
-    imbalance_of_proposal,
-    movement_after,
-    moves_after,
-    overload_at_source,
-    overload_at_target,
-    present_energy,
-    violations_at_source,
-    violations_at_target,
-)
+from plb.evaluation.delta import apply_proposal, present_energy
 from plb.model.rules import NO_REFUSAL, RULES
-from plb.state.arrays import FRAGMENTATION, IMBALANCE, MOVEMENT, OVERLOAD, VIOLATIONS, Problem, Solution
+from plb.state.arrays import Problem, Solution
 
 # Positions in a tally of proposals by outcome
 GENERATED, SCORED, REACHED_MONTE_CARLO, ACCEPTED = range(4)
 FIRST_RULE = 4
 FIRST_TERM = FIRST_RULE + RULES
-TALLY_SIZE = FIRST_TERM + len(TERM_NAMES)
+TALLY_SIZE = FIRST_TERM + len(TERMS_IN_ORDER)
 
 REJECTED = math.inf
 """Energy of a rejected proposal."""
@@ -102,36 +93,24 @@ def evaluate_in_place(
     """
     tally[SCORED] += 1
     weights = problem.weights
-    if weights[PLAIN_DEVIATION] == 0.0:
+    if not weights.plain_deviation:
         after = energy_by_trial(problem, solution, row, target, partner)
         if after <= highest:
             return after
-        tally[FIRST_TERM + IMBALANCE_TERM] += 1
+        tally[FIRST_TERM + BY_TRIAL] += 1
         return REJECTED
-    here = solution.node[row]
-    movement = movement_after(problem, solution, row, target, partner)
-    deviation = imbalance_of_proposal(problem, solution, row, target, partner)
-    fragmentation = fragmentation_of_proposal(problem, solution, row, target, partner)
-    violations, overload = solution.counts[VIOLATIONS], solution.counts[OVERLOAD]
-    if evaluates_risk(weights, problem.peak.shape[2]):
-        if here != NOWHERE:
-            violations, overload = violations - solution.violating[here], overload - solution.overload[here]
-        both_may_lose = partner != NOWHERE or problem.estimator_rows.shape[0] > 0
-        if both_may_lose:
-            violations, overload = violations - solution.violating[target], overload - solution.overload[target]
-        if energy_of(weights, movement, deviation, fragmentation, violations, overload) <= highest:
+    values = without_peaks(problem, solution, row, target, partner)
+    if evaluates_peaks(problem):
+        values = with_least(problem, solution, values, row, target, partner)
+        if energy_of(weights, values) <= highest:
             tally[REACHED_MONTE_CARLO] += 1
-            violations += violations_at_source(problem, solution, row, partner)
-            overload += overload_at_source(problem, solution, row, partner)
-            if energy_of(weights, movement, deviation, fragmentation, violations, overload) <= highest:
-                if not both_may_lose:
-                    violations, overload = violations - solution.violating[target], overload - solution.overload[target]
-                violations += violations_at_target(problem, solution, row, target, partner)
-                overload += overload_at_target(problem, solution, row, target, partner)
-    after = energy_of(weights, movement, deviation, fragmentation, violations, overload)
+            values = with_source(problem, solution, values, row, partner)
+            if energy_of(weights, values) <= highest:
+                values = with_target(problem, solution, values, row, target, partner)
+    after = energy_of(weights, values)
     if after <= highest:
         return after
-    tally[FIRST_TERM + _worst_term(problem, solution, movement, deviation, fragmentation, violations, overload)] += 1
+    tally[FIRST_TERM + worst_term(problem, present_values(solution), values)] += 1
     return REJECTED
 
 
@@ -143,41 +122,6 @@ def energy_by_trial(problem: Problem, solution: Solution, row: int, target: int,
     after = present_energy(problem, solution)
     apply_proposal(problem, solution, row, source, partner)
     return after
-
-
-@kernel
-def _worst_term(
-    problem: Problem,
-    solution: Solution,
-    movement: int,
-    deviation: float,
-    fragmentation: float,
-    violations: int,
-    overload: int,
-) -> int:
-    """Return the term that increased the energy most: without its change the energy would be lowest."""
-    weights = problem.weights
-    counts = solution.counts
-    present_deviation = solution.terms[IMBALANCE]
-    present_fragmentation = solution.terms[FRAGMENTATION]
-    worst = MOVEMENT_TERM
-    lowest = energy_of(weights, counts[MOVEMENT], deviation, fragmentation, violations, overload)
-    without = energy_of(weights, movement, present_deviation, fragmentation, violations, overload)
-    if without < lowest:
-        worst = IMBALANCE_TERM
-        lowest = without
-    without = energy_of(weights, movement, deviation, present_fragmentation, violations, overload)
-    if without < lowest:
-        worst = FRAGMENTATION_TERM
-        lowest = without
-    without = energy_of(weights, movement, deviation, fragmentation, counts[VIOLATIONS], overload)
-    if without < lowest:
-        worst = FAILOVERS_TERM
-        lowest = without
-    without = energy_of(weights, movement, deviation, fragmentation, violations, counts[OVERLOAD])
-    if without < lowest:
-        worst = OVERLOAD_TERM
-    return worst
 
 
 @kernel

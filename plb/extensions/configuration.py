@@ -8,9 +8,9 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
-from plb.energy.score import REPETITIONS
+from plb.energy.expected_failovers import count_violations_with
 from plb.errors import ConflictError
-from plb.evaluation.delta import apply_proposal, count_violations_with, present_energy
+from plb.evaluation.delta import apply_proposal, present_energy
 from plb.evaluation.proposals import find_refusals, refusal
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import Node, Role, Service
@@ -195,14 +195,14 @@ class Configuration:
 
         For `monte-carlo` it is the share of the repetitions, 0 without a demand history; for peak predictors 0 or 1.
         """
-        return np.asarray(self.solution.violating / self.problem.weights[REPETITIONS], np.float64)
+        return np.asarray(self.solution.violating / self.problem.weights.repetitions, np.float64)
 
     def violation_probabilities_with(self, row: int) -> Float:
         """Return the same for each node with one more replica on it, (N,)."""
         found = np.zeros(self.nodes, np.int64)
         if self.problem.peak.shape[2]:
             count_violations_with(self.problem, self.solution, row, found)
-        return np.asarray(found / self.problem.weights[REPETITIONS], np.float64)
+        return np.asarray(found / self.problem.weights.repetitions, np.float64)
 
     def refusals(self, row: int, enforced: int = ALL_RULES) -> Int:
         """Return the first enforced rule that refuses a replica on each node, or NO_REFUSAL, (N,)."""

@@ -8,17 +8,18 @@ services, settings or sizes of arrays make all arrays new.
 from __future__ import annotations
 
 from copy import copy
-from operator import is_
-from typing import Any
+from operator import add, is_, sub
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints.range import check_range
-from plb.energy.aggregates import PeakSums, update_violations_of
 from plb.energy.fragmentation import held_out_nodes
-from plb.energy.from_scratch import count_lasting_violations, solution_from_scratch, sum_nodes, sum_terms
+from plb.energy.from_scratch import solution_from_scratch
+from plb.energy.imbalance import sum_nodes
+from plb.energy.terms import count_again, sum_up
 from plb.evaluation.delta import add_to_node
 from plb.model.snapshot import Part
 from plb.planning.fixed_point import MOST_FOLLOWED, FixedPoint, row_values
@@ -40,8 +41,16 @@ SHARE_FOR_ALL = 4
 """If more than one row in so many has changed, all arrays are made new, which is faster."""
 MOST_COARSE = 62
 """Binary digits by which loads can be cut."""
-REPLICAS, PREFERRING, UNSPREAD, STANDBYS = range(4)
-"""Positions in the numbers of rows: replicas that stay, rows with preferences, unspread rows and standbys."""
+
+
+class RowNumbers(NamedTuple):
+    """How many rows there are of each kind."""
+
+    replicas: int
+    """Without those that leave."""
+    preferring: int
+    unspread: int
+    standbys: int
 
 
 class LiveState:
@@ -75,7 +84,7 @@ class LiveState:
         # of every row as it is in the sums
         self._building: Bool = np.zeros(0, np.bool_)
         self._used: Bool = np.zeros(0, np.bool_)
-        self._numbers: Int = np.zeros(4, np.int64)
+        self._numbers = RowNumbers(0, 0, 0, 0)
         self._all_load: Int = np.zeros(0, np.int64)
         self._earlier: tuple[Int, Int] | None = None
         """Rows that had changed when a snapshot was taken, and what a search knew of them before."""
@@ -180,7 +189,7 @@ class LiveState:
         if len(problem.local_nodes) or len(self.problem.local_nodes):
             return solution_from_scratch(problem, problem.origin.copy())
         solution = self.solution.copy()
-        sum_terms(problem, solution)
+        sum_up(problem, solution)
         return solution
 
     @property
@@ -314,20 +323,20 @@ class LiveState:
         problem, solution, state = self.problem, self.solution, self._state
         stale = np.zeros(len(problem.limit), np.bool_)
         _add_rows(problem, solution, self._building, rows, -1, stale)
-        self._numbers = self._numbers - self._numbers_of(changed)
+        self._numbers = RowNumbers(*map(sub, self._numbers, self._numbers_of(changed)))
         self._all_load = self._all_load - problem.load[changed].sum(axis=0)
         for name, values in arrays_of_replicas(state, topology, tables.each, changed).items():
             getattr(problem, name)[changed] = values
         solution.node[changed] = problem.origin[changed]
         self._building[changed], self._used[changed] = state.rows.building[changed], state.rows.used[changed]
         demand_forecast.renew(state)
-        self._numbers = self._numbers + self._numbers_of(changed)
+        self._numbers = RowNumbers(*map(add, self._numbers, self._numbers_of(changed)))
         self._all_load = self._all_load + problem.load[changed].sum(axis=0)
         _add_rows(problem, solution, self._building, rows, 1, stale)
         return stale
 
-    def _numbers_of(self, rows: Int | slice) -> Int:
-        """Return the numbers of rows of each kind among `rows`, (4,)."""
+    def _numbers_of(self, rows: Int | slice) -> RowNumbers:
+        """Return how many of `rows` are of each kind."""
         problem = self.problem
         of_kinds = (
             self._used[rows] & ~problem.leaving[rows],
@@ -335,7 +344,7 @@ class LiveState:
             problem.unspread[rows],
             problem.standby[rows],
         )
-        return np.array([np.count_nonzero(of_kind) for of_kind in of_kinds], np.int64)
+        return RowNumbers(*(int(np.count_nonzero(of_kind)) for of_kind in of_kinds))
 
     def _is_counted_otherwise(self, topology: Topology) -> bool:
         """Return whether loads are now counted in other units."""
@@ -367,15 +376,15 @@ class LiveState:
             (N,) whether the violations of the node have to be counted again.
         """
         problem, solution, state = self.problem, self.solution, self._state
-        numbers = self._numbers.tolist()
+        numbers = self._numbers
         fields: dict[str, Any] = {
-            "unspread_rows": numbers[UNSPREAD],
-            "standbys": numbers[STANDBYS],
-            "preferring": numbers[PREFERRING] > 0,
+            "unspread_rows": numbers.unspread,
+            "standbys": numbers.standbys,
+            "preferring": numbers.preferring > 0,
+            "weights": energy_weights(
+                state, demand_forecast, numbers.replicas, problem.by_percentage, problem.coarseness
+            ),
         }
-        problem.weights[:] = energy_weights(
-            state, demand_forecast, numbers[REPLICAS], problem.by_percentage, problem.coarseness
-        )
         if problem.timeline:
             fields |= demand_forecast.futures(state)
         if problem.related:
@@ -388,11 +397,8 @@ class LiveState:
             fields["held_out"], differs = held_out, True
         if differs:
             problem = self.problem = problem._replace(**fields)
-        sums = PeakSums(solution.aggregate, solution.ceiling, solution.violating, solution.overload)
-        update_violations_of(problem, stale, sums)
-        if problem.timeline:
-            count_lasting_violations(problem, solution, stale)
-        sum_terms(problem, solution)
+        count_again(problem, solution, stale)
+        sum_up(problem, solution)
         check_range(solution)
 
 

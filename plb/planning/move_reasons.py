@@ -6,24 +6,17 @@ from functools import cached_property
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Int
+from plb.array_types import NOWHERE
 from plb.constraints.rules import REASONS_IN_ORDER, RULES_IN_ORDER
-from plb.energy.imbalance import deviation
-from plb.energy.score import (
-    FAILOVERS_TERM,
-    FRAGMENTATION_TERM,
-    IMBALANCE_TERM,
-    OVERLOAD_TERM,
-    TERM_NAMES,
-    energy_of,
-)
+from plb.energy.terms import TERMS_IN_ORDER, energies_without
+from plb.evaluation.delta import present_energy
 from plb.model.move import Phase, Reason
 from plb.model.plan import Energy
 from plb.planning.audit import Audit
 from plb.search.breaches import broken_rules
 from plb.search.extensions import Extensions, energy_with
 from plb.settings.extensions import ANNEALING
-from plb.state.arrays import MOVEMENT, OVERLOAD, VIOLATIONS, Solution
+from plb.state.arrays import Solution
 
 
 class MoveReasons:
@@ -98,47 +91,18 @@ class MoveReasons:
         term = self._driving_term(*energies)
         if term is None:
             return Reason(self.phase, "energy")
-        if term == TERM_NAMES[IMBALANCE_TERM]:
-            return self._evened_metric()
+        described = next((one for one in TERMS_IN_ORDER if one.name == term), None)
+        if described is not None and described.reason is not None:
+            return described.reason(self.before, self.after, self.phase)
         numbers = {"before": energies[0].terms[term], "after": energies[1].terms[term]}
         return Reason(self.phase, "energy", numbers=numbers, term=term)
 
     def _driving_term(self, before: Energy, after: Energy) -> str | None:
         """Return the term without whose change the energy would be highest; None if no term decreased."""
-        weights, counts, earlier = self.problem.weights, self.after.counts, self.before.solution.counts
-        movement, deviation, held_out = int(counts[MOVEMENT]), after.imbalance, after.fragmentation
-        risk, old_risk = ((int(one[VIOLATIONS]), int(one[OVERLOAD])) for one in (counts, earlier))
-        without = {
-            TERM_NAMES[IMBALANCE_TERM]: energy_of(weights, movement, before.imbalance, held_out, *risk),
-            TERM_NAMES[FRAGMENTATION_TERM]: energy_of(weights, movement, deviation, before.fragmentation, *risk),
-            TERM_NAMES[FAILOVERS_TERM]: energy_of(weights, movement, deviation, held_out, old_risk[0], risk[1]),
-            TERM_NAMES[OVERLOAD_TERM]: energy_of(weights, movement, deviation, held_out, risk[0], old_risk[1]),
-        }
-        present = energy_of(weights, movement, deviation, held_out, *risk)
+        without = energies_without(self.problem, self.before.solution, self.after)
+        present = present_energy(self.problem, self.after)
         extension_terms = {} if self._extensions is None else self._extensions.weights
         for name, weight in extension_terms.items():
             without[name] = present + weight * (before.extension_terms[name] - after.extension_terms[name])
         term = max(without, key=lambda one: without[one])
         return term if without[term] > present else None
-
-    def _evened_metric(self) -> Reason:
-        """Return the metric with the largest decrease of weighted imbalance, or increase for a packed metric."""
-        before, after = self._deviations(self.before.solution), self._deviations(self.after)
-        gains = [
-            weight * (old - new) * (-1 if is_packed else 1)
-            for weight, old, new, is_packed in zip(
-                self.problem.metric_weight, before, after, self.problem.defragmented, strict=True
-            )
-        ]
-        term, best = TERM_NAMES[IMBALANCE_TERM], int(np.argmax(gains))
-        if gains[best] <= 0:
-            return Reason(self.phase, "energy", term=term)
-        numbers = {"before": before[best], "after": after[best]}
-        return Reason(self.phase, "energy", None, self.state.config.metrics[best].name, numbers, term=term)
-
-    def _deviations(self, solution: Solution) -> list[float]:
-        nodes: Int = self.problem.nodes_of_metric
-        return [
-            deviation(int(count), int(total), int(squares))
-            for count, total, squares in zip(nodes, solution.total, solution.squares, strict=True)
-        ]

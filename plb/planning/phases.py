@@ -42,7 +42,7 @@ from plb.search.random_streams import stream_of
 from plb.search.repair import repair
 from plb.search.result import Annealed, moves_of, new_tally, proposals_of
 from plb.settings.config import Checks
-from plb.state.arrays import DISPLACED, MOVES, TENTHS, Problem, Solution
+from plb.state.arrays import TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.replica_table import merged
 
@@ -157,9 +157,9 @@ class PhaseRun:
     def deduct(self, earlier: Sequence[PhaseRun]) -> None:
         """Reduce the budgets of moves of the whole plan by the moves of other service domains."""
         for run in earlier:
-            self._is_cut |= bool(run.solution.counts[MOVES])
+            self._is_cut |= bool(run.solution.totals.moves)
             self.problem = self.problem._replace(
-                max_moves=max(0, self.problem.max_moves - -(-int(run.solution.counts[MOVES]) // TENTHS)),
+                max_moves=max(0, self.problem.max_moves - -(-int(run.solution.totals.moves) // TENTHS)),
                 max_node_moves=np.maximum(0, self.problem.max_node_moves - run.solution.node_moves),
             )
 
@@ -352,7 +352,7 @@ class PhaseRun:
         )
         if result.energy >= before - self.config.score_improvement_threshold:
             go_to(self.problem, self.solution, begun.places, self._others)
-        self._is_full = self.solution.counts[DISPLACED] >= limit
+        self._is_full = self.solution.totals.displaced >= limit
         self._take(Phase.BALANCING, result, begun)
 
     def note_idle(self, phase: Phase, why: Idle) -> None:

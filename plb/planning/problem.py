@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from plb.array_types import Bool, Float, Int
+from plb.array_types import Bool, Int
 from plb.constraints.rules import fields_of_rules
 from plb.energy.fragmentation import held_out_nodes
 from plb.energy.score import weights_of
@@ -14,7 +14,7 @@ from plb.planning.load_counting import counting
 from plb.planning.local_domains import local_domains
 from plb.planning.replica_arrays import affinities, arrays_of_replicas, costs_of_moves
 from plb.planning.service_tables import ServiceTables
-from plb.state.arrays import Problem
+from plb.state.arrays import Problem, Weights
 from plb.state.cluster_state import ClusterState
 from plb.state.defragmentation import is_packed
 from plb.state.demand_forecast import DemandForecast
@@ -100,7 +100,7 @@ def energy_weights(
     replicas: int,
     by_percentage: Bool,
     coarseness: Int,
-) -> Float:
+) -> Weights:
     """Return `Problem.weights` for a number of replicas whose loads are counted in the given units."""
     config = state.config
     in_quanta = not (by_percentage.any() or coarseness.any())

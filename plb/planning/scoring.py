@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from plb.array_types import NOWHERE, Float
-from plb.energy.score import REPETITIONS
-from plb.evaluation.delta import apply_proposal, count_violations_with
+from plb.energy.expected_failovers import count_violations_with
+from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import find_refusals, new_energies
 from plb.model import Role
 from plb.model.rules import NO_REFUSAL
@@ -48,7 +48,7 @@ def scores_of(
         index=row,
         nodes=tuple(node.name for node in state.nodes),
         energy=_energies(problem, solution, row, fitting, extensions),
-        violation_probability=violations / problem.weights[REPETITIONS],
+        violation_probability=violations / problem.weights.repetitions,
         rule=rule,
         soft=(rule != NO_REFUSAL) & (relaxed == NO_REFUSAL),
         by_extensions=dict(by_extensions),

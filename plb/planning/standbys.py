@@ -6,7 +6,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.energy.from_scratch import solution_from_scratch
-from plb.state.arrays import MOVEMENT, Problem, Solution, siblings_of
+from plb.state.arrays import Problem, Solution, siblings_of
 
 
 def without_replaced_standbys(problem: Problem, solution: Solution) -> Solution:
@@ -28,5 +28,5 @@ def without_replaced_standbys(problem: Problem, solution: Solution) -> Solution:
     left = node.copy()
     left[replaced] = NOWHERE
     without = solution_from_scratch(problem, left)
-    without.counts[MOVEMENT] = solution.counts[MOVEMENT]
+    without.totals.movement = solution.totals.movement
     return without

@@ -15,7 +15,6 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.energy.from_scratch import solution_from_scratch
-from plb.evaluation.constraint_chain import are_siblings
 from plb.evaluation.delta import apply_proposal, present_energy
 from plb.evaluation.proposals import FIRST_RULE, refusal
 from plb.extensions.configuration import Proposal
@@ -24,7 +23,7 @@ from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
 from plb.planning.rule_priorities import rule_masks
 from plb.search.extensions import Extensions
-from plb.state.arrays import Problem, Solution, siblings_of
+from plb.state.arrays import Problem, Solution, are_siblings, siblings_of
 from plb.state.cluster_state import ClusterState
 from plb.state.role_slots import load_of_next_primary, may_change_role
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.constraints.rules import RULES_IN_ORDER
-from plb.energy.score import REPETITIONS
 from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import find_refusals
 from plb.model.alternatives import Alternatives, ClosedNode, Place
@@ -88,7 +87,7 @@ class WhatIf:
         return place
 
     def _present(self, row: int, node: int) -> Place:
-        solution, repetitions = self._solution, self._problem.weights[REPETITIONS]
+        solution, repetitions = self._solution, self._problem.weights.repetitions
         assert solution.node[row] == node
         return Place(
             self._state.nodes[node].name,

@@ -14,23 +14,13 @@ from concurrent.futures import ThreadPoolExecutor
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Float, Int
+from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, working_time
 from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.search.annealing_chain import ChainState, Step, anneal, compound_proposal, extended_step
 from plb.search.budget import ENDLESS, Budget, EndReason
-from plb.search.cooling_schedule import (
-    BEST_ENERGY,
-    BEST_MOVEMENT,
-    END,
-    NOT_STARTED,
-    RUNNING,
-    SCHEDULE_SIZE,
-    TEMPERATURE,
-    Settings,
-    end_reason_of,
-)
+from plb.search.cooling_schedule import RUNNING, Schedule, Settings, end_reason_of, new_schedule
 from plb.search.extension_kernels import NO_KERNEL, ExtensionState
 from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
 from plb.search.extensions import Extensions, energy_with
@@ -40,7 +30,7 @@ from plb.search.result import Annealed, new_tally
 from plb.search.transactions import new_transaction
 from plb.search.undo_log import UndoLog, return_to_best, return_to_start
 from plb.settings.config import Checks, PlbConfig
-from plb.state.arrays import DISPLACED, Problem, Solution
+from plb.state.arrays import Problem, Solution
 from plb.state.replica_table import merged
 
 THREADED_PROPOSALS = 20_000
@@ -100,14 +90,14 @@ def anneal_chains(
         return chain
 
     chains = _all_of(run, new, threads)
-    best = min(chains, key=lambda chain: (chain.schedule[BEST_ENERGY], chain.schedule[BEST_MOVEMENT]))
+    best = min(chains, key=lambda chain: (chain.schedule.best_energy, chain.schedule.best_movement))
     assert best.places is not None
     go_to(problem, start, best.places, others)
     if config.checks is not Checks.OFF:
         check(best, "end of annealing")
     for chain in chains:
         chain.extensions.finish()
-    energy = float(best.schedule[BEST_ENERGY])
+    energy = float(best.schedule.best_energy)
     if extensions is not None:
         energy = energy_with(extensions, problem, start).total
     return Annealed(energy, np.sum([chain.tally for chain in chains], axis=0), _end_of(chains))
@@ -164,7 +154,7 @@ class _Chain:
         return self.extensions.state
 
     @property
-    def schedule(self) -> Float:
+    def schedule(self) -> Schedule:
         """State of the chain, see `plb.search.cooling_schedule`."""
         return self.chain_state.schedule
 
@@ -212,10 +202,8 @@ def _new_chain(
     capacity
         Largest number of moves of one proposal; 0 where no proposal has further moves.
     """
-    schedule = np.zeros(SCHEDULE_SIZE)
-    schedule[TEMPERATURE] = NOT_STARTED
     undo_log = new_undo_log(_proposals_of(settings), capacity)
-    chain_state = ChainState(schedule, undo_log, new_tally(), new_transaction(capacity))
+    chain_state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity))
     return _Chain(solution, extensions, chain_state, Stream(stream))
 
 
@@ -235,7 +223,7 @@ def new_undo_log(proposals: int, capacity: int) -> UndoLog:
 
 def sort_displaced(solution: Solution) -> None:
     """Sort the displaced rows: their order depends on earlier moves, and a search samples by it."""
-    displaced = solution.displaced[: solution.counts[DISPLACED]]
+    displaced = solution.displaced[: solution.totals.displaced]
     displaced.sort()
     solution.displaced_at[displaced] = np.arange(len(displaced))
 
@@ -277,14 +265,14 @@ def _run_chain(
     """
     timed = STRETCH_IN_PYTHON if in_python else TIMED_STRETCH
     stretch = _proposals_of(settings) if deadline is None and not in_python else timed
-    while chain.schedule[END] == RUNNING and not chain.timed_out:
+    while chain.schedule.end == RUNNING and not chain.timed_out:
         arguments = (problem, chain.solution, choice, settings, chain.chain_state, chain.extension_state, chain.rng)
         anneal(*arguments, 1 if check else stretch)
         chain.extensions.raise_error()
         if check:
             check(chain, f"proposal {chain.tally[GENERATED]}")
         chain.timed_out = deadline is not None and working_time() >= deadline
-    chain.timed_out &= bool(chain.schedule[END] == RUNNING)
+    chain.timed_out &= bool(chain.schedule.end == RUNNING)
     return chain
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from plb.array_types import NOWHERE, Float, Int
+from plb.array_types import NOWHERE, Int
 from plb.compiler import CallByAddress, Stream, kernel, uniform
 from plb.constraints.domains import SPREADING
-from plb.evaluation.constraint_chain import are_siblings
 from plb.evaluation.delta import apply_proposal, present_energy
 from plb.evaluation.proposals import (
     ACCEPTED,
@@ -28,24 +27,7 @@ from plb.evaluation.proposals import (
 )
 from plb.model.rules import NO_REFUSAL, Rule
 from plb.search.affinity_moves import move_children
-from plb.search.cooling_schedule import (
-    BEST_ENERGY,
-    BEST_LENGTH,
-    BEST_MOVEMENT,
-    END,
-    ENERGY,
-    NOT_STARTED,
-    ROUND_ENERGY,
-    ROUND_HAD_BEST,
-    RUNNING,
-    SPENT,
-    STEP,
-    TEMPERATURE,
-    UNDO_LENGTH,
-    Settings,
-    end_round,
-    first_temperature,
-)
+from plb.search.cooling_schedule import NOT_STARTED, RUNNING, SPENT, Schedule, Settings, end_round, first_temperature
 from plb.search.extension_kernels import (
     ALLOWED,
     NO_KERNEL,
@@ -64,7 +46,7 @@ from plb.search.move_generation import Choice, generate_proposal
 from plb.search.spread_moves import make_spread_moves
 from plb.search.transactions import Transaction, try_move, undo_transaction
 from plb.search.undo_log import UndoLog, forget_start, is_full, note_accepted, return_to_best
-from plb.state.arrays import DISPLACED, IMBALANCE, MOVEMENT, Problem, Solution
+from plb.state.arrays import Problem, Solution, are_siblings
 
 _AFFINITY = int(Rule.AFFINITY)
 _MOVES = int(Rule.MOVES)
@@ -78,8 +60,7 @@ _call_extended_step = CallByAddress(None)
 class ChainState(NamedTuple):
     """State, undo log and counters of a chain."""
 
-    schedule: Float
-    """(SCHEDULE_SIZE,) cooling schedule; TEMPERATURE is NOT_STARTED at first, END is RUNNING until the chain ends."""
+    schedule: Schedule
     undo_log: UndoLog
     """When it is full, the chain forgets its start, and if that is not enough, returns to its best solution."""
     tally: Int
@@ -117,14 +98,14 @@ def anneal(
 ) -> None:
     """Run a chain for at most `proposals` more proposals, with extension terms and constraints."""
     schedule = chain_state.schedule
-    if schedule[TEMPERATURE] == NOT_STARTED:
+    if schedule.temperature == NOT_STARTED:
         _start(problem, solution, choice, settings, schedule, extension_state, rng, chain_state.tally)
     for _ in range(proposals):
-        if schedule[END] != RUNNING:
+        if schedule.end != RUNNING:
             return
         _step(problem, solution, choice, chain_state, extension_state, rng)
-        schedule[STEP] += 1.0
-        if schedule[STEP] >= settings.simulated_annealing_iterations_per_round:
+        schedule.step += 1
+        if schedule.step >= settings.simulated_annealing_iterations_per_round:
             end_round(settings, schedule)
 
 
@@ -134,7 +115,7 @@ def _start(
     solution: Solution,
     choice: Choice,
     settings: Settings,
-    schedule: Float,
+    schedule: Schedule,
     extension_state: ExtensionState,
     rng: Stream,
     tally: Int,
@@ -154,16 +135,14 @@ def _start(
         foresee(problem, solution, extension_state, row, target, partner)
         after = evaluate(problem, solution, REJECTED, row, target, partner, tally)
         largest = max(largest, abs(after - base + (weighed(extension_state, extension_state.after) - extension_energy)))
-    for position in range(schedule.shape[0]):
-        schedule[position] = 0.0
     slots = choice.creation.shape[0] + choice.migrations
-    schedule[TEMPERATURE] = first_temperature(settings, slots, solution.terms[IMBALANCE]) * largest
-    schedule[ENERGY] = base + extension_energy
-    schedule[ROUND_ENERGY] = base + extension_energy
-    schedule[BEST_ENERGY] = base + extension_energy
+    schedule.temperature = first_temperature(settings, slots, solution.totals.imbalance) * largest
+    schedule.energy = base + extension_energy
+    schedule.round_energy = base + extension_energy
+    schedule.best_energy = base + extension_energy
     copy_values(extension_state.value, extension_state.best)
-    schedule[BEST_MOVEMENT] = solution.counts[MOVEMENT]
-    schedule[END] = SPENT if settings.rounds == 0 else RUNNING
+    schedule.best_movement = solution.totals.movement
+    schedule.end = SPENT if settings.rounds == 0 else RUNNING
 
 
 @kernel
@@ -195,8 +174,8 @@ def _step(
     if refused != NO_REFUSAL:
         tally[FIRST_RULE + refused] += 1
         return
-    energy = schedule[ENERGY]
-    highest = energy - schedule[TEMPERATURE] * math.log(1.0 - uniform(rng))
+    energy = schedule.energy
+    highest = energy - schedule.temperature * math.log(1.0 - uniform(rng))
     if makes_spread_moves or (problem.related and _has_children(problem, row, partner)):
         step = Step(row, target, partner, makes_spread_moves, highest)
         _call_compound_proposal(
@@ -207,13 +186,13 @@ def _step(
         step = Step(row, target, partner, makes_spread_moves, highest)
         _call_extended_step(chain_state.extended, problem, solution, chain_state, extension_state, step)
         return
-    movement = solution.counts[MOVEMENT]
+    movement = solution.totals.movement
     after = evaluate_in_place(problem, solution, highest, row, target, partner, tally)
     if after == REJECTED:
         return
     source = solution.node[row]
     apply_proposal(problem, solution, row, target, partner)
-    if schedule[TEMPERATURE] == 0.0 and after == energy and solution.counts[MOVEMENT] >= movement:
+    if schedule.temperature == 0.0 and after == energy and solution.totals.movement >= movement:
         apply_proposal(problem, solution, row, source, partner)
         return
     tally[ACCEPTED] += 1
@@ -251,11 +230,11 @@ def extended_step(
         tally[entry] += extension_state.tally[entry]
     if base == REJECTED:
         return
-    movement = solution.counts[MOVEMENT]
+    movement = solution.totals.movement
     source = solution.node[row]
     apply_with_terms(problem, solution, extension_state, row, target, partner)
     after = base + extension_energy
-    if schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement:
+    if schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement:
         undo_with_terms(problem, solution, extension_state, row, source, partner)
         return
     copy_values(extension_state.after, extension_state.value)
@@ -277,8 +256,8 @@ def compound_proposal(
     """Accept or reject a proposal together with the spread moves of siblings and affinity moves of children."""
     schedule, tally, transaction = chain_state.schedule, chain_state.tally, chain_state.transaction
     row, partner = step.row, step.partner
-    movement = solution.counts[MOVEMENT]
-    displaced = solution.counts[DISPLACED]
+    movement = solution.totals.movement
+    displaced = solution.totals.displaced
     here = solution.node[row]
     transaction.length[0] = 0
     try_move(problem, solution, transaction, row, step.target)
@@ -295,7 +274,7 @@ def compound_proposal(
         affinity_moves = move_children(
             problem, solution, extension_state, choice.enforced, partner, 0, rng, transaction
         )
-    too_many = solution.counts[DISPLACED] > max(choice.migrations, displaced)
+    too_many = solution.totals.displaced > max(choice.migrations, displaced)
     if not affinity_moves or too_many:
         tally[FIRST_RULE + (_MOVES if affinity_moves else _AFFINITY)] += 1
         undo_transaction(problem, solution, transaction, 0)
@@ -312,7 +291,7 @@ def compound_proposal(
     if extension_state.change.shape[0] > 0:
         _redo_with_terms(problem, solution, transaction, extension_state)
     after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
-    idle = schedule[TEMPERATURE] == 0.0 and after == schedule[ENERGY] and solution.counts[MOVEMENT] >= movement
+    idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
     if after > step.highest or idle:
         for entry in range(transaction.length[0] - 1, -1, -1):
             undo_with_terms(
@@ -369,14 +348,14 @@ def _redo_with_terms(
 
 
 @kernel
-def _record_energy(solution: Solution, schedule: Float, extension_state: ExtensionState, energy: float) -> None:
+def _record_energy(solution: Solution, schedule: Schedule, extension_state: ExtensionState, energy: float) -> None:
     """Record the energy of the solution; if it is the best so far, record that too, with its place in the undo log."""
-    schedule[ENERGY] = energy
-    movement = solution.counts[MOVEMENT]
-    best = schedule[BEST_ENERGY]
-    if energy < best or (energy == best and movement < schedule[BEST_MOVEMENT]):
-        schedule[BEST_ENERGY] = energy
-        schedule[BEST_MOVEMENT] = movement
-        schedule[ROUND_HAD_BEST] = 1.0
-        schedule[BEST_LENGTH] = schedule[UNDO_LENGTH]
+    schedule.energy = energy
+    movement = solution.totals.movement
+    best = schedule.best_energy
+    if energy < best or (energy == best and movement < schedule.best_movement):
+        schedule.best_energy = energy
+        schedule.best_movement = movement
+        schedule.round_had_best = True
+        schedule.best_length = schedule.undo_length
         copy_values(extension_state.value, extension_state.best)

@@ -16,7 +16,7 @@ from plb.search.move_generation import Choice, migration_slots
 from plb.search.places import NO_ROWS, go_to, places_of
 from plb.search.result import Annealed
 from plb.settings.config import PlbConfig
-from plb.state.arrays import MOVEMENT, Problem, Solution
+from plb.state.arrays import Problem, Solution
 
 
 @attrs.frozen
@@ -95,7 +95,7 @@ def balance(
         result = anneal_chains(seen, solution, choice, config, stream, share, extensions, others)
         if len(variants) == 1:
             return result
-        found.append((result, int(solution.counts[MOVEMENT]), places_of(problem, solution, others)))
+        found.append((result, int(solution.totals.movement), places_of(problem, solution, others)))
         go_to(problem, solution, begun, others)
     best, _, places = min(found, key=lambda one: (one[0].energy, one[1]))
     go_to(problem, solution, places, others)

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from plb.array_types import Float
-from plb.compiler import kernel
+from plb.compiler import Record, kernel
 from plb.search.budget import EndReason
 
-# Positions in a schedule
-(TEMPERATURE, ROUND, STEP, ENERGY, BEST_ENERGY, BEST_MOVEMENT, ROUND_ENERGY, ROUND_HAD_BEST, QUIET_ROUNDS) = range(9)
-(BARREN_ROUNDS, UNDO_LENGTH, BEST_LENGTH, END) = range(9, 13)
-SCHEDULE_SIZE = 13
 NOT_STARTED = -1.0
-RUNNING, SPENT, CONVERGED = 0.0, 1.0, 2.0
-"""Values of END: the chain runs, its rounds are used up, or its energy no longer changes."""
+RUNNING, SPENT, CONVERGED = range(3)
+"""Values of `Schedule.end`: the chain runs, its rounds are used up, or its energy no longer changes."""
 QUIET_CHANGE = 0.001
 """A round that changes the energy by at most this share is quiet."""
 LEAST_DEVIATION = 0.0001
@@ -38,6 +33,39 @@ class Settings(NamedTuple):
     """Number of proposals before which a chain does not end by convergence."""
 
 
+class Schedule(Record):
+    """The state of a chain between two proposals; a new one is all 0 but the temperature, which is NOT_STARTED."""
+
+    temperature: float
+    end: int
+    rounds: int
+    """Rounds that have ended."""
+    step: int
+    """Proposals of the present round."""
+    quiet_rounds: int
+    """Quiet rounds in succession."""
+    barren_rounds: int
+    """Rounds without a new best in succession."""
+    round_had_best: bool
+    round_energy: float
+    """Energy at the start of the round."""
+    energy: float
+    best_energy: float
+    best_movement: int
+    """Movement of the best solution, in tenths."""
+    undo_length: int
+    """Entries of the undo log."""
+    best_length: int
+    """Entries that lead to the best solution."""
+
+
+def new_schedule() -> Schedule:
+    """Return the schedule of a chain that has not started."""
+    schedule = Schedule.new()
+    schedule.temperature = NOT_STARTED
+    return schedule
+
+
 @kernel
 def first_temperature(settings: Settings, slots: int, imbalance: float) -> float:
     """Return the first temperature in units of the largest energy change of the probes.
@@ -57,35 +85,35 @@ def first_temperature(settings: Settings, slots: int, imbalance: float) -> float
 
 
 @kernel
-def end_round(settings: Settings, schedule: Float) -> None:
+def end_round(settings: Settings, schedule: Schedule) -> None:
     """Cool after a round without a new best; end the chain when its rounds are used up or it has converged."""
-    change = abs(schedule[ENERGY] - schedule[ROUND_ENERGY])
-    quiet = change <= QUIET_CHANGE * abs(schedule[ROUND_ENERGY])
-    schedule[QUIET_ROUNDS] = schedule[QUIET_ROUNDS] + 1.0 if quiet else 0.0
-    if schedule[ROUND_HAD_BEST] > 0.0:
-        schedule[BARREN_ROUNDS] = 0.0
+    change = abs(schedule.energy - schedule.round_energy)
+    quiet = change <= QUIET_CHANGE * abs(schedule.round_energy)
+    schedule.quiet_rounds = schedule.quiet_rounds + 1 if quiet else 0
+    if schedule.round_had_best:
+        schedule.barren_rounds = 0
     else:
-        schedule[BARREN_ROUNDS] += 1.0
-        schedule[TEMPERATURE] *= settings.decay
-    schedule[STEP] = 0.0
-    schedule[ROUND_HAD_BEST] = 0.0
-    schedule[ROUND_ENERGY] = schedule[ENERGY]
-    schedule[ROUND] += 1.0
-    if schedule[ROUND] >= settings.rounds:
-        schedule[END] = SPENT
-    elif schedule[ROUND] * settings.simulated_annealing_iterations_per_round < settings.least:
+        schedule.barren_rounds += 1
+        schedule.temperature *= settings.decay
+    schedule.step = 0
+    schedule.round_had_best = False
+    schedule.round_energy = schedule.energy
+    schedule.rounds += 1
+    if schedule.rounds >= settings.rounds:
+        schedule.end = SPENT
+    elif schedule.rounds * settings.simulated_annealing_iterations_per_round < settings.least:
         return
-    elif schedule[QUIET_ROUNDS] >= PATIENCE:
-        if schedule[BARREN_ROUNDS] >= PATIENCE:
-            schedule[END] = CONVERGED
+    elif schedule.quiet_rounds >= PATIENCE:
+        if schedule.barren_rounds >= PATIENCE:
+            schedule.end = CONVERGED
         else:
-            schedule[TEMPERATURE] = 0.0
+            schedule.temperature = 0.0
 
 
-def end_reason_of(schedules: Iterable[Float], *, late: bool) -> EndReason:
+def end_reason_of(schedules: Iterable[Schedule], *, late: bool) -> EndReason:
     """Return why a search with these schedules ended; `late`: the deadline ended one of its chains."""
     if late:
         return EndReason.OUT_OF_TIME
-    if all(schedule[END] == CONVERGED for schedule in schedules):
+    if all(schedule.end == CONVERGED for schedule in schedules):
         return EndReason.CONVERGED
     return EndReason.BUDGET_OF_PROPOSALS

@@ -31,7 +31,7 @@ from plb.search.transactions import (
     try_move,
     undo_transaction,
 )
-from plb.state.arrays import DISPLACED, Problem, Solution
+from plb.state.arrays import Problem, Solution
 
 MOST_SHIFTS = 3
 """Random moves of parents in one attempt to place their children."""
@@ -127,7 +127,7 @@ def _try_shifts(
             before = transaction.length[0]
             if not move_with_children(problem, solution, extension_state, enforced, row, rng, transaction):
                 continue
-            if solution.counts[DISPLACED] > slots:
+            if solution.totals.displaced > slots:
                 undo_transaction(problem, solution, transaction, before)
                 continue
             before = transaction.length[0]
@@ -184,7 +184,7 @@ def _try_evictions(
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
         fits = _clear(problem, solution, extension_state, row, target, enforced, rng, transaction)
-        fits = fits and solution.counts[DISPLACED] <= slots
+        fits = fits and solution.totals.displaced <= slots
         if fits and is_allowed(problem, solution, extension_state, enforced, row, target, NOWHERE):
             try_move(problem, solution, transaction, row, target)
             energy = present_energy(problem, solution)

@@ -11,6 +11,7 @@ import attrs
 
 from plb.array_types import NOWHERE, Int
 from plb.energy.from_scratch import solution_from_scratch
+from plb.energy.terms import energy_of_solution
 from plb.errors import InvalidValueError
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import CompiledConstraint, Constraint
@@ -20,7 +21,6 @@ from plb.model.outcome import Proposals
 from plb.model.plan import Energy
 from plb.registry import extension_constraint, extension_term
 from plb.risk.demand_history import DemandHistory
-from plb.search.result import energy_of_solution
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.index_names import Description, describe

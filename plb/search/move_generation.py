@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Peek, Stream, fetch, kernel, uniform
-from plb.evaluation.constraint_chain import are_siblings
 from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
-from plb.state.arrays import DISPLACED, Problem, Solution
+from plb.state.arrays import Problem, Solution, are_siblings
 
 ROWS_IN_CACHE = 10_000
 """Up to this number of rows, the arrays of a search stay in the cache."""
@@ -74,7 +73,7 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
         target = _random_of(problem.targets, rng)
         return row, target, _new_sibling_on(problem, solution, row, target)
     slot -= choice.creation.shape[0]
-    if slot < solution.counts[DISPLACED]:
+    if slot < solution.totals.displaced:
         row = solution.displaced[slot]
         kind = uniform(rng)
         if kind < RETARGET_PROBABILITY:
@@ -96,7 +95,7 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
             partner = NOWHERE
     elif kind < choice.swap_probability + choice.exchange_probability:
         partner = _random_of(choice.movable, rng)
-        too_many = solution.counts[DISPLACED] + 2 > choice.migrations
+        too_many = solution.totals.displaced + 2 > choice.migrations
         if too_many or partner == row or are_siblings(problem, row, partner):
             partner = NOWHERE
     elif problem.biased:
@@ -115,7 +114,7 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
 def _likely_row(solution: Solution, choice: Choice, slot_number: float, row_number: float) -> int:
     """Return the row of the next proposal if it uses these two random numbers and moves an existing replica."""
     slot = int(slot_number * (choice.creation.shape[0] + choice.migrations + choice.spare)) - choice.creation.shape[0]
-    if 0 <= slot < solution.counts[DISPLACED]:
+    if 0 <= slot < solution.totals.displaced:
         return int(solution.displaced[slot])
     if choice.movable.shape[0] == 0:
         return 0

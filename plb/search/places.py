@@ -12,7 +12,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.evaluation.delta import apply_proposal
-from plb.state.arrays import DISPLACED, Problem, Solution
+from plb.state.arrays import Problem, Solution
 from plb.state.replica_table import merged
 
 NO_ROWS: Int = np.zeros(0, np.int64)
@@ -53,7 +53,7 @@ def moved_rows(problem: Problem, solution: Solution, others: Int) -> Int:
     others
         The rows that may have been placed or dropped; displaced ones are known.
     """
-    displaced = solution.displaced[: solution.counts[DISPLACED]]
+    displaced = solution.displaced[: solution.totals.displaced]
     if not len(others):
         return np.sort(displaced)
     elsewhere = others[solution.node[others] != problem.origin[others]]

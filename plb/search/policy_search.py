@@ -25,7 +25,7 @@ from plb.search.places import NO_ROWS
 from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import has_capacity, new_transaction, try_move, undo_transaction
-from plb.state.arrays import DISPLACED, Problem, Solution
+from plb.state.arrays import Problem, Solution
 
 Place = Callable[[int], Sequence[Proposal]]
 """Places a row and returns the moves that undo this, to be applied in reverse order; empty if the row has no node."""
@@ -161,7 +161,7 @@ class Decisions:
             return True
         requested = moves_for(self._repacking, self.configuration, row)
         made = all(self._is_allowed(one, enforced) and self._move(one, enforced) for one in requested)
-        return made and (not requested or bool(self.solution.counts[DISPLACED] <= self._slots))
+        return made and (not requested or bool(self.solution.totals.displaced <= self._slots))
 
     def _is_allowed(self, proposal: Proposal, enforced: int) -> bool:
         """Return whether a requested move is allowed; count a refusal."""

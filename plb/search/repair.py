@@ -53,7 +53,7 @@ from plb.search.transactions import (
     undo_transaction,
 )
 from plb.settings.config import PlbConfig
-from plb.state.arrays import DISPLACED, MOVES, Problem, Solution, siblings_of
+from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.replica_table import merged
 
 _WITHOUT_CAPACITY = ~(1 << RULE)
@@ -405,11 +405,11 @@ def repair(
         rng, repaired = Stream(transactions), mask & ~passed_over
         if not _repair_randomly(problem, solution, extensions, repaired, mask, breaches, config, rng):
             continue
-        places, moves = places_of(problem, solution, others), int(solution.counts[MOVES])
-        displaced = int(solution.counts[DISPLACED])
+        places, moves = places_of(problem, solution, others), int(solution.totals.moves)
+        displaced = int(solution.totals.displaced)
         choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
         annealed = anneal_chains(problem, solution, choice, config, annealing, budget, extensions, others)
-        if solution.counts[MOVES] > moves:
+        if solution.totals.moves > moves:
             go_to(problem, solution, places, others)
             annealed = attrs.evolve(annealed, energy=present_energy(problem, solution))
         result = attrs.evolve(annealed, tally=result.tally + annealed.tally)

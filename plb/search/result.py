@@ -8,9 +8,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
-from plb.energy.overload import UNITS
-from plb.energy.score import REPETITIONS, TERM_NAMES
-from plb.evaluation.delta import present_energy
+from plb.energy.terms import TERM_NAMES
 from plb.evaluation.proposals import (
     ACCEPTED,
     FIRST_RULE,
@@ -23,37 +21,14 @@ from plb.evaluation.proposals import (
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Reason
 from plb.model.outcome import Proposals
-from plb.model.plan import Energy
 from plb.model.rules import Rule
 from plb.search.budget import EndReason
 from plb.search.move_order import executable_order
-from plb.state.arrays import (
-    FRAGMENTATION,
-    IMBALANCE,
-    MOVEMENT,
-    OVERLOAD,
-    TENTHS,
-    VIOLATIONS,
-    Problem,
-    Solution,
-    siblings_of,
-)
+from plb.state.arrays import TENTHS, Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState
 
 RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
 """Names of the rules, in the order of the tally."""
-
-
-def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
-    """Return the energy of a solution and its terms."""
-    return Energy(
-        total=float(present_energy(problem, solution)),
-        movement=int(solution.counts[MOVEMENT]) / TENTHS,
-        imbalance=float(solution.terms[IMBALANCE]),
-        fragmentation=float(solution.terms[FRAGMENTATION]),
-        expected_failovers=float(solution.counts[VIOLATIONS] / problem.weights[REPETITIONS]),
-        expected_overload=float(solution.counts[OVERLOAD] / (UNITS * problem.weights[REPETITIONS])),
-    )
 
 
 def proposals_of(tally: Int) -> Proposals:

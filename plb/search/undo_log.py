@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from plb.array_types import Float, Int
+from plb.array_types import Int
 from plb.compiler import kernel
 from plb.evaluation.delta import apply_proposal
-from plb.search.cooling_schedule import BEST_ENERGY, BEST_LENGTH, ENERGY, UNDO_LENGTH
+from plb.search.cooling_schedule import Schedule
 from plb.search.extension_kernels import ExtensionState, copy_values, undo_with_terms
 from plb.state.arrays import Problem, Solution
 
@@ -21,49 +21,49 @@ class UndoLog(NamedTuple):
 
 
 @kernel
-def note_accepted(schedule: Float, undo_log: UndoLog, row: int, source: int, partner: int) -> None:
+def note_accepted(schedule: Schedule, undo_log: UndoLog, row: int, source: int, partner: int) -> None:
     """Append an accepted proposal to the undo log."""
-    entry = int(schedule[UNDO_LENGTH])
+    entry = schedule.undo_length
     undo_log.row[entry] = row
     undo_log.source[entry] = source
     undo_log.partner[entry] = partner
-    schedule[UNDO_LENGTH] += 1.0
+    schedule.undo_length += 1
 
 
 @kernel
 def return_to_best(
-    problem: Problem, solution: Solution, schedule: Float, undo_log: UndoLog, extension_state: ExtensionState
+    problem: Problem, solution: Solution, schedule: Schedule, undo_log: UndoLog, extension_state: ExtensionState
 ) -> None:
     """Undo the proposals accepted since the best solution."""
-    for entry in range(int(schedule[UNDO_LENGTH]) - 1, int(schedule[BEST_LENGTH]) - 1, -1):
+    for entry in range(schedule.undo_length - 1, schedule.best_length - 1, -1):
         row, source, partner = undo_log.row[entry], undo_log.source[entry], undo_log.partner[entry]
         undo_with_terms(problem, solution, extension_state, row, source, partner)
     copy_values(extension_state.best, extension_state.value)
-    schedule[UNDO_LENGTH] = schedule[BEST_LENGTH]
-    schedule[ENERGY] = schedule[BEST_ENERGY]
+    schedule.undo_length = schedule.best_length
+    schedule.energy = schedule.best_energy
 
 
 @kernel
-def return_to_start(problem: Problem, solution: Solution, schedule: Float, undo_log: UndoLog) -> None:
+def return_to_start(problem: Problem, solution: Solution, schedule: Schedule, undo_log: UndoLog) -> None:
     """Undo all proposals of the log, without the sums of extension terms."""
-    for entry in range(int(schedule[UNDO_LENGTH]) - 1, -1, -1):
+    for entry in range(schedule.undo_length - 1, -1, -1):
         row, source, partner = undo_log.row[entry], undo_log.source[entry], undo_log.partner[entry]
         apply_proposal(problem, solution, row, source, partner)
 
 
 @kernel
-def is_full(schedule: Float, undo_log: UndoLog, most: int) -> bool:
+def is_full(schedule: Schedule, undo_log: UndoLog, most: int) -> bool:
     """Return whether the log has no room for a step of `most` moves, or of one."""
-    return bool(schedule[UNDO_LENGTH] + most >= undo_log.row.shape[0])
+    return bool(schedule.undo_length + most >= undo_log.row.shape[0])
 
 
 @kernel
-def forget_start(schedule: Float, undo_log: UndoLog) -> None:
+def forget_start(schedule: Schedule, undo_log: UndoLog) -> None:
     """Remove the entries up to the best solution from the log; the chain cannot return to its start any more."""
-    first, length = int(schedule[BEST_LENGTH]), int(schedule[UNDO_LENGTH])
+    first, length = schedule.best_length, schedule.undo_length
     for entry in range(first, length):
         undo_log.row[entry - first] = undo_log.row[entry]
         undo_log.source[entry - first] = undo_log.source[entry]
         undo_log.partner[entry - first] = undo_log.partner[entry]
-    schedule[UNDO_LENGTH] -= schedule[BEST_LENGTH]
-    schedule[BEST_LENGTH] = 0.0
+    schedule.undo_length -= schedule.best_length
+    schedule.best_length = 0

@@ -11,15 +11,52 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from plb.array_types import Bool, Float, Float32, Int, Int8, Int32, UInt8
-from plb.compiler import by_pointer
+from plb.compiler import Record, by_pointer, kernel
 
 TENTHS = 10
 """Movements are counted in tenths, so that a swap at cost 0.1 stays a whole number."""
 
-# Positions in Solution.counts
-VIOLATIONS, MOVEMENT, MOVES, DISPLACED, LOCAL_SCORES, OVERLOAD = range(6)
-# Positions in Solution.terms
-IMBALANCE, FRAGMENTATION = range(2)
+
+class Weights(NamedTuple):
+    """How the terms are combined into one energy (`plb.energy.score`): weights of terms, and units."""
+
+    expected_failovers: float
+    expected_overload: float
+    imbalance: float
+    fragmentation: float
+    product_form: bool
+    """Whether the energy is a product, as in Service Fabric; else it is a sum."""
+    product_offset: float
+    """What the second factor of the product is without any term."""
+    least_deviation: float
+    """Keeps the first factor of the product above 0."""
+    tenths_of_move: float
+    """Tenths of a move that count 1; infinite where moves contribute nothing."""
+    repetitions: float
+    """Violations of a node that certainly fails: repetitions, or the unit of the estimators; at least 1."""
+    local_domains: float
+    """Share of the local domains in the imbalance."""
+    plain_deviation: bool
+    """Whether the imbalance is the deviation of loads in quanta over all nodes, without any special metric."""
+
+
+class Totals(Record):
+    """Numbers of a whole solution."""
+
+    movement: int
+    """Tenths."""
+    moves: int
+    """Tenths of a move, whatever it costs."""
+    imbalance: float
+    fragmentation: float
+    expected_failovers: int
+    """Repetitions in violation, or units of the estimators, over all counted nodes."""
+    expected_overload: int
+    """Overload over all counted nodes, in units over all repetitions."""
+    displaced: int
+    """Number of rows that have left their origin."""
+    local_scores: int
+    """Sum of the scores of the local domains."""
 
 
 @by_pointer
@@ -204,8 +241,7 @@ class Problem(NamedTuple):
     """(L, N) whether the node counts in the domain."""
     local_nodes: Int
     """(L,) number of these."""
-    weights: Float
-    """See `plb.energy.score`."""
+    weights: Weights
     # budgets
     bounded: bool
     """Whether any of the budgets below is limited."""
@@ -238,16 +274,13 @@ class Solution(NamedTuple):
     ceiling: Int
     """(N, R) quanta: Σ of peak_ceiling, a bound on every repetition."""
     violating: Int
-    """(N,) repetitions in which the node is in violation; with estimators, units of `Problem.weights`."""
+    """(N,) repetitions in which the node is in violation; with estimators, units of `Weights.repetitions`."""
     overload: Int
-    """(N,) overload of the node (`plb.energy.overload`), in units over all repetitions; 0 where it weighs nothing."""
-    terms: Float
-    """(2,) the present imbalance and fragmentation, formed from the sums above."""
-    counts: Int
-    """(6,) violations over all counted nodes; movement in tenths; moves in tenths; displaced rows; local scores;
-    overload over all counted nodes."""
+    """(N,) overload of the node (`plb.energy.expected_overload`), in units over all repetitions; 0 without a weight."""
+    totals: Totals
+    """What follows from the sums, over all nodes and rows."""
     displaced: Int
-    """(M,) rows that have left their origin; the first `counts[DISPLACED]` are valid."""
+    """(M,) rows that have left their origin; the first `totals.displaced` are valid."""
     displaced_at: Int
     """(M,) position in `displaced`, or -1."""
     node_moves: Int
@@ -297,3 +330,14 @@ def siblings_of(problem: Problem, row: int) -> Iterator[int]:
         this = int(problem.sibling[this])
         if this == row:
             return
+
+
+@kernel
+def are_siblings(problem: Problem, row: int, partner: int) -> bool:
+    """Return whether the two rows belong to one partition."""
+    other = problem.sibling[row]
+    while other != row:
+        if other == partner:
+            return True
+        other = problem.sibling[other]
+    return False

@@ -13,11 +13,12 @@ from tests.compiler.processes import ROOT, Ran, Server, write
 FEW = """
 import numpy as np
 from plb.energy.imbalance import imbalance
-from plb.energy.score import energy_of
+from plb.energy.score import TermValues, energy_of
+from plb.state.arrays import Weights
 
 def run():
-    three, weights = np.full(2, 3), np.ones(11)
-    return [imbalance(three, 2 * three, 9 * three, np.ones(2)), energy_of(weights, 1, 0.5, 0.0, 0, 0)]
+    three, weights = np.full(2, 3), Weights(*[1.0] * 11)
+    return [imbalance(three, 2 * three, 9 * three, np.ones(2)), energy_of(weights, TermValues(1, 0.5, 0.0, 0, 0))]
 """
 PLAN = """
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service

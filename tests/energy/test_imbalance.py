@@ -83,7 +83,7 @@ def test_score_equals_the_formula_after_any_walk(drawn, data):
     ]
     expected = (1 - share) * score(cluster, configuration, None, factors)
     expected += share * float(np.mean(local)) if share and local else 0.0
-    assert configuration.solution.terms[0] == pytest.approx(expected, abs=1e-9)
+    assert configuration.solution.totals.imbalance == pytest.approx(expected, abs=1e-9)
 
 
 @examples(40)

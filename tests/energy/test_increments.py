@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from plb import CheckFailedError, Metric
 from plb.energy.from_scratch import solution_from_scratch
-from plb.evaluation.self_checks import compare_with_scratch, what_counts
+from plb.evaluation.self_checks import ACCUMULATORS, compare_with_scratch, what_counts
 from plb.extensions.built_in_terms import TERMS
 from plb.extensions.configuration import Configuration, Proposal
-from plb.state.arrays import SCRATCH, Solution
+from plb.state.arrays import Solution, Totals
 from plb.testing import all_clusters, configuration_of, walks
 from tests.engine.oracle import assert_sums_are_right, energy_by_hand
 from tests.engine.strategies import examples
@@ -20,7 +20,7 @@ from tests.engine.strategies import examples
 
 def same_solutions(one: Solution, other: Solution) -> bool:
     """Return whether two solutions agree bit for bit; the order of the list of displaced rows does not matter."""
-    names = set(Solution._fields) - {*SCRATCH}
+    names = ("totals", *ACCUMULATORS)
     return all(what_counts(one, name).tobytes() == what_counts(other, name).tobytes() for name in names)
 
 
@@ -80,7 +80,7 @@ def test_delta_of_each_term_is_the_difference_of_totals(cluster, data):
         delta = {term.name: term.delta(configuration, proposal) for term in TERMS}
         configuration.apply(proposal)
         after = {term.name: term.total(configuration) for term in TERMS}
-        repetitions = configuration.problem.weights[5]
+        repetitions = configuration.problem.weights.repetitions
         counts = {"movement": 10, "expected_failovers": repetitions, "expected_overload": 2**20 * repetitions}
         for name, unit in counts.items():
             counted = [round(value * unit) for value in (delta[name], after[name], before[name])]
@@ -115,10 +115,10 @@ def test_self_checks_find_nothing_in_a_search(level, cluster):
         assert getattr(engine, verb)(budget=60) == getattr(unchecked, verb)(budget=60)
 
 
-ACCUMULATORS = sorted(set(Solution._fields) - {*SCRATCH, "node", "displaced", "displaced_at"})
+CORRUPTED = sorted({*ACCUMULATORS} - {"node", "displaced", "displaced_at"})
 
 
-@pytest.mark.parametrize("name", ACCUMULATORS)
+@pytest.mark.parametrize("name", CORRUPTED)
 def test_corrupted_accumulator_is_named(name, small_cluster):
     """A self-check names the wrong accumulator, its index and the right value."""
     packed = attrs.evolve(small_cluster, metrics=(Metric("cpu"), Metric("memory", defragmentation=True)))
@@ -133,6 +133,15 @@ def test_corrupted_accumulator_is_named(name, small_cluster):
     array = getattr(configuration.solution, name)
     array.flat[0] += 1
     with pytest.raises(CheckFailedError, match=rf"^phase: accumulator {name}\[0.*\] is .*, from scratch it is "):
+        compare_with_scratch(configuration.problem, configuration.solution, "phase")
+
+
+@pytest.mark.parametrize("name", Totals.names())
+def test_corrupted_total_is_named(name, small_cluster):
+    """A self-check names the wrong number and its right value."""
+    configuration = configuration_of(small_cluster.engine())
+    setattr(configuration.solution.totals, name, 77)
+    with pytest.raises(CheckFailedError, match=rf"^phase: {name} is 77.*, from scratch it is "):
         compare_with_scratch(configuration.problem, configuration.solution, "phase")
 
 

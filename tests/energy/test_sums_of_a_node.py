@@ -10,16 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb.energy.accumulators import change_load
-from plb.energy.failovers import (
-    change_aggregate,
+from plb.energy.expected_failovers import (
     count_violations,
     mark_violations,
     violations_exchanged,
     violations_joined,
     violations_left,
 )
-from plb.energy.overload import UNITS, overload_of, overload_with
+from plb.energy.expected_overload import overload_with
+from plb.energy.loads import change_load
+from plb.energy.peak_sums import change_aggregate
+from plb.energy.score import UNITS
 from tests.engine.oracle import overload_by_hand
 from tests.engine.strategies import examples
 
@@ -109,17 +110,17 @@ def test_overload_after_a_change_equals_that_of_the_new_sums(node):
     of_node = (node.aggregate, node.ceiling, node.threshold)
     found = overload_with(*of_node, node.incoming, node.incoming_ceiling, node.outgoing)
     assert found == right(node.staying + node.incoming)
-    assert overload_of(*of_node, nothing, none) == right(node.aggregate)
+    assert overload_with(*of_node, nothing, none, nothing) == right(node.aggregate)
 
 
 def test_overload_is_counted_in_shares_of_the_threshold_up_to_a_thousand():
     """1.5 times the threshold gives half a unit; a metric counts at most 1024 times its threshold."""
     aggregate, nothing, none = np.array([[6, 4]], np.int32), np.zeros((1, 2), np.int32), np.zeros(1, np.int64)
     assert UNITS == 2**20
-    found = overload_of(aggregate, np.array([6]), np.array([4], np.int32), nothing, none)
+    found = overload_with(aggregate, np.array([6]), np.array([4], np.int32), nothing, none, nothing)
     assert found == UNITS // 2
     huge = aggregate * 10**6
-    found = overload_of(huge, np.array([6 * 10**6]), np.array([1], np.int32), nothing, none)
+    found = overload_with(huge, np.array([6 * 10**6]), np.array([1], np.int32), nothing, none, nothing)
     assert found == 2 * 1024 * UNITS
 
 

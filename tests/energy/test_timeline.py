@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
-from plb.extensions.built_in_terms import ExpectedFailovers
+from plb.extensions.built_in_terms import built_in_term
 from plb.extensions.configuration import Configuration, Proposal
 from plb.risk import DemandHistory, repetitions_in_violation_timeline
 from plb.risk.monte_carlo import curves_in_quanta
-from plb.state.arrays import VIOLATIONS
 from plb.testing import configuration_of, walks
 from plb.testing.cluster import Cluster
 from plb.testing.cluster_strategies import settings_of_engines
@@ -197,7 +196,7 @@ def test_plans_reach_the_energy_that_they_report(cluster):
     engine.apply(plan)
     if all(move.kind is MoveKind.MOVE for move in plan.moves):  # other roles and new replicas have other samples
         after = configuration_of(engine)
-        found = after.solution.counts[VIOLATIONS] / after.problem.peak.shape[2]
+        found = after.solution.totals.expected_failovers / after.problem.peak.shape[2]
         assert plan.energy_after.expected_failovers == found
 
 
@@ -205,7 +204,7 @@ def test_plans_reach_the_energy_that_they_report(cluster):
 @given(cluster=replays.flatmap(growing_clusters), data=st.data())
 def test_term_of_expected_failovers_counts_departures(cluster, data):
     """Its total and its changes equal those of the engine; a proposal onto the replica's present node works as well."""
-    configuration, term = configuration_of(cluster.engine()), ExpectedFailovers()
+    configuration, term = configuration_of(cluster.engine()), built_in_term("expected_failovers")
     for proposal in data.draw(walks(configuration, steps=4)):
         before, change = term.total(configuration), term.delta(configuration, proposal)
         assert before == pytest.approx(configuration.violation_probabilities.sum())

@@ -17,7 +17,6 @@ import numpy as np
 
 from plb import MoveKind, Node, PlacementAndLoadBalancing, Plan, PlbConfig, Role
 from plb.array_types import NOWHERE
-from plb.energy.score import W_OVERLOAD
 from plb.extensions.configuration import Configuration
 from plb.state.arrays import Problem
 from plb.testing import CONSTRAINTS, Cluster
@@ -53,7 +52,7 @@ def sums_from_scratch(problem: Problem, node: np.ndarray[Any, Any]) -> dict[str,
     ]
     overload = [
         sum(overload_by_hand(aggregate[n, r], int(problem.threshold[n, r])) for r in range(metrics))
-        if n in up and problem.weights[W_OVERLOAD] > 0 and repetitions
+        if n in up and problem.weights.expected_overload > 0 and repetitions
         else 0
         for n in range(nodes)
     ]
@@ -119,14 +118,14 @@ def assert_sums_are_right(configuration: Configuration) -> None:
         assert getattr(solution, name).tolist() == np.asarray(right[name]).tolist(), name
     for name in ("node_moves", "service_moves"):
         assert getattr(solution, name).tolist() == right[name], name
-    violations, tenths, moves, count, local, overload = solution.counts.tolist()
-    assert overload == sum(right["overload"])
-    assert local == solution.local_score.sum()
-    assert violations == sum(right["violating"])
-    assert tenths == right["movement"]
-    assert moves == right["moves"]
-    assert count == len(right["displaced"])
-    assert set(solution.displaced[:count].tolist()) == right["displaced"]
+    totals = solution.totals
+    assert totals.expected_overload == sum(right["overload"])
+    assert totals.local_scores == solution.local_score.sum()
+    assert totals.expected_failovers == sum(right["violating"])
+    assert totals.movement == right["movement"]
+    assert totals.moves == right["moves"]
+    assert totals.displaced == len(right["displaced"])
+    assert set(solution.displaced[: totals.displaced].tolist()) == right["displaced"]
 
 
 def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, Any], replicas: int) -> dict[str, float]:

@@ -15,6 +15,7 @@ import pytest
 
 from plb import Metric, Move, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
 from plb.energy.from_scratch import solution_from_scratch
+from plb.energy.terms import energy_of_solution
 from plb.errors import PlbError
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import ReplicaState, UpgradeMark
@@ -23,8 +24,7 @@ from plb.planning.pending_work import WorkToPlace
 from plb.planning.problem import build_problem
 from plb.planning.work_lists import WorkLists
 from plb.risk import DemandHistory
-from plb.search.result import energy_of_solution
-from plb.state.arrays import MOVEMENT, Problem
+from plb.state.arrays import Problem
 
 from .rules import Seat, UserInput, breaches, is_feasible, lets_go, limit_of, node_loads, receives
 
@@ -293,10 +293,10 @@ class World:
             end = solution_from_scratch(problem, place)
             replaced = [index for index in np.flatnonzero(place >= 0).tolist() if index not in after]
             if replaced:
-                movement, place = end.counts[MOVEMENT], place.copy()
+                movement, place = end.totals.movement, place.copy()
                 place[replaced] = -1
                 end = solution_from_scratch(problem, place)
-                end.counts[MOVEMENT] = movement
+                end.totals.movement = movement
             ends[1] += energy_of_solution(problem, end)
         assert numbers_of(plan.energy_before) == pytest.approx(numbers_of(ends[0]), abs=1e-9)
         promotes = any(move.kind is MoveKind.PROMOTE for move in plan.moves)

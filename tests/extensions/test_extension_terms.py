@@ -12,7 +12,7 @@ from plb import (
     PlbConfig,
     UnknownNameError,
 )
-from plb.energy.score import TERM_NAMES
+from plb.energy.terms import TERM_NAMES
 from plb.registry import check_extensions, register_constraint, register_term
 from tests.engine.extension_constraints import OffLastNode
 from tests.engine.stories import engine_with, four_nodes, places_of

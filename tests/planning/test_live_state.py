@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
-from plb.energy.aggregates import peak_sums
 from plb.energy.from_scratch import solution_from_scratch
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.planning.problem import build_problem
@@ -50,7 +49,7 @@ def sums_by_hand(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 def test_sums_from_scratch_are_sums_over_placed_replicas(cluster):
     """Every replica counts on its node in every repetition; leaving replicas do not."""
     problem = configuration_of(cluster.engine()).problem
-    sums = peak_sums(problem, problem.origin)
+    sums = solution_from_scratch(problem, problem.origin)
     aggregate, violating = sums_by_hand(problem)
     assert np.array_equal(sums.aggregate, aggregate)
     assert np.array_equal(sums.violating, violating)

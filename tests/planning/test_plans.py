@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, Phase, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.energy.from_scratch import solution_from_scratch
+from plb.energy.terms import energy_of_solution
 from plb.extensions.configuration import Configuration
 from plb.risk import DemandHistory
-from plb.search.result import energy_of_solution
 from plb.testing import all_clusters, configuration_of
 from tests.engine.breaches_by_pass import remaining_by_pass
 from tests.engine.oracle import after_plan, assert_rules_are_kept, placement_of, uneven_spreads

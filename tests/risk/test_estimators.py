@@ -24,7 +24,7 @@ from plb import (
     UnknownNameError,
 )
 from plb.extensions.admission_constraint import Admission
-from plb.extensions.built_in_terms import ExpectedFailovers
+from plb.extensions.built_in_terms import built_in_term
 from plb.extensions.configuration import Proposal
 from plb.registry import register_constraint
 from plb.risk import ObservedRisk
@@ -169,7 +169,7 @@ def _number(configuration, row):
 def test_deltas_agree_with_sums_from_scratch(spec, replicas, data):
     """The sums agree after any moves and exchanges and their undoing."""
     engine = engine_with(spec, [f"n{place}" for place, _ in replicas], [series for _, series in replicas])
-    configuration, term = configuration_of(engine), ExpectedFailovers()
+    configuration, term = configuration_of(engine), built_in_term("expected_failovers")
     rows = configuration.rows.tolist()
     for _ in range(4):
         row, target = data.draw(st.sampled_from(rows)), data.draw(st.integers(0, NODES - 1))

@@ -118,8 +118,8 @@ def test_energy_without_cost_is_the_deviation(cluster, data):
     imbalance, fragmentation = solution.terms.tolist()
     sums = sums_from_scratch(problem, solution.node)
     failovers, overload = (
-        sum(sums["violating"]) / problem.weights[5],
-        sum(sums["overload"]) / problem.weights[5] / 2**20,
+        sum(sums["violating"]) / problem.weights.repetitions,
+        sum(sums["overload"]) / problem.weights.repetitions / 2**20,
     )
     expected = imbalance + config["w_fragmentation"] * fragmentation
     if config["combination"] == "additive":

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from plb import Checks
 from plb.search import annealing
-from plb.search.cooling_schedule import BEST_LENGTH, SCHEDULE_SIZE, UNDO_LENGTH
+from plb.search.cooling_schedule import new_schedule
 from plb.search.undo_log import UndoLog, forget_start, is_full, note_accepted
 from plb.testing import all_clusters
 from tests.engine.strategies import examples
@@ -60,12 +60,12 @@ def long_log(entries: int) -> UndoLog:
 @pytest.mark.kernels
 def test_entries_since_the_best_stay_when_the_start_is_forgotten():
     """The log has room again for as many entries as led to the best solution."""
-    schedule, log = np.zeros(SCHEDULE_SIZE), long_log(4)
+    schedule, log = new_schedule(), long_log(4)
     for row in range(3):
         note_accepted(schedule, log, row, row + 10, -1)
-    schedule[BEST_LENGTH] = 2.0
+    schedule.best_length = 2
     assert is_full(schedule, log, 1)
     forget_start(schedule, log)
-    assert (schedule[UNDO_LENGTH], schedule[BEST_LENGTH]) == (1.0, 0.0)
+    assert (schedule.undo_length, schedule.best_length) == (1, 0)
     assert (log.row[0], log.source[0], log.partner[0]) == (2, 12, -1)
     assert not is_full(schedule, log, 1)

@@ -21,7 +21,7 @@ from cluster.results.writing import ResultsFolder
 from cluster.scenario.times import in_words
 from cluster.simulation.run_tables import frame_of_rows
 from plb import Energy, Metric, PlbConfig
-from plb.energy.score import weighted_terms
+from plb.energy.terms import weighted_terms
 from tests.cluster.small_runs import TWO_CRASHES
 from tests.cluster.tiny import Tenant, scenario_of, source_of, story, traces_of
 from tests.command_line import plb

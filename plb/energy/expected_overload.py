@@ -1,0 +1,158 @@
+"""The term expected_overload, O(X): the expected excess of nodes over their thresholds.
+
+``O = Σ over nodes and metrics of the mean over repetitions of max(0, S − T) / T``, with S the sum of the peaks on the
+node and T the threshold, as in `plb.energy.expected_failovers`. V counts a node that is in violation in every
+repetition once, whatever its excess; O grows with the excess. It is not part of [1].
+
+The overload of a node is an integer, recomputed whenever the node changes, so that sums over nodes are exact. It uses
+peaks even if V is tested at departures.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool, Int, Int32
+from plb.compiler import kernel
+from plb.energy.description import TermDescription
+from plb.energy.peak_sums import may_both_lose, peaks_by_hand, total_of_others
+from plb.energy.score import UNITS
+from plb.state.arrays import Problem, Solution
+
+MOST = 2**10 * UNITS
+"""Largest overload of a metric of a node, as a mean over repetitions; it keeps sums over nodes within 64 bits."""
+
+
+@kernel
+def after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the overload of the whole solution after a proposal, in units summed over nodes and repetitions."""
+    others = total_of_others(solution.totals.expected_overload, solution.overload, solution.node[row], target)
+    source = at_source(problem, solution, row, partner)
+    return int(others + source + at_target(problem, solution, row, target, partner))
+
+
+@kernel
+def least_after(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the least overload after a proposal: the source loses at most all, the target all or none."""
+    lost = target if may_both_lose(problem, partner) else NOWHERE
+    return total_of_others(solution.totals.expected_overload, solution.overload, solution.node[row], lost)
+
+
+@kernel
+def at_source(problem: Problem, solution: Solution, row: int, partner: int) -> int:
+    """Return the overload of the source node after a proposal; 0 without a counted source node.
+
+    A replica that leaves adds no overload, so a node without overload is not evaluated.
+    """
+    here = solution.node[row]
+    if here == NOWHERE or not problem.counted[here] or not _is_weighed(problem):
+        return 0
+    if partner == NOWHERE and solution.overload[here] == 0:
+        return 0
+    return _overload(problem, solution, here, partner, row)
+
+
+@kernel
+def at_target(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> int:
+    """Return the overload of the target node after a proposal."""
+    if target == NOWHERE or not problem.counted[target] or not _is_weighed(problem):
+        return 0
+    return _overload(problem, solution, target, row, partner)
+
+
+@kernel
+def apply(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
+    """Set the overload of source and target to that after a proposal, before the rows move."""
+    here = solution.node[row]
+    source_after = at_source(problem, solution, row, partner)
+    target_after = at_target(problem, solution, row, target, partner)
+    if here != NOWHERE:
+        solution.totals.expected_overload += source_after - solution.overload[here]
+        solution.overload[here] = source_after
+    if target != NOWHERE:
+        solution.totals.expected_overload += target_after - solution.overload[target]
+        solution.overload[target] = target_after
+
+
+@kernel
+def sum_up(solution: Solution) -> None:
+    """Compute the overload of all nodes together from that of each."""
+    solution.totals.expected_overload = solution.overload.sum()
+
+
+@kernel
+def count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
+    """Compute the overload of the nodes in `stale`, (N,), from the sums of peaks; 0 everywhere without a weight."""
+    for node in range(stale.shape[0]):
+        if not (problem.counted[node] and _is_weighed(problem)):
+            solution.overload[node] = 0
+        elif stale[node]:
+            solution.overload[node] = _overload(problem, solution, node, NOWHERE, NOWHERE)
+
+
+@kernel
+def _is_weighed(problem: Problem) -> bool:
+    """Return whether the term contributes to the energy; if not, it is not computed."""
+    return bool(problem.weights.expected_overload > 0.0)
+
+
+@kernel
+def _overload(problem: Problem, solution: Solution, node: int, incoming: int, outgoing: int) -> int:
+    """Return the overload of a node after `incoming` joined and `outgoing` left; the row NOWHERE has peaks of 0."""
+    return overload_with(
+        solution.aggregate[node],
+        solution.ceiling[node],
+        problem.threshold[node],
+        problem.peak[incoming],
+        problem.peak_ceiling[incoming],
+        problem.peak[outgoing],
+    )
+
+
+@kernel(inline=True)
+def overload_with(
+    aggregate: Int32, ceiling: Int, threshold: Int32, incoming: Int32, incoming_ceiling: Int, outgoing: Int32
+) -> int:
+    """Return the overload of a node after one replica joined and one left, in units summed over repetitions; O(R·K).
+
+    Parameters
+    ----------
+    aggregate, ceiling
+        (R, K) and (R,) quanta: the node's sums of peaks, and an upper bound on them.
+    threshold
+        (R,) quanta, at least 1.
+    incoming, incoming_ceiling, outgoing
+        (R, K), (R,) and (R, K) quanta: peaks of the replica that joins and of the one that leaves; zeros if none.
+    """
+    overload = 0
+    for metric in range(aggregate.shape[0]):
+        bound = threshold[metric]
+        if ceiling[metric] + incoming_ceiling[metric] <= bound:
+            continue
+        excess = np.int64(0)
+        for k in range(aggregate.shape[1]):
+            excess += max(0, aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] - bound)
+        overload += int(min(excess * (UNITS / bound), float(aggregate.shape[1] * MOST)))
+    return overload
+
+
+def _total(problem: Problem, solution: Solution) -> float:
+    """Return O from the peaks of every node's replicas in every repetition."""
+    if not problem.weights.expected_overload:
+        return 0.0
+    repetitions, units = problem.peak.shape[2], 0
+    for node in np.flatnonzero(problem.counted):
+        threshold = problem.threshold[node].astype(np.int64)
+        excess = np.maximum(0, peaks_by_hand(problem, solution, int(node)) - threshold[:, None]).sum(axis=1)
+        units += int(np.minimum(excess * (UNITS / threshold), repetitions * MOST).astype(np.int64).sum())
+    return units / (UNITS * float(problem.weights.repetitions))
+
+
+DESCRIPTION = TermDescription(
+    "expected_overload",
+    after,
+    weight=lambda config: config.w_overload,
+    unit=lambda problem: UNITS * problem.weights.repetitions,
+    new_sums=lambda problem: {"overload": np.zeros(len(problem.limit), np.int64)},
+    total=_total,
+)

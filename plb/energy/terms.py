@@ -1,0 +1,204 @@
+"""The list of the terms: whoever combines, compares or reports terms loops over it, and names none.
+
+Kernels cannot loop over functions, so each kernel here has a line for each term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plb.array_types import Bool
+from plb.compiler import kernel
+from plb.energy import expected_failovers, expected_overload, fragmentation, imbalance, movement
+from plb.energy.description import TermDescription
+from plb.energy.peak_sums import change_aggregate, may_both_lose
+from plb.energy.score import TermValues, energy_of
+from plb.model.plan import Energy
+from plb.settings.config import Combination, PlbConfig
+from plb.state.arrays import Problem, Solution
+
+TERMS_IN_ORDER: tuple[TermDescription, ...] = (
+    movement.DESCRIPTION,
+    imbalance.DESCRIPTION,
+    fragmentation.DESCRIPTION,
+    expected_failovers.DESCRIPTION,
+    expected_overload.DESCRIPTION,
+)
+"""All terms in the order of `TermValues`, which is that of every tally."""
+TERM_NAMES = tuple(term.name for term in TERMS_IN_ORDER)
+_MOVEMENT, _IMBALANCE, _FRAGMENTATION, _EXPECTED_FAILOVERS, _EXPECTED_OVERLOAD = range(5)
+BY_TRIAL = _IMBALANCE
+"""The number of the term to which a rejection is ascribed where only the energy is known."""
+
+
+@kernel(inline=True)
+def present_values(solution: Solution) -> TermValues:
+    """Return the terms of the present solution."""
+    return TermValues(
+        solution.totals.movement,
+        solution.totals.imbalance,
+        solution.totals.fragmentation,
+        solution.totals.expected_failovers,
+        solution.totals.expected_overload,
+    )
+
+
+@kernel
+def without_peaks(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> TermValues:
+    """Return the terms after a proposal, those that are computed from peaks as they are now."""
+    return TermValues(
+        movement.after(problem, solution, row, target, partner),
+        imbalance.after(problem, solution, row, target, partner),
+        fragmentation.after(problem, solution, row, target, partner),
+        solution.totals.expected_failovers,
+        solution.totals.expected_overload,
+    )
+
+
+@kernel
+def with_least(
+    problem: Problem, solution: Solution, values: TermValues, row: int, target: int, partner: int
+) -> TermValues:
+    """Return values with the terms that are computed from peaks at their least after a proposal."""
+    return _with_peaks(
+        values,
+        expected_failovers.least_after(problem, solution, row, target, partner),
+        expected_overload.least_after(problem, solution, row, target, partner),
+    )
+
+
+@kernel
+def with_source(problem: Problem, solution: Solution, values: TermValues, row: int, partner: int) -> TermValues:
+    """Return the values of `with_least` with what the source has after a proposal."""
+    return _with_peaks(
+        values,
+        values.expected_failovers + expected_failovers.at_source(problem, solution, row, partner),
+        values.expected_overload + expected_overload.at_source(problem, solution, row, partner),
+    )
+
+
+@kernel
+def with_target(
+    problem: Problem, solution: Solution, values: TermValues, row: int, target: int, partner: int
+) -> TermValues:
+    """Return the values of `with_source` with what the target has after a proposal: all terms are exact."""
+    violations, overload = values.expected_failovers, values.expected_overload
+    if not may_both_lose(problem, partner):
+        violations, overload = violations - solution.violating[target], overload - solution.overload[target]
+    return _with_peaks(
+        values,
+        violations + expected_failovers.at_target(problem, solution, row, target, partner),
+        overload + expected_overload.at_target(problem, solution, row, target, partner),
+    )
+
+
+@kernel
+def _with_peaks(values: TermValues, violations: int, overload: int) -> TermValues:
+    """Return values with other ones of the terms that are computed from peaks."""
+    return TermValues(values.movement, values.imbalance, values.fragmentation, violations, overload)
+
+
+@kernel
+def energy_without(problem: Problem, before: TermValues, after: TermValues, term: int) -> float:
+    """Return the energy after a change if one term, given by its number, had not changed."""
+    return energy_of(
+        problem.weights,
+        TermValues(
+            before.movement if term == _MOVEMENT else after.movement,
+            before.imbalance if term == _IMBALANCE else after.imbalance,
+            before.fragmentation if term == _FRAGMENTATION else after.fragmentation,
+            before.expected_failovers if term == _EXPECTED_FAILOVERS else after.expected_failovers,
+            before.expected_overload if term == _EXPECTED_OVERLOAD else after.expected_overload,
+        ),
+    )
+
+
+@kernel
+def worst_term(problem: Problem, before: TermValues, after: TermValues) -> int:
+    """Return the term that increased the energy most: without its change the energy would be lowest."""
+    worst = 0
+    lowest = energy_without(problem, before, after, 0)
+    for term in range(1, len(before)):
+        without = energy_without(problem, before, after, term)
+        if without < lowest:
+            worst, lowest = term, without
+    return worst
+
+
+@kernel
+def apply_before_rows(problem: Problem, solution: Solution, row: int, target: int, partner: int) -> None:
+    """Set the terms that follow from the sums before a proposal to their values after it."""
+    movement.apply(problem, solution, row, target, partner)
+    fragmentation.apply(problem, solution, row, target, partner)
+    if problem.peak.shape[2] > 0:
+        expected_failovers.apply(problem, solution, row, target, partner)
+        expected_overload.apply(problem, solution, row, target, partner)
+
+
+@kernel
+def apply_after_rows(problem: Problem, solution: Solution) -> None:
+    """Set the terms that follow from the sums after a proposal."""
+    imbalance.apply(problem, solution)
+
+
+@kernel
+def add_to_terms(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load and the peaks of `row` to the sums of `node` that terms need."""
+    imbalance.add(problem, solution, row, node, sign)
+    change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
+    expected_failovers.add(problem, solution, row, node, sign)
+
+
+def new_sums(problem: Problem) -> dict[str, Any]:
+    """Return the sums that the terms keep in `Solution`, all 0 or NOWHERE; unused arrays have size 0."""
+    return {name: array for term in TERMS_IN_ORDER for name, array in term.new_sums(problem).items()}
+
+
+@kernel
+def add_rows(problem: Problem, solution: Solution) -> None:
+    """Compute the sums of the terms from the nodes of the rows and the loads of the nodes; they are new before."""
+    movement.from_scratch(problem, solution)
+    imbalance.from_scratch(problem, solution)
+    expected_failovers.list_rows(problem, solution)
+
+
+def count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
+    """Compute what the terms count on the nodes in `stale`, (N,), from the sums of the peaks on these."""
+    expected_failovers.count_again(problem, solution, stale)
+    expected_overload.count_again(problem, solution, stale)
+
+
+@kernel
+def sum_up(problem: Problem, solution: Solution) -> None:
+    """Compute the terms that follow from the sums of each node."""
+    fragmentation.from_scratch(problem, solution)
+    expected_failovers.sum_up(solution)
+    expected_overload.sum_up(solution)
+    imbalance.apply(problem, solution)
+
+
+def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
+    """Return the energy of a solution and its terms."""
+    values = present_values(solution)
+    of_terms = zip(TERMS_IN_ORDER, values, strict=True)
+    by_name: dict[str, Any] = {term.name: float(value / term.unit(problem)) for term, value in of_terms}
+    return Energy(total=float(energy_of(problem.weights, values)), **by_name)
+
+
+def energies_without(problem: Problem, before: Solution, after: Solution) -> dict[str, float]:
+    """Return the energy `after` if one term had not changed, by the name of each term that may be a reason to move."""
+    values = present_values(before), present_values(after)
+    return {
+        term.name: energy_without(problem, *values, number)
+        for number, term in enumerate(TERMS_IN_ORDER)
+        if term.drives_moves
+    }
+
+
+def weighted_terms(config: PlbConfig, energy: Energy) -> Mapping[str, float]:
+    """Return the summand of each term of an energy, if terms are summed; otherwise the terms without weights."""
+    if config.combination is not Combination.ADDITIVE:
+        return energy.terms
+    weights = {term.name: term.weight(config) for term in TERMS_IN_ORDER} | dict(config.extension_terms)
+    return {name: weights[name] * value for name, value in energy.terms.items()}
