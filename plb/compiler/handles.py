@@ -32,7 +32,13 @@ class HandleType(types.Type):
 
     def __init__(self, members: types.NamedTuple) -> None:
         self.members = members
+        self.fields = _fields_of(members)
         super().__init__(f"{members.instance_class.__name__}{sha256(text_of(members).encode()).hexdigest()[:16]}")
+
+
+def _fields_of(members: types.NamedTuple) -> int:
+    """Return the number of fields of a named tuple, with those of tuples in it."""
+    return sum(_fields_of(one) if isinstance(one, types.BaseTuple) else 1 for one in members.types)
 
 
 _KINDS: dict[bytes, Any] = {}
@@ -136,15 +142,10 @@ class Handle:
 
     def __init__(self, members: Any) -> None:
         self._numba_type_ = handle_kind_of(members)
-        self._words = _words_of(_fields_of(members))()
+        self._words = _words_of(self._numba_type_.fields)()
         self.address = addressof(self._words)
         kind: Any = type(members)
         packer_of(kind)(members, np.uint64(self.address))
-
-
-def _fields_of(members: Any) -> int:
-    """Return the number of fields of a named tuple, with those of tuples in it."""
-    return sum(_fields_of(one) if isinstance(one, tuple) else 1 for one in members)
 
 
 @cache

@@ -115,7 +115,7 @@ def test_energy_without_cost_is_the_deviation(cluster, data):
     for proposal in data.draw(walks(configuration)):
         configuration.apply(proposal)
     config, solution, problem = cluster.config, configuration.solution, configuration.problem
-    imbalance, fragmentation = solution.terms.tolist()
+    imbalance, fragmentation = solution.totals.imbalance, solution.totals.fragmentation
     sums = sums_from_scratch(problem, solution.node)
     failovers, overload = (
         sum(sums["violating"]) / problem.weights.repetitions,
