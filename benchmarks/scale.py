@@ -11,8 +11,8 @@ proposals.
 
 from __future__ import annotations
 
+import argparse
 import resource
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -22,7 +22,7 @@ import attrs
 import numpy as np
 
 from cluster.bench.clusters import CAPACITY, METRICS, REPLICAS_A_NODE, bench_node
-from plb import Metric, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import Metric, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service, Snapshot
 from plb.risk.demand_history import DemandHistory
 
 SIZES = (40, 400, 4_000, 10_000)
@@ -46,7 +46,8 @@ class Cluster:
         self.nodes = nodes
         self.random = np.random.default_rng(7)
         metrics = [Metric("cpu", trend=False), Metric("memory"), Metric("disk")]
-        self.engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics), seed=7, history=_history(self.random))
+        self.history = _history(self.random)
+        self.engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics), seed=7, history=self.history)
         self._now = 0.0
         self._moved = self._broken = 0
         self._is_up = True
@@ -131,6 +132,14 @@ class Cluster:
         self.engine.update_partition(Partition(name, service="tenants", created=self._now))
         self.engine.apply(self.engine.place(name, now=self._now, budget=PROPOSALS))
 
+    def snapshot(self) -> None:
+        """Write the engine as bytes."""
+        self.data = self.engine.snapshot().to_bytes()
+
+    def restart(self) -> None:
+        """Continue from these bytes."""
+        self.engine = PlacementAndLoadBalancing.from_snapshot(Snapshot.from_bytes(self.data), history=self.history)
+
     def score(self) -> None:
         """Score all nodes for a partition that waits for a place."""
         self.engine.score("waiting", now=self._now)
@@ -194,10 +203,15 @@ def measure(nodes: int) -> dict[str, str]:
     cluster.engine.update_partition(Partition("waiting", service="tenants", created=cluster._now))
     cluster.engine.score("waiting", now=cluster._now)
     found["score of a partition, all nodes"] = _time(min(_seconds(cluster.score) for _ in range(3)))
-    found["peak memory"] = _megabytes(_resident())
+    memory = _resident()
+    found["snapshot, to bytes"] = _time(min(_seconds(cluster.snapshot) for _ in range(3)))
+    found["of it bytes"] = _megabytes(len(cluster.data))
+    found["an engine from these bytes"] = _time(min(_seconds(cluster.restart) for _ in range(3)))
+    found["first refresh of this engine"] = _time(_seconds(cluster.refresh))
+    found["peak memory"] = _megabytes(memory)
     found["of it interpreter and kernels"] = _megabytes(before)
     found["of it the description"] = _megabytes(described - before)
-    found["bytes a replica"] = f"{(_resident() - before) / len(cluster.rows):,.0f}"
+    found["bytes a replica"] = f"{(memory - before) / len(cluster.rows):,.0f}"
     return found
 
 
@@ -223,7 +237,9 @@ def _time(seconds: float) -> str:
 
 def main() -> None:
     """Measure each size and print a table with one column per size."""
-    sizes = [int(size) for size in sys.argv[1:]] or SIZES
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("nodes", nargs="*", type=int, default=SIZES, help="numbers of nodes, one column each")
+    sizes = parser.parse_args().nodes
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         columns = list(pool.map(measure, sizes))
     for name in columns[0]:

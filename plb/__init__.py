@@ -29,6 +29,7 @@ from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.outcome import DomainOutcome, Idle, Immovable, Proposals
 from plb.model.plan import Energy, Plan
 from plb.model.scores import NodeScores
+from plb.model.snapshot import Snapshot
 from plb.model.unplaced import Unplaced
 from plb.model.violations import BrokenConstraint, Violation
 from plb.planning.queries import DomainState, PlacedReplica
@@ -79,6 +80,7 @@ __all__ = [
     "ReplicaState",
     "Role",
     "Service",
+    "Snapshot",
     "UnevenSpread",
     "UnknownNameError",
     "Unplaced",

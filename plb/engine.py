@@ -13,6 +13,7 @@ from plb.model.alternatives import Alternatives
 from plb.model.move import Phase
 from plb.model.plan import Plan
 from plb.model.scores import NodeScores
+from plb.model.snapshot import Snapshot
 from plb.model.violations import Violation
 from plb.planning.queries import DomainState, PlacedReplica, loads_of_nodes, placed_replicas, states_of_domains
 from plb.planning.scheduler import node_event
@@ -73,6 +74,61 @@ class PlacementAndLoadBalancing:
             check_kind("engine", "history", history, DemandHistory)
         self._state = ClusterState(config)
         self._planner = Planner(self._state, seed=check_count("engine", "seed", seed), history=history)
+
+    @classmethod
+    def from_snapshot(
+        cls, snapshot: Snapshot, *, history: DemandHistory | None = None, config: PlbConfig | None = None
+    ) -> PlacementAndLoadBalancing:
+        """Return an engine that continues from a snapshot: its plans are those of the engine of the snapshot.
+
+        Its placement policy, energy terms and constraints have to be registered as before.
+
+        Parameters
+        ----------
+        history
+            That of the engine of the snapshot; its digest is compared. It is not part of the snapshot, because it can
+            be larger than all else, stays the same from snapshot to snapshot, and hosts have it anyway.
+        config
+            Settings to continue with, as by `configure`; None: those of the snapshot.
+
+        Raises
+        ------
+        InvalidValueError
+            If `history` is another one, the snapshot does not hold what an engine consists of, or an argument has
+            another type.
+        UnknownNameError
+            If no extension is registered under a name.
+        ConflictError
+            If the metrics of `config`, or their quanta, are others.
+        """
+        from plb.planning.snapshots import planner_of
+        from plb.risk.demand_history import DemandHistory
+
+        check_kind("from_snapshot", "snapshot", snapshot, Snapshot)
+        if history is not None:
+            check_kind("from_snapshot", "history", history, DemandHistory)
+        engine = cls.__new__(cls)
+        engine._planner = planner_of(snapshot, history)
+        engine._state = engine._planner.state
+        engine.config = engine._state.config
+        if config is not None:
+            engine.configure(config)
+        return engine
+
+    def snapshot(self) -> Snapshot:
+        """Return the whole state of the engine, apart from the history; later plans are the same with and without it.
+
+        Raises
+        ------
+        ConflictError
+            If the placement policy keeps something from plan to plan, but has no `memory`
+            (`plb.extensions.policies.RememberingPolicy`).
+        InvalidValueError
+            If an option of the policy is no number, text, switch, list or tuple.
+        """
+        from plb.planning.snapshots import snapshot_of
+
+        return snapshot_of(self._planner)
 
     @property
     def seed(self) -> int:
@@ -282,7 +338,13 @@ class PlacementAndLoadBalancing:
         return placed_replicas(self._state, partition)
 
     def node_loads(self) -> dict[str, dict[str, float]]:
-        """Return the load of every node by metric, in user units; departing replicas do not count."""
+        """Return the load of every node by metric, in user units; departing replicas do not count.
+
+        Raises
+        ------
+        InvalidValueError
+            If loads, or expected demand, are too large for the sums that searches use.
+        """
         if not self._state.nodes:
             return {}
         planner = self._planner

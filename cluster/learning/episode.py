@@ -34,7 +34,7 @@ TENTH = 10
 
 
 @attrs.frozen(eq=False)
-class Record:
+class EpisodeRecord:
     """The course of an episode.
 
     Parameters
@@ -228,11 +228,11 @@ class Episode:
             queue=self._queue[begin:end],
         )
 
-    def record(self) -> Record:
+    def record(self) -> EpisodeRecord:
         """Return the data so far; later steps do not change them."""
         self._check_begun()
         first = self._arrival[0]
-        return Record(
+        return EpisodeRecord(
             dimensions=self.dimensions,
             penalties=self.penalties,
             states=self._states(first, self.time),

@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from cluster.learning.episode import NOT_PLACED, Record
+from cluster.learning.episode import NOT_PLACED, EpisodeRecord
 from cluster.learning.rewards import PARTS
 from plb.array_types import Float
 
@@ -72,7 +72,7 @@ def figure(name: str) -> LearningFigure:
     return LearningFigure(resource, f"usage of {resource} of used machines, at most 1, mean", MORE)
 
 
-def figures(record: Record) -> dict[str, float]:
+def figures(record: EpisodeRecord) -> dict[str, float]:
     """Return the figures of an episode by name, in the order of `FIGURES`; the resources' utilisations come last.
 
     Steps count from the first arrival to the end. A mean without values is 0.

@@ -36,11 +36,11 @@ def place_new_replicas() -> None:
 
 
 def follow_events() -> None:
-    """Plan after a node has failed, and after a report, with violations tested at departures."""
+    """Plan after a node has failed, and after reports, with violations tested at departures."""
     engine = _tiny_engine(evaluation="timeline")
     engine.refresh(0.0)
     engine.update_node(attrs.evolve(_node(NODES - 1), up=False))
-    engine.report_load("wide", "n0", {"cpu": 30.0})
+    engine.report_loads([engine.replicas("wide")[0].index], [[30.0]])
     engine.refresh(1.0)
 
 

@@ -9,7 +9,7 @@ from plb.compiler.callbacks import Callback, call_python
 from plb.compiler.clock import working_time
 from plb.compiler.kernels import ByPointer, CallByAddress, Kernel, by_pointer, kernel
 from plb.compiler.prefetch import fetch
-from plb.compiler.records import NumericRecord
+from plb.compiler.records import Record
 from plb.compiler.uniform import Peek, Stream, uniform
 
 __all__ = [
@@ -17,8 +17,8 @@ __all__ = [
     "CallByAddress",
     "Callback",
     "Kernel",
-    "NumericRecord",
     "Peek",
+    "Record",
     "Stream",
     "by_pointer",
     "call_python",

@@ -94,7 +94,8 @@ class Kernel(Generic[Arguments, Result]):
         handed: Sequence[Any] = args
         if dispatcher is not self.py_func:
             handed = [value.handle if isinstance(value, ByPointer) else value for value in args]
-        return cast("Result", dispatcher(*handed, **kwargs))
+        result: Result = dispatcher(*handed, **kwargs)
+        return result
 
     def __repr__(self) -> str:
         return f"<kernel {self.py_func.__qualname__}>"

@@ -38,7 +38,7 @@ def _number(name: str) -> property:
 _KINDS = {int: np.int64, float: np.float64, bool: np.bool_}
 
 
-class NumericRecord(_NumPyRecord):
+class Record(_NumPyRecord):
     """Base of a record; a subclass annotates its numbers as int, float or bool, of 64 bits each but bool.
 
     Raises
@@ -75,7 +75,7 @@ class NumericRecord(_NumPyRecord):
         return names
 
 
-def _with_numbers(kind: type[NumericRecord], numbers: list[Any]) -> NumericRecord:
+def _with_numbers(kind: type[Record], numbers: list[Any]) -> Record:
     """Return a record with the given numbers."""
     record = kind.new()
     for name, number in zip(kind.names(), numbers, strict=True):

@@ -7,12 +7,18 @@ generator steps within the kernel, on the same state, so a stream is the same fo
 from __future__ import annotations
 
 import copy
-from typing import Any, cast
+import ctypes
+from typing import Any
 
 import attrs
 import numpy as np
 
 from plb.compiler.kernels import ByPointer
+
+_address_in = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
+"""The address that a capsule holds under its name; the attribute `ctypes` of a generator takes many times as long."""
 
 
 class Stream(ByPointer, np.random.Generator):
@@ -27,7 +33,7 @@ class Stream(ByPointer, np.random.Generator):
     def __init__(self, seed: np.random.SeedSequence | int | np.random.PCG64) -> None:
         generator = seed if isinstance(seed, np.random.PCG64) else np.random.PCG64(seed)
         super().__init__(generator)
-        self.handle = StreamHandle(cast("int", generator.ctypes.bit_generator.value))
+        self.handle = StreamHandle(_address_in(generator.capsule, b"BitGenerator"))
 
 
 class StreamHandle:

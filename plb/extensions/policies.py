@@ -1,14 +1,15 @@
 """What a placement policy is: the built-in ones, and those that a user writes.
 
 A policy needs a `name` and a `choose`. The other methods are optional: `begin` for random numbers and
-for data from the configuration, `leaving` for the order of failovers, `evict` for moves of further replicas.
+for data from the configuration, `leaving` for the order of failovers, `evict` for moves of further replicas, `memory`
+and `recall` for what is kept from plan to plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
-from typing import TYPE_CHECKING, Protocol, TypeGuard, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
@@ -95,6 +96,32 @@ class RepackingPolicy(PlacementPolicy, Protocol):
         All of them are made, or none if a rule, a constraint or a budget refuses one or a replica may not move. They
         are undone if `row` is not placed then. The method is not called if settings forbid placement to move others.
         """
+
+
+@runtime_checkable
+class RememberingPolicy(PlacementPolicy, Protocol):
+    """A policy that keeps something from plan to plan, which a snapshot of an engine holds.
+
+    Without these two methods, an engine whose policy has other attributes than a new copy of it gives no snapshot. A
+    policy whose attributes last for one search only returns nothing, ``{}``.
+    """
+
+    def memory(self) -> Mapping[str, Any]:
+        """Return what is kept, by name: NumPy arrays without objects, and values of JSON."""
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on from what `memory` of a policy with the same options has returned.
+
+        Parameters
+        ----------
+        memory
+            Arrays as they were; values as JSON returns them.
+        """
+
+
+def remembers(policy: PlacementPolicy) -> TypeGuard[RememberingPolicy]:
+    """Return whether a policy has the methods for snapshots."""
+    return hasattr(policy, "memory") and hasattr(policy, "recall")
 
 
 def prepares(policy: PlacementPolicy) -> TypeGuard[PreparedPolicy]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TypeVar
 
@@ -110,7 +110,7 @@ class DomainOutcome:
     """
 
     domain: str
-    partitions: tuple[str, ...]
+    partitions: Sequence[str]
     phases: tuple[Phase, ...]
     idle: Mapping[Phase, Idle]
     immovable: Mapping[str, Mapping[Immovable, int]]

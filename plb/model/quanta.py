@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,8 @@ import numpy.typing as npt
 from plb.compiler import kernel
 from plb.errors import InvalidValueError
 from plb.model.metric import Metric
-from plb.validation import check_metrics
+from plb.model.snapshot import ITEM, Part
+from plb.validation import check_metrics, check_quantum
 
 QUANTA_OF_LARGEST = 2**20
 """Largest first value in quanta."""
@@ -107,6 +109,19 @@ class MetricQuanta:
         twin = copy(self)
         twin._fixed, twin._rounded = list(self._fixed), set(self._rounded)
         return twin
+
+    def values(self) -> dict[str, Any]:
+        """Return what a snapshot holds: the quanta that are fixed, and the metrics whose rounding was reported."""
+        return {"quanta": list(self._fixed), "rounded_metrics": sorted(self._rounded)}
+
+    def take(self, part: Part) -> None:
+        """Take the `values` of a snapshot."""
+        fixed = part.sized("quanta", len(self.metrics))
+        for metric, quantum in zip(self.metrics, fixed, strict=True):
+            if quantum is not None:
+                check_quantum(ITEM, f"{part.name}.quanta[{metric.name}]", quantum, high=1.0)
+        self._fixed, self._rounded = fixed, set(part.names("rounded_metrics"))
+        self._quanta = self._as_array()
 
     def _quantum(self, name: str) -> float:
         """Return the quantum of a metric in user units; 1 if none is fixed."""

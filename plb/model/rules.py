@@ -1,6 +1,6 @@
 """The rules that can refuse a proposal, by number.
 
-A refusal is the number of a rule; `plb.model.unplaced` has the texts.
+A refusal is the number of a rule; its file in `plb.constraints` has the rest, `plb.constraints.rules` the list.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ See docs/service-fabric.md, Movable replicas.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from plb.array_types import NOWHERE
 from plb.model.outcome import Immovable
@@ -15,7 +15,7 @@ from plb.state.arrays import Problem
 from plb.state.cluster_state import ClusterState
 
 
-def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, tuple[str, ...]]:
+def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, Sequence[str]]:
     """Return the name of a service domain, that of its first service, and the names of its partitions."""
     if domain is None:
         living = state.living_indices()

@@ -7,6 +7,7 @@ services, settings or sizes of arrays make all arrays new.
 
 from __future__ import annotations
 
+from copy import copy
 from operator import add, is_, sub
 from typing import Any, NamedTuple
 
@@ -20,12 +21,13 @@ from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.imbalance import sum_nodes
 from plb.energy.terms import count_again, sum_up
 from plb.evaluation.delta import add_to_node
+from plb.model.snapshot import Part
 from plb.planning.fixed_point import MOST_FOLLOWED, FixedPoint, row_values
 from plb.planning.load_counting import counting
 from plb.planning.local_domains import local_domains
 from plb.planning.problem import build_problem, energy_weights, problem_of_domain
 from plb.planning.replica_arrays import affinities, arrays_of_replicas
-from plb.planning.service_tables import ServiceTables
+from plb.planning.service_tables import ServiceTables, tables_version
 from plb.planning.work_lists import WorkLists
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
@@ -33,10 +35,12 @@ from plb.state.demand_forecast import DemandForecast
 from plb.state.node_limits import move_limits
 from plb.state.observed_forecast import ObservedDemandForecast
 from plb.state.replica_table import merged
-from plb.state.topology import Topology
+from plb.state.topology import Topology, config_of, topology_version
 
 SHARE_FOR_ALL = 4
 """If more than one row in so many has changed, all arrays are made new, which is faster."""
+MOST_COARSE = 62
+"""Binary digits by which loads can be cut."""
 
 
 class RowNumbers(NamedTuple):
@@ -62,7 +66,7 @@ class LiveState:
     Attributes
     ----------
     problem, solution
-        As of the last update. Searches do not change them.
+        As of the last update. A search to which the solution is lent changes it and changes it back.
     work
         What calls for work in them.
     """
@@ -74,6 +78,7 @@ class LiveState:
     def __init__(self, state: ClusterState, fixed_point: FixedPoint) -> None:
         self._state, self._fixed_point = state, fixed_point
         self._made_for: tuple[object, ...] = ()
+        self._lent_for: tuple[object, ...] = ()
         self._now = 0.0
         self._partitions_version = 0
         # of every row as it is in the sums
@@ -81,6 +86,8 @@ class LiveState:
         self._used: Bool = np.zeros(0, np.bool_)
         self._numbers = RowNumbers(0, 0, 0, 0)
         self._all_load: Int = np.zeros(0, np.int64)
+        self._earlier: tuple[Int, Int] | None = None
+        """Rows that had changed when a snapshot was taken, and what a search knew of them before."""
 
     def update(
         self,
@@ -107,7 +114,7 @@ class LiveState:
         is_current = self._is_made_for(topology, tables, demand_forecast)
         aged = is_current and self.problem.timeline and now != self._now
         tied = is_current and self.problem.related and not same_partitions
-        self._made_for, self._now = (), now  # after an error, all arrays are made new
+        self._made_for, self._lent_for, self._now = (), (), now  # after an error, all arrays are made new
         self._partitions_version = self._state.partitions_version
         is_current = is_current and self._has_same_local_domains(topology)
         many = len(changed) > max(MOST_FOLLOWED, self._state.rows.capacity // SHARE_FOR_ALL)
@@ -117,7 +124,8 @@ class LiveState:
         elif len(changed) or len(due) or aged or tied or nodes:
             rows = merged(changed, due)
             followed = rows if self._fixed_point.remembers_any else rows[:0]
-            before = row_values(self.problem, self.solution.node, followed) if len(followed) else followed
+            before = self._values_before(followed) if len(followed) else followed
+            self._earlier = None
             affinity = self.problem.affinity
             stale = self._change(topology, tables, demand_forecast, changed, rows)
             if nodes:
@@ -184,21 +192,112 @@ class LiveState:
         sum_up(problem, solution)
         return solution
 
+    @property
+    def is_lent(self) -> bool:
+        """Whether a search may be changing the solution."""
+        return bool(self._lent_for)
+
+    def lend(self) -> None:
+        """Let a search change the solution. Unless it is given back, as after an error, all arrays are made new."""
+        self._lent_for, self._made_for = self._made_for, ()
+
+    def take_back(self) -> None:
+        """Take the solution back from a search, which has returned all replicas to their nodes."""
+        self._lent_for, self._made_for = (), self._lent_for
+
     def of_domain(
         self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
     ) -> Problem:
         """Return the problem of a service domain, of which `tables` are."""
         return problem_of_domain(self._state, topology, demand_forecast, self.problem, tables)
 
+    def _values_before(self, rows: Int) -> Int:
+        """Return the `row_values` of rows, ascending, at the last update."""
+        values = row_values(self.problem, self.solution.node, rows)
+        if self._earlier is not None:
+            values[np.searchsorted(rows, self._earlier[0])] = self._earlier[1]
+        return values
+
+    def is_current_for(
+        self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
+    ) -> bool:
+        """Return whether an update may follow changes: nodes, services and sizes of arrays are the same as before."""
+        if not self._made_for or (topology, tables) != self._made_for[:2]:
+            return False
+        state = copy(self._state)
+        state.config = config_of(topology)
+        same = topology.version == topology_version(state) and tables.version == tables_version(state, topology)
+        same = same and len(self.problem.origin) == state.rows.capacity
+        return same and self._is_made_for(topology, tables, demand_forecast)
+
+    def part(self, demand_forecast: DemandForecast | ObservedDemandForecast) -> Part:
+        """Return what a snapshot holds of the last update: what does not follow from the cluster as it is now."""
+        problem, table = self.problem, self._state.rows
+        changed = table.changes.noted
+        unsampled = np.flatnonzero((table.generation > 0) & (~table.used | table.leaving))
+        arrays = {
+            "changed": changed,
+            "before": self._values_before(changed),
+            "unsampled": unsampled,
+            "unsampled_ceiling": demand_forecast.peak_ceiling[unsampled],
+            "local_of": problem.local_of.copy(),
+            "by_percentage": problem.by_percentage.copy(),
+            "coarseness": problem.coarseness.copy(),
+            "affinity": problem.affinity.copy() if problem.related else np.zeros(0, np.int64),
+        }
+        return Part({"now": self._now, "partitions_version": self._partitions_version}, arrays)
+
+    def resume(
+        self,
+        topology: Topology,
+        tables: ServiceTables,
+        demand_forecast: DemandForecast | ObservedDemandForecast,
+        part: Part,
+    ) -> None:
+        """Make all arrays as of the last update before a snapshot; the next update follows the changes since.
+
+        Rows that have changed since are in no sum and wait in `_earlier`, so that what they were changed to raises no
+        error before the next update.
+        """
+        metrics, capacity = len(self._state.config.metrics), self._state.rows.capacity
+        changed = part.array("changed", (None,), np.int64, low=0, high=capacity - 1)
+        local_of = part.array("local_of", (max(1, len(self._state.services)),), np.int64)
+        unsampled = part.array("unsampled", (None,), np.int64, low=0, high=capacity - 1)
+        ceilings = part.array("unsampled_ceiling", (len(unsampled), metrics), np.int64, low=0)
+        described = copy(self._state)
+        described.config, described.rows = config_of(topology), self._state.rows.without_loads(changed)
+        described.partition_count = np.where(local_of == NOWHERE, 0, 2).tolist()  # local domains have at least two
+        now = part.value("now", float)
+        demand_forecast.find_due(described, now)
+        demand_forecast.renew(described)
+        demand_forecast.peak_ceiling[unsampled] = ceilings
+        problem = build_problem(described, topology, demand_forecast, tables)
+        self._take_over(
+            problem._replace(
+                by_percentage=part.array("by_percentage", (metrics,), np.bool_),
+                coarseness=part.array("coarseness", (metrics,), np.int64, low=0, high=MOST_COARSE),
+            )
+        )
+        if problem.related:  # only compared: the next update ties children to their parents again
+            self.problem = self.problem._replace(affinity=part.array("affinity", (capacity,), np.int64))
+        self._earlier = changed, part.array("before", (len(changed), None), np.int64)
+        self._now, self._partitions_version = now, part.count("partitions_version")
+        self._made_for = (topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
+
     def _make(
         self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
     ) -> None:
         """Make all arrays new."""
-        self.problem = build_problem(self._state, topology, demand_forecast, tables)
+        self._take_over(build_problem(self._state, topology, demand_forecast, tables))
+        self._fixed_point.forget()
+        self._earlier = None
+
+    def _take_over(self, problem: Problem) -> None:
+        """Form the sums and lists of a problem."""
+        self.problem = problem
         self.solution = solution_from_scratch(self.problem, self.problem.origin.copy())
         check_range(self.solution)
         self.work = WorkLists(self._state, self.problem, self.solution)
-        self._fixed_point.forget()
         table = self._state.rows
         self._building, self._used = table.building.copy(), table.used.copy()
         self._numbers = self._numbers_of(slice(None))
@@ -292,9 +391,11 @@ class LiveState:
             fields |= affinities(state, tables.each)
         if topology.buffered:
             problem.move_limit[:] = move_limits(topology.limit, topology.move_limit, solution.node_load)
-        if state.config.held_out_nodes:
-            problem.held_out[:] = held_out_nodes(state, topology, solution.node_load)
-        if problem.timeline or problem.related or any(getattr(problem, name) != fields[name] for name in fields):
+        differs = problem.timeline or problem.related or any(getattr(problem, name) != fields[name] for name in fields)
+        held_out = held_out_nodes(state, topology, solution.node_load)
+        if not np.array_equal(held_out, problem.held_out):  # their number changes with that of usable nodes
+            fields["held_out"], differs = held_out, True
+        if differs:
             problem = self.problem = problem._replace(**fields)
         count_again(problem, solution, stale)
         sum_up(problem, solution)

@@ -51,10 +51,14 @@ class WorkToPlace:
         Names of the partitions; None: all.
     unfinished
         Rows of the partitions with work.
+    related
+        Whether any service follows another.
     """
 
-    def __init__(self, state: ClusterState, names: Sequence[str] | None, unfinished: Collection[int]) -> None:
-        self._state = state
+    def __init__(
+        self, state: ClusterState, names: Sequence[str] | None, unfinished: Collection[int], *, related: bool
+    ) -> None:
+        self._state, self._related = state, related
         self._records = (
             partitions_with_work(state, unfinished)
             if names is None
@@ -64,7 +68,7 @@ class WorkToPlace:
     def of(self, domain: ServiceDomain | None) -> Work:
         """Return what there is to do for a domain; None: for all services."""
         records = [r for r in self._records if domain is None or r.service in domain.services]
-        if any(service.affinity_to is not None for service in self._state.services):
+        if self._related:
             records.sort(key=lambda record: self._state.services[record.service].affinity_to is not None)
         node = self._state.rows.node
         handovers = [found for record in records if (found := handover_of(self._state, record)) is not None]

@@ -37,6 +37,7 @@ from plb.search.breaches import Breaches, find_breaches, rows_judged_by, suspect
 from plb.search.budget import Budget, EndReason
 from plb.search.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
+from plb.search.places import NO_PLACES, NO_ROWS, Places, go_to, moved_rows, places_of
 from plb.search.random_streams import stream_of
 from plb.search.repair import repair
 from plb.search.result import Annealed, moves_of, new_tally, proposals_of
@@ -46,6 +47,22 @@ from plb.state.cluster_state import ClusterState
 from plb.state.replica_table import merged
 
 
+@attrs.frozen(eq=False)
+class Begun:
+    """The start of a phase.
+
+    Parameters
+    ----------
+    places
+        The rows that earlier phases have moved, and their nodes.
+    broken
+        The rows that break an extension constraint, each with its name.
+    """
+
+    places: Places
+    broken: Mapping[int, str]
+
+
 class PhaseRun:
     """The phases of one call, each of which starts from the result of the previous one.
 
@@ -53,8 +70,8 @@ class PhaseRun:
     ----------
     state, problem
         The cluster, and its arrays.
-    start
-        The nodes of all replicas.
+    solution
+        All replicas on their nodes; it changes with every phase.
     seed
         Time of this call.
     budget
@@ -69,7 +86,7 @@ class PhaseRun:
         self,
         state: ClusterState,
         problem: Problem,
-        start: Solution,
+        solution: Solution,
         seed: np.random.SeedSequence,
         budget: Budget,
         work: WorkLists,
@@ -78,10 +95,12 @@ class PhaseRun:
         self.state, self.problem, self.budget = state, problem, budget
         self._work = work
         self.config = state.config
-        self.start = start
         self._described = problem
-        self.solution: Solution = start
+        self.solution: Solution = solution
         self._extensions = extensions
+        self._energy_before = energy_with(extensions, problem, solution)
+        self._others: Int = NO_ROWS
+        self._changes = 0
         self._policy = None if extensions is None else extensions.policy
         self._seed = seed
         self._reasons: dict[int, Reason] = {}
@@ -91,7 +110,7 @@ class PhaseRun:
         self._bounding: set[Rule] = set()
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
-        self._found_broken: tuple[int, Problem, Solution, Breaches] | None = None
+        self._found_broken: tuple[int, Problem, int, Breaches] | None = None
         self._left_alone = False
         self._is_full = False
         self._is_cut = False
@@ -151,9 +170,9 @@ class PhaseRun:
     def _breaches(self, enforced: int) -> Breaches:
         """Return the enforced constraints that are broken now; computed again only after changes."""
         known = self._found_broken
-        if known is None or known[0] != enforced or known[1] is not self.problem or known[2] is not self.solution:
+        if known is None or known[0] != enforced or known[1] is not self.problem or known[2] != self._changes:
             found = find_breaches(self._problem_of(Phase.REPAIR), self.solution, enforced, self._suspects)
-            known = self._found_broken = enforced, self.problem, self.solution, found
+            known = self._found_broken = enforced, self.problem, self._changes, found
         return known[3]
 
     @property
@@ -163,7 +182,21 @@ class PhaseRun:
         if self.problem.role is not self._described.role:
             changed = np.flatnonzero(self.problem.role != self._described.role)
             breaking = merged(breaking, rows_judged_by(self.problem, changed))
-        return suspects_after(self.problem, self.start, self.solution, breaking)
+        return suspects_after(self.problem, self.solution, breaking, self._others)
+
+    @property
+    def moved_rows(self) -> Int:
+        """The rows that are not on their nodes of before, ascending."""
+        return moved_rows(self.problem, self.solution, self._others)
+
+    def undo(self) -> None:
+        """Return all replicas to their nodes of before."""
+        go_to(self.problem, self.solution, NO_PLACES, self._others)
+        self._check("undo")
+
+    def _add_others(self, rows: Sequence[int]) -> None:
+        """Note that rows may be placed or dropped."""
+        self._others = merged(self._others, np.array(sorted(rows), np.int64))
 
     @property
     def is_unbalanced(self) -> bool:
@@ -200,6 +233,8 @@ class PhaseRun:
         # capacity that others free in the same plan would not count
         with_moves = with_moves and config.move_existing_replica_for_placement
         with_moves = with_moves and not config.prevent_transient_overcommit
+        self._add_others(rows)
+        begun = self._begin()
         result = place_rows(
             self._problem_of(Phase.PLACEMENT),
             self.solution,
@@ -211,8 +246,9 @@ class PhaseRun:
             self.budget.within(config.placement_search_timeout),
             with_moves=with_moves,
             extensions=self._extensions,
+            others=self._others,
         )
-        self._take(Phase.PLACEMENT, result)
+        self._take(Phase.PLACEMENT, result, begun)
 
     def drop(self, surpluses: Sequence[Surplus]) -> None:
         """Drop surplus replicas; placement then starts from the result.
@@ -225,16 +261,17 @@ class PhaseRun:
         surpluses = [surplus for surplus in surpluses if self._reasons.keys().isdisjoint(surplus.rows)]
         if not surpluses:
             return
-        solution, left = self.solution.copy(), list(surpluses)
+        left = list(surpluses)
         dropped: list[int] = []
         for mask in rule_masks(self.config):
             rows = drop_surplus(
-                self.problem, solution, left, mask, self.state.rows.moving, self._stays, self._extensions
+                self.problem, self.solution, left, mask, self.state.rows.moving, self._stays, self._extensions
             )
             left, dropped = still_surplus(left, rows), dropped + rows
             if rows and self.config.one_action_per_refresh:
                 break
-        self.solution = solution
+        self._add_others(dropped)
+        self._changes += 1
         self._check("drop")
         self._phases.append(Phase.PLACEMENT)
         for surplus in surpluses:
@@ -250,6 +287,7 @@ class PhaseRun:
         for handover in handovers:
             changes.make(handover)
         self.problem, self.solution = changes.problem, changes.solution
+        self._changes += 1
         self._orders += changes.orders
         self._reasons.update(changes.reasons)
         self.leave_alone({self.state.row_partition[row] for row in changes.reasons})
@@ -273,11 +311,20 @@ class PhaseRun:
             return
         problem = self._problem_of(Phase.REPAIR)
         budget = self.budget.within(self.config.constraint_check_search_timeout)
-        seed = self._seed_of(Phase.REPAIR)
+        seed, suspects, begun = self._seed_of(Phase.REPAIR), self._suspects, self._begin()
         result = repair(
-            problem, self.solution, self.config, masks, seed, budget, self._suspects, passed_over, self._extensions
+            problem,
+            self.solution,
+            self.config,
+            masks,
+            seed,
+            budget,
+            suspects,
+            passed_over,
+            self._extensions,
+            self._others,
         )
-        self._take(Phase.REPAIR, result, masks[0] & ~passed_over)
+        self._take(Phase.REPAIR, result, begun, masks[0] & ~passed_over)
         if problem.bounded:
             others = self._broken_extensions
             self._bounding.update(bounding_budgets(problem, self.solution, masks, passed_over, self._suspects, others))
@@ -287,7 +334,7 @@ class PhaseRun:
         if not self.is_unbalanced:
             self.note_idle(Phase.BALANCING, Idle.BALANCED)
             return
-        before = self._energy(self.solution).total
+        before, begun = self._energy(self.solution).total, self._begin()
         config, timeout = self.config, self.config.fast_balancing_search_timeout
         if slow:
             rate, timeout = config.slow_balancing_temperature_decay_rate, config.slow_balancing_search_timeout
@@ -299,12 +346,14 @@ class PhaseRun:
         problem = problem._replace(uneven=uneven)
         variants = balancing_variants(self.config, slow=slow)
         within = self.budget.within(timeout)
-        result = balance(problem, self.solution, config, variants, seed, within, services, self._extensions)
-        if result.energy >= before - self.config.score_improvement_threshold:
-            result = Annealed(self.solution, before, result.tally, result.end_reason)
         limit = most_displaced(self.problem, self.solution, self.config)
-        self._is_full = result.solution.totals.displaced >= limit
-        self._take(Phase.BALANCING, result)
+        result = balance(
+            problem, self.solution, config, variants, seed, within, services, self._extensions, self._others
+        )
+        if result.energy >= before - self.config.score_improvement_threshold:
+            go_to(self.problem, self.solution, begun.places, self._others)
+        self._is_full = self.solution.totals.displaced >= limit
+        self._take(Phase.BALANCING, result, begun)
 
     def note_idle(self, phase: Phase, why: Idle) -> None:
         """Note why a phase does not run."""
@@ -325,7 +374,7 @@ class PhaseRun:
         outcome, placing = self._outcome(domain, action), self._problem_of(Phase.PLACEMENT)
         return Plan(
             moves=(*self._orders, *self._moves()),
-            energy_before=energy_with(self._extensions, self._described, self.start),
+            energy_before=self._energy_before,
             energy_after=self._energy(without_replaced_standbys(self.problem, self.solution)),
             unplaced=tuple(unplaced_of(self._audit(self.solution, placing), missing, self._extensions)),
             end_reason=outcome.end_reason,
@@ -338,9 +387,8 @@ class PhaseRun:
 
     def _moves(self) -> Sequence[Move]:
         """Return the moves that lead to the solution."""
-        if self.solution is self.start:
-            return ()
-        return moves_of(self.state, self.problem, self.solution, self._reasons)
+        rows = self.moved_rows
+        return moves_of(self.state, self.problem, self.solution, rows, self._reasons) if len(rows) else ()
 
     def _outcome(self, domain: ServiceDomain | None, action: str | None) -> DomainOutcome:
         phases = tuple(dict.fromkeys(self._phases))
@@ -395,24 +443,40 @@ class PhaseRun:
             problem = problem._replace(counts_departed=False, movable=problem.repairable)
         return problem
 
-    def _take(self, phase: Phase, result: Annealed, repaired: int = 0) -> None:
-        """Continue from the result of a phase, which repairs these rules, and record why each row moved."""
-        before, broken = self.solution, self._broken_extensions
-        self.solution, self._end = result.solution, result.end_reason
+    def _begin(self) -> Begun:
+        """Return what the reasons of the moves of a phase need from its start."""
+        return Begun(places_of(self.problem, self.solution, self._others), self._broken_extensions)
+
+    def _take(self, phase: Phase, result: Annealed, begun: Begun, repaired: int = 0) -> None:
+        """Note the end of a phase, which repairs these rules, and why each row moved."""
+        self._end = result.end_reason
+        self._changes += 1
         self._check(phase.value)
         self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally
         self._phases.append(phase)
-        moved = (self.solution.node != before.node) & (self.solution.node != NOWHERE)
-        audit = self._audit(before, self.problem)
-        move_reasons = MoveReasons(phase, audit, self.solution, repaired, self._extensions)
-        for row in np.flatnonzero(moved).tolist():
+        rows = merged(begun.places.rows, self.moved_rows)
+        nodes = begun.places.among(rows, self.problem.origin)
+        moved = rows[(self.solution.node[rows] != nodes) & (self.solution.node[rows] != NOWHERE)].tolist()
+        left = {row: node for row, node in zip(rows.tolist(), nodes.tolist(), strict=True) if node != NOWHERE}
+        move_reasons = None
+        for row in moved:
             if row in self._reasons:
                 continue
-            if row in broken:
-                self._reasons[row] = Reason(phase, broken[row], self.state.nodes[before.node[row]].name)
+            if row not in left:
+                self._reasons[row] = Reason(phase, "new replica")
+            elif row in begun.broken:
+                self._reasons[row] = Reason(phase, begun.broken[row], self.state.nodes[left[row]].name)
             else:
+                move_reasons = move_reasons or self._move_reasons(phase, begun, repaired)
                 self._reasons[row] = move_reasons.of(row)
+
+    def _move_reasons(self, phase: Phase, begun: Begun, repaired: int) -> MoveReasons:
+        """Return the reasons of the moves of a phase, of which `begun` is the start."""
+        before = self.solution.copy()
+        go_to(self.problem, before, begun.places, self._others)
+        audit = self._audit(before, self.problem)
+        return MoveReasons(phase, audit, self.solution, repaired, self._extensions)
 
     def _check(self, moment: str) -> None:
         """Compare the sums with those computed from scratch, if the settings request it."""

@@ -188,16 +188,16 @@ class Planner:
         what_if = WhatIf(state, problem, self.start(problem).copy(), self._extensions(at))
         return tuple(what_if.of(row) for row in rows)
 
-    def _unfinished(self, at: float) -> Collection[int]:
-        """Return the rows of partitions with work for placement."""
+    def _work_to_place(self, names: Sequence[str] | None, at: float) -> WorkToPlace:
+        """Return the partitions with work for placement, of these names or of all."""
         if not self.state.nodes:
             raise InvalidValueError("engine", "nodes", 0, "at least one node before a plan is asked for")
-        self.problem(at)
-        return self._live.work.unfinished
+        related = self.problem(at).related
+        return WorkToPlace(self.state, names, self._live.work.unfinished, related=related)
 
     def fill_every_node(self) -> None:
         """Update the slots of services on every node to the present nodes."""
-        if any(service.on_every_node for service in self.state.services):
+        if self._service_tables(None).each.everywhere.any():
             fill_every_node(self.state, self.topology())
 
     def search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[PhaseRun]) -> PhaseRun:
@@ -205,11 +205,22 @@ class Planner:
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
         problem = self.problem(at, domain)
         extensions = self._extensions(at)
-        start = self.start(problem) if extensions is None else self.start(problem).copy()
-        run = PhaseRun(self.state, problem, start, seed, budget, self._live.work, extensions)
+        solution = self.start(problem)
+        if extensions is not None:  # which may fail to undo what they try
+            solution = solution.copy()
+        elif solution is self._live.solution:
+            self._live.lend()
+        run = PhaseRun(self.state, problem, solution, seed, budget, self._live.work, extensions)
         run.deduct(earlier)
         self.now, self.searches = at, self.searches + 1
         return run
+
+    def _take_back(self, run: PhaseRun) -> None:
+        """Take the solution back from a search whose plan is made, if it was lent."""
+        if self._live.is_lent:
+            if run.solution is self._live.solution:  # else roles have changed in a copy
+                run.undo()
+            self._live.take_back()
 
     def _extensions(self, at: float) -> Extensions | None:
         return extensions_of(self.state, self._policy, at, self.demand_forecast.history)
@@ -259,7 +270,7 @@ class Planner:
         self.fill_every_node()
         for name in names or ():
             self.state.partition(name)  # raises before anything is changed
-        work = WorkToPlace(self.state, names, self._unfinished(at))
+        work = self._work_to_place(names, at)
         runs: list[PhaseRun] = []
         plans = []
         for domain in self.domains():
@@ -277,6 +288,7 @@ class Planner:
                 run.note_idle(phase, idle[phase])
             runs.append(run)
             plans.append(run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain))
+            self._take_back(run)
         return merged(plans)
 
     def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
@@ -289,7 +301,7 @@ class Planner:
     def _refresh_domains(self, at: float, budget: Budget) -> Plan:
         """Run one action at most for each service domain."""
         self.fill_every_node()
-        work, plans, skipped, actions = WorkToPlace(self.state, None, self._unfinished(at)), [], [], {}
+        work, plans, skipped, actions = self._work_to_place(None, at), [], [], {}
         runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
         for domain in self.service_domains():

@@ -10,11 +10,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
+from typing import Any
 
 import attrs
 
 from plb.model import Node
 from plb.model.move import MoveKind
+from plb.model.snapshot import Part
 from plb.settings.config import PlbConfig
 
 
@@ -29,6 +31,7 @@ class Action(Enum):
     BALANCING = "LoadBalancing"
 
 
+ACTIONS = [action.value for action in Action]
 PLACEMENTS = (Action.PLACEMENT, Action.PLACEMENT_WITH_MOVE)
 MOVEMENTS = (MoveKind.MOVE, MoveKind.SWAP)
 """Kinds of moves that count against the movement throttles."""
@@ -74,6 +77,43 @@ class DomainRecord:
     under_way: dict[str, tuple[float, int]] = attrs.field(factory=dict)
     """For each partition with issued moves: when they were issued, and the partition's version then."""
 
+    def values(self) -> dict[str, Any]:
+        """Return the record as values of JSON, for a snapshot."""
+        return {
+            "made": None if self.made == -math.inf else self.made,
+            "last_action": self.last_action.value,
+            "stages": {field: {stage.name: one for stage, one in getattr(self, field).items()} for field in OF_STAGES},
+            "at_fixed_point": self.at_fixed_point,
+            "under_way": [[name, *issued] for name, issued in self.under_way.items()],
+        }
+
+    @classmethod
+    def of_part(cls, part: Part) -> DomainRecord:
+        """Return the record of these values."""
+        stages = part.under("stages")
+        known = {stage.name: stage for stage in Stage}
+        fields: dict[str, Any] = {}
+        for field in OF_STAGES:
+            given = stages.value(field, dict)
+            fields[field] = {known[stages.member(field, name, known)]: version_of(one) for name, one in given.items()}
+        if part.values.get("made") is not None:
+            fields["made"] = part.value("made", float)
+        return cls(
+            **fields,
+            last_action=Action(part.member("last_action", part.values.get("last_action"), ACTIONS)),
+            at_fixed_point=version_of(part.values.get("at_fixed_point")),
+            under_way={name: (issued, version) for name, issued, version in part.value("under_way", list)},
+        )
+
+
+OF_STAGES = ("last_run", "tries", "tried_at")
+"""Fields of a `DomainRecord` with an entry for each stage."""
+
+
+def version_of(value: object) -> object:
+    """Return a version that was read as lists as the tuples that it was."""
+    return tuple(map(version_of, value)) if isinstance(value, list) else value
+
 
 class Scheduler:
     """Chooses the action of every domain at a refresh.
@@ -94,6 +134,23 @@ class Scheduler:
     def record(self, key: int, now: float = -math.inf) -> DomainRecord:
         """Return the record of the domain with this key; one that is new at `now` waits an interval for balancing."""
         return self._records.setdefault(key, DomainRecord(made=now))
+
+    def values(self) -> dict[str, Any]:
+        """Return what is remembered as values of JSON, for a snapshot."""
+        return {
+            "domains": {str(key): record.values() for key, record in self._records.items()},
+            "node_events": [[service, event.value, at] for (service, event), at in self._node_events.items()],
+            "issued": [[at, action.value, moves] for at, action, moves in self._issued],
+            "moved": [list(entry) for entry in self._moved],
+        }
+
+    def take(self, part: Part) -> None:
+        """Remember what a snapshot says."""
+        domains = part.under("domains")
+        self._records = {int(key): DomainRecord.of_part(domains.under(key)) for key in domains.values}
+        self._node_events = {(service, NodeChange(event)): at for service, event, at in part.value("node_events", list)}
+        self._issued = [(at, Action(action), moves) for at, action, moves in part.value("issued", list)]
+        self._moved = [(at, partition, count) for at, partition, count in part.value("moved", list)]
 
     def last_action(self, key: int) -> Action:
         """Return what the last refresh did for the domain with this key."""

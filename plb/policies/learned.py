@@ -105,6 +105,22 @@ class Learned:
         action = network.act(observation, allowed, may_wait=self.may_wait)
         return None if action == WAIT else action - 1
 
+    def memory(self) -> Mapping[str, Any]:
+        """Return how full the nodes were at the searches that still count."""
+        shares = {f"shares.{place}": np.array([*of_nodes.values()]) for place, (_, of_nodes) in enumerate(self._past)}
+        return {
+            "times": [time for time, _ in self._past],
+            "nodes": [[*of_nodes] for _, of_nodes in self._past],
+            **shares,
+        }
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on from these."""
+        self._past = [
+            (time, dict(zip(nodes, memory[f"shares.{place}"], strict=True)))
+            for place, (time, nodes) in enumerate(zip(memory["times"], memory["nodes"], strict=True))
+        ]
+
     def _load(self) -> LearnedPolicy:
         if self._network is None:
             if not self.checkpoint:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from plb.array_types import Int
@@ -20,3 +23,10 @@ class Random:
     def choose(self, configuration: Configuration, row: int, nodes: Int) -> int:
         """Return a node, sampled uniformly."""
         return int(self._rng.choice(nodes))
+
+    def memory(self) -> Mapping[str, Any]:
+        """Return nothing: each search has its own generator."""
+        return {}
+
+    def recall(self, memory: Mapping[str, Any]) -> None:
+        """Go on from nothing."""

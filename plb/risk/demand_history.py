@@ -5,6 +5,8 @@ Arrays have one row for each trace. T traces, R metrics, C tenant classes.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -137,6 +139,15 @@ class DemandHistory:
     def nbytes(self) -> int:
         """Bytes of the arrays with one row for each trace."""
         return sum(column.nbytes for column in self._columns)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all names and arrays in hexadecimal digits: equal for histories with the same content."""
+        names = json.dumps([self.metrics, self.classes])
+        found = hashlib.sha256(f"{names} {len(self)}\n".encode())
+        for column in self._columns:
+            found.update(column.tobytes())
+        return found.hexdigest()
 
     @property
     def bytes_per_trace(self) -> float:

@@ -16,7 +16,6 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, working_time
-from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.search.annealing_chain import ChainState, Step, anneal, compound_proposal, extended_step
@@ -26,12 +25,14 @@ from plb.search.extension_kernels import NO_KERNEL, ExtensionState
 from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
 from plb.search.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
+from plb.search.places import NO_ROWS, Places, go_to, places_of
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import new_transaction
 from plb.search.undo_log import UndoLog, return_to_best, return_to_start
 from plb.settings.config import Checks, PlbConfig
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal
+from plb.state.replica_table import merged
 
 THREADED_PROPOSALS = 20_000
 """Below this number of proposals per chain, threads cost more time than they save."""
@@ -49,23 +50,26 @@ def anneal_chains(
     seed: np.random.SeedSequence,
     budget: Budget,
     extensions: Extensions | None = None,
+    others: Int = NO_ROWS,
 ) -> Annealed:
-    """Anneal from `start` with the configured number of chains and return the best result.
-
-    The solution of the result is either `start`, changed in place, or a new one, and `start` is unchanged.
+    """Anneal from `start` with the configured number of chains, and change it to the best result.
 
     Parameters
     ----------
+    start
+        Modified.
     extensions
         Extension terms and constraints. With one in plain Python, the chains run one after the other.
+    others
+        Rows that an earlier search may have placed or dropped.
     """
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
         energy = energy_with(extensions, problem, start).total
-        return Annealed(start, energy, new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
-    if config.prevent_transient_overcommit and not config.count_disappearing_load_for_simulated_annealing:
-        problem = problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
+        return Annealed(energy, new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
+    problem = _without_leaving_load(problem, config)
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
     capacity = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
+    others = merged(choice.creation, others)
     in_python = extensions is not None and extensions.has_python
     threads = 1 if in_python else _threads(config, settings)
     begun = working_time()
@@ -83,23 +87,33 @@ def anneal_chains(
         deadline = budget.deadline(begun, share)
         after_each = check if config.checks is Checks.STEP else None
         chain = _run_chain(chain, problem, choice, settings, deadline, after_each, in_python=in_python)
-        chain.end(problem, in_place=in_place)
+        chain.end(problem, others, in_place=in_place)
         return chain
 
     chains = _all_of(run, new, threads)
     best = min(chains, key=lambda chain: (chain.schedule.best_energy, chain.schedule.best_movement))
-    if in_place:
-        best.make_moves(problem)
+    assert best.places is not None
+    go_to(problem, start, best.places, others)
     if config.checks is not Checks.OFF:
         check(best, "end of annealing")
-    tally = np.sum([chain.tally for chain in chains], axis=0)
+    for chain in chains:
+        chain.extensions.finish()
     energy = float(best.schedule.best_energy)
     if extensions is not None:
-        energy = energy_with(extensions, problem, best.solution).total
-        for chain in chains:
-            chain.extensions.finish()
-    reason = end_reason_of([chain.schedule for chain in chains], late=any(chain.timed_out for chain in chains))
-    return Annealed(best.solution, energy, tally, reason)
+        energy = energy_with(extensions, problem, start).total
+    return Annealed(energy, np.sum([chain.tally for chain in chains], axis=0), _end_of(chains))
+
+
+def _without_leaving_load(problem: Problem, config: PlbConfig) -> Problem:
+    """Return the problem without the load of departing replicas, unless the settings count it."""
+    if not config.prevent_transient_overcommit or config.count_disappearing_load_for_simulated_annealing:
+        return problem
+    return problem._replace(leaving_load=np.zeros_like(problem.leaving_load))
+
+
+def _end_of(chains: Sequence[_Chain]) -> EndReason:
+    """Return why the search ended."""
+    return end_reason_of([chain.schedule for chain in chains], late=any(chain.timed_out for chain in chains))
 
 
 def _all_of(run: Callable[[int, _Chain], _Chain], chains: Sequence[_Chain], threads: int) -> list[_Chain]:
@@ -124,26 +138,16 @@ class _Chain:
     chain_state: ChainState
     rng: Stream
     timed_out: bool = False
-    moved: Int = attrs.field(factory=lambda: np.zeros(0, np.int64))
-    """The rows that it moved, and the node of each."""
-    moved_to: Int = attrs.field(factory=lambda: np.zeros(0, np.int64))
+    places: Places | None = None
+    """Those of its best solution, at its end."""
 
-    def end(self, problem: Problem, *, in_place: bool) -> None:
-        """Return to the best solution; `in_place`: note its moves, and return to the start."""
+    def end(self, problem: Problem, others: Int, *, in_place: bool) -> None:
+        """Return to the best solution and note its places; `in_place`: return to the start."""
         undo_log = self.chain_state.undo_log
         return_to_best(problem, self.solution, self.schedule, undo_log, self.extension_state)
+        self.places = places_of(problem, self.solution, others)
         if in_place:
-            length = self.schedule.undo_length
-            rows = np.union1d(undo_log.row[:length], undo_log.partner[:length])
-            self.moved = rows[rows != NOWHERE]
-            self.moved_to = self.solution.node[self.moved]
             return_to_start(problem, self.solution, self.schedule, undo_log)
-
-    def make_moves(self, problem: Problem) -> None:
-        """Make the moves that were noted, from the start of the chain."""
-        for row, node in zip(self.moved.tolist(), self.moved_to.tolist(), strict=True):
-            if self.solution.node[row] != node:
-                move_row(problem, self.solution, row, node)
 
     @property
     def extension_state(self) -> ExtensionState:

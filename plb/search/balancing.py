@@ -7,11 +7,13 @@ from collections.abc import Collection, Sequence
 import attrs
 import numpy as np
 
+from plb.array_types import Int
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget
 from plb.search.defragmentation import emptying_moves
 from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
+from plb.search.places import NO_ROWS, go_to, places_of
 from plb.search.result import Annealed
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
@@ -48,31 +50,37 @@ def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
 
 def balance(
     problem: Problem,
-    start: Solution,
+    solution: Solution,
     config: PlbConfig,
     variants: Sequence[Variant],
     seed: np.random.SeedSequence,
     budget: Budget,
     services: Collection[int] | None = None,
     extensions: Extensions | None = None,
+    others: Int = NO_ROWS,
 ) -> Annealed:
-    """Return the solution of lowest energy that the variants find; `start` is unchanged.
+    """Change the solution to that of lowest energy that the variants find.
 
     Parameters
     ----------
+    solution
+        Modified.
     services
         Services whose replicas are proposed; replicas of others move only with these. None: all.
     extensions
         Extension terms and constraints.
+    others
+        Rows that an earlier search may have placed or dropped.
     """
-    movable = np.flatnonzero(problem.movable & (start.node >= 0))
+    movable = np.flatnonzero(problem.movable & (solution.node >= 0))
     if services is not None:
         movable = movable[np.isin(problem.service[movable], sorted(services))]
-    migrations = most_displaced(problem, start, config)
+    migrations = most_displaced(problem, solution, config)
+    begun = places_of(problem, solution, others)
     found = []
     streams = [seed] if len(variants) == 1 else seed.spawn(len(variants))
     for index, (variant, stream) in enumerate(zip(variants, streams, strict=True)):
-        seen, rows = emptying_moves(problem, start, config, movable) if variant.only_empties else (problem, movable)
+        seen, rows = emptying_moves(problem, solution, config, movable) if variant.only_empties else (problem, movable)
         seen = seen._replace(biased=variant.biased)
         choice = Choice(
             movable[:0],
@@ -84,7 +92,12 @@ def balance(
             config.spread_moves,
         )
         share = budget.share(len(variants) - index)
-        found.append(anneal_chains(seen, start.copy(), choice, config, stream, share, extensions))
-    best = min(found, key=lambda result: (result.energy, result.solution.totals.movement))
-    tally = np.sum([result.tally for result in found], axis=0)
+        result = anneal_chains(seen, solution, choice, config, stream, share, extensions, others)
+        if len(variants) == 1:
+            return result
+        found.append((result, int(solution.totals.movement), places_of(problem, solution, others)))
+        go_to(problem, solution, begun, others)
+    best, _, places = min(found, key=lambda one: (one[0].energy, one[1]))
+    go_to(problem, solution, places, others)
+    tally = np.sum([result.tally for result, *_ in found], axis=0)
     return attrs.evolve(best, tally=tally)

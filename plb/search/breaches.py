@@ -8,6 +8,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints import affinity, capacity, domains, placement
+from plb.search.places import NO_ROWS, moved_rows
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.replica_table import merged
 
@@ -128,8 +129,13 @@ def rows_judged_by(problem: Problem, changed: Int) -> Int:
     return np.array(sorted(found | judged), np.int64)
 
 
-def suspects_after(problem: Problem, start: Solution, solution: Solution, breaking: Int) -> Int:
-    """Return the rows, ascending, that may break a rule in `solution`, if `breaking` may in `start`."""
-    if solution is start:
-        return breaking
-    return merged(breaking, rows_judged_by(problem, np.flatnonzero(solution.node != start.node)))
+def suspects_after(problem: Problem, solution: Solution, breaking: Int, others: Int = NO_ROWS) -> Int:
+    """Return the rows, ascending, that may break a rule in `solution`, if `breaking` may without its moves.
+
+    Parameters
+    ----------
+    others
+        The rows that may have been placed or dropped.
+    """
+    moved = moved_rows(problem, solution, others)
+    return merged(breaking, rows_judged_by(problem, moved)) if len(moved) else breaking

@@ -23,8 +23,10 @@ def filtered(problem: Problem, solution: Solution, config: PlbConfig, rows: Int)
     any_filtered = False
     for index, metric in enumerate(config.metrics):
         factor, share = _settings(metric)
+        if not packs(metric) or (factor <= 0.0 and share <= 0.0):
+            continue
         incoming = float(problem.load[rows, index].sum())
-        if packs(metric) and (factor > 0.0 or share > 0.0) and incoming > 0.0:
+        if incoming > 0.0:
             free = _free_capacity(problem, solution, index)
             goal = max(factor * incoming, share * free.sum()) if share > 0.0 else factor * incoming
             kept |= _fullest(solution, index, free, goal, _largest_partition(problem, rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from plb.compiler import NumericRecord, kernel
+from plb.compiler import Record, kernel
 from plb.search.budget import EndReason
 
 NOT_STARTED = -1.0
@@ -33,7 +33,7 @@ class Settings(NamedTuple):
     """Number of proposals before which a chain does not end by convergence."""
 
 
-class Schedule(NumericRecord):
+class Schedule(Record):
     """The state of a chain between two proposals; a new one is all 0 but the temperature, which is NOT_STARTED."""
 
     temperature: float

@@ -21,6 +21,7 @@ from plb.search.extension_kernels import ExtensionState
 from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
+from plb.search.places import NO_ROWS
 from plb.search.policy_search import place_by_policy
 from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
@@ -31,7 +32,7 @@ from plb.state.arrays import Problem, Solution
 
 def place_rows(
     problem: Problem,
-    start: Solution,
+    solution: Solution,
     rows: Sequence[int],
     all_or_nothing: Int,
     config: PlbConfig,
@@ -41,11 +42,14 @@ def place_rows(
     *,
     with_moves: bool,
     extensions: Extensions | None = None,
+    others: Int = NO_ROWS,
 ) -> Annealed:
-    """Place each of `rows`; rows without a feasible node stay at NOWHERE. `start` is unchanged.
+    """Place each of `rows`; rows without a feasible node stay at NOWHERE.
 
     Parameters
     ----------
+    solution
+        Modified.
     all_or_nothing
         Same shape as `rows`: consecutive rows of one number are placed all or not at all; NOWHERE: individually.
     masks
@@ -54,29 +58,26 @@ def place_rows(
         Whether existing replicas may be evicted.
     extensions
         Extension terms and constraints; a policy decides in place of the search.
+    others
+        Rows that an earlier search may have placed or dropped.
     """
-    slots = migration_slots(problem, start, config.max_percentage_to_move_for_placement) if with_moves else 0
+    slots = migration_slots(problem, solution, config.max_percentage_to_move_for_placement) if with_moves else 0
     if extensions is not None and extensions.policy is not None:
-        return place_by_policy(extensions, problem, start, rows, all_or_nothing, masks, seed, slots)
-    solution = start.copy()
+        return place_by_policy(extensions, problem, solution, rows, all_or_nothing, masks, seed, slots)
     tally = new_tally()
     reason = EndReason.NOTHING_TO_DO
     left = np.array(rows, np.int64)
     last = config.dummy_plb_enabled
     tries = 1 if last else max(1, config.placement_search_iterations_per_round)
-    few = filtered(problem, start, config, left)
-    stages = [(seen, mask) for mask in masks for seen in ([problem] if few is None else [few, problem])]
+    stages = _stages(problem, solution, config, left, masks)
     for stage, (seen, mask) in enumerate(stages):
         rng = Stream(stream_of(seed, stage, 0))
-        constraints = constraints_of(extensions, seen, solution)
-        scratch = new_transaction(len(left)), left.copy()
-        _walk(seen, solution, constraints.state, left, all_or_nothing, mask, tries, last, rng, *scratch)
-        constraints.finish()
+        _place_randomly(seen, solution, extensions, left, all_or_nothing, mask, tries, last, rng)
         placed = left[solution.node[left] != NOWHERE]
         if len(placed) and not last:
             choice = Choice(placed, placed[:0], 0, mask, 0.0, 0.0)
-            result = anneal_chains(seen, solution, choice, config, stream_of(seed, stage, 1), budget, extensions)
-            solution = result.solution
+            stream = stream_of(seed, stage, 1)
+            result = anneal_chains(seen, solution, choice, config, stream, budget, extensions, others)
             reason = reason if reason is EndReason.OUT_OF_TIME else result.end_reason
             tally += result.tally
         unplaced = solution.node[left] == NOWHERE
@@ -88,7 +89,33 @@ def place_rows(
         constraints = constraints_of(extensions, problem, solution)
         evict(problem, solution, constraints.state, left, all_or_nothing, masks[-1], slots, tries, rng)
         constraints.finish()
-    return Annealed(solution, present_energy(problem, solution), tally, reason)
+    return Annealed(present_energy(problem, solution), tally, reason)
+
+
+def _stages(
+    problem: Problem, solution: Solution, config: PlbConfig, rows: Int, masks: Sequence[int]
+) -> list[tuple[Problem, int]]:
+    """Return what is searched in turn: problems with the targets of the candidate filter first, and masks."""
+    few = filtered(problem, solution, config, rows)
+    return [(seen, mask) for mask in masks for seen in ([problem] if few is None else [few, problem])]
+
+
+def _place_randomly(
+    problem: Problem,
+    solution: Solution,
+    extensions: Extensions | None,
+    rows: Int,
+    all_or_nothing: Int,
+    enforced: int,
+    tries: int,
+    last: bool,
+    rng: Stream,
+) -> None:
+    """Place `rows` by `_walk`, within the extension constraints."""
+    constraints = constraints_of(extensions, problem, solution)
+    scratch = new_transaction(len(rows)), rows.copy()
+    _walk(problem, solution, constraints.state, rows, all_or_nothing, enforced, tries, last, rng, *scratch)
+    constraints.finish()
 
 
 @kernel

@@ -21,6 +21,7 @@ from plb.search.breaches import breaking_rows, suspects_after
 from plb.search.budget import EndReason
 from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
+from plb.search.places import NO_ROWS
 from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import has_capacity, new_transaction, try_move, undo_transaction
@@ -200,7 +201,7 @@ class Decisions:
     def annealed(self) -> Annealed:
         """Return the solution and the statistics of the search."""
         self._constraints.finish()
-        return Annealed(self.solution, present_energy(self.problem, self.solution), self.tally, EndReason.DECIDED)
+        return Annealed(present_energy(self.problem, self.solution), self.tally, EndReason.DECIDED)
 
     def _undo_moves(self) -> list[Proposal]:
         """Return the moves that undo the current transaction."""
@@ -211,23 +212,24 @@ class Decisions:
 def place_by_policy(
     extensions: Extensions,
     problem: Problem,
-    start: Solution,
+    solution: Solution,
     rows: Sequence[int],
     all_or_nothing: Int,
     masks: Iterable[int],
     seed: np.random.SeedSequence,
     slots: int,
 ) -> Annealed:
-    """Place each of `rows` in turn; rows without a feasible node stay at NOWHERE. `start` is unchanged.
+    """Place each of `rows` in turn; rows without a feasible node stay at NOWHERE.
 
     Parameters
     ----------
+    solution
+        Modified.
     rows, all_or_nothing, masks
         See `plb.search.placement.place_rows`. If the policy declines, it is called again under the next mask.
     slots
         See `Decisions`.
     """
-    solution = start.copy()
     decisions = Decisions(extensions, problem, solution, seed, slots)
     left = np.array(rows, np.int64)
     for mask in masks:
@@ -240,23 +242,29 @@ def place_by_policy(
 def repair_by_policy(
     extensions: Extensions,
     problem: Problem,
-    start: Solution,
+    solution: Solution,
     masks: Iterable[int],
     seed: np.random.SeedSequence,
     breaking: Int,
     passed_over: int = 0,
+    others: Int = NO_ROWS,
 ) -> Annealed:
-    """Repair violated constraints by moves that violate no rule; `start` is unchanged.
+    """Repair violated constraints by moves that violate no rule.
 
     Parameters
     ----------
-    masks, breaking, passed_over
+    solution
+        Modified.
+    masks, breaking, passed_over, others
         See `plb.search.repair.repair`.
     """
-    solution = start.copy()
     decisions = Decisions(extensions, problem, solution, seed, len(solution.node))
+
+    def suspects() -> Int:
+        return suspects_after(problem, solution, breaking, others)
+
     for mask in masks:
-        decisions.repair_randomly(mask & ~passed_over, mask, lambda: suspects_after(problem, start, solution, breaking))
+        decisions.repair_randomly(mask & ~passed_over, mask, suspects)
     return decisions.annealed()
 
 

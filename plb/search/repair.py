@@ -27,6 +27,7 @@ from plb.search.extension_repair import repair_constraints
 from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice
+from plb.search.places import NO_ROWS, go_to, places_of
 from plb.search.policy_search import repair_by_policy
 from plb.search.repair_lists import (
     RepairState,
@@ -365,7 +366,7 @@ def _leave_crowded_domains(
 
 def repair(
     problem: Problem,
-    start: Solution,
+    solution: Solution,
     config: PlbConfig,
     masks: Sequence[int],
     seed: np.random.SeedSequence,
@@ -373,53 +374,53 @@ def repair(
     breaking: Int,
     passed_over: int = 0,
     extensions: Extensions | None = None,
+    others: Int = NO_ROWS,
 ) -> Annealed:
-    """Repair violated constraints with as few moves as the search finds; `start` is unchanged.
+    """Repair violated constraints with as few moves as the search finds.
 
     Parameters
     ----------
+    solution
+        Modified.
     masks
         Enforced rules, from all to only the hard ones. Violations left under one mask are retried under the next, so
         that a soft rule never prevents the repair of a hard one.
     breaking
-        The rows, ascending, that may break a rule in `start`; no other row does.
+        The rows, ascending, that may break a rule in `solution`; no other row does.
     passed_over
         Bits of rules that bind the moves but are not repaired.
     extensions
         Extension terms and constraints. The constraints bind all moves, and are repaired last. A policy decides in
         place of the search.
+    others
+        Rows that an earlier search may have placed or dropped.
     """
     if extensions is not None and extensions.policy is not None:
-        return repair_by_policy(extensions, problem, start, masks, seed, breaking, passed_over)
-    result = Annealed(start, present_energy(problem, start), new_tally(), EndReason.NOTHING_TO_DO)
+        return repair_by_policy(extensions, problem, solution, masks, seed, breaking, passed_over, others)
+    result = Annealed(present_energy(problem, solution), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         if budget.is_up:
             return attrs.evolve(result, end_reason=EndReason.OUT_OF_TIME)
-        suspects = suspects_after(problem, start, result.solution, breaking)
-        breaches = find_breaches(problem, result.solution, mask & ~passed_over, suspects)
+        suspects = suspects_after(problem, solution, breaking, others)
+        breaches = find_breaches(problem, solution, mask & ~passed_over, suspects)
         if not breaches:
             continue
         transactions, annealing = stream.spawn(2)
-        solution = result.solution.copy()
-        rng = Stream(transactions)
-        constraints = constraints_of(extensions, problem, solution)
-        repaired = _repair_randomly(
-            problem, solution, constraints.state, mask & ~passed_over, mask, breaches, config, rng
-        )
-        constraints.finish()
-        if not repaired:
+        movable = _affected_rows(problem, solution, breaches)
+        rng, repaired = Stream(transactions), mask & ~passed_over
+        if not _repair_randomly(problem, solution, extensions, repaired, mask, breaches, config, rng):
             continue
-        movable = _affected_rows(problem, result.solution, breaches)
+        places, moves = places_of(problem, solution, others), int(solution.totals.moves)
         displaced = int(solution.totals.displaced)
         choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
-        annealed = anneal_chains(problem, solution.copy(), choice, config, annealing, budget, extensions)
-        if annealed.solution.totals.moves > solution.totals.moves:
-            annealed = attrs.evolve(annealed, solution=solution, energy=present_energy(problem, solution))
+        annealed = anneal_chains(problem, solution, choice, config, annealing, budget, extensions, others)
+        if solution.totals.moves > moves:
+            go_to(problem, solution, places, others)
+            annealed = attrs.evolve(annealed, energy=present_energy(problem, solution))
         result = attrs.evolve(annealed, tally=result.tally + annealed.tally)
     if extensions is not None and extensions.constraints:
-        solution = result.solution.copy()
         repair_constraints(extensions, problem, solution, masks[0], Stream(seed.spawn(1)[0]))
-        return attrs.evolve(result, solution=solution, energy=float(present_energy(problem, solution)))
+        return attrs.evolve(result, energy=float(present_energy(problem, solution)))
     return result
 
 
@@ -436,7 +437,7 @@ def _relatives(problem: Problem, affected: Int) -> Int:
     return np.array(sorted(found), np.int64)
 
 
-def _affected_rows(problem: Problem, start: Solution, breaches: Breaches) -> Int:
+def _affected_rows(problem: Problem, solution: Solution, breaches: Breaches) -> Int:
     """Return the movable rows that are on overloaded nodes, in crowded domains, or misplaced.
 
     Where partitions have parents, all rows of these partitions, their parents and their children are added.
@@ -444,7 +445,7 @@ def _affected_rows(problem: Problem, start: Solution, breaches: Breaches) -> Int
     affected = breaches.rows
     overloaded: Bool = np.asarray(breaches.overloaded.any(axis=1))
     if overloaded.any():
-        on_overloaded = overloaded[start.node] & (start.node != NOWHERE)
+        on_overloaded = overloaded[solution.node] & (solution.node != NOWHERE)
         affected = merged(affected, np.flatnonzero(on_overloaded))
     if problem.related and (problem.parent_row != NOWHERE).any():
         affected = _relatives(problem, affected)
@@ -454,7 +455,7 @@ def _affected_rows(problem: Problem, start: Solution, breaches: Breaches) -> Int
 def _repair_randomly(
     problem: Problem,
     solution: Solution,
-    extension_state: ExtensionState,
+    extensions: Extensions | None,
     repaired: int,
     binding: int,
     breaches: Breaches,
@@ -472,5 +473,7 @@ def _repair_randomly(
         swaps=config.enable_preferred_swap_solution_in_constraint_check,
         scores=config.use_score_in_constraint_check,
     )
-    try_repairs(problem, solution, extension_state, repairs, load, rng, state, best)
+    constraints = constraints_of(extensions, problem, solution)
+    try_repairs(problem, solution, constraints.state, repairs, load, rng, state, best)
+    constraints.finish()
     return bool(best.length[0] > 0)

@@ -46,15 +46,19 @@ def proposals_of(tally: Int) -> Proposals:
     )
 
 
-def moves_of(state: ClusterState, problem: Problem, solution: Solution, reasons: Mapping[int, Reason]) -> list[Move]:
+def moves_of(
+    state: ClusterState, problem: Problem, solution: Solution, rows: Int, reasons: Mapping[int, Reason]
+) -> list[Move]:
     """Return the moves that lead from the origins to `solution`, in an executable order.
 
     Parameters
     ----------
+    rows
+        The rows that are not on their origins, ascending.
     reasons
         Reason of each row's move.
     """
-    changed = np.flatnonzero((solution.node != problem.origin) & (solution.node != NOWHERE))
+    changed = rows[solution.node[rows] != NOWHERE]
     swaps = _swapped(problem, solution, changed)
     partners = set(swaps.values())
     steps = [(row, swaps.get(row, NOWHERE)) for row in changed.tolist() if row not in partners]
@@ -66,7 +70,7 @@ def moves_of(state: ClusterState, problem: Problem, solution: Solution, reasons:
         else:
             kind = MoveKind.ADD if problem.origin[row] == NOWHERE else MoveKind.MOVE
             moves.append(_move(state, problem, solution, row, kind, reasons[row]))
-    gone = np.flatnonzero((problem.origin != NOWHERE) & (solution.node == NOWHERE))
+    gone = rows[solution.node[rows] == NOWHERE]
     drops = [_move(state, problem, solution, int(row), MoveKind.DROP, reasons[int(row)]) for row in gone]
     return drops + moves
 
@@ -110,21 +114,18 @@ def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, k
 
 @attrs.frozen(eq=False)
 class Annealed:
-    """The best solution and the statistics of a search.
+    """The statistics of a search, which has changed the solution that it was given to its result.
 
     Parameters
     ----------
-    solution
-        Best solution.
     energy
-        Its energy; where chains annealed, including extension terms.
+        The energy of the result; where chains annealed, including extension terms.
     tally
         (TALLY_SIZE,) number of proposals by outcome.
     end_reason
         Why the search ended.
     """
 
-    solution: Solution
     energy: float
     tally: Int
     end_reason: EndReason

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from plb.array_types import Bool, Float, Float32, Int, Int8, Int32, UInt8
-from plb.compiler import NumericRecord, by_pointer, kernel
+from plb.compiler import Record, by_pointer, kernel
 
 TENTHS = 10
 """Movements are counted in tenths, so that a swap at cost 0.1 stays a whole number."""
@@ -40,7 +40,7 @@ class Weights(NamedTuple):
     """Whether the imbalance is the deviation of loads in quanta over all nodes, without any special metric."""
 
 
-class Totals(NumericRecord):
+class Totals(Record):
     """Numbers of a whole solution."""
 
     movement: int

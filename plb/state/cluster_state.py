@@ -16,6 +16,7 @@ from plb.array_types import Bool, Int
 from plb.errors import UnknownNameError
 from plb.model import MoveCost, Node, Role, Service
 from plb.model.expressions import Expression, parse_expression
+from plb.model.partition_names import PartitionNames
 from plb.model.quanta import MetricQuanta
 from plb.risk.estimators import estimator_of, samples_kept
 from plb.settings.config import PlbConfig
@@ -33,6 +34,8 @@ class PartitionRecord:
     number: int
     """Rises from partition to partition, in the order in which they were made."""
     promotions: int = 0
+    slot_keys: list[int] = attrs.field(factory=list)
+    """Keys of its first slots since the last promotion, those that were needed; see `plb.state.role_slots`."""
     version: int = 0
     """Rises with every update."""
     described: tuple[int | None, int | None] | None = None
@@ -85,7 +88,7 @@ class ClusterState:
         self.service_index: dict[str, int] = {}
         self.partitions: dict[str, PartitionRecord] = {}
         self.partitions_made = 0
-        """Number of services so far."""
+        """Number of partitions so far."""
         self.reported_surplus: set[str] = set()
         """Names of the partitions whose last description has surplus replicas."""
         self.rows = RowTable(metrics)
@@ -110,7 +113,8 @@ class ClusterState:
         """Number of partitions of each service."""
         self.service_version: list[int] = []
         """For each service, rises with every change to it or to one of its partitions."""
-        self._partition_names: tuple[int, tuple[str, ...]] = (-1, ())
+        self._partition_names: list[str] | None = None
+        """The names of the partitions in order; None at first and after one was removed, until they are needed."""
         self._reported_metrics: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))
         self.load_version: list[int] = []
         """For each service, increases with every report of a load or a move cost."""
@@ -126,11 +130,29 @@ class ClusterState:
             )
         return self._reported_metrics[1]
 
-    def partition_names(self) -> tuple[str, ...]:
+    def add_partition(self, record: PartitionRecord) -> None:
+        """Add a new partition without replicas."""
+        self.partitions[record.name] = record
+        if self._partition_names is not None:
+            self._partition_names.append(record.name)
+        self.partition_count[record.service] += 1
+        self.partitions_version += 1
+        self.partitions_made += 1
+
+    def forget_partition(self, record: PartitionRecord) -> None:
+        """Remove a partition, whose rows are given back."""
+        del self.partitions[record.name]
+        self._partition_names = None
+        self.partition_count[record.service] -= 1
+        self.partitions_version += 1
+        self.reported_surplus.discard(record.name)
+        self.service_version[record.service] += 1
+
+    def partition_names(self) -> PartitionNames:
         """Return the names of the partitions, in the order in which they were made."""
-        if self._partition_names[0] != self.partitions_version:
-            self._partition_names = (self.partitions_version, tuple(self.partitions))
-        return self._partition_names[1]
+        if self._partition_names is None:
+            self._partition_names = list(self.partitions)
+        return PartitionNames(self._partition_names)
 
     def living_services(self) -> list[Service | None]:
         """Return the services by index; None if one was removed."""

@@ -52,11 +52,15 @@ class DemandForecast:
         As in `plb.state.arrays.Problem`: without any, violations are a share of the repetitions.
     units
         K, or 0 without repetitions.
+    seed
+        With which the traces are sampled. What is sampled for a row is a function of the seed and of the key, class,
+        role, age and largest demand of the row, whatever was sampled before.
     """
 
     def __init__(self, config: PlbConfig, history: DemandHistory | None, seed: int) -> None:
         columns = [] if history is None else [_column(history, name) for name in config.metric_names]
         self.history = history if config.reads_probabilities else None
+        self.seed = seed
         self._metrics = len(config.metrics)
         self._columns = np.array(columns, np.int64)
         self.units = self.repetitions = 0 if self.history is None else config.repetitions

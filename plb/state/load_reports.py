@@ -125,8 +125,8 @@ def _check_role(state: ClusterState, record: PartitionRecord, role: Role) -> Non
 
 def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.ArrayLike) -> None:
     """Set the loads of many rows at once; shapes (m,) and (m, R), user units. Checked as a whole first."""
-    rows = np.ascontiguousarray(_array(replica_index, "replica_index", "iu", "whole numbers"), np.int64)
-    loads = np.ascontiguousarray(_array(reported, "loads", "iuf", "numbers, one row a replica"), np.float64)
+    rows = np.asarray(_array(replica_index, "replica_index", "iu", "whole numbers"), np.int64, order="C")
+    loads = np.asarray(_array(reported, "loads", "iuf", "numbers, one row a replica"), np.float64, order="C")
     if rows.size == 0 and loads.size == 0:
         return  # an empty list has no columns that could be counted
     fits = rows.ndim == 1 and loads.shape == (len(rows), len(state.quanta.metrics))
@@ -142,7 +142,7 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
     entered = (table.load, table.largest_demand, table.reported, table.service)
     count = enter_loads(rows, new, loads, *entered, changed, services)
     table.note_samples(rows)
-    table.changes.note_many(rows if table.keeps_samples else changed[:count])
+    table.changes.note_many(rows.copy() if table.keeps_samples else changed[:count])
     for service in np.flatnonzero(services).tolist():
         state.load_version[service] += 1
 

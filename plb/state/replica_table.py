@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 
 import numpy as np
+import numpy.typing as npt
 
 from plb.array_types import NOWHERE, Bool, Float, Int, Int32
+from plb.model import Role
+from plb.model.snapshot import Part
 
 FLAGS = (
     "leaving",
@@ -39,7 +43,10 @@ def merged(*rows: Int) -> Int:
         return rows[0]
     together = np.concatenate(some)
     if len(together) < FEW_ROWS:
-        return np.unique(together)
+        together.sort()
+        is_first = np.ones(len(together), np.bool_)
+        np.not_equal(together[1:], together[:-1], out=is_first[1:])
+        return together[is_first]
     is_there = np.zeros(int(together.max()) + 1, np.bool_)  # faster than a sort
     is_there[together] = True
     return np.flatnonzero(is_there)
@@ -64,9 +71,14 @@ class ChangedRows:
 
     def take(self) -> Int:
         """Return the rows, ascending, each once; none is noted afterwards."""
-        found = merged(np.array(sorted(self._rows), np.int64), *self._arrays)
+        found = self.noted
         self._rows, self._arrays = set(), []
         return found
+
+    @property
+    def noted(self) -> Int:
+        """The rows, ascending, each once."""
+        return merged(np.array(sorted(self._rows), np.int64), *self._arrays)
 
 
 class RowTable:
@@ -176,3 +188,62 @@ class RowTable:
             array = getattr(self, name)
             setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
         self._free = list(range(new - 1, old - 1, -1))
+
+    def without_loads(self, rows: Int) -> RowTable:
+        """Return the table with some rows as if out of use and without load; other arrays are shared."""
+        if not len(rows):
+            return self
+        table = copy(self)
+        table.used, table.load = self.used.copy(), self.load.copy()
+        table.used[rows], table.load[rows] = False, 0
+        return table
+
+    def _arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Return all arrays by name, each with an entry for a row."""
+        arrays = {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}
+        return arrays | {"load": self.load[:-1]}
+
+    def part(self) -> Part:
+        """Return the table as a part of a snapshot: all rows that were ever used, free rows in their order."""
+        made = int(np.flatnonzero(self.generation).max(initial=NOWHERE)) + 1
+        arrays = {name: array[:made].copy() for name, array in self._arrays().items() if name != "sibling"}
+        return Part(
+            {"capacity": self.capacity, "made": made},
+            {**arrays, "free": np.array(self._free, np.int64), "changed": self.changes.noted},
+        )
+
+    @classmethod
+    def of_part(cls, part: Part, metrics: int, samples: int, nodes: int, services: int) -> RowTable:
+        """Return the table of a part; the rings of siblings are those of partitions.
+
+        Parameters
+        ----------
+        samples
+            Number of samples of each row.
+        nodes, services
+            Numbers of nodes and services.
+        """
+        capacity, made = part.count("capacity"), part.count("made")
+        free = part.array("free", (None,), np.int64, low=0, high=capacity - 1)
+        if not made <= capacity <= made + len(free):
+            part.refuse("capacity", capacity, f"{made} rows that were used, and free ones")
+        table = cls(metrics, capacity)
+        table.keep_samples(samples)
+        bounds = {
+            "node": (NOWHERE, nodes - 1),
+            "service": (0, max(0, services - 1)),
+            "role": (0, len(Role) - 1),
+            "arriving": (NOWHERE, made - 1),
+            **dict.fromkeys(("load", "samples", "seen", "generation"), (0, None)),
+        }
+        for name, array in table._arrays().items():
+            if name != "sibling":
+                low, high = bounds.get(name, (None, None))
+                array[:made] = part.array(name, (made, *array.shape[1:]), array.dtype, low=low, high=high)
+        is_free = np.zeros(capacity, np.bool_)
+        is_free[free] = True
+        if len(free) != np.count_nonzero(is_free) or (is_free == table.used).any():
+            part.refuse("free", f"{len(free)} rows", "each row that is not in use, once")
+        table._free = free.tolist()
+        table.changes.note_many(part.array("changed", (None,), np.int64, low=0, high=capacity - 1))
+        return table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -104,18 +103,16 @@ def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
 
 def slot_key(record: PartitionRecord, slot: int) -> int:
     """Return the key with which the slot of this number samples its traces; another one after each promotion."""
-    return _key(f"{record.name}@{record.promotions}" if record.promotions else record.name, slot)
-
-
-@lru_cache(maxsize=1024)
-def _key(name: str, slot: int) -> int:
-    """Return a `replica_key`; those of the first slots of a partition are used again for every further slot."""
-    return replica_key(name, slot)
+    keys = record.slot_keys
+    while len(keys) <= slot:
+        keys.append(replica_key(f"{record.name}@{record.promotions}" if record.promotions else record.name, len(keys)))
+    return keys[slot]
 
 
 def note_promotion(state: ClusterState, record: PartitionRecord, row: int) -> None:
     """Sample the traces of the slot of the primary again, because another replica has become the primary."""
     record.promotions += 1
+    record.slot_keys.clear()
     state.rows.key[row] = slot_key(record, record.rows.index(row))
     state.rows.changes.note((row,))
 

@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
+from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState
 from plb.state.deactivation import evacuating_nodes, receiving_nodes
 from plb.state.feasible_nodes import feasible_nodes
@@ -49,6 +50,13 @@ class Topology:
 def topology_version(state: ClusterState) -> tuple[object, ...]:
     """Return what a topology depends on; equal versions mean equal topologies."""
     return (state.node_version, *_structure(state))
+
+
+def config_of(topology: Topology) -> PlbConfig:
+    """Return the settings for which a topology was made."""
+    found = topology.structure[2]
+    assert isinstance(found, PlbConfig)
+    return found
 
 
 def _structure(state: ClusterState) -> tuple[object, ...]:

@@ -173,10 +173,7 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
     state.quanta, state.default_loads[service] = quanta, defaults
     if record is None:
         record = PartitionRecord(partition.name, service, partition.created, [], state.partitions_made)
-        state.partitions[partition.name] = record
-        state.partition_count[service] += 1
-        state.partitions_version += 1
-        state.partitions_made += 1
+        state.add_partition(record)
     record.missing, record.described = partition.missing, (partition.version, partition.missing)
     if (partition.missing or 0) < 0:
         state.reported_surplus.add(partition.name)
@@ -214,8 +211,4 @@ def remove_partition(state: ClusterState, name: str) -> None:
     for row in record.rows:
         del state.row_partition[row]
         state.rows.release(row)
-    del state.partitions[name]
-    state.partition_count[record.service] -= 1
-    state.partitions_version += 1
-    state.reported_surplus.discard(name)
-    state.service_version[record.service] += 1
+    state.forget_partition(record)

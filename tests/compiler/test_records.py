@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import InvalidValueError
-from plb.compiler import NumericRecord, by_pointer, kernel
+from plb.compiler import Record, by_pointer, kernel
 from tests.engine.strategies import examples
 
 
-class Tally(NumericRecord):
+class Tally(Record):
     """A number of every kind."""
 
     late: bool
@@ -91,5 +91,5 @@ def test_name_of_a_method_is_refused():
     """Python would find the method, and kernels the number."""
     with pytest.raises(InvalidValueError, match=r"record .*Rounds: name = 'round' is not allowed"):
 
-        class Rounds(NumericRecord):
+        class Rounds(Record):
             round: int

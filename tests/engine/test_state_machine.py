@@ -8,8 +8,9 @@ change nothing.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import pytest
@@ -50,14 +51,16 @@ class EngineMachine(RuleBasedStateMachine):
     """Random events in a cluster."""
 
     world: World
+    world_kind: ClassVar[type[World]] = World
+    settings_kind: ClassVar[Callable[[], st.SearchStrategy[dict[str, Any]]]] = staticmethod(whole_settings)
     now = 0.0
 
     @initialize(data=st.data(), random=st.randoms(use_true_random=False), seed=st.integers(0, 3))
     def begin(self, data: st.DataObject, random: Random, seed: int) -> None:
         """Start with a few nodes, services and partitions, under any settings."""
         checks = data.draw(mostly(Checks.OFF, Checks.PHASE, Checks.STEP))
-        whole = {**data.draw(whole_settings()), "checks": checks}
-        self.world = World(data.draw(whole_metrics()), whole, seed=seed, history=data.draw(st.booleans()))
+        whole = {**data.draw(self.settings_kind()), "checks": checks}
+        self.world = self.world_kind(data.draw(whole_metrics()), whole, seed=seed, history=data.draw(st.booleans()))
         for name in NODES[: data.draw(st.integers(3, 6))]:
             self.world.put_node(plain_node(random, name, self.metrics))
         for name in SERVICES[: data.draw(st.integers(1, 3))]:
@@ -233,7 +236,7 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(data=st.data(), checks=mostly(Checks.OFF, Checks.PHASE, Checks.STEP))
     def configure(self, data: st.DataObject, checks: Checks) -> None:
         """Replace the settings."""
-        self.world.configure({**data.draw(whole_settings()), "checks": checks})
+        self.world.configure({**data.draw(self.settings_kind()), "checks": checks})
 
     # plans
 

@@ -17,15 +17,11 @@ from plb import Metric, Move, MoveKind, Node, Partition, PlacementAndLoadBalanci
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import energy_of_solution
 from plb.errors import PlbError
-from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import ReplicaState, UpgradeMark
 from plb.model.plan import Energy
-from plb.planning.pending_work import WorkToPlace
-from plb.planning.problem import build_problem
-from plb.planning.work_lists import WorkLists
 from plb.risk import DemandHistory
-from plb.state.arrays import Problem
 
+from .kept_arrays import check_kept
 from .rules import Seat, UserInput, breaches, is_feasible, lets_go, limit_of, node_loads, receives
 
 DOMAINS = ("fault_domain", "upgrade_domain")
@@ -60,8 +56,8 @@ class World:
 
     def __init__(self, metrics: tuple[Metric, ...], settings: dict[str, Any], *, seed: int, history: bool) -> None:
         self.config = PlbConfig(metrics=metrics, **settings)
-        past = history_of(metrics) if history else None
-        self.one, self.two = (PlacementAndLoadBalancing(self.config, seed=seed, history=past) for _ in range(2))
+        self.history = self.past(metrics) if history else None
+        self.one, self.two = (PlacementAndLoadBalancing(self.config, seed=seed, history=self.history) for _ in range(2))
         self.nodes: dict[str, Node] = {}
         self.services: dict[str, Service] = {}
         self.partitions: dict[str, Partition] = {}
@@ -70,6 +66,10 @@ class World:
         self.plan: Plan | None = None
         self.version = 0
         self.planned_at = -1
+
+    def past(self, metrics: tuple[Metric, ...]) -> DemandHistory:
+        """Return the history of the engines."""
+        return history_of(metrics)
 
     @property
     def given(self) -> UserInput:
@@ -238,22 +238,7 @@ class World:
 
     def check_kept(self) -> None:
         """Compare the arrays that the first engine keeps between plans with those from scratch."""
-        planner, state = self.one._planner, self.one._state
-        problem = planner.problem(planner.now)
-        compare_with_scratch(problem, planner.start(problem), "between plans")
-        tables = planner._service_tables(None)
-        fresh = build_problem(state, planner.topology(), planner.demand_forecast, tables)
-        pairs = {name: (getattr(problem, name), getattr(fresh, name)) for name in Problem._fields}
-        differing = {name: pair for name, pair in pairs.items() if not np.array_equal(*pair)}
-        assert not differing, differing
-        work = planner._live.work
-        found, right = (
-            attrs.asdict(WorkToPlace(state, names, work.unfinished).of(None)) for names in (None, [*state.partitions])
-        )
-        again = WorkLists(state, fresh, planner.start(problem))
-        assert (work.unfinished, work.immovable) == (again.unfinished, again.immovable)
-        assert work.breaking == again.breaking
-        assert found == right
+        check_kept(self.one)
 
     def _parent_of(self, partition: str) -> str | None:
         """Return the service that the service of a partition has affinity to."""

@@ -264,10 +264,9 @@ def test_restricted_search_only_empties_nodes():
     engine.report_load("p00", "n0", {"cpu": 8})
     run = search_of(engine)
     variants, seed = [Variant(ALL_RULES, 0.0, 0.0, only_empties=True)], np.random.SeedSequence(1)
-    result = balance(run.problem, run.solution, engine.config, variants, seed, Budget())
-    moved = (result.solution.node != run.solution.node).nonzero()[0]
-    assert len(moved)
-    assert set(result.solution.node[moved]) == {0}
+    balance(run.problem, run.solution, engine.config, variants, seed, Budget())
+    assert len(run.moved_rows)
+    assert set(run.solution.node[run.moved_rows]) == {0}
 
 
 @pytest.mark.parametrize("seed", range(4))

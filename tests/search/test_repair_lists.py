@@ -97,11 +97,10 @@ def test_breaches_after_moves_are_among_the_suspects(configuration, enforced, st
     """The rows that broke a rule before, and those that the moves affect, are enough."""
     problem, solution = configuration.problem, configuration.solution
     everything = np.arange(len(solution.node))
-    start = solution.copy()
-    breaking = find_breaches(problem, start, enforced, everything).rows
+    breaking = find_breaches(problem, solution, enforced, everything).rows
     state = state_of(configuration, enforced)
     for step in steps:
         make(configuration, state, step)
-    suspects = suspects_after(problem, start, solution, breaking)
+    suspects = suspects_after(problem, solution, breaking, everything)
     found = find_breaches(problem, solution, enforced, suspects).rows.tolist()
     assert found == find_breaches(problem, solution, enforced, everything).rows.tolist()

@@ -1,0 +1,522 @@
+"""What a snapshot holds, what it needs to be read, and the errors of one that cannot be read."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import (
+    Budget,
+    ConflictError,
+    InvalidValueError,
+    Metric,
+    MoveCost,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    PlbError,
+    Replica,
+    Role,
+    Service,
+    Snapshot,
+    UnknownNameError,
+)
+from plb.planning import snapshots
+from plb.planning.scheduler import DomainRecord, Scheduler, Stage
+from plb.policies import BUILT_IN
+from plb.registry import register_constraint, register_policy, register_term
+from plb.risk import DemandHistory
+from plb.state import cluster_parts, partition_parts
+from plb.state.cluster_state import ClusterState, PartitionRecord
+from plb.state.replica_table import RowTable
+from plb.testing import all_clusters
+
+from .strategies import examples
+from .twins import check_same_arrays, check_same_state, restored
+
+METRICS = [Metric("cpu"), Metric("memory", quantum=0.25)]
+
+
+def engine_of(partitions: int = 6, *, history: DemandHistory | None = None, **settings: Any) -> Any:
+    """Return an engine with four nodes and partitions of three replicas, some of which are placed."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=METRICS, **settings), seed=5, history=history)
+    for index in range(4):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 40, "memory": 80}, fault_domain=f"fd:/{index}"))
+    engine.update_service(Service("db", target_replicas=3, tenant_class="gold"))
+    for index in range(partitions):
+        engine.update_partition(Partition(f"db/{index}", service="db", replicas=[Replica(Role.PRIMARY, "n0")]))
+        engine.report_load(f"db/{index}", "n0", {"cpu": 3, "memory": 2.5})
+    return engine
+
+
+def history_of(level: float = 4.0) -> DemandHistory:
+    """Return a history of two traces."""
+    return DemandHistory.from_columns(
+        ["cpu", "memory"],
+        tenant_class=["gold", "gold"],
+        role=[Role.PRIMARY, Role.SECONDARY],
+        lifetime=[10_000.0, 20_000.0],
+        initial=[[1.0, 1.0]] * 2,
+        level=[[level, level]] * 2,
+        growth=[[3600.0, 0.0]] * 2,
+        maximum=[[9.0, 9.0]] * 2,
+    )
+
+
+def changed(snapshot: Snapshot, *, document: Any = None, **arrays: Any) -> Snapshot:
+    """Return a snapshot with other arrays, by name with _ for a dot, and a document that a function has changed."""
+    with np.load(io.BytesIO(snapshot.to_bytes()), allow_pickle=False) as file:
+        known = {name: file[name] for name in file.files}
+    if document is not None:
+        values = json.loads(known["document"].tobytes())
+        document(values)
+        known["document"] = np.frombuffer(json.dumps(values).encode(), np.uint8)
+    known |= {name.replace("__", "."): value for name, value in arrays.items() if value is not None}
+    for name in [name.replace("__", ".") for name, value in arrays.items() if value is None]:
+        del known[name]
+    data = io.BytesIO()
+    np.savez(data, **known)
+    return Snapshot.from_bytes(data.getvalue())
+
+
+# what it holds
+
+
+@examples(60)
+@given(all_clusters(), st.integers(0, 2))
+def test_twin_has_the_same_state_and_the_same_arrays(cluster, plans):
+    """The cluster is any one, and so is the number of plans before."""
+    engine = cluster.engine()
+    for now in range(plans):
+        engine.apply(engine.refresh(float(now), budget=60), leaving=now == 1)
+    twin = restored(engine, engine._planner._history)
+    check_same_state(engine, twin)
+    check_same_arrays(engine, twin, 5.0)
+    assert engine.refresh(9.0, budget=60) == twin.refresh(9.0, budget=60)
+
+
+def test_snapshot_is_an_archive_of_arrays_without_pickle():
+    """NumPy reads all of it with `allow_pickle=False`, and the names are JSON."""
+    with np.load(io.BytesIO(engine_of().snapshot().to_bytes()), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    assert all(array.dtype.kind in "biuf" for array in arrays.values())
+    document = json.loads(arrays["document"].tobytes())
+    assert arrays["plb_snapshot_version"].tolist() == [1]
+    assert document["state"]["partitions"]["name"] == [f"db/{index}" for index in range(6)]
+
+
+def test_size_grows_with_the_number_of_replicas():
+    """A replica takes less than 200 bytes, and ten times as many replicas take less than ten times as much."""
+    sizes = {count: len(engine_of(count).snapshot().to_bytes()) for count in (100, 1000)}
+    assert sizes[1000] < 10 * sizes[100]
+    assert (sizes[1000] - sizes[100]) / (900 * 3) < 200
+
+
+def test_equal_snapshots_have_equal_bytes():
+    """They share nothing with the engine, so later calls do not change them."""
+    engine = engine_of()
+    engine.apply(engine.refresh(0.0, budget=100))
+    first = engine.snapshot()
+    data = first.to_bytes()
+    assert engine.snapshot().to_bytes() == data
+    engine.report_load("db/0", "n0", {"cpu": 9})
+    engine.update_partition(Partition("db/9", service="db"))
+    assert first.to_bytes() == data
+    assert engine.snapshot() != first
+
+
+def test_snapshot_names_each_field_of_the_state():
+    """A new field has to be written, or named as derived from others."""
+    engine = engine_of()
+    planner, state = engine._planner, engine._state
+    assert set(vars(state)) == {*cluster_parts.WRITTEN, *cluster_parts.DERIVED}
+    assert set(vars(planner)) == {*snapshots.WRITTEN, *snapshots.DERIVED}
+    written = {*partition_parts.NUMBERS, *partition_parts.FLAGS, *partition_parts.LISTED, *partition_parts.PLACES}
+    assert {field.name for field in attrs.fields(PartitionRecord)} == written | {
+        "created",
+        "rows",
+        *partition_parts.DERIVED,
+    }
+    assert {field.name for field in attrs.fields(DomainRecord)} - {*DomainRecord().values()} == {
+        "last_run",
+        "tries",
+        "tried_at",
+    }
+    assert set(vars(Scheduler(engine.config))) == {"config", "_records", "_node_events", "_issued", "_moved"}
+    others = {name for name, value in vars(state.rows).items() if not isinstance(value, np.ndarray)}
+    assert others == {"changes", "_free"}
+
+
+def test_every_array_of_the_rows_comes_back():
+    """An array that is added to the table comes back, too."""
+    state = ClusterState(PlbConfig(metrics=METRICS))
+    random = np.random.default_rng(0)
+    table = RowTable(2, 8)
+    table.keep_samples(3)
+    for _ in range(5):
+        table.take()
+    for name, array in table._arrays().items():
+        if name not in ("sibling", "used"):
+            array[:5] = random.integers(0, 2, array[:5].shape)
+    table.generation[:5] = 1
+    part = table.part()
+    twin = RowTable.of_part(part, 2, 3, nodes=4, services=4)
+    del state
+    for name, array in vars(table).items():
+        if isinstance(array, np.ndarray):
+            np.testing.assert_array_equal(array, getattr(twin, name), name)
+    assert twin._free == table._free
+
+
+def test_domain_record_with_every_field_comes_back():
+    """Versions are tuples again, and a time that never was is none."""
+    full = DomainRecord(
+        made=3.0,
+        last_run={Stage.BALANCING: 1.5},
+        tries={Stage.PLACEMENT: 2},
+        tried_at={Stage.PLACEMENT: (3, 4, 5), Stage.BALANCING: ((1, 2), (7,))},
+        at_fixed_point=((1, 2), (7,)),
+        under_way={"p": (2.5, 7)},
+    )
+    for record in (full, DomainRecord()):
+        values = json.loads(json.dumps(record.values()))
+        twin = DomainRecord.of_part(snapshots.Part(values))
+        assert attrs.asdict(twin) == attrs.asdict(record)
+
+
+def test_settings_of_a_snapshot_equal_those_of_the_engine():
+    """Settings, budgets and descriptions may be given with numbers of NumPy."""
+    metrics = [Metric("cpu", weight=np.float32(0.5), empty_nodes=2), Metric("memory", placement_strategy=1)]
+    config = PlbConfig(
+        metrics=metrics,
+        policy="first_fit",
+        max_moves=np.int64(3),
+        global_movement_throttle_threshold_percentage=0.25,
+        threads=None,
+        combination="service_fabric",
+    )
+    engine = PlacementAndLoadBalancing(config)
+    engine.update_service(Service("s", max_moves=np.int64(2), move_cost=MoveCost.HIGH, blocked_nodes={"b", "a"}))
+    engine.update_node(Node("n", properties={"zone": "é\u2028\ud800"}))
+    twin = restored(engine)
+    assert twin.config == config
+    assert twin._state.services == engine._state.services
+    assert twin._state.nodes == engine._state.nodes
+
+
+def test_end_of_a_search_is_remembered_with_its_budget():
+    """Balancing under the same budget has nothing to do; under another one it searches."""
+    engine = engine_of(w_imbalance=1000.0)
+    engine.apply(engine.refresh(0.0))
+    engine.apply(engine.balance(budget=Budget(proposals=200, seconds=1000.0)))
+    twin = restored(engine)
+    for budget in (Budget(proposals=200, seconds=1000.0), Budget(proposals=210)):
+        assert engine.balance(budget=budget) == twin.balance(budget=budget)
+
+
+def test_seed_of_the_samples_is_that_of_the_first_settings():
+    """Another seed of later searches does not sample demand again, before and after a snapshot."""
+    history = history_of()
+    engine = engine_of(history=history)
+    engine.seed = 11
+    twin = restored(engine, history)
+    assert twin.seed == 11
+    check_same_arrays(engine, twin, 100.0)
+
+
+def test_twin_with_other_settings_equals_an_engine_that_is_configured():
+    """The settings of the snapshot are not used then."""
+    engine = engine_of()
+    engine.apply(engine.refresh(0.0, budget=100))
+    other = attrs.evolve(engine.config, w_imbalance=1000.0, estimator="gaussian")
+    twin = PlacementAndLoadBalancing.from_snapshot(engine.snapshot(), config=other)
+    engine.configure(other)
+    assert twin.config == other
+    assert engine.refresh(1.0, budget=100) == twin.refresh(1.0, budget=100)
+    with pytest.raises(ConflictError, match="metrics"):
+        PlacementAndLoadBalancing.from_snapshot(engine.snapshot(), config=PlbConfig(metrics=[Metric("disk")]))
+
+
+# extensions and policies
+
+
+class Alternating:
+    """A policy that remembers on which side it placed last."""
+
+    name = "alternating"
+
+    def __init__(self) -> None:
+        self.turn = np.zeros(2, np.int64)
+
+    def choose(self, configuration: Any, row: int, nodes: Any) -> int:
+        """Return the first and the last node in turn."""
+        del configuration, row
+        self.turn[0] += 1
+        return int(nodes[0] if self.turn[0] % 2 else nodes[-1])
+
+
+class Remembering(Alternating):
+    """The same, with the methods for snapshots."""
+
+    name = "mine"
+
+    def memory(self) -> dict[str, Any]:
+        """Return the turn."""
+        return {"turn": self.turn, "said": ["so far"]}
+
+    def recall(self, memory: Any) -> None:
+        """Go on with the turn."""
+        assert memory["said"] == ["so far"]
+        self.turn = memory["turn"]
+
+
+class Extension:
+    """A term and a constraint that change nothing."""
+
+    name = "mine"
+
+    def total(self, configuration: Any) -> float:
+        """Return no energy."""
+        del configuration
+        return 0.0
+
+    def refuses(self, configuration: Any, proposal: Any) -> bool:
+        """Refuse nothing."""
+        del configuration, proposal
+        return False
+
+    def broken(self, configuration: Any) -> list[int]:
+        """Return no row."""
+        del configuration
+        return []
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """Forget what a test registers."""
+    import plb.registry as registry
+
+    for known in ("_terms", "_constraints", "_policies"):
+        monkeypatch.setattr(registry, known, dict(getattr(registry, known)))
+    return registry
+
+
+@pytest.mark.usefixtures("registered")
+def test_policy_with_a_memory_continues():
+    """Its next choice is that of the engine that was never stopped."""
+    register_policy(Remembering())
+    engine = engine_of(1, policy="mine")
+    engine.place(now=0.0)
+    twin = restored(engine)
+    assert [move.target for move in engine.place().moves] == [move.target for move in twin.place().moves]
+    assert engine._planner._policy.turn[0] == twin._planner._policy.turn[0] == 4
+
+
+@pytest.mark.usefixtures("registered")
+def test_policy_that_has_kept_something_without_a_memory_is_refused():
+    """The message names the attribute and the cure; before its first choice there is nothing to lose."""
+    register_policy(Alternating())
+    engine = engine_of(1, policy="alternating")
+    restored(engine)
+    engine.place(now=0.0)
+    with pytest.raises(ConflictError, match=r"policy alternating: has kept turn, .* methods memory and recall"):
+        engine.snapshot()
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("memory", [{"x": {1, 2}}, {"x": np.array([object()])}, {"x": float("nan")}])
+def test_memory_that_is_no_data_is_refused(memory):
+    """It consists of arrays and of values of JSON."""
+    policy = Remembering()
+    policy.memory = lambda: memory
+    register_policy(policy)
+    engine = engine_of(1, policy="mine")
+    with pytest.raises(InvalidValueError, match="policy mine: memory"):
+        engine.snapshot()
+
+
+@pytest.mark.parametrize("name", [policy.name for policy in BUILT_IN])
+def test_built_in_policies_continue(name):
+    """Plans after a snapshot equal those without it."""
+    engine = engine_of(policy=name)
+    engine.apply(engine.refresh(0.0))
+    engine.update_service(Service("db", target_replicas=4, tenant_class="gold"))
+    twin = restored(engine)
+    assert engine.refresh(1.0) == twin.refresh(1.0)
+
+
+def test_learned_policy_remembers_how_full_nodes_were():
+    """Shares of nodes by name, which may differ from time to time."""
+    from plb.policies import Learned
+
+    policy, twin = Learned(checkpoint="x"), Learned(checkpoint="x")
+    policy._past = [(0.0, {"a": np.ones(2)}), (1.0, {}), (2.5, {"a": np.zeros(2), "b": np.full(2, 0.5)})]
+    part = snapshots._memory_of(policy, PlbConfig(metrics=METRICS))
+    twin.recall({**json.loads(json.dumps(dict(part.values))), **part.arrays})
+    assert [(time, {name: list(one) for name, one in shares.items()}) for time, shares in twin._past] == [
+        (time, {name: list(one) for name, one in shares.items()}) for time, shares in policy._past
+    ]
+
+
+def test_options_of_a_policy_come_back():
+    """A tuple stays a tuple; an object that is no data is refused with its name."""
+    options = {"checkpoint": "file", "metrics": ("cpu",), "step_minutes": 30.0, "may_wait": True}
+    config = PlbConfig(metrics=METRICS, policy="learned", policy_options=options)
+    assert restored(PlacementAndLoadBalancing(config)).config == config
+    wrong = PlbConfig(metrics=METRICS, policy="learned", policy_options={"metrics": frozenset({"cpu"})})
+    with pytest.raises(InvalidValueError, match=r"policy_options\[metrics\]"):
+        PlacementAndLoadBalancing(wrong).snapshot()
+
+
+def test_extension_that_is_not_registered_is_named(registered, monkeypatch):
+    """Terms, constraints and policies are code, so that the next process has to register them."""
+    for kind, register, known, settings in (
+        ("energy term", register_term, "_terms", {"extension_terms": {"mine": 1.0}}),
+        ("constraint", register_constraint, "_constraints", {"extension_constraints": ("mine",)}),
+        ("placement policy", register_policy, "_policies", {"policy": "mine"}),
+    ):
+        extension = Remembering() if "policy" in settings else Extension()
+        register(extension)
+        snapshot = engine_of(1, **settings).snapshot()
+        PlacementAndLoadBalancing.from_snapshot(snapshot)
+        monkeypatch.delitem(getattr(registered, known), "mine")
+        with pytest.raises(UnknownNameError, match=f"unknown {kind} 'mine'"):
+            PlacementAndLoadBalancing.from_snapshot(snapshot)
+
+
+# errors
+
+
+@pytest.mark.parametrize(
+    ("of", "given", "message"),
+    [
+        (4.0, None, "history = None is not allowed; expected the history with the digest [0-9a-f]{64}"),
+        (4.0, 5.0, "history = 'digest [0-9a-f]{64}' is not allowed; expected the history with the digest"),
+        (None, 4.0, "expected None, as the engine had no history"),
+    ],
+)
+def test_another_history_is_refused(of, given, message):
+    """The history is compared by its digest; the same content is the same history."""
+    past, other = (None if level is None else history_of(level) for level in (of, given))
+    engine = engine_of(history=past)
+    with pytest.raises(InvalidValueError, match=message):
+        PlacementAndLoadBalancing.from_snapshot(engine.snapshot(), history=other)
+    if of is not None:
+        restored(engine, history_of(of))
+
+
+def test_another_version_is_refused():
+    """The message has both versions."""
+    with pytest.raises(InvalidValueError, match=r"snapshot: version = \[2\] is not allowed; expected \[1\]"):
+        changed(DAMAGED, plb_snapshot_version=np.array([2]))
+
+
+@pytest.mark.parametrize("data", [b"", b"PK", b"\x93NUMPY", b"\x80\x04N.", "text", None])
+def test_data_that_are_no_snapshot_are_refused(data):
+    """Neither other bytes nor other types are read."""
+    with pytest.raises(InvalidValueError, match="snapshot: data"):
+        Snapshot.from_bytes(data)
+
+
+def test_other_archives_are_refused():
+    """An archive of arrays without document and version, or with pickled objects, is no snapshot."""
+    for arrays in ({"x": np.zeros(3)}, {"document": np.zeros(0, np.uint8)}, {"x": np.array([{}])}):
+        data = io.BytesIO()
+        np.savez(data, **arrays)
+        with pytest.raises(InvalidValueError, match="snapshot: data"):
+            Snapshot.from_bytes(data.getvalue())
+
+
+@examples(200)
+@given(st.data())
+def test_damaged_bytes_are_refused_or_harmless(data):
+    """A changed byte is noticed, unless it is one that means nothing; nothing but an error of plb is raised."""
+    whole = DAMAGED.to_bytes()
+    at = data.draw(st.integers(0, len(whole) - 1))
+    bytes_then = data.draw(
+        st.sampled_from(
+            [whole[:at], whole[:at] + bytes([whole[at] ^ data.draw(st.integers(1, 255))]) + whole[at + 1 :]]
+        )
+    )
+    try:
+        found = Snapshot.from_bytes(bytes_then)
+    except InvalidValueError:
+        return
+    assert found == DAMAGED
+
+
+DAMAGED = engine_of().snapshot()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"state__rows__node": None}, r"state\.rows\.node = None is not allowed; expected an array of int64"),
+        ({"state__rows__node": np.zeros((2, 2))}, r"state\.rows\.node = 'float64 \(2, 2\)'"),
+        ({"state__rows__node": np.full(18, 4)}, r"state\.rows\.node = 4 is not allowed; expected entries of at most 3"),
+        ({"state__rows__node": np.full(18, -2)}, r"state\.rows\.node = -2 .* entries of at least -1"),
+        ({"state__rows__role": np.full(18, 3)}, r"state\.rows\.role = 3"),
+        ({"state__rows__service": np.full(18, 1)}, r"state\.rows\.service = 1"),
+        ({"state__rows__arriving": np.full(18, 18)}, r"state\.rows\.arriving = 18"),
+        ({"state__rows__free": np.arange(46)}, r"state\.rows\.free"),
+        ({"state__rows__free": np.arange(10)}, r"state\.rows\.capacity"),
+        ({"state__partitions__rows": np.zeros(18, np.int64)}, r"state\.partitions\.rows"),
+        ({"state__partitions__service": np.ones(6, np.int64)}, r"state\.partitions\.service = 1"),
+        ({"state__cluster__capacity": np.zeros((4, 3), np.int64)}, r"state\.cluster\.capacity"),
+    ],
+)
+def test_arrays_that_contradict_others_are_refused(arrays, message):
+    """The message names the array, its content and what would be allowed."""
+    with pytest.raises(InvalidValueError, match=message):
+        PlacementAndLoadBalancing.from_snapshot(changed(DAMAGED, **arrays))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values: values.pop("settings"),
+        lambda values: values["settings"][0].update(w_failovers=-1),
+        lambda values: values["settings"][0].pop("w_failovers"),
+        lambda values: values["settings"].clear(),
+        lambda values: values["state"]["cluster"]["nodes"]["fields"].pop(),
+        lambda values: values["state"]["cluster"]["nodes"]["items"].append([]),
+        lambda values: values["state"]["cluster"].update(quanta=[0.3, None]),
+        lambda values: values["state"]["cluster"].update(feasibility_classes=[["a ==", []]]),
+        lambda values: values["state"]["cluster"].update(present_services=[7]),
+        lambda values: values["state"]["partitions"]["name"].append("x"),
+        lambda values: values["state"]["partitions"].update(missing=["x"] * 6),
+        lambda values: values["scheduler"].update(issued=[["x"]]),
+        lambda values: values["scheduler"].update(domains={"x": {}}),
+        lambda values: values["batch"].update(last_action="Nothing"),
+        lambda values: values.update(now="soon"),
+        lambda values: values.update(seed=-1),
+        lambda values: values.pop("state"),
+    ],
+)
+def test_documents_that_are_no_engine_are_refused(change):
+    """Every error is one of plb."""
+    with pytest.raises(PlbError):
+        PlacementAndLoadBalancing.from_snapshot(changed(DAMAGED, document=change))
+
+
+def test_arguments_of_another_type_are_refused():
+    """A snapshot is not its bytes, and a history is no path."""
+    with pytest.raises(InvalidValueError, match="from_snapshot: snapshot"):
+        PlacementAndLoadBalancing.from_snapshot(DAMAGED.to_bytes())
+    with pytest.raises(InvalidValueError, match="from_snapshot: history"):
+        PlacementAndLoadBalancing.from_snapshot(DAMAGED, history="history.parquet")
+
+
+def test_archive_has_plain_members():
+    """Other programs read it as a zip file of ``.npy`` files."""
+    with zipfile.ZipFile(io.BytesIO(DAMAGED.to_bytes())) as file:
+        assert all(name.endswith(".npy") for name in file.namelist())
