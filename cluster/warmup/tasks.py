@@ -16,7 +16,7 @@ from plb.extensions.configuration import Configuration
 from plb.extensions.energy_terms import CompiledTerm
 from plb.model import UpgradeMark
 from plb.provisioning import AUTO, Affinity, Instance, NodeType, provision, replan
-from plb.registry import register_term
+from plb.registry import register_constraint, register_term
 from plb.risk import DemandHistory, Evaluation, MonteCarloRisk, ObservedRisk, ReplicaForecast, eligible_traces
 from plb.risk.peaks import MachinePeak, TaskSamples, parse, predict
 from plb.state.arrays import Problem, Solution
@@ -94,10 +94,14 @@ def balance() -> None:
 def place_one_at_a_time() -> None:
     """Place and repair by a placement policy, with affinity moves."""
     engine = _tiny_engine(policy="prv_worst_fit")
-    engine.update_partition(Partition("new", service="wide"))
+    _add_service(engine, "single", 20.0)
+    engine.update_partition(Partition("new", service="single"))
     _add_service(engine, "follower", 5.0, affinity_to="wide")
     engine.update_partition(Partition("follower", service="follower"))
     engine.apply(engine.place())
+    _add_service(engine, "heavy", 95.0)
+    _add_placed(engine, "heavy", "n0")
+    engine.repair()
     _overload(engine)
     engine.repair()
 
@@ -128,6 +132,12 @@ def plan_with_extension_terms() -> None:
         engine.balance()
         engine.configure(attrs.evolve(engine.config, spread_moves=False))
         engine.balance()
+
+
+def repair_extension_constraints() -> None:
+    """Move the replicas that break a constraint in plain Python."""
+    register_constraint(_EmptyNode())
+    _tiny_engine(extension_constraints=[_EmptyNode.name]).repair()
 
 
 def change_terms() -> None:
@@ -202,6 +212,20 @@ class _PlainTerm:
 def _no_change(problem: Problem, solution: Solution, sums: Int, proposal: Proposal) -> float:  # noqa: ARG001  # as of every term
     """Return 0."""
     return 0.0
+
+
+class _EmptyNode:
+    """A constraint in plain Python."""
+
+    name = "warm_up_empty_node"
+
+    def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
+        """Return whether a replica would come to the first node."""
+        return any(one.target == 0 for one in configuration.relocations(proposal))
+
+    def broken(self, configuration: Configuration) -> list[int]:
+        """Return the replicas on the first node."""
+        return [int(row) for row in configuration.rows_on(0)]
 
 
 class _SwiftTerm(CompiledTerm):
@@ -312,6 +336,7 @@ TASKS: Mapping[str, Callable[[], None]] = {
     "peak predictions": predict_peaks,
     "extension terms": plan_with_extension_terms,
     "energy terms": change_terms,
+    "extension constraints": repair_extension_constraints,
     "placement policies": place_one_at_a_time,
     "evictions for new replicas": evict,
     "peaks of a machine": predict_a_machine,
