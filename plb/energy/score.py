@@ -52,13 +52,20 @@ def weights_of(
         imbalance=float(config.w_imbalance),
         fragmentation=float(config.w_fragmentation),
         product_form=product_form,
-        product_offset=1.0 if without_costs else float(replicas + config.move_cost_offset),
+        product_offset=_product_offset(config, replicas),
         least_deviation=0.0 if without_costs else LEAST_DEVIATION,
         tenths_of_move=math.inf if config.ignore_cost_in_scoring else float(TENTHS),
         repetitions=float(max(1, repetitions)),
         local_domains=float(config.local_domain_weight),
         plain_deviation=plain_deviation,
     )
+
+
+def _product_offset(config: PlbConfig, replicas: int) -> float:
+    """Return what the second factor of the product form is without moves; the additive form does not depend on it."""
+    if config.combination is not Combination.SERVICE_FABRIC:
+        return 0.0
+    return 1.0 if config.ignore_cost_in_scoring else float(replicas + config.move_cost_offset)
 
 
 @kernel(inline=True)

@@ -158,3 +158,21 @@ def test_rows_are_taken_from_the_queue_when_they_are_due(settings):
     count = take_due(queue, 5.0, found)
     assert [times[row] for row in found[:count].tolist()] == [heapq.heappop(in_turn)[0] for _ in range(count)]
     assert not in_turn
+
+
+@pytest.mark.kernels
+def test_another_replica_makes_no_new_problem():
+    """Only the product form depends on the number of replicas; a new problem costs kernels a new pointer."""
+    config = PlbConfig(metrics=[Metric("cpu")])
+    engine = PlacementAndLoadBalancing(config)
+    engine.update_node(Node("n0", capacities={"cpu": 10.0}))
+    engine.update_service(Service("web", stateful=False, target_replicas=1))
+    engine.update_partition(Partition("web/0", service="web"))
+    problem = engine._planner.problem(0.0)
+    engine.update_partition(Partition("web/1", service="web"))
+    assert engine._planner.problem(0.0) is problem
+    engine.configure(PlbConfig(metrics=[Metric("cpu")], combination="service_fabric"))
+    offsets = [engine._planner.problem(0.0).weights.product_offset]
+    engine.update_partition(Partition("web/2", service="web"))
+    offsets.append(engine._planner.problem(0.0).weights.product_offset)
+    assert offsets == [2 + config.move_cost_offset, 3 + config.move_cost_offset]
