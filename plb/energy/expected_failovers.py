@@ -14,7 +14,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int, Int32, UInt8
 from plb.compiler import kernel
 from plb.energy.description import TermDescription
-from plb.energy.peak_sums import may_both_lose, peaks_by_hand, total_of_others
+from plb.energy.peak_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
 from plb.energy.timeline import count_lasting, leave_list, stand_in_list
 from plb.risk.node_violations import node_violations, violations_of_sums
 from plb.state.arrays import Problem, Solution
@@ -90,15 +90,10 @@ def at_target(problem: Problem, solution: Solution, proposal: Proposal) -> int:
 @kernel
 def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
     """Set the violations of source and target to those after a proposal, before the rows move."""
-    here, target = proposal.source, proposal.target
     source_after = at_source(problem, solution, proposal)
     target_after = at_target(problem, solution, proposal)
-    if here != NOWHERE:
-        solution.totals.expected_failovers += source_after - solution.violating[here]
-        solution.violating[here] = source_after
-    if target != NOWHERE:
-        solution.totals.expected_failovers += target_after - solution.violating[target]
-        solution.violating[target] = target_after
+    solution.totals.expected_failovers += replace_share(solution.violating, proposal.source, source_after)
+    solution.totals.expected_failovers += replace_share(solution.violating, proposal.target, target_after)
 
 
 @kernel

@@ -15,7 +15,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int, Int32
 from plb.compiler import kernel
 from plb.energy.description import TermDescription
-from plb.energy.peak_sums import may_both_lose, peaks_by_hand, total_of_others
+from plb.energy.peak_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
 from plb.energy.score import UNITS
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal
@@ -65,15 +65,10 @@ def at_target(problem: Problem, solution: Solution, proposal: Proposal) -> int:
 @kernel
 def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
     """Set the overload of source and target to that after a proposal, before the rows move."""
-    here, target = proposal.source, proposal.target
     source_after = at_source(problem, solution, proposal)
     target_after = at_target(problem, solution, proposal)
-    if here != NOWHERE:
-        solution.totals.expected_overload += source_after - solution.overload[here]
-        solution.overload[here] = source_after
-    if target != NOWHERE:
-        solution.totals.expected_overload += target_after - solution.overload[target]
-        solution.overload[target] = target_after
+    solution.totals.expected_overload += replace_share(solution.overload, proposal.source, source_after)
+    solution.totals.expected_overload += replace_share(solution.overload, proposal.target, target_after)
 
 
 @kernel

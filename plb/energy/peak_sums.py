@@ -33,6 +33,16 @@ def total_of_others(total: int, by_node: Int, source: int, target: int) -> int:
 
 
 @kernel
+def replace_share(by_node: Int, node: int, value: int) -> int:
+    """Set what a node, perhaps NOWHERE, contributes to a total, `by_node` (N,); return by how much the total rises."""
+    if node == NOWHERE:
+        return 0
+    rise = value - by_node[node]
+    by_node[node] = value
+    return int(rise)
+
+
+@kernel
 def change_aggregate(aggregate: Int32, ceiling: Int, node: int, peak: Int32, peak_ceiling: Int, sign: int) -> None:
     """Add `sign` times a replica's peaks to the aggregates of `node`.
 

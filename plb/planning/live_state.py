@@ -183,7 +183,7 @@ class LiveState:
             self.work.renew(self._state, self.problem, self.solution, changed)
 
     def start(self, problem: Problem) -> Solution:
-        """Return the solution of `problem`, that of all services or of a service domain, which must not be changed."""
+        """Return the solution of `problem`, that of all services or of a service domain; see `lend`."""
         if problem is self.problem:
             return self.solution
         if len(problem.local_nodes) or len(self.problem.local_nodes):

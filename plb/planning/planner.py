@@ -107,7 +107,7 @@ class Planner:
         return self._live.of_domain(topology, self._service_tables(domain), self.demand_forecast)
 
     def start(self, problem: Problem) -> Solution:
-        """Return the solution with every replica on its present node, for `problem`; it must not be changed."""
+        """Return the solution with every replica on its present node, for `problem`; who changes it changes it back."""
         return self._live.start(problem)
 
     def _service_tables(self, domain: ServiceDomain | None) -> ServiceTables:

@@ -86,10 +86,6 @@ class Breaches:
         return bool(len(self.rows) or self.overloaded.any())
 
 
-NO_BREACHES = Breaches(np.zeros((0, 0), np.bool_), np.zeros(0, np.int64))
-"""No violated constraint."""
-
-
 def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Breaches:
     """Return the violations of the enforced constraints.
 

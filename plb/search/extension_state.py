@@ -149,11 +149,11 @@ def _addresses(
         kernel = getattr(one, method)
         if kernel is None:
             continue
-        if isinstance(kernel, Kernel) and takes_parts_of_a_proposal(kernel, len(arguments)):
-            expected = "a kernel that takes a proposal, with its row, target, partner and source, as the last argument"
-            raise InvalidValueError(one.name, method, kernel, expected)
         if not isinstance(kernel, Kernel):
             raise InvalidValueError(one.name, method, kernel, "a function decorated with `plb.compiler.kernel`")
+        if takes_parts_of_a_proposal(kernel, len(arguments)):
+            expected = "a kernel that takes a proposal, with its row, target, partner and source, as the last argument"
+            raise InvalidValueError(one.name, method, kernel, expected)
         try:
             found[index] = kernel.address(returning, *arguments)
         except KernelError as error:
