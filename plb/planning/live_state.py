@@ -287,7 +287,9 @@ class LiveState:
     def _make(
         self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
     ) -> None:
-        """Make all arrays new."""
+        """Make all arrays new, in the memory of the old ones."""
+        if hasattr(self, 'problem'):
+            del self.problem, self.solution
         self._take_over(build_problem(self._state, topology, demand_forecast, tables))
         self._fixed_point.forget()
         self._earlier = None

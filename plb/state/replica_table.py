@@ -1,4 +1,4 @@
-"""The replicas as arrays: one row a replica, in preallocated arrays that grow by doubling."""
+"""The replicas as arrays: one row a replica, in preallocated arrays that grow by half."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ChangedRows:
 
 
 class RowTable:
-    """Arrays with one row for each replica slot, which grow by doubling; the last row stays zero, for NOWHERE."""
+    """Arrays with one row for each replica slot, which grow by half; the last row stays zero, for NOWHERE."""
 
     def __init__(self, metrics: int, capacity: int = 64) -> None:
         self.load: Int = np.zeros((capacity + 1, metrics), np.int64)
@@ -178,15 +178,16 @@ class RowTable:
         return np.take_along_axis(self.samples[rows], newest_first[:, np.newaxis, :], axis=2), seen
 
     def _grow(self) -> None:
-        old, new = self.capacity, 2 * self.capacity
-        self.load = np.vstack([self.load[:-1], np.zeros((old + 1, self.load.shape[1]), np.int64)])
-        self.node = np.concatenate([self.node, np.full(old, NOWHERE, np.int64)])
-        self.arriving = np.concatenate([self.arriving, np.full(old, NOWHERE, np.int64)])
+        old = self.capacity
+        added = old // 2
+        new = old + added
+        self.load = np.vstack([self.load[:-1], np.zeros((added + 1, self.load.shape[1]), np.int64)])
+        self.node = np.concatenate([self.node, np.full(added, NOWHERE, np.int64)])
+        self.arriving = np.concatenate([self.arriving, np.full(added, NOWHERE, np.int64)])
         self.sibling = np.concatenate([self.sibling, np.arange(old, new, dtype=np.int64)])
-        self.largest_demand = np.vstack([self.largest_demand, np.zeros_like(self.largest_demand)])
-        for name in (*FLAGS, "role", "service", "created", "key", "generation", "samples", "seen"):
+        for name in (*FLAGS, "role", "service", "created", "key", "generation", "samples", "seen", "largest_demand"):
             array = getattr(self, name)
-            setattr(self, name, np.concatenate([array, np.zeros_like(array)]))
+            setattr(self, name, np.concatenate([array, np.zeros((added, *array.shape[1:]), array.dtype)]))
         self._free = list(range(new - 1, old - 1, -1))
 
     def without_loads(self, rows: Int) -> RowTable:
