@@ -7,6 +7,7 @@ proposals.
 
     python benchmarks/scale.py
     python benchmarks/scale.py 40 400
+    python benchmarks/scale.py 10000 --own-services
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import resource
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 
 import attrs
@@ -40,10 +42,12 @@ class Cluster:
     ----------
     nodes
         Number of nodes.
+    own_services
+        Whether each partition has a service of its own, and not all the same.
     """
 
-    def __init__(self, nodes: int) -> None:
-        self.nodes = nodes
+    def __init__(self, nodes: int, *, own_services: bool = False) -> None:
+        self.nodes, self.own_services = nodes, own_services
         self.random = np.random.default_rng(7)
         metrics = [Metric("cpu", trend=False), Metric("memory"), Metric("disk")]
         self.history = _history(self.random)
@@ -53,8 +57,10 @@ class Cluster:
         self._is_up = True
         for index in range(nodes):
             self.engine.update_node(bench_node(index))
-        self.engine.update_service(Service("tenants", tenant_class="class", target_replicas=REPLICAS_A_PARTITION))
         self.partitions = nodes * REPLICAS_A_NODE // REPLICAS_A_PARTITION
+        self.engine.update_service(bench_service("tenants"))
+        for index in range(self.partitions if own_services else 0):
+            self.engine.update_service(bench_service(f"p{index}"))
         for index in range(self.partitions):
             self.engine.update_partition(self._partition(index, -float(self.random.uniform(0, 40 * DAY))))
         self.rows = np.array([r.index for index in range(self.partitions) for r in self.engine.replicas(f"p{index}")])
@@ -66,7 +72,8 @@ class Cluster:
         places = [(index + shift + 11 * step) % self.nodes for step in range(REPLICAS_A_PARTITION)]
         roles = [Role.PRIMARY] + [Role.SECONDARY] * (REPLICAS_A_PARTITION - 1)
         copies = [Replica(role, f"n{place}") for role, place in zip(roles, places, strict=True)]
-        return Partition(f"p{index}", service="tenants", replicas=copies, created=created)
+        service = f"p{index}" if self.own_services else "tenants"
+        return Partition(f"p{index}", service=service, replicas=copies, created=created)
 
     def move(self, partitions: int) -> None:
         """Move all replicas of a number of partitions to other nodes."""
@@ -127,10 +134,20 @@ class Cluster:
 
     def place(self) -> None:
         """Add a partition, and place its replicas."""
+        self._place("tenants")
+
+    def _place(self, service: str) -> None:
+        """Add a partition of a service, and place its replicas."""
         self._now += 1.0
         name = f"new{self._now}"
-        self.engine.update_partition(Partition(name, service="tenants", created=self._now))
+        self.engine.update_partition(Partition(name, service=service, created=self._now))
         self.engine.apply(self.engine.place(name, now=self._now, budget=PROPOSALS))
+
+    def place_of_new_service(self) -> None:
+        """Add a service with a partition, and place its replicas."""
+        service = bench_service(f"service{self._now}")
+        self.engine.update_service(service)
+        self._place(service.name)
 
     def snapshot(self) -> None:
         """Write the engine as bytes."""
@@ -143,6 +160,11 @@ class Cluster:
     def score(self) -> None:
         """Score all nodes for a partition that waits for a place."""
         self.engine.score("waiting", now=self._now)
+
+
+def bench_service(name: str) -> Service:
+    """Return a service of the tenant class of the history."""
+    return Service(name, tenant_class="class", target_replicas=REPLICAS_A_PARTITION)
 
 
 def _history(random: np.random.Generator) -> DemandHistory:
@@ -172,12 +194,12 @@ def _resident() -> int:
     return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def measure(nodes: int) -> dict[str, str]:
+def measure(nodes: int, *, own_services: bool) -> dict[str, str]:
     """Return the figures of one size by name."""
     Cluster(40).refresh()  # loads the kernels
     before = _resident()
     begun = time.process_time()
-    cluster = Cluster(nodes)
+    cluster = Cluster(nodes, own_services=own_services)
     found = {"nodes": f"{nodes:,}", "replicas": f"{len(cluster.rows):,}"}
     found["describe it"] = _time(time.process_time() - begun)
     described = _resident()
@@ -200,6 +222,8 @@ def measure(nodes: int) -> dict[str, str]:
     found["a node fails or returns: event and refresh"] = _time(min(_seconds(cluster.fail_or_return) for _ in range(4)))
     cluster.place()
     found["place a partition"] = _time(min(_seconds(cluster.place) for _ in range(3)))
+    cluster.place_of_new_service()
+    found["place a partition of a new service"] = _time(min(_seconds(cluster.place_of_new_service) for _ in range(3)))
     cluster.engine.update_partition(Partition("waiting", service="tenants", created=cluster._now))
     cluster.engine.score("waiting", now=cluster._now)
     found["score of a partition, all nodes"] = _time(min(_seconds(cluster.score) for _ in range(3)))
@@ -239,9 +263,10 @@ def main() -> None:
     """Measure each size and print a table with one column per size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("nodes", nargs="*", type=int, default=SIZES, help="numbers of nodes, one column each")
-    sizes = parser.parse_args().nodes
+    parser.add_argument("--own-services", action="store_true", help="give each partition a service of its own")
+    options = parser.parse_args()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        columns = list(pool.map(measure, sizes))
+        columns = list(pool.map(partial(measure, own_services=options.own_services), options.nodes))
     for name in columns[0]:
         print(f"{name:<40}" + "".join(f"{column[name]:>14}" for column in columns))
 

@@ -10,7 +10,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints.description import RuleDescription
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
-from plb.state.arrays import TENTHS, Problem, Solution
+from plb.state.arrays import TENTHS, Problem, Solution, most_or_any
 from plb.state.cluster_state import ClusterState
 from plb.state.proposal import Proposal
 from plb.state.topology import Topology
@@ -73,24 +73,13 @@ def _exceeds(moves: int, change: int, budget: int) -> bool:
     return change > 0 and moves + change > budget
 
 
-NO_BUDGET = 2**31
-"""A budget without limit."""
-
-
-def most_or_any(most: int | None) -> int:
-    """Return a limit of the settings as a number; None: no limit."""
-    return NO_BUDGET if most is None else most
-
-
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
     config = state.config
-    by_service = [service.max_moves for service in state.services]
-    budgets = (config.max_moves, config.max_moves_per_node, *by_service)
     return {
-        "bounded": any(most is not None for most in budgets),
+        "bounded": state.limits_moves,
         "max_moves": most_or_any(config.max_moves),
         "max_node_moves": np.full(len(state.nodes), most_or_any(config.max_moves_per_node), np.int64),
-        "max_service_moves": np.array([*map(most_or_any, by_service)] or [NO_BUDGET], np.int64),
+        "max_service_moves": state.service_table.max_moves,
     }
 
 

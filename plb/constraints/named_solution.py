@@ -52,7 +52,7 @@ class NamedSolution:
 
     def feasibility_class_of(self, row: int) -> FeasibilityClass:
         """Return what the service of a row requires of nodes."""
-        return self.state.feasibility_classes[self.state.service_feasibility_class[int(self.problem.service[row])]]
+        return self.state.feasibility_class_of(int(self.problem.service[row]))
 
     def reason(self, phase: Phase, row: int, breach: Breach) -> Reason:
         """Return the reason of a move that ends a breach."""

@@ -14,7 +14,7 @@ and such metrics A is I(X).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -297,18 +297,18 @@ def _local_score(problem: Problem, solution: Solution, local: int) -> int:
     return int(weighted / weights * UNIT) if weights > 0.0 else 0
 
 
-def metric_weights(state: ClusterState, services: Iterable[int]) -> Float:
+def metric_weights(state: ClusterState, services: Sequence[int]) -> Float:
     """Return the weight of every metric in the imbalance, (R,).
 
     The weight of the metric comes first; else it is the mean of the weights of the services, and 0 if none
     has it (docs/terms/imbalance.md). Services without weights have all metrics at 1.
     """
-    given = [state.services[service].metrics for service in services]
+    table, some = state.service_table, np.array(services, np.int64)
     weights = np.zeros(len(state.config.metrics))
     for index, metric in enumerate(state.config.metrics):
-        found = [metric.weight if of is None else of[metric.name] for of in given if of is None or metric.name in of]
-        if found or not given:
-            mean = float(np.mean(found or [metric.weight]))
+        found = table.metric_weight[some[table.has_metric[some, index]], index]
+        if len(found) or not len(some):
+            mean = np.mean(np.where(np.isnan(found), metric.weight, found)) if len(found) else metric.weight
             weights[index] = mean if metric.global_weight is None else metric.global_weight
     return weights
 

@@ -18,8 +18,7 @@ from plb.state.cluster_state import ClusterState
 def concerned(state: ClusterState, domain: ServiceDomain | None) -> tuple[str, Sequence[str]]:
     """Return the name of a service domain, that of its first service, and the names of its partitions."""
     if domain is None:
-        living = state.living_indices()
-        return state.services[living[0]].name if living else "", state.partition_names()
+        return next(iter(state.service_index), ""), state.partition_names()
     services = set(domain.services)
     names = tuple(record.name for record in state.partitions.values() if record.service in services)
     return state.services[domain.key].name, names
@@ -63,5 +62,5 @@ def why_immovable(state: ClusterState, problem: Problem, row: int) -> Immovable:
     node = int(problem.origin[row])
     if not problem.watched[node]:
         return Immovable.NODE_OUT_OF_SERVICE
-    blocked = state.feasibility_classes[state.service_feasibility_class[int(problem.service[row])]].blocked
+    blocked = state.feasibility_class_of(int(problem.service[row])).blocked
     return Immovable.NODE_BLOCKED if state.nodes[node].name in blocked else Immovable.THROTTLED

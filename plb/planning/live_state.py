@@ -1,8 +1,8 @@
 """The arrays of the cluster and all sums that follow from them, kept current from call to call.
 
 Reports, descriptions and moves note the rows that they change. Before a search, these rows and those whose expected
-demand is due are taken out of the sums, described again and added, so that a call costs what has changed. Other nodes,
-services, settings or sizes of arrays make all arrays new.
+demand is due are taken out of the sums, described again and added, so that a call costs what has changed. Services
+and the availability of nodes are followed likewise; other nodes, settings or sizes of arrays make all arrays new.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from plb.evaluation.delta import add_to_node
 from plb.model.snapshot import Part
 from plb.planning.fixed_point import MOST_FOLLOWED, FixedPoint, row_values
 from plb.planning.load_counting import counting
-from plb.planning.local_domains import local_domains
+from plb.planning.local_domains import local_domains, local_fields
 from plb.planning.problem import build_problem, energy_weights, problem_of_domain
 from plb.planning.replica_arrays import affinities, arrays_of_replicas
 from plb.planning.service_tables import ServiceTables, tables_version
@@ -109,11 +109,11 @@ class LiveState:
         if unchanged and now == self._now:
             return
         due = demand_forecast.find_due(self._state, now, changed if self._made_for else None)
-        nodes = self._follow_nodes(topology, tables)
+        is_followed, nodes = self._follow_tables(topology, tables)
         changed = merged(changed, np.flatnonzero(np.isin(self.problem.origin, nodes))) if nodes else changed
         is_current = self._is_made_for(topology, tables, demand_forecast)
         aged = is_current and self.problem.timeline and now != self._now
-        tied = is_current and self.problem.related and not same_partitions
+        tied = is_current and self.problem.related and (is_followed or not same_partitions)
         self._made_for, self._lent_for, self._now = (), (), now  # after an error, all arrays are made new
         self._partitions_version = self._state.partitions_version
         is_current = is_current and self._has_same_local_domains(topology)
@@ -121,48 +121,59 @@ class LiveState:
         if not is_current or many:
             demand_forecast.renew(self._state)
             self._make(topology, tables, demand_forecast)
-        elif len(changed) or len(due) or aged or tied or nodes:
+        elif len(changed) or len(due) or aged or tied or is_followed:
             rows = merged(changed, due)
             followed = rows if self._fixed_point.remembers_any else rows[:0]
             before = self._values_before(followed) if len(followed) else followed
             self._earlier = None
             affinity = self.problem.affinity
-            stale = self._change(topology, tables, demand_forecast, changed, rows)
-            if nodes:
+            stale = self._change(topology, demand_forecast, changed, rows)
+            if is_followed:
                 stale[list(nodes)] = True
                 self.solution.total[:] = self.solution.squares[:] = 0
                 sum_nodes(self.problem, self.solution)
             if self._is_counted_otherwise(topology):
                 self._make(topology, tables, demand_forecast)
             else:
-                self._follow(topology, tables, demand_forecast, stale | aged)
+                self._follow(topology, demand_forecast, stale | aged)
                 retied = self.problem.related and not np.array_equal(self.problem.affinity, affinity)
                 self._note(changed, followed, before, others=aged or retied)
         self._made_for = (topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
 
-    def _follow_nodes(self, topology: Topology, tables: ServiceTables) -> tuple[int, ...]:
-        """Take over the availability of a few nodes, if no more has changed; return these nodes, else none."""
-        if not self._made_for or topology.follows is None:
-            return ()
+    def _follow_tables(self, topology: Topology, tables: ServiceTables) -> tuple[bool, tuple[int, ...]]:
+        """Take over other services and the availability of a few nodes, if no more has changed.
+
+        Return whether there were such changes, and these nodes.
+        """
+        if not self._made_for:
+            return False, ()
         before: Any = self._made_for[0]
         known: Any = self._made_for[1]
-        packed = self.problem.defragmented.any() or self.problem.reserving.any()
-        local = self._state.config.local_domain_weight > 0.0
-        same_services = known.services_version == tables.services_version
-        same_services = same_services and np.array_equal(known.most_in_domain, tables.most_in_domain)
-        if topology.follows is not before.token or not same_services or packed or local:
-            return ()
-        self.problem = self.problem._replace(
+        problem, table = self.problem, self._state.service_table
+        same_nodes = topology is before
+        packed = problem.defragmented.any() or problem.reserving.any()
+        if (
+            tables is known
+            or not (same_nodes or topology.follows is before.token)
+            or tables.limits.most_in_domain is not known.limits.most_in_domain
+            or bool(table.follows.any()) != problem.related
+            or packed
+            or self._state.config.local_domain_weight > 0.0
+        ):
+            return False, ()
+        self.problem = problem._replace(
             receives=topology.receives,
             targets=topology.targets,
             counted=topology.counted,
             watched=topology.watched,
             counted_for=tables.counted_for,
             nodes_of_metric=tables.nodes_of_metric,
+            metric_weight=tables.metric_weight,
             target_empty=tables.groups["target_empty"],
+            bounded=self._state.limits_moves,
         )
         self._made_for = (topology, tables, *self._made_for[2:])
-        return topology.changed_nodes
+        return True, () if same_nodes else topology.changed_nodes
 
     def _is_made_for(
         self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
@@ -240,7 +251,7 @@ class LiveState:
             "before": self._values_before(changed),
             "unsampled": unsampled,
             "unsampled_ceiling": demand_forecast.peak_ceiling[unsampled],
-            "local_of": problem.local_of.copy(),
+            "local_of": problem.local_of[: len(self._state.services)].copy(),
             "by_percentage": problem.by_percentage.copy(),
             "coarseness": problem.coarseness.copy(),
             "affinity": problem.affinity.copy() if problem.related else np.zeros(0, np.int64),
@@ -261,12 +272,11 @@ class LiveState:
         """
         metrics, capacity = len(self._state.config.metrics), self._state.rows.capacity
         changed = part.array("changed", (None,), np.int64, low=0, high=capacity - 1)
-        local_of = part.array("local_of", (max(1, len(self._state.services)),), np.int64)
+        local_of = part.array("local_of", (len(self._state.services),), np.int64)
         unsampled = part.array("unsampled", (None,), np.int64, low=0, high=capacity - 1)
         ceilings = part.array("unsampled_ceiling", (len(unsampled), metrics), np.int64, low=0)
         described = copy(self._state)
         described.config, described.rows = config_of(topology), self._state.rows.without_loads(changed)
-        described.partition_count = np.where(local_of == NOWHERE, 0, 2).tolist()  # local domains have at least two
         now = part.value("now", float)
         demand_forecast.find_due(described, now)
         demand_forecast.renew(described)
@@ -274,6 +284,7 @@ class LiveState:
         problem = build_problem(described, topology, demand_forecast, tables)
         self._take_over(
             problem._replace(
+                **local_fields(described, topology, np.flatnonzero(local_of != NOWHERE).tolist()),
                 by_percentage=part.array("by_percentage", (metrics,), np.bool_),
                 coarseness=part.array("coarseness", (metrics,), np.int64, low=0, high=MOST_COARSE),
             )
@@ -288,7 +299,7 @@ class LiveState:
         self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
     ) -> None:
         """Make all arrays new, in the memory of the old ones."""
-        if hasattr(self, 'problem'):
+        if hasattr(self, "problem"):
             del self.problem, self.solution
         self._take_over(build_problem(self._state, topology, demand_forecast, tables))
         self._fixed_point.forget()
@@ -308,7 +319,6 @@ class LiveState:
     def _change(
         self,
         topology: Topology,
-        tables: ServiceTables,
         demand_forecast: DemandForecast | ObservedDemandForecast,
         changed: Int,
         rows: Int,
@@ -327,7 +337,7 @@ class LiveState:
         _add_rows(problem, solution, self._building, rows, -1, stale)
         self._numbers = RowNumbers(*map(sub, self._numbers, self._numbers_of(changed)))
         self._all_load = self._all_load - problem.load[changed].sum(axis=0)
-        for name, values in arrays_of_replicas(state, topology, tables.each, changed).items():
+        for name, values in arrays_of_replicas(state, topology, changed).items():
             getattr(problem, name)[changed] = values
         solution.node[changed] = problem.origin[changed]
         self._building[changed], self._used[changed] = state.rows.building[changed], state.rows.used[changed]
@@ -366,7 +376,6 @@ class LiveState:
     def _follow(
         self,
         topology: Topology,
-        tables: ServiceTables,
         demand_forecast: DemandForecast | ObservedDemandForecast,
         stale: Bool,
     ) -> None:
@@ -390,7 +399,7 @@ class LiveState:
         if problem.timeline:
             fields |= demand_forecast.futures(state)
         if problem.related:
-            fields |= affinities(state, tables.each)
+            fields |= affinities(state)
         if topology.buffered:
             problem.move_limit[:] = move_limits(topology.limit, topology.move_limit, solution.node_load)
         differs = problem.timeline or problem.related or any(getattr(problem, name) != fields[name] for name in fields)

@@ -31,9 +31,7 @@ def placed_all_or_nothing(state: ClusterState, problem: Problem, rows: Sequence[
     found = np.full(len(rows), NOWHERE)
     for index, row in enumerate(rows):
         record = state.partitions[state.row_partition[row]]
-        all_or_nothing = state.feasibility_classes[
-            state.service_feasibility_class[record.service]
-        ].expression.places_all_or_nothing
+        all_or_nothing = state.feasibility_class_of(record.service).expression.places_all_or_nothing
         new = all(problem.origin[other] == NOWHERE for other in record.rows)
         if new and (all_or_nothing or not state.config.partially_place_services):
             found[index] = record.rows[0]

@@ -96,9 +96,7 @@ def partitions_with_work(state: ClusterState, unfinished: Collection[int]) -> li
         As in `plb.planning.work_lists.WorkLists`.
     """
     names = {state.row_partition[row] for row in unfinished} | state.reported_surplus
-    everywhere = {index for index, service in enumerate(state.services) if service.on_every_node}
-    if everywhere:
-        names.update(record.name for record in state.partitions.values() if record.service in everywhere)
+    names.update(record.name for record in state.partitions_everywhere())
     return sorted((state.partitions[name] for name in names), key=attrgetter("number"))
 
 

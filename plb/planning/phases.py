@@ -10,7 +10,6 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.constraints.domains import SPREADING
-from plb.constraints.move_budgets import NO_BUDGET
 from plb.constraints.throttling import most_in_build
 from plb.evaluation.proposals import FIRST_RULE
 from plb.evaluation.self_checks import compare_with_scratch
@@ -42,7 +41,7 @@ from plb.search.random_streams import stream_of
 from plb.search.repair import repair
 from plb.search.result import Annealed, moves_of, new_tally, proposals_of
 from plb.settings.config import Checks
-from plb.state.arrays import TENTHS, Problem, Solution
+from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.replica_table import merged
 

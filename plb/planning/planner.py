@@ -28,7 +28,7 @@ from plb.planning.refresh import PHASES, Refresh
 from plb.planning.rule_priorities import rule_priorities
 from plb.planning.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
 from plb.planning.scoring import scores_of
-from plb.planning.service_domains import ServiceDomain, service_domains
+from plb.planning.service_domains import ServiceDomain, service_domains, share_a_metric
 from plb.planning.service_tables import ServiceTables, build_tables, tables_version
 from plb.planning.what_if import WhatIf
 from plb.registry import extension_policy
@@ -112,11 +112,12 @@ class Planner:
 
     def _service_tables(self, domain: ServiceDomain | None) -> ServiceTables:
         topology = self.topology()
-        services = self.state.living_indices() if domain is None else domain.services
         key = None if domain is None else domain.key
-        known = self._tables.get(key)
-        if known is None or known.version != tables_version(self.state, topology) or known.services != services:
-            known = self._tables[key] = build_tables(self.state, topology, services)
+        known, every = self._tables.get(key), self._tables.get(None)
+        if known is None or known.version != tables_version(self.state, topology):
+            services = self.state.living_indices() if domain is None else domain.services
+            limits = None if every is None else every.limits
+            known = self._tables[key] = build_tables(self.state, topology, services, limits)
         return known
 
     def service_domains(self) -> list[ServiceDomain]:
@@ -128,6 +129,8 @@ class Planner:
 
     def domains(self) -> list[ServiceDomain | None]:
         """Return the units of separate searches: the service domains, or a single None if all services are one."""
+        if share_a_metric(self.state.service_table):
+            return [None]
         found = self.service_domains()
         return [*found] if len(found) > 1 else [None]
 
@@ -197,7 +200,7 @@ class Planner:
 
     def fill_every_node(self) -> None:
         """Update the slots of services on every node to the present nodes."""
-        if self._service_tables(None).each.everywhere.any():
+        if self.state.service_table.on_every_node.any():
             fill_every_node(self.state, self.topology())
 
     def search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[PhaseRun]) -> PhaseRun:

@@ -41,7 +41,7 @@ def build_problem(
         Tables that follow from the services.
     """
     table = state.rows
-    replicas = arrays_of_replicas(state, topology, tables.each, slice(None))
+    replicas = arrays_of_replicas(state, topology, slice(None))
     replicas |= {name: values.copy() for name, values in replicas.items()}
     replicas["load"] = table.load.copy()
     for number, name in (("unspread_rows", "unspread"), ("standbys", "standby"), ("preferring", "prefers_siblings")):
@@ -51,7 +51,7 @@ def build_problem(
         **fields_of_rules(state, topology),
         **_nodes(state, topology, tables),
         **replicas,
-        **affinities(state, tables.each),
+        **affinities(state),
         peak=demand_forecast.peak,
         peak_ceiling=demand_forecast.peak_ceiling,
         estimator_rows=demand_forecast.estimator_rows,
@@ -76,7 +76,7 @@ def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> di
         "counted_for": tables.counted_for,
         "nodes_of_metric": tables.nodes_of_metric,
         "held_out": held_out_nodes(state, topology, standing_load(state)),
-        "most_in_domain": tables.most_in_domain,
+        "most_in_domain": tables.limits.most_in_domain,
     }
 
 

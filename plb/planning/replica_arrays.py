@@ -12,31 +12,25 @@ from plb.compiler import kernel
 from plb.constraints.affinity import AFFINITY_CHILD, FREE, STRANDED
 from plb.energy.movement import move_cost_values
 from plb.model import Role
-from plb.planning.service_tables import EachService
 from plb.settings.config import PlbConfig
 from plb.state.arrays import TENTHS
 from plb.state.cluster_state import ClusterState, PartitionRecord
+from plb.state.service_table import MOVE_COSTS
 from plb.state.topology import Topology
 
 Rows: TypeAlias = Int | slice
 """Some rows: their indices, or a slice of all."""
 
 
-def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachService, rows: Rows) -> dict[str, Any]:
-    """Return the fields of `Problem` on each of `rows`.
-
-    Parameters
-    ----------
-    each
-        The properties of replicas from their services.
-    """
+def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> dict[str, Any]:
+    """Return the fields of `Problem` on each of `rows`."""
     table = state.rows
     service, node, leaving, standby = table.service[rows], table.node[rows], table.leaving[rows], table.standby[rows]
-    feasibility_class = each.feasibility_class[service]
+    feasibility_class = state.service_table.feasibility_class[service]
     immovable = leaving | standby | table.still[rows] | table.pinned[rows] | table.upgrading[rows]
     free = table.used[rows] & ~(immovable | (table.arriving[rows] != NOWHERE))
-    if each.blocked is not None:
-        free &= ~each.blocked[feasibility_class, node]
+    if topology.blocked is not None:
+        free &= ~topology.blocked[feasibility_class, node]
     return {
         "load": table.load[:-1][rows],
         "sibling": table.sibling[rows],
@@ -44,14 +38,14 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, each: EachServic
         "leaving": leaving,
         "service": service.astype(np.int32),
         "feasibility_class": _feasibility_classes_by_role(state, feasibility_class, table.role[rows]),
-        "kind": _kinds(each, service, node),
-        "prefers_siblings": _prefers_siblings(state, each, rows),
+        "kind": _kinds(state, service, node),
+        "prefers_siblings": _prefers_siblings(state, rows),
         "unspread": leaving | standby,
         "standby": standby,
         "movable": free & _with_nowhere(topology.counted)[node],
         "repairable": free & _with_nowhere(topology.watched)[node],
         "origin": node,
-        "move_cost": _move_costs(state, each, rows),
+        "move_cost": _move_costs(state, rows),
     }
 
 
@@ -66,20 +60,19 @@ def costs_of_moves(state: ClusterState) -> dict[str, Any]:
     }
 
 
-def affinities(state: ClusterState, each: EachService) -> dict[str, Any]:
+def affinities(state: ClusterState) -> dict[str, Any]:
     """Return the fields of `Problem` on children and their parents (docs/constraints/affinity.md)."""
-    found = {"related": each.related, "parents_move": _share_with_parents(state.config)}
-    if not each.related:
+    children = np.flatnonzero(state.service_table.follows).tolist()
+    found = {"related": bool(children), "parents_move": _share_with_parents(state.config)}
+    if not children:
         return found | _without_parents(state.rows.capacity)
     found |= {name: array.copy() for name, array in _without_parents(state.rows.capacity).items()}
-    partitions: dict[int, list[PartitionRecord]] = {}
-    for record in state.partitions.values():
-        partitions.setdefault(record.service, []).append(record)
-    for service, records in partitions.items():
+    for service in children:
         parent = state.services[service].affinity_to
         if parent is not None and parent in state.service_index:
-            for record in records:
-                _tie(state, found, record, partitions.get(state.service_index[parent], []))
+            parents = [*state.service_partitions[state.service_index[parent]].values()]
+            for record in state.service_partitions[service].values():
+                _tie(state, found, record, parents)
     return found
 
 
@@ -144,18 +137,21 @@ def _feasibility_classes_by_role(state: ClusterState, feasibility_class: Int32, 
     return np.where(binds[feasibility_class] & (role == Role.PRIMARY), feasibility_class + above, feasibility_class)
 
 
-def _kinds(each: EachService, service: Int, node: Int) -> Int8:
+def _kinds(state: ClusterState, service: Int, node: Int) -> Int8:
     """Return `Problem.kind` of rows: 0 for a placed replica, 1 for a new one, 2 if it is stateless on every node.
 
     A new one of a service with one target replica may have the class of a placed one.
     """
-    of_new = np.where(each.stateless_everywhere, 2, np.where(each.particular, 0, 1)).astype(np.int8)
-    kinds: Int8 = of_new[service]
+    table = state.service_table
+    kinds = np.ones(len(service), np.int8)
+    if state.config.is_singleton_replica_move_allowed_during_upgrade:
+        kinds[table.target_replicas[service] == 1] = 0
+    kinds[(table.on_every_node & ~table.stateful)[service]] = 2
     kinds[node != NOWHERE] = 0
     return kinds
 
 
-def _prefers_siblings(state: ClusterState, each: EachService, rows: Rows) -> Bool:
+def _prefers_siblings(state: ClusterState, rows: Rows) -> Bool:
     """Return `Problem.prefers_siblings` of rows: all placed replicas, and new ones if the partition has a standby.
 
     Without `prefer_existing_replica_locations`, only those of partitions with a standby. If upgrade domains are
@@ -165,7 +161,7 @@ def _prefers_siblings(state: ClusterState, each: EachService, rows: Rows) -> Boo
     node = table.node[rows]
     if config.preferred_location_constraint_priority < 0:
         return np.zeros(len(node), np.bool_)
-    somewhere = ~each.everywhere[table.service[rows]]
+    somewhere = ~state.service_table.on_every_node[table.service[rows]]
     stands = node != NOWHERE
     prefers: Bool = stands & somewhere if config.prefer_existing_replica_locations else np.zeros(len(node), np.bool_)
     if state.upgraded_domains and config.prefer_upgraded_uds:
@@ -186,13 +182,14 @@ def _add_those_with_standby(sibling: Int, standby: Bool, rows: Int, prefers: Boo
             other = sibling[other]
 
 
-def _move_costs(state: ClusterState, each: EachService, rows: Rows) -> Int:
+def _move_costs(state: ClusterState, rows: Rows) -> Int:
     """Return `Problem.move_cost` of rows, in tenths of a move."""
     chosen = np.arange(state.rows.capacity)[rows]
     if not state.config.use_move_cost_reports:
         return np.full(len(chosen), TENTHS, np.int64)
     values = move_cost_values(state.config)
-    costs: Int = each.move_cost[state.rows.service[chosen]]
+    by_cost = np.array([values[cost] for cost in MOVE_COSTS], np.int64)
+    costs: Int = by_cost[state.service_table.move_cost[state.rows.service[chosen]]]
     for index, row in enumerate(chosen.tolist()):
         if state.rows.used[row] and (given := state.partitions[state.row_partition[row]].move_cost):
             cost = given.get(Role(int(state.rows.role[row])))

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import attrs
 
 from plb.model import Service
+from plb.state.service_table import ServiceTable
 
 
 @attrs.frozen
@@ -26,6 +27,11 @@ class ServiceDomain:
     key: int
     services: tuple[int, ...]
     metrics: frozenset[str]
+
+
+def share_a_metric(table: ServiceTable) -> bool:
+    """Return whether all services have a metric in common, so that they are one domain."""
+    return bool(table.has_metric[table.living].all(axis=0).any())
 
 
 def service_domains(services: Sequence[Service | None], all_metrics: Sequence[str]) -> list[ServiceDomain]:

@@ -1,17 +1,16 @@
-"""Tables that follow from services and nodes, computed again only when one of them changes."""
+"""Tables that follow from services and nodes together, computed again only when one of them changes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
 import numpy as np
 
-from plb.array_types import Bool, Float, Int, Int32
-from plb.constraints.domain_limits import most_in_domain
+from plb.array_types import Bool, Float, Int
+from plb.constraints.domain_limits import DomainLimits, domain_limits
 from plb.energy.imbalance import metric_weights
-from plb.energy.movement import move_cost_values
 from plb.state.cluster_state import ClusterState
 from plb.state.defragmentation import node_groups, packing_tables
 from plb.state.topology import Topology
@@ -22,45 +21,14 @@ class ServiceTables:
     """Arrays of a service domain; see `plb.state.arrays.Problem` for their meaning."""
 
     version: tuple[object, ...]
-    services_version: int
     services: Sequence[int]
     counted_for: Bool
     nodes_of_metric: Int
-    most_in_domain: Int
+    limits: DomainLimits
+    """Those of all services."""
     metric_weight: Float
     groups: dict[str, Any]
     """Domains of nodes, and the data of the strategies of the metrics."""
-    each: EachService
-    """The properties of replicas from their service, for all services."""
-
-
-@attrs.frozen(eq=False)
-class EachService:
-    """The properties of the replicas of a service, (S,) each unless stated otherwise.
-
-    Parameters
-    ----------
-    feasibility_class
-        Its requirements on nodes.
-    blocked
-        (X, N+1) for each feasibility class, whether a node is blocked; the last entry is no node. None without one.
-    particular
-        Whether a new replica has the class of a placed one.
-    everywhere, stateless_everywhere
-        Whether it is on every node, and stateless.
-    move_cost
-        Tenths of a move.
-    related
-        Whether any service follows another.
-    """
-
-    feasibility_class: Int32
-    blocked: Bool | None
-    particular: Bool
-    everywhere: Bool
-    stateless_everywhere: Bool
-    move_cost: Int
-    related: bool
 
 
 def tables_version(state: ClusterState, topology: Topology) -> tuple[object, ...]:
@@ -68,61 +36,40 @@ def tables_version(state: ClusterState, topology: Topology) -> tuple[object, ...
     return (topology.version, state.services_version)
 
 
-def build_tables(state: ClusterState, topology: Topology, services: Sequence[int]) -> ServiceTables:
-    """Return the tables of a domain of `services`."""
+def build_tables(
+    state: ClusterState, topology: Topology, services: Sequence[int], limits: DomainLimits | None = None
+) -> ServiceTables:
+    """Return the tables of a domain of `services`.
+
+    Parameters
+    ----------
+    limits
+        Earlier limits of all services, whose array is kept if it holds but for services that have changed since.
+    """
     counted_for = _counted_for(state, topology, services)
     return ServiceTables(
         version=tables_version(state, topology),
-        services_version=state.services_version,
         services=services,
         counted_for=counted_for,
         nodes_of_metric=counted_for.sum(axis=0),
-        most_in_domain=most_in_domain(state, topology),
+        limits=domain_limits(state, topology, limits),
         metric_weight=metric_weights(state, services),
         groups={**node_groups(state, topology), **packing_tables(state, counted_for)},
-        each=each_service(state),
     )
 
 
-def each_service(state: ClusterState) -> EachService:
-    """Return the properties of replicas from their services; without services, one entry for unused rows."""
-    services, config = state.services, state.config
-    singletons = config.is_singleton_replica_move_allowed_during_upgrade
-    costs = move_cost_values(config)
-    blocked = None
-    if any(feasibility_class.blocked for feasibility_class in state.feasibility_classes):
-        blocked = np.array(
-            [
-                [node.name in feasibility_class.blocked for node in state.nodes] + [False]
-                for feasibility_class in state.feasibility_classes
-            ]
-        )
-    return EachService(
-        feasibility_class=np.array(state.service_feasibility_class or [0], np.int32),
-        blocked=blocked,
-        particular=np.array([singletons and one.target_replicas == 1 for one in services] or [False], np.bool_),
-        everywhere=np.array([one.on_every_node for one in services] or [False], np.bool_),
-        stateless_everywhere=np.array(
-            [one.on_every_node and not one.stateful for one in services] or [False], np.bool_
-        ),
-        move_cost=np.array([costs[one.move_cost] for one in services] or [0], np.int64),
-        related=any(one.affinity_to is not None for one in services),
-    )
-
-
-def _counted_for(state: ClusterState, topology: Topology, services: Iterable[int]) -> Bool:
+def _counted_for(state: ClusterState, topology: Topology, services: Sequence[int]) -> Bool:
     """Return `Problem.counted_for`, (N, R): a node counts for a metric if it is feasible for a service with it.
 
     Services on every node do not count.
     """
-    names = state.config.metric_names
-    feasible = np.zeros((len(topology.counted), len(names)), np.bool_)
-    spoken = np.zeros(len(names), np.bool_)
-    for service in services:
-        described = state.services[service]
-        if not described.on_every_node:
-            has = [described.metrics is None or name in described.metrics for name in names]
-            feasible[:, has] |= topology.feasibility_classes[state.service_feasibility_class[service]][:, None]
-            spoken[has] = True
-    counted: Bool = topology.counted[:, None] & (feasible | ~spoken)
+    table, classes = state.service_table, topology.feasibility_classes
+    some = np.array(services, np.int64)
+    some = some[~table.on_every_node[some]]
+    feasible = np.zeros((len(topology.counted), table.has_metric.shape[1]), np.bool_)
+    for metric in range(feasible.shape[1]):
+        having = some[table.has_metric[some, metric]]
+        present = np.flatnonzero(np.bincount(table.feasibility_class[having], minlength=1))
+        feasible[:, metric] = classes[present].any(axis=0) if len(present) else True
+    counted: Bool = topology.counted[:, None] & feasible
     return counted

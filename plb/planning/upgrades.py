@@ -275,7 +275,7 @@ class RoleChanges:
         state = self.state
         record = state.partition(handover.partition)
         load = load_of_next_primary(state, record)
-        feasibility_class = state.service_feasibility_class[record.service]
+        feasibility_class = state.service_table.feasibility_class[record.service]
         if len(self.problem.feasibility_classes) > len(state.feasibility_classes):
             feasibility_class += len(state.feasibility_classes)  # primaries have their own classes
         able = [row for row in handover.takers if self._allows(row, load, feasibility_class)]

@@ -34,9 +34,6 @@ class WorkLists:
 
     def __init__(self, state: ClusterState, problem: Problem, solution: Solution) -> None:
         self.breaking, self.unfinished, self.immovable = set(), set(), set()
-        everywhere = [service.on_every_node for service in state.services]
-        targets = [0 if on_all else one.target_replicas for on_all, one in zip(everywhere, state.services, strict=True)]
-        self._targets = np.array(targets or [0], np.int64)
         self.renew(state, problem, solution, np.arange(len(solution.node)))
 
     def renew(self, state: ClusterState, problem: Problem, solution: Solution, rows: Int) -> None:
@@ -55,7 +52,8 @@ class WorkLists:
             table.standby,
             table.sibling,
             table.service,
-            self._targets,
+            state.service_table.target_replicas,
+            state.service_table.on_every_node,
             unfinished,
         )
         _update(self.unfinished, rows, unfinished)
@@ -80,6 +78,7 @@ def _mark_unfinished(
     sibling: Int,
     service: Int,
     targets: Int,
+    on_every_node: Bool,
     unfinished: Bool,
 ) -> None:
     """Set, for some rows, whether there may be work to do for their partition.
@@ -92,6 +91,8 @@ def _mark_unfinished(
         (M,) as in `plb.state.replica_table.RowTable`.
     targets
         (S,) target replicas of a partition; 0: any number.
+    on_every_node
+        (S,) whether a service is on every node, and the target does not count.
     unfinished
         (m,) modified: the row waits for a place, its partition is being upgraded, or has too many replicas.
     """
@@ -102,7 +103,7 @@ def _mark_unfinished(
             continue
         unfinished[index] = node[row] == NOWHERE or upgrading[row]
         target = targets[service[row]]
-        if unfinished[index] or target == 0 or leaving[row] or standby[row]:
+        if unfinished[index] or target == 0 or on_every_node[service[row]] or leaving[row] or standby[row]:
             continue
         slots = 1
         other = sibling[row]

@@ -15,6 +15,13 @@ from plb.compiler import Record, by_pointer, kernel
 
 TENTHS = 10
 """Movements are counted in tenths, so that a swap at cost 0.1 stays a whole number."""
+NO_BUDGET = 2**31
+"""A budget without limit."""
+
+
+def most_or_any(most: int | None) -> int:
+    """Return a limit of users as a number; None: no limit."""
+    return NO_BUDGET if most is None else most
 
 
 class Weights(NamedTuple):

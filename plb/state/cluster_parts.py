@@ -22,7 +22,7 @@ from plb.state.replica_table import RowTable
 
 VERSIONS = ("node_version", "structure_version", "services_version", "partitions_version")
 """Numbers that plans compare with those of the last call."""
-OF_SERVICES = ("service_feasibility_class", "service_version", "load_version")
+OF_SERVICES = ("service_version", "load_version")
 """Lists with a whole number for each service."""
 WRITTEN = (
     *VERSIONS,
@@ -44,11 +44,11 @@ DERIVED = (
     "config",
     "node_index",
     "row_partition",
-    "partition_count",
+    "service_partitions",
+    "service_table",
     "feasibility_class_index",
     "availability_changes",
     "_partition_names",
-    "_reported_metrics",
     "default_loads",
 )
 """The others: the settings have a part of their own; changes of nodes are noted from one table of nodes to the next."""
@@ -66,6 +66,7 @@ def part_of_cluster(state: ClusterState) -> Part:
         **state.quanta.values(),
     }
     arrays = {name: np.array(getattr(state, name), np.int64) for name in OF_SERVICES}
+    arrays["service_feasibility_class"] = state.service_table.feasibility_class[: len(state.services)].astype(np.int64)
     parts = {
         "cluster": Part(values, {**arrays, "capacity": state.capacity.copy()}),
         "rows": state.rows.part(),
@@ -115,5 +116,10 @@ def _take_services(state: ClusterState, given: Part) -> None:
         state.feasibility_class_index[text, blocked] = len(state.feasibility_classes)
         state.feasibility_classes.append(FeasibilityClass(parse_expression(text), blocked))
     for name in OF_SERVICES:
-        high = len(state.feasibility_classes) - 1 if name == "service_feasibility_class" else None
-        setattr(state, name, given.array(name, (count,), np.int64, low=0, high=high).tolist())
+        setattr(state, name, given.array(name, (count,), np.int64, low=0).tolist())
+    high = len(state.feasibility_classes) - 1
+    classes = given.array("service_feasibility_class", (count,), np.int64, low=0, high=high).tolist()
+    for index, (service, feasibility_class) in enumerate(zip(state.services, classes, strict=True)):
+        state.service_table.put(index, service, feasibility_class, state.services_version)
+        if index not in present:
+            state.service_table.remove(index, state.services_version)

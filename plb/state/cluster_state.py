@@ -7,12 +7,13 @@ of nodes, services and partitions), `plb.state.load_reports` and `plb.state.appl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 
 import attrs
 import numpy as np
 
-from plb.array_types import Bool, Int
+from plb.array_types import Int
 from plb.errors import UnknownNameError
 from plb.model import MoveCost, Node, Role, Service
 from plb.model.expressions import Expression, parse_expression
@@ -20,7 +21,9 @@ from plb.model.partition_names import PartitionNames
 from plb.model.quanta import MetricQuanta
 from plb.risk.estimators import estimator_of, samples_kept
 from plb.settings.config import PlbConfig
+from plb.state.arrays import NO_BUDGET
 from plb.state.replica_table import RowTable
+from plb.state.service_table import ServiceTable
 
 
 @attrs.define(eq=False)
@@ -85,7 +88,10 @@ class ClusterState:
         """Upgrade domains that are completed in the running upgrade."""
         self.capacity: Int = np.zeros((0, metrics), np.int64)
         self.services: list[Service] = []
+        """Also those that were removed, whose indices are not used again."""
         self.service_index: dict[str, int] = {}
+        """Without those that were removed; in the order of the indices."""
+        self.service_table = ServiceTable(config.metric_names)
         self.partitions: dict[str, PartitionRecord] = {}
         self.partitions_made = 0
         """Number of partitions so far."""
@@ -96,7 +102,6 @@ class ClusterState:
         self.row_partition: dict[int, str] = {}
         self.feasibility_classes: list[FeasibilityClass] = [FeasibilityClass(parse_expression(""), frozenset())]
         self.feasibility_class_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}
-        self.service_feasibility_class: list[int] = []
         self.default_loads: dict[int, Mapping[Role, Int]] = {}
         """By service, `plb.state.role_slots.default_loads`, once they were needed."""
         self.node_version = 0
@@ -109,33 +114,27 @@ class ClusterState:
         """Rises with every service that is made, changed or removed."""
         self.partitions_version = 0
         """Rises with every partition that is made or removed."""
-        self.partition_count: list[int] = []
-        """Number of partitions of each service."""
+        self.service_partitions: list[dict[str, PartitionRecord]] = []
+        """The partitions of each service."""
         self.service_version: list[int] = []
         """For each service, rises with every change to it or to one of its partitions."""
         self._partition_names: list[str] | None = None
         """The names of the partitions in order; None at first and after one was removed, until they are needed."""
-        self._reported_metrics: tuple[int, Bool] = (-1, np.zeros((0, metrics), np.bool_))
         self.load_version: list[int] = []
         """For each service, increases with every report of a load or a move cost."""
 
-    def reports(self) -> Bool:
-        """Return which metrics the replicas of each service have, (S, R); their reports of others are ignored."""
-        if self._reported_metrics[0] != self.services_version:
-            names = self.config.metric_names
-            reported = [[s.metrics is None or name in s.metrics for name in names] for s in self.services]
-            self._reported_metrics = (
-                self.services_version,
-                np.array(reported, np.bool_).reshape(len(reported), len(names)),
-            )
-        return self._reported_metrics[1]
+    @property
+    def limits_moves(self) -> bool:
+        """Whether the settings or a service limit moves: `plb.state.arrays.Problem.bounded`."""
+        of_settings = (self.config.max_moves, self.config.max_moves_per_node) != (None, None)
+        return of_settings or bool((self.service_table.max_moves < NO_BUDGET).any())
 
     def add_partition(self, record: PartitionRecord) -> None:
         """Add a new partition without replicas."""
         self.partitions[record.name] = record
         if self._partition_names is not None:
             self._partition_names.append(record.name)
-        self.partition_count[record.service] += 1
+        self.service_partitions[record.service][record.name] = record
         self.partitions_version += 1
         self.partitions_made += 1
 
@@ -143,7 +142,7 @@ class ClusterState:
         """Remove a partition, whose rows are given back."""
         del self.partitions[record.name]
         self._partition_names = None
-        self.partition_count[record.service] -= 1
+        del self.service_partitions[record.service][record.name]
         self.partitions_version += 1
         self.reported_surplus.discard(record.name)
         self.service_version[record.service] += 1
@@ -158,17 +157,25 @@ class ClusterState:
         """Return the services by index; None if one was removed."""
         return [s if self.service_index.get(s.name) == index else None for index, s in enumerate(self.services)]
 
-    def living_indices(self) -> Sequence[int]:
-        """Return the indices of the services that were not removed."""
-        if len(self.service_index) == len(self.services):
-            return range(len(self.services))
-        return sorted(self.service_index.values())
+    def living_indices(self) -> list[int]:
+        """Return the indices of the services that were not removed, ascending."""
+        return list(self.service_index.values())
+
+    def partitions_everywhere(self) -> list[PartitionRecord]:
+        """Return the partitions of services on every node, in the order in which they were made."""
+        services = np.flatnonzero(self.service_table.on_every_node).tolist()
+        records = [record for service in services for record in self.service_partitions[service].values()]
+        return sorted(records, key=attrgetter("number"))
 
     def service(self, name: str, context: str = "") -> int:
         """Return the index of a service."""
         if not isinstance(name, str) or name not in self.service_index:
             raise UnknownNameError("service", name, self.service_index, context)
         return self.service_index[name]
+
+    def feasibility_class_of(self, service: int) -> FeasibilityClass:
+        """Return what a service requires of nodes."""
+        return self.feasibility_classes[int(self.service_table.feasibility_class[service])]
 
     def node(self, name: str, context: str = "") -> int:
         """Return the index of a node."""

@@ -79,7 +79,7 @@ class DemandForecast:
         self._quanta: Float = np.zeros(0)
         self._level: Int32 = np.zeros((0, self._metrics), np.int32)
         self._classes: Int = np.zeros(0, np.int64)
-        self._classes_version = -1
+        self._classes_version = 0
         self._now = -np.inf
         self._allocate(0)
 
@@ -128,7 +128,7 @@ class DemandForecast:
             self._quanta = state.quanta.quanta
             self._level = np.ascontiguousarray(self._levels())
             changed = None
-        if self._classes_version != state.services_version or now < self._now:
+        if now < self._now:
             changed = None
         self._now = now
         classes = self._classes_of(state, self.history)
@@ -231,10 +231,16 @@ class DemandForecast:
         recorded_peaks(self.peak, self.peak_ceiling, recorded, self.trace, self._level)
 
     def _classes_of(self, state: ClusterState, history: DemandHistory) -> Int:
-        """Return the class of every service in the history, (S,); computed again only if a service changes."""
-        if self._classes_version != state.services_version:
-            codes = [_class_code(history, service.tenant_class) for service in state.services]
-            self._classes, self._classes_version = np.array(codes or [-1]), state.services_version
+        """Return the class of every service in the history, (S,)."""
+        if self._classes_version == state.services_version:
+            return self._classes
+        table = state.service_table
+        changed = table.changed_since(self._classes_version)
+        if len(self._classes) != table.capacity:
+            self._classes = np.append(self._classes, np.full(table.capacity - len(self._classes), -1))
+        for index in changed.tolist():
+            self._classes[index] = _class_code(history, state.services[index].tenant_class)
+        self._classes_version = state.services_version
         return self._classes
 
     def _levels(self) -> Int32:

@@ -23,3 +23,12 @@ def feasible_nodes(state: ClusterState, *, primary: bool) -> Bool:
         for feasibility_class in state.feasibility_classes
     ]
     return np.array(found, np.bool_).reshape(len(state.feasibility_classes), len(state.nodes))
+
+
+def blocked_nodes(state: ClusterState) -> Bool | None:
+    """Return `Topology.blocked`, (X, N+1); None if no node is blocked."""
+    classes = state.feasibility_classes
+    if not any(feasibility_class.blocked for feasibility_class in classes):
+        return None
+    blocked = [[node.name in feasibility_class.blocked for node in state.nodes] for feasibility_class in classes]
+    return np.array([[*of_class, False] for of_class in blocked], np.bool_)

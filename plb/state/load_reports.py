@@ -39,7 +39,7 @@ def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, floa
     quanta = state.quanta.copy()
     new = quanta.loads(item, "load", loads)
     state.quanta = quanta
-    reports = state.reports()[state.rows.service[row]]
+    reports = state.service_table.has_metric[state.rows.service[row]]
     for name, value in loads.items():
         metric = quanta.index[name]
         if reports[metric]:
@@ -68,7 +68,7 @@ def set_role_load(
         concerned = state.rows.node[row] == NOWHERE if only_to_come else not state.rows.reported[row]
         if state.rows.role[row] == role and concerned:
             for metric in [quanta.index[name] for name in loads]:
-                state.rows.load[row, metric] = new[metric] * state.reports()[record.service, metric]
+                state.rows.load[row, metric] = new[metric] * state.service_table.has_metric[record.service, metric]
     state.rows.changes.note(record.rows)
     state.load_version[record.service] += 1
 
@@ -135,7 +135,7 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
     quanta = state.quanta.copy()
     new = quanta.bulk("report_loads", loads)
     state.quanta = quanta
-    table, reports = state.rows, state.reports()
+    table, reports = state.rows, state.service_table.has_metric
     if not reports.all():
         new, loads = new * reports[table.service[rows]], loads * reports[table.service[rows]]
     changed, services = np.empty(len(rows), np.int64), np.zeros(len(state.services), np.bool_)

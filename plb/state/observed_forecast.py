@@ -20,7 +20,7 @@ from plb.risk.peak_estimators import CAP, LAST
 from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import NO_FUTURES
-from plb.state.replica_table import LARGEST_SAMPLE, RowTable
+from plb.state.replica_table import LARGEST_SAMPLE
 
 NEVER = -1
 """Number of samples of a row that was not processed yet."""
@@ -55,9 +55,8 @@ class ObservedDemandForecast:
         self._needed = max(1, samples_needed(estimator))
         self.variance_unit: Float = np.ones(self._metrics)
         self._most: Int = np.zeros(self._metrics, np.int64)
-        self._limits: Int = np.zeros((0, self._metrics), np.int64)
-        self._reported_metrics: Bool = np.zeros((0, self._metrics), np.bool_)
-        self._services_version: object = None
+        self._quanta: Float = np.zeros(0)
+        self._services_version = 0
         self._allocate(0)
 
     def _allocate(self, capacity: int) -> None:
@@ -83,8 +82,9 @@ class ObservedDemandForecast:
         if len(self.peak) != table.capacity + 1:
             self._allocate(table.capacity)
             changed = None
-        is_same = self._measure(state) & self._note_services(state)
-        self._due = self._changed_rows(table, changed if is_same else None)
+        is_same = self._measure(state) & self._note_quanta(state)
+        self._due = self._changed_rows(state, changed if is_same else None)
+        self._services_version = state.services_version
         return self._due
 
     def renew(self, state: ClusterState) -> None:
@@ -109,37 +109,31 @@ class ObservedDemandForecast:
             return False
         return True
 
-    def _note_services(self, state: ClusterState) -> bool:
-        """Record limits and metrics of the services; return whether they are the same.
-
-        Rows of changed services are processed again.
-        """
-        version = (state.services_version, state.quanta.quanta.tobytes())
-        if self._services_version == version:
+    def _note_quanta(self, state: ClusterState) -> bool:
+        """Record the quanta, in which limits are counted; return whether they are the same."""
+        quanta = state.quanta.quanta
+        if np.array_equal(self._quanta, quanta):
             return True
-        self._services_version = version
-        promised = np.full((len(state.services), self._metrics), np.inf)
-        for service, given in enumerate(state.services):
-            for name, value in given.limits.items():
-                promised[service, state.quanta.index[name]] = value
-        whole = np.ceil(promised / state.quanta.quanta)
-        limits = np.where(whole < UNLIMITED, whole, UNLIMITED).astype(np.int64)
-        reported = state.reports().copy()
-        changed, known = np.ones(len(limits), np.bool_), len(self._limits)
-        changed[:known] = (limits[:known] != self._limits).any(axis=1) | (
-            reported[:known] != self._reported_metrics
-        ).any(axis=1)
-        self._limits, self._reported_metrics = limits, reported
-        if len(limits):
-            self._seen[changed[state.rows.service]] = NEVER
+        self._quanta = quanta
+        self._seen[:] = NEVER
         return False
 
-    def _changed_rows(self, table: RowTable, candidates: Int | None) -> Int:
-        """Return those of the candidates with new samples, or with limits and another load; None: of all rows."""
+    def _limit_of(self, state: ClusterState, rows: Int) -> Int:
+        """Return the promised maximum of rows, (m, R) quanta; `UNLIMITED` without a promise."""
+        whole = np.ceil(state.service_table.limit[state.rows.service[rows]] / state.quanta.quanta)
+        return np.where(whole < UNLIMITED, whole, UNLIMITED).astype(np.int64)
+
+    def _changed_rows(self, state: ClusterState, candidates: Int | None) -> Int:
+        """Return those of the candidates whose columns have changed; None: of all rows.
+
+        They have new samples, or limits and another load, or their service has changed.
+        """
+        table = state.rows
         rows = np.flatnonzero(table.used & ~table.leaving) if candidates is None else candidates
         seen = table.seen[rows]
         new = (seen != self._seen[rows]) | (table.generation[rows] != self._generation[rows])
         new |= table.vacant[rows] != self._vacant[rows]
+        new |= state.service_table.changed_at[table.service[rows]] > self._services_version
         new |= (seen < self._needed) & (table.load[rows] != self._load[rows]).any(axis=1)
         found: Int = rows[table.used[rows] & ~table.leaving[rows] & new]
         return found
@@ -158,9 +152,9 @@ class ObservedDemandForecast:
         table = state.rows
         samples, seen = table.shown(rows)
         demanded = np.ceil(table.largest_demand[rows] / state.quanta.quanta).astype(np.int64)
-        limit = self._limits[table.service[rows]]
+        limit = self._limit_of(state, rows)
         limit = np.where(limit < UNLIMITED, limit, np.maximum(demanded, table.load[rows]))
         shown = Shown(np.minimum(samples, self._most[:, np.newaxis]), seen, np.minimum(limit, self._most))
         columns = columns_of(self._estimator, shown, self.variance_unit)
-        counted = self._reported_metrics[table.service[rows]] & ~table.vacant[rows, np.newaxis]
+        counted = state.service_table.has_metric[table.service[rows]] & ~table.vacant[rows, np.newaxis]
         return (columns * counted[:, :, np.newaxis]).astype(np.int32)

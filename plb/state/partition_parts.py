@@ -110,8 +110,9 @@ def take_partitions(state: ClusterState, part: Part) -> None:
     surplus = part.array("surplus", (count,), np.bool_).tolist()
     state.reported_surplus = {name for name, is_surplus in zip(names, surplus, strict=True) if is_surplus}
     state.row_partition = {row: one.name for one in records for row in one.rows}
-    counts = np.bincount(np.array(fields["service"], np.int64), minlength=len(state.services))
-    state.partition_count = counts.tolist()
+    state.service_partitions = [{} for _ in state.services]
+    for one in records:
+        state.service_partitions[one.service][one.name] = one
 
 
 def _rows_of(part: Part, table: RowTable, count: int) -> list[list[int]]:

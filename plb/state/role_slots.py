@@ -84,7 +84,8 @@ def expected_load(state: ClusterState, record: PartitionRecord, role: Role, defa
     load = default.copy()
     for name, value in record.role_load.get(role, {}).items():
         load[state.quanta.index[name]] = state.quanta.loads("", "", {name: value})[state.quanta.index[name]]
-    return load if state.services[record.service].metrics is None else load * state.reports()[record.service]
+    has_metric = state.service_table.has_metric[record.service]
+    return load if has_metric.all() else load * has_metric
 
 
 def load_of_next_primary(state: ClusterState, record: PartitionRecord) -> Int:
@@ -196,14 +197,13 @@ def fill_up(state: ClusterState, record: PartitionRecord, defaults: Mapping[Role
 
 def fill_every_node(state: ClusterState, topology: Topology) -> None:
     """Give every partition that is on every node as many slots as there are nodes without one of its replicas."""
-    for record in state.partitions.values():
-        if state.services[record.service].on_every_node:
-            _fill_nodes_of(state, topology, record)
+    for record in state.partitions_everywhere():
+        _fill_nodes_of(state, topology, record)
 
 
 def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRecord) -> None:
     service, table = state.services[record.service], state.rows
-    feasibility_classes = topology.feasibility_classes[state.service_feasibility_class[record.service]]
+    feasibility_classes = topology.feasibility_classes[state.service_table.feasibility_class[record.service]]
     taken = {int(table.node[row]) for row in record.rows if table.node[row] != NOWHERE and not table.vacant[row]}
     requested = sum(
         1 for node in np.flatnonzero(topology.receives[0] & feasibility_classes).tolist() if node not in taken

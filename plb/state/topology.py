@@ -12,7 +12,7 @@ from plb.array_types import Bool, Float, Int, Int32
 from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState
 from plb.state.deactivation import evacuating_nodes, receiving_nodes
-from plb.state.feasible_nodes import feasible_nodes
+from plb.state.feasible_nodes import blocked_nodes, feasible_nodes
 from plb.state.node_domains import domain_levels
 from plb.state.node_limits import inverse_of_capacity, limit_with_buffer, limits_and_thresholds
 
@@ -38,6 +38,8 @@ class Topology:
     siblings: Int32
     domain_rule: Int
     feasibility_classes: Bool
+    blocked: Bool | None
+    """(X, N+1) for each feasibility class, whether a node is blocked; the last entry is no node. None without one."""
     upgraded: Bool
     token: object = attrs.field(factory=object)
     """Identifies the topology."""
@@ -128,6 +130,7 @@ def build_topology(state: ClusterState) -> Topology:
         siblings=siblings,
         domain_rule=rule,
         feasibility_classes=feasibility_classes,
+        blocked=blocked_nodes(state),
         upgraded=_upgraded_nodes(state),
     )
 

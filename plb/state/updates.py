@@ -80,34 +80,35 @@ def put_service(state: ClusterState, service: Service) -> None:
         _replace_service(state, index, service)
         return
     feasibility_class = _feasibility_class(state, service)
-    state.service_index[service.name] = len(state.services)
+    index = state.service_index[service.name] = len(state.services)
     state.services.append(service)
-    state.service_feasibility_class.append(feasibility_class)
-    state.partition_count.append(0)
+    state.service_partitions.append({})
     state.service_version.append(0)
     state.load_version.append(0)
     state.services_version += 1
+    state.service_table.put(index, service, feasibility_class, state.services_version)
 
 
 def _replace_service(state: ClusterState, index: int, service: Service) -> None:
     """Replace a service if each of its default loads fits the quanta; if replicas have them, their sums have to fit."""
-    records = [record for record in state.partitions.values() if record.service == index]
+    records = [*state.service_partitions[index].values()]
     quanta = state.quanta.copy()
     defaults = default_loads(quanta, service) if records else {}
     feasibility_class = _feasibility_class(state, service)
     state.quanta = quanta
     state.services[index] = service
     state.default_loads.pop(index, None)
-    state.service_feasibility_class[index] = feasibility_class
     state.service_version[index] += 1
     state.services_version += 1
+    state.service_table.put(index, service, feasibility_class, state.services_version)
+    state.rows.changes.note_many(np.flatnonzero(state.rows.service == index))
     for record in records:
         record.version += 1
         trim_waiting(state, record)
         _apply_service(state, record, service, defaults)
     if service.metrics is not None:
         rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
-        state.rows.load[rows] *= state.reports()[index]
+        state.rows.load[rows] *= state.service_table.has_metric[index]
 
 
 def _apply_service(
@@ -140,11 +141,13 @@ def _feasibility_class(state: ClusterState, service: Service) -> int:
 def remove_service(state: ClusterState, name: str) -> None:
     """Remove a service that has no partitions."""
     index = state.service(name)
-    holders = [record.name for record in state.partitions.values() if record.service == index]
-    if holders:
-        raise ConflictError(f"service {name}: still has partition {holders[0]}; remove its partitions first")
+    if state.service_partitions[index]:
+        holder = next(iter(state.service_partitions[index]))
+        raise ConflictError(f"service {name}: still has partition {holder}; remove its partitions first")
     del state.service_index[name]
     state.services_version += 1
+    state.service_table.remove(index, state.services_version)
+    state.rows.changes.note_many(np.flatnonzero(state.rows.service == index))
 
 
 def put_upgraded_domains(state: ClusterState, domains: Iterable[str]) -> None:

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from plb import Node, Partition, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.constraints.affinity import breaks_pair
-from plb.constraints.move_budgets import NO_BUDGET
 from plb.constraints.range import LARGEST_SUM
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
 from plb.search.breaches import breaking_rows, broken_rules
+from plb.state.arrays import NO_BUDGET
 from plb.state.node_limits import LARGEST_THRESHOLD
 from plb.testing import configuration_of
 from tests.engine.breaches_by_pass import is_misplaced_by_hand

@@ -23,7 +23,7 @@ FEATURES = {
     "plb.planning.problem": {"fragmentation"},  # held-out nodes
     "plb.planning.replica_arrays": {"movement"},  # settings of move costs
     "plb.planning.scoring": {"expected_failovers"},  # answers with probabilities of violations
-    "plb.planning.service_tables": {"imbalance", "movement"},  # settings of services
+    "plb.planning.service_tables": {"imbalance"},  # settings of services
     "plb.search.biased_sampling": {"imbalance"},  # proposals that even out a metric
 }
 """Modules with a feature of a term, by the name of its file."""

@@ -20,7 +20,7 @@ from .world import World
 
 OF_SAMPLES = ("peak", "peak_ceiling", "trace")
 """Arrays of what is sampled, without a meaning for rows that are free or leave."""
-UNSEEN = {*cluster_parts.DERIVED, "rows", "partitions", "config"} - {"partition_count", "row_partition", "node_index"}
+UNSEEN = {*cluster_parts.DERIVED, "rows", "partitions", "config"} - {"row_partition", "node_index"}
 """Fields of a cluster that are compared otherwise, or kept from call to call to save time."""
 
 

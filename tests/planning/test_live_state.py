@@ -6,6 +6,7 @@ import heapq
 import math
 from typing import Any
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,7 +25,10 @@ from plb.testing import all_clusters, configuration_of
 from plb.testing.cluster import Cluster
 from tests.engine.strategies import examples
 
-EVENTS = ("wait", "report", "report again", "balance", "refresh", "depart", "return", "node", "move cost")
+EVENTS = (
+    *("wait", "report", "report again", "balance", "refresh", "depart", "return", "node", "move cost"),
+    *("new service", "other service", "no service"),
+)
 
 
 def sums_by_hand(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
@@ -78,6 +82,29 @@ def make(engine: PlacementAndLoadBalancing, cluster: Cluster, event: str, now: f
     elif event == "move cost" and known:
         service = cluster.service_of(min(known))
         engine.report_move_cost(min(known), Role.PRIMARY if service.stateful else Role.INSTANCE, "high")
+    elif event.endswith("service"):
+        change_services(engine, cluster, event, now)
+
+
+def change_services(engine: PlacementAndLoadBalancing, cluster: Cluster, event: str, now: float) -> None:
+    """Add a service with a partition, change one of the cluster, or remove one that was added."""
+    added = [name for name in engine._state.service_index if name.startswith("added")]
+    if event == "new service":
+        name = f"added{len(engine._state.services)}"
+        metrics = None if now % 2 == 0 else {engine.config.metric_names[-1]: 2.0}
+        engine.update_service(Service(name, stateful=False, target_replicas=2, metrics=metrics, max_moves=1))
+        engine.update_partition(Partition(name, service=name, created=now))
+    elif event == "other service":
+        service = cluster.services[int(now) % len(cluster.services)]
+        changes = [
+            {"target_replicas": service.target_replicas + 1, "max_moves": 2},
+            {"placement_constraint": "ssd != false" if service.placement_constraint == "" else ""},
+            {"tenant_class": None, "metrics": {engine.config.metric_names[0]: 0.5}, "affinity_to": None},
+        ]
+        engine.update_service(attrs.evolve(service, **changes[int(now) % 3]))
+    elif event == "no service" and added:
+        engine.remove_partition(added[0])
+        engine.remove_service(added[0])
 
 
 def differing(one: Any, other: Any) -> list[str]:
@@ -176,3 +203,49 @@ def test_another_replica_makes_no_new_problem():
     engine.update_partition(Partition("web/2", service="web"))
     offsets.append(engine._planner.problem(0.0).weights.product_offset)
     assert offsets == [2 + config.move_cost_offset, 3 + config.move_cost_offset]
+
+
+def test_service_for_each_tenant_makes_no_new_arrays():
+    """A service that comes, changes or goes costs its own rows; arrays are made new only when they have to grow."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
+    planner, made = engine._planner, []
+    for index in range(4):
+        engine.update_node(Node(f"n{index}", capacities={"cpu": 100.0}))
+    for index in range(60):
+        engine.update_service(Service(f"s{index}", stateful=False, target_replicas=2))
+        engine.update_partition(Partition(f"s{index}", service=f"s{index}"))
+        engine.apply(engine.place(f"s{index}", now=float(index), budget=50))
+        engine.update_service(Service(f"s{index}", stateful=False, target_replicas=3))
+        engine.apply(engine.place(f"s{index}", now=float(index), budget=50))
+        if index % 3 == 0:
+            engine.remove_partition(f"s{index}")
+            engine.remove_service(f"s{index}")
+        origin = planner.problem(float(index)).origin
+        made += [] if made and made[-1] is origin else [origin]
+    table = engine._state.service_table
+    sizes_of_services = {16, 24, 36, 54, 81}
+    assert table.capacity in sizes_of_services
+    assert len(made) <= len(sizes_of_services) + 3  # the rows have grown twice, from 64 to 144
+    assert {len(engine.replicas(f"s{index}")) for index in range(60) if index % 3} == {3}
+
+
+@pytest.mark.parametrize("change", ["other requirements", "removed"])
+def test_rows_out_of_use_follow_their_service(change):
+    """Rows of a removed partition are as in arrays made from the description, whatever happens to its service."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")]))
+    engine.update_node(Node("n0", capacities={"cpu": 100.0}, properties={"ssd": "true"}))
+    one = Service("one", stateful=False, target_replicas=1, placement_constraint="ssd == true")
+    engine.update_service(Service("other", stateful=False, target_replicas=1))
+    engine.update_service(one)
+    engine.update_partition(Partition("one", service="one"))
+    engine.remove_partition("one")
+    planner = engine._planner
+    solution = planner.start(planner.problem(0.0))
+    if change == "removed":
+        engine.remove_service("one")
+    else:
+        engine.update_service(attrs.evolve(one, placement_constraint=""))
+    problem = planner.problem(0.0)
+    made = build_problem(engine._state, planner.topology(), planner.demand_forecast, planner._service_tables(None))
+    assert planner.start(problem) is solution
+    assert differing(problem, made) == []

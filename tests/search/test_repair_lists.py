@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.array_types import NOWHERE
+from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration
 from plb.search.breaches import find_breaches, suspects_after
 from plb.search.repair_lists import (
@@ -94,10 +95,11 @@ def test_lists_find_what_a_pass_over_everything_finds(configuration, enforced, s
 @examples(80)
 @given(visited_configurations(), enforced_rules, steps)
 def test_breaches_after_moves_are_among_the_suspects(configuration, enforced, steps):
-    """The rows that broke a rule before, and those that the moves affect, are enough."""
+    """The rows that broke a rule before all moves, also of visits, and those that moves affect, are enough."""
     problem, solution = configuration.problem, configuration.solution
     everything = np.arange(len(solution.node))
-    breaking = find_breaches(problem, solution, enforced, everything).rows
+    before = solution_from_scratch(problem, problem.origin.copy())
+    breaking = find_breaches(problem, before, enforced, everything).rows
     state = state_of(configuration, enforced)
     for step in steps:
         make(configuration, state, step)
