@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from typing import Any
+from unittest.mock import patch
 
 import attrs
 import numpy as np
@@ -16,6 +17,7 @@ from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, R
 from plb.array_types import NOWHERE
 from plb.energy.from_scratch import solution_from_scratch
 from plb.evaluation.self_checks import compare_with_scratch
+from plb.planning import live_state
 from plb.planning.problem import build_problem
 from plb.planning.work_lists import WorkLists
 from plb.risk import DemandHistory
@@ -112,10 +114,20 @@ def differing(one: Any, other: Any) -> list[str]:
     return [name for name in one._fields if not np.array_equal(getattr(one, name), getattr(other, name))]
 
 
+@pytest.mark.parametrize("many", [False, True])
 @examples(150)
 @given(all_clusters(), st.lists(st.sampled_from(EVENTS), min_size=1, max_size=8), st.data())
-def test_live_arrays_equal_those_made_from_the_description(cluster, events, data):
-    """Arrays, sums and lists of work are those of an engine without a past, and sums are those by hand."""
+def test_live_arrays_equal_those_made_from_the_description(many, cluster, events, data):
+    """Arrays, sums and lists of work are those of an engine without a past, and sums are those by hand.
+
+    With `many`, any change counts as one of many rows, after which all arrays are made new.
+    """
+    with patch.multiple(live_state, MOST_FOLLOWED=0 if many else 1000, SHARE_FOR_ALL=1_000_000):
+        check_events(cluster, events, data)
+
+
+def check_events(cluster: Cluster, events: list[str], data: Any) -> None:
+    """Let events happen to an engine, and check its arrays after each."""
     engine = cluster.engine(w_failovers=0.1)
     planner, now = engine._planner, 0.0
     for event in events:
