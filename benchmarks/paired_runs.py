@@ -1,11 +1,14 @@
 """Figures of two versions on the same tenants: the paired difference of each policy, with its 95 % interval.
 
-Both directories hold results of `plb simulate --repeats N` under the same names, one of each version; results at the
-top are taken as well. Repeats are paired by their tenants.
+Both directories hold results of `plb simulate --repeats N`, or of a study of policies, under the same names, one of
+each version; results at the top are taken as well. Repeats are paired by their tenants. A repeat of a study has the
+means over its settings.
 
     plb simulate examples/quickstart.toml --repeats 10 --out before/quickstart     # in a checkout of one version
     plb simulate examples/quickstart.toml --repeats 10 --out after/quickstart      # in a checkout of the other
     python benchmarks/paired_runs.py before after
+
+    plb study annealing --quick --repeats 10 --out before/figure8
 """
 
 from __future__ import annotations
@@ -16,16 +19,29 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from scipy import stats
 
 FIGURES = ("violations", "failovers", "moves", "placement_failures")
 CONFIDENCE = 0.95
+SUMMARY, RUNS = "summary.json", "runs.parquet"
+"""Files with the figures of the runs of a simulation, and of a study."""
+
+
+def results_in(directory: Path) -> Iterator[Path]:
+    """Yield the results directories in a directory, in order."""
+    yield from sorted({path.parent for name in (SUMMARY, RUNS) for path in directory.rglob(name)})
 
 
 def figures_of(directory: Path) -> dict[str, dict[int, dict[str, float]]]:
     """Return the figures of the runs in a results directory, by policy and repeat."""
     found: dict[str, dict[int, dict[str, float]]] = {}
-    for run in json.loads((directory / "summary.json").read_text())["runs"]:
+    if (directory / RUNS).exists():
+        runs = pl.read_parquet(directory / RUNS).group_by("arm", "repeat").agg(pl.col(*FIGURES).mean())
+        for run in runs.sort("arm", "repeat").iter_rows(named=True):
+            found.setdefault(run["arm"], {})[run["repeat"]] = {name: float(run[name]) for name in FIGURES}
+        return found
+    for run in json.loads((directory / SUMMARY).read_text())["runs"]:
         found.setdefault(run["policy"], {})[run["repeat"]] = {name: float(run[name]) for name in FIGURES}
     return found
 
@@ -58,10 +74,11 @@ def main() -> None:
     given = parser.parse_args()
     head = ("scenario", "policy", "figure", "n", "before", "after", "difference")
     print(f"{head[0]:<18} {head[1]:<18} {head[2]:<18} {head[3]:>3} {head[4]:>9} {head[5]:>9} {head[6]:>9}")
-    for summary in sorted(given.before.rglob("summary.json")):
-        name = summary.parent.relative_to(given.before)
-        if (given.after / name / "summary.json").exists():
-            for line in lines_of(str(name), summary.parent, given.after / name):
+    after = {one.relative_to(given.after) for one in results_in(given.after)}
+    for directory in results_in(given.before):
+        name = directory.relative_to(given.before)
+        if name in after:
+            for line in lines_of(str(name), directory, given.after / name):
                 print(line)
 
 

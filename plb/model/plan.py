@@ -89,6 +89,9 @@ class Plan:
         For each service domain: the phases that ran, why the others did not, and the replicas that may not move.
     reproducible
         False if a time limit ended a search, instead of a number of proposals.
+    renewed
+        Replicas whose expected demand was computed again since the plan before: new ones, those with reports or other
+        classes, and those whose age made it due. It does not count when plans are compared.
     """
 
     moves: tuple[Move, ...]
@@ -102,6 +105,7 @@ class Plan:
     actions: Mapping[str, str] = attrs.field(factory=dict)
     outcomes: tuple[DomainOutcome, ...] = ()
     reproducible: bool = True
+    renewed: int = attrs.field(default=0, eq=False)
 
     def explain(self, partition: str) -> str:
         """Return in one or two sentences the moves of a partition and their reasons, or why there are none.

@@ -79,6 +79,7 @@ class LiveState:
         self._state, self._fixed_point = state, fixed_point
         self._made_for: tuple[object, ...] = ()
         self._lent_for: tuple[object, ...] = ()
+        self._renewed = 0
         self._now = 0.0
         self._partitions_version = 0
         # of every row as it is in the sums
@@ -109,6 +110,7 @@ class LiveState:
         if unchanged and now == self._now:
             return
         due = demand_forecast.find_due(self._state, now, changed if self._made_for else None)
+        self._renewed += len(due)
         is_followed, nodes = self._follow_tables(topology, tables)
         changed = merged(changed, np.flatnonzero(np.isin(self.problem.origin, nodes))) if nodes else changed
         is_current = self._is_made_for(topology, tables, demand_forecast)
@@ -192,6 +194,11 @@ class LiveState:
             self.work = WorkLists(self._state, self.problem, self.solution)
         else:
             self.work.renew(self._state, self.problem, self.solution, changed)
+
+    def take_renewed(self) -> int:
+        """Return how many rows had their expected demand computed again since the last call."""
+        renewed, self._renewed = self._renewed, 0
+        return renewed
 
     def start(self, problem: Problem) -> Solution:
         """Return the solution of `problem`, that of all services or of a service domain; see `lend`."""

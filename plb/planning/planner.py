@@ -292,7 +292,12 @@ class Planner:
             runs.append(run)
             plans.append(run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain))
             self._take_back(run)
-        return merged(plans)
+        return self._with_renewed(merged(plans))
+
+    def _with_renewed(self, plan: Plan) -> Plan:
+        """Return a plan with the number of replicas whose expected demand was computed again for it."""
+        renewed = self._live.take_renewed()
+        return attrs.evolve(plan, renewed=renewed) if renewed else plan
 
     def _occasion(self, domain: ServiceDomain | None, budget: Budget) -> Occasion:
         state = self.state
@@ -324,7 +329,8 @@ class Planner:
                 skipped.append(self._passed_over(domain))
             actions[self.state.services[domain.key].name] = action.value
         plan = merged(plans)
-        return attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))
+        plan = attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))
+        return self._with_renewed(plan)
 
     def _note_issued(self, record: DomainRecord, action: Action, plan: Plan, at: float) -> None:
         """Note that the moves of a domain's plan are under way from now on, and count them for the throttles."""

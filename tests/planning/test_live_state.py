@@ -146,9 +146,8 @@ def check_events(cluster: Cluster, events: list[str], data: Any) -> None:
         assert (work.unfinished, work.immovable, work.breaking) == (fresh.unfinished, fresh.immovable, fresh.breaking)
 
 
-@pytest.mark.parametrize("change", ["report", "time"])
-def test_nodes_with_newly_anchored_peaks_are_summed_again(change):
-    """A replica keeps its traces; its expected peaks rise after a report, and fall after it has grown."""
+def engine_with_growing_demand() -> PlacementAndLoadBalancing:
+    """Return an engine with one replica, whose expected demand grows from what it reports."""
     history = DemandHistory.from_columns(
         ["cpu"],
         tenant_class=["gold"] * 2,
@@ -164,6 +163,13 @@ def test_nodes_with_newly_anchored_peaks_are_summed_again(change):
     engine.update_service(Service("s", stateful=False, tenant_class="gold", target_replicas=1))
     engine.update_partition(Partition("p", service="s", replicas=[Replica(Role.INSTANCE, "n0")]))
     engine.report_load("p", "n0", {"cpu": 10})
+    return engine
+
+
+@pytest.mark.parametrize("change", ["report", "time"])
+def test_nodes_with_newly_anchored_peaks_are_summed_again(change):
+    """A replica keeps its traces; its expected peaks rise after a report, and fall after it has grown."""
+    engine = engine_with_growing_demand()
     planner = engine._planner
     before, traces = planner.start(planner.problem(0.0)).copy(), planner.demand_forecast.trace.copy()
     if change == "report":
@@ -173,6 +179,21 @@ def test_nodes_with_newly_anchored_peaks_are_summed_again(change):
     assert np.array_equal(planner.demand_forecast.trace, traces)
     assert (np.sign(after.aggregate - before.aggregate) == (1 if change == "report" else -1)).all()
     compare_with_scratch(problem, after, change)
+
+
+def test_plan_says_how_many_replicas_had_their_demand_renewed():
+    """Those that are new, have a report, or have grown; plans with other such numbers are equal."""
+    engine = engine_with_growing_demand()
+    renewed = [engine.refresh(now).renewed for now in (0.0, 0.0, 60.0, 1200.0)]
+    engine.update_partition(Partition("q", service="s"))
+    placed = engine.place("q", now=1200.0)
+    engine.apply(placed)
+    engine.report_load("p", "n0", {"cpu": 30})
+    plans = [engine.refresh(1200.0), engine.refresh(1200.0)]
+    assert renewed == [1, 0, 0, 1]
+    assert placed.renewed == 1
+    assert [plan.renewed for plan in plans] == [1, 0]
+    assert attrs.evolve(plans[0], renewed=7) == plans[0]
 
 
 @pytest.mark.kernels
