@@ -54,6 +54,8 @@ def unplaced_of(audit: Audit, missing: Sequence[int], extensions: Extensions | N
     """
     state, problem, solution = audit.state, audit.problem, audit.solution
     left = [row for row in missing if solution.node[row] == NOWHERE]
+    if not left:
+        return
     masks = placement_masks(state.config)
     groups = zip(placed_all_or_nothing(state, problem, left).tolist(), left, strict=True)
     for group, members in groupby(groups, key=itemgetter(0)):

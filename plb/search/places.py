@@ -51,13 +51,13 @@ def moved_rows(problem: Problem, solution: Solution, others: Int) -> Int:
     Parameters
     ----------
     others
-        The rows that may have been placed or dropped; displaced ones are known.
+        The rows, ascending, that may have been placed or dropped; displaced ones are known.
     """
     displaced = solution.displaced[: solution.totals.displaced]
     if not len(others):
         return np.sort(displaced)
     elsewhere = others[solution.node[others] != problem.origin[others]]
-    return merged(np.sort(displaced), elsewhere)
+    return merged(np.sort(displaced), elsewhere) if len(displaced) else elsewhere
 
 
 def places_of(problem: Problem, solution: Solution, others: Int) -> Places:
