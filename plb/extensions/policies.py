@@ -191,7 +191,10 @@ def smallest_first(configuration: Configuration, node: int, rows: Int) -> list[i
 
 
 def _is_one_of(value: object, allowed: Int) -> bool:
+    """Return whether a value is one of the allowed numbers, which are ascending."""
     try:
-        return not isinstance(value, bool) and index(value) in allowed  # type: ignore[arg-type]
+        number = index(value)  # type: ignore[arg-type]
     except TypeError:
         return False
+    at = int(allowed.searchsorted(number))
+    return not isinstance(value, bool) and at < len(allowed) and bool(allowed[at] == number)
