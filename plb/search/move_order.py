@@ -21,6 +21,8 @@ def executable_order(problem: Problem, solution: Solution, steps: Sequence[Step]
 
     Among executable steps, swaps come first, then moves, then new replicas.
     """
+    if len(steps) < 2:
+        return list(steps)
     rows = [row for row, _ in steps]
     if _is_any_order_right(problem, solution, rows):
         return sorted(steps)
