@@ -7,7 +7,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool, Int
+from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel
 from plb.constraints.capacity import overloads
 from plb.constraints.domains import SPREADING
@@ -120,19 +120,15 @@ class Decisions:
     def _relieve(self, node: int, enforced: int) -> None:
         """Move replicas off a node, in the policy's order, until it is within its limits or none is left."""
         problem, solution = self.problem, self.solution
-        movable = np.flatnonzero(problem.movable & (solution.node == node))
-        rows = movable[(problem.load[movable][:, self._exceeded(node)] > 0).any(axis=1)]
-        for row in leaving_order(self.policy, self.configuration, node, rows) if len(rows) else ():
-            exceeded = self._exceeded(node)
-            if not exceeded.any():
-                return
-            if solution.node[row] == node and (problem.load[row, exceeded] > 0).any():
-                self.place(row, enforced)
-
-    def _exceeded(self, node: int) -> Bool:
-        """Return a mask, (R,), of the metrics of which a node exceeds its limit."""
-        exceeded: Bool = self.solution.node_load[node] > self.problem.limit[node]
-        return exceeded
+        rows = np.empty(len(solution.node), np.int64)
+        rows = rows[: _find_overloading(problem, solution, node, rows)]
+        if not len(rows):
+            return
+        order = np.array(leaving_order(self.policy, self.configuration, node, rows), np.int64)
+        at = 0
+        while (at := _next_overloading(problem, solution, node, order, at)) < len(order):
+            self.place(int(order[at]), enforced)
+            at += 1
 
     def _move_breaking(self, repaired: int, enforced: int, suspects: Callable[[], Int]) -> None:
         """Move each movable row that breaks one of the rules to repair, other than capacity."""
@@ -236,6 +232,43 @@ def _move_if_possible(problem: Problem, solution: Solution, transaction: Transac
         return False
     try_move(problem, solution, transaction, row, target)
     return True
+
+
+@kernel
+def _find_overloading(problem: Problem, solution: Solution, node: int, rows: Int) -> int:
+    """Find the movable rows on a node with load of a metric of which it exceeds its limit; return their number.
+
+    Parameters
+    ----------
+    rows
+        (M,) modified: the rows, ascending, at its beginning.
+    """
+    found = 0
+    for row in range(rows.shape[0]):
+        if problem.movable[row] and _overloads(problem, solution, node, row):
+            rows[found] = row
+            found += 1
+    return found
+
+
+@kernel
+def _next_overloading(problem: Problem, solution: Solution, node: int, rows: Int, begin: int) -> int:
+    """Return the first position from `begin` on of a row as `_find_overloading` finds; the number of rows if none."""
+    for at in range(begin, rows.shape[0]):
+        if _overloads(problem, solution, node, rows[at]):
+            return at
+    return int(rows.shape[0])
+
+
+@kernel
+def _overloads(problem: Problem, solution: Solution, node: int, row: int) -> bool:
+    """Return whether a row is on a node and has load of a metric of which the node exceeds its limit."""
+    if solution.node[row] != node:
+        return False
+    for metric in range(problem.load.shape[1]):
+        if problem.load[row, metric] > 0 and solution.node_load[node, metric] > problem.limit[node, metric]:
+            return True
+    return False
 
 
 def place_by_policy(
