@@ -205,7 +205,7 @@ class _Crowd:
 
 
 def _is_any_order_right(problem: Problem, solution: Solution, steps: Sequence[Step]) -> bool:
-    """Return whether no row goes to a node that another leaves, and all fit, so that no step has to wait for another."""
+    """Return whether no row goes to a node that another leaves, and all fit, so that no step waits for another."""
     rows = [row for step in steps for row in step if row != NOWHERE]
     nodes = solution.node[rows]
     if not {*nodes.tolist()}.isdisjoint(problem.origin[rows].tolist()):
