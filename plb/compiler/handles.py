@@ -66,11 +66,12 @@ def type_of_function(function: Any) -> Any:
     return context.resolve_value_type(function)
 
 
-def handle_kind_of(members: Any) -> tuple[HandleType, Callable[[Any, int], None]]:
+def kind_and_packer_of(members: Any) -> tuple[HandleType, Callable[[Any, int], None]]:
     """Return the type of a handle to a named tuple, and what packs such tuples."""
     fingerprint = compute_fingerprint(members)
     if fingerprint not in _HANDLE_KINDS:
-        kind, of_members = type(members), typeof(members)
+        kind: Any = type(members)
+        of_members = typeof(members)
         # the function itself: its dispatcher would find the types of all members for every tuple
         pack = packer_of(kind).compile((of_members, types.uint64))
         _HANDLE_KINDS[fingerprint] = HandleType(of_members), pack
@@ -145,7 +146,7 @@ class Handle:
     """A pointer to the members of a named tuple, which has to live as long."""
 
     def __init__(self, members: Any) -> None:
-        self._numba_type_, pack = handle_kind_of(members)
+        self._numba_type_, pack = kind_and_packer_of(members)
         self._words = _words_of(self._numba_type_.fields)()
         self.address = addressof(self._words)
         pack(members, self.address)

@@ -187,7 +187,8 @@ def smallest_first(configuration: Configuration, node: int, rows: Int) -> list[i
     """
     problem = configuration.problem
     usage = (problem.load[rows] * problem.inverse_capacity[node]).sum(axis=1)
-    return [int(row) for row in rows[np.argsort(usage, kind="stable")]]
+    found: list[int] = rows[usage.argsort(kind="stable")].tolist()
+    return found
 
 
 def _is_one_of(value: object, allowed: Int) -> bool:

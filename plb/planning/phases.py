@@ -202,7 +202,7 @@ class PhaseRun:
 
     def _add_others(self, rows: Sequence[int]) -> None:
         """Note that rows may be placed or dropped."""
-        self._others = merged(self._others, np.array(sorted(rows), np.int64))
+        self._others = merged(np.array(sorted(rows), np.int64), self._others)
 
     @property
     def is_unbalanced(self) -> bool:
@@ -464,7 +464,7 @@ class PhaseRun:
         self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally
         self._phases.append(phase)
-        rows = merged(begun.places.rows, self.moved_rows)
+        rows = merged(self.moved_rows, begun.places.rows)
         nodes = begun.places.among(rows, self.problem.origin)
         moved = rows[(self.solution.node[rows] != nodes) & (self.solution.node[rows] != NOWHERE)].tolist()
         left = {row: node for row, node in zip(rows.tolist(), nodes.tolist(), strict=True) if node != NOWHERE}
