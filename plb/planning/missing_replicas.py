@@ -34,8 +34,8 @@ def placed_all_or_nothing(state: ClusterState, problem: Problem, rows: Sequence[
         all_or_nothing = state.feasibility_classes[
             state.service_feasibility_class[record.service]
         ].expression.places_all_or_nothing
-        new = all(problem.origin[other] == NOWHERE for other in record.rows)
-        if new and (all_or_nothing or not state.config.partially_place_services):
+        requested = all_or_nothing or not state.config.partially_place_services
+        if requested and all(problem.origin[other] == NOWHERE for other in record.rows):
             found[index] = record.rows[0]
     return found
 
