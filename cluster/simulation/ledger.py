@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
+from cluster.simulation.metered_loads import find_demand, find_loads
 from cluster.simulation.oracle import Oracle
 from cluster.simulation.tenant_arrivals import TenantSequence
 from plb import PlacedReplica, PlacementAndLoadBalancing
-from plb.array_types import NOWHERE, Bool, Float, Int
+from plb.array_types import NOWHERE, Bool, Float, Float32, Int
 
 
 @attrs.frozen(eq=False)
@@ -78,7 +77,8 @@ class Ledger:
         self._placed: dict[str, tuple[PlacedReplica, ...]] = {}
         self.growth: Float = np.ones(len(sequence.arrival))
         """(T,) present factor on the demand of each tenant."""
-        self._is_down: Bool = np.zeros(len(nodes), np.bool_)
+        self._is_metered: Bool = np.append(np.ones(len(nodes), np.bool_), False)
+        """(H + 1,) whether each node is up; the last one stands for no node."""
         traces = sequence.traces
         self._step = round(traces.step_seconds)
         self._series = traces.series_start[:-1][np.maximum(traces.series_index, 0)]
@@ -109,7 +109,7 @@ class Ledger:
 
     def set_down(self, node: str, *, down: bool) -> None:
         """Set whether a node is down; nothing is metered on a node that is down."""
-        self._is_down[self._node_index[node]] = down
+        self._is_metered[self._node_index[node]] = not down
 
     def partitions_on(self, node: str) -> list[str]:
         """Return the partitions with a replica, or a departing end, on a node, in the order of their tenants."""
@@ -127,17 +127,17 @@ class Ledger:
         for array, values in zip((self.node, self.tenant, self.leaving, self._start), old, strict=True):
             array[: len(values)] = values
 
-    def demand(self, rows: Int, now: int) -> npt.NDArray[Any]:
+    def demand(self, rows: Int, now: int) -> Float:
         """Return the demand of rows in the step that contains or ends at `now`, shape (m, R), user units."""
         return self._present_step(self._sequence.traces.values, rows, now)
 
-    def _present_step(self, of_samples: npt.NDArray[Any], rows: Int, now: int) -> npt.NDArray[Any]:
+    def _present_step(self, of_samples: Float32, rows: Int, now: int) -> Float:
         """Return (N, R) values by sample for the present step of rows, times growth, (m, R)."""
-        traces, tenant = self._sequence.traces, self.tenant[rows]
-        step = (now - 1 - self._sequence.arrival[tenant]) // self._step
-        step = np.maximum(np.minimum(step, traces.lifetime_steps[tenant] - 1), 0)
-        samples = of_samples.take(self._start[rows] + step, axis=0)
-        return np.asarray(samples * self.growth[tenant][:, None])
+        arrival, lifetime_steps = self._sequence.arrival, self._sequence.traces.lifetime_steps
+        of_rows, of_tenants = (rows, self.tenant, self._start), (arrival, lifetime_steps)
+        demand = np.empty((len(rows), of_samples.shape[1]))
+        find_demand(*of_rows, *of_tenants, of_samples, self.growth, now, self._step, demand)
+        return demand
 
     def _reported(self, rows: Int, demand: Float, now: int) -> Float:
         """Return the load to report for rows, (m, R): the prediction, or the demand of tenants that are too new."""
@@ -157,8 +157,8 @@ class Ledger:
 
     def meter(self, now: int) -> Metering:
         """Meter all replicas on nodes that are up; moves under way count at both ends."""
-        rows = np.flatnonzero((self.node != NOWHERE) & ~self._is_down[self.node])
-        demand: Float = self.demand(rows, now)
+        rows = np.flatnonzero(self._is_metered[self.node])
+        demand = self.demand(rows, now)
         reported = self._reported(rows, demand, now)
         standing, departing = self._by_node(rows, demand)
         predicted = standing if reported is demand else self._by_node(rows, reported)[0]
@@ -166,6 +166,6 @@ class Ledger:
 
     def _by_node(self, rows: Int, demand: Float) -> Float:
         """Return the demand on each node of replicas that stay and of those that depart, (2, H, R)."""
-        cell = self.node[rows] + self._node_count * self.leaving[rows]
-        columns = [np.bincount(cell, demand[:, r], 2 * self._node_count) for r in range(demand.shape[1])]
-        return np.asarray(np.column_stack(columns).reshape(2, self._node_count, demand.shape[1]), np.float64)
+        loads = np.zeros((2, self._node_count, demand.shape[1]))
+        find_loads(rows, self.node, self.leaving, demand, loads)
+        return loads

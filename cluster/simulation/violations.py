@@ -22,6 +22,8 @@ from plb.model.move import Move
 
 SHARE_OF_ROUNDING = 1e-4
 """The engine rounds loads up to quanta, so repair runs within this share of the threshold below it."""
+LEAST_LOAD = float(np.finfo(np.float64).tiny)
+"""The least load that reaches a threshold of 0."""
 
 
 class ViolationOutcome(Enum):
@@ -133,7 +135,7 @@ def _outcome(short: bool, relieved: bool) -> ViolationOutcome:
 
 def _reached(load: Float, threshold: Float) -> Bool:
     """Return where a threshold is reached, (H, R); a threshold of 0 is not reached without load."""
-    return np.asarray(load >= np.maximum(threshold, np.finfo(np.float64).tiny))
+    return np.asarray(load >= np.maximum(threshold, LEAST_LOAD))
 
 
 def _nearly_reached(load: Float, threshold: Float) -> Bool:

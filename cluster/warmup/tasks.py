@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 import numpy as np
 
+from cluster.simulation.metered_loads import find_demand, find_loads
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import Int
 from plb.compiler import kernel
@@ -236,6 +237,14 @@ class _SwiftTerm(CompiledTerm):
     change = _no_change
 
 
+def meter() -> None:
+    """Meter a replica of a simulated cluster."""
+    zeros, demand = np.zeros(1, np.int64), np.zeros((1, 1))
+    samples, steps = np.ones((1, 1), np.float32), np.ones(1, np.int32)
+    find_demand(zeros, zeros, zeros, zeros, steps, samples, np.ones(1), 1, 60, demand)
+    find_loads(zeros, zeros, zeros > 0, demand, np.zeros((2, 1, 1)))
+
+
 PREDICTORS = ("max(n-sigma;rc-like)", "n-sigma:form=paper", "per-machine-percentile", "oracle")
 STREAMED = ("rc-like:warmup=2", "n-sigma:form=paper,warmup=2", "n-sigma:warmup=2")
 USAGE = ([1.0], [2.0], [3.0])
@@ -346,5 +355,6 @@ TASKS: Mapping[str, Callable[[], None]] = {
     "upgrades": hand_over_and_drop,
     "risk by samples": predict_by_samples,
     "balancing": balance,
+    "metering": meter,
 }
 """The longest tasks are first, so that processes end at about the same time; they compile the shared kernels."""

@@ -9,6 +9,7 @@ Only imported when something is compiled, because ``import plb`` must not load N
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ctypes import Array, addressof, c_int64
 from functools import cache
 from hashlib import sha256
@@ -42,7 +43,7 @@ def _fields_of(members: types.NamedTuple) -> int:
 
 
 _KINDS: dict[bytes, Any] = {}
-_HANDLE_KINDS: dict[bytes, HandleType] = {}
+_HANDLE_KINDS: dict[bytes, tuple[HandleType, Callable[[Any, int], None]]] = {}
 
 
 def kind_of(value: Any) -> Any:
@@ -65,11 +66,15 @@ def type_of_function(function: Any) -> Any:
     return context.resolve_value_type(function)
 
 
-def handle_kind_of(members: Any) -> HandleType:
-    """Return the type of a handle to a named tuple."""
+def kind_and_packer_of(members: Any) -> tuple[HandleType, Callable[[Any, int], None]]:
+    """Return the type of a handle to a named tuple, and what packs such tuples."""
     fingerprint = compute_fingerprint(members)
     if fingerprint not in _HANDLE_KINDS:
-        _HANDLE_KINDS[fingerprint] = HandleType(typeof(members))
+        kind: Any = type(members)
+        of_members = typeof(members)
+        # the function itself: its dispatcher would find the types of all members for every tuple
+        pack = packer_of(kind).compile((of_members, types.uint64))
+        _HANDLE_KINDS[fingerprint] = HandleType(of_members), pack
     return _HANDLE_KINDS[fingerprint]
 
 
@@ -141,11 +146,10 @@ class Handle:
     """A pointer to the members of a named tuple, which has to live as long."""
 
     def __init__(self, members: Any) -> None:
-        self._numba_type_ = handle_kind_of(members)
+        self._numba_type_, pack = kind_and_packer_of(members)
         self._words = _words_of(self._numba_type_.fields)()
         self.address = addressof(self._words)
-        kind: Any = type(members)
-        packer_of(kind)(members, np.uint64(self.address))
+        pack(members, self.address)
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import ctypes
+from functools import cache
 from typing import Any
 
 import attrs
@@ -50,9 +51,15 @@ class StreamHandle:
 
     @property
     def _numba_type_(self) -> Any:
-        from plb.compiler.pcg64 import STREAM
+        return _kind_of_stream()
 
-        return STREAM
+
+@cache
+def _kind_of_stream() -> Any:
+    """Return the type of a `StreamHandle`; an import takes longer than the rest of a call."""
+    from plb.compiler.pcg64 import STREAM
+
+    return STREAM
 
 
 class Uniform:

@@ -187,11 +187,15 @@ def smallest_first(configuration: Configuration, node: int, rows: Int) -> list[i
     """
     problem = configuration.problem
     usage = (problem.load[rows] * problem.inverse_capacity[node]).sum(axis=1)
-    return [int(row) for row in rows[np.argsort(usage, kind="stable")]]
+    found: list[int] = rows[usage.argsort(kind="stable")].tolist()
+    return found
 
 
 def _is_one_of(value: object, allowed: Int) -> bool:
+    """Return whether a value is one of the allowed numbers, which are ascending."""
     try:
-        return not isinstance(value, bool) and index(value) in allowed  # type: ignore[arg-type]
+        number = index(value)  # type: ignore[arg-type]
     except TypeError:
         return False
+    at = int(allowed.searchsorted(number))
+    return not isinstance(value, bool) and at < len(allowed) and bool(allowed[at] == number)

@@ -32,8 +32,8 @@ def placed_all_or_nothing(state: ClusterState, problem: Problem, rows: Sequence[
     for index, row in enumerate(rows):
         record = state.partitions[state.row_partition[row]]
         all_or_nothing = state.feasibility_class_of(record.service).expression.places_all_or_nothing
-        new = all(problem.origin[other] == NOWHERE for other in record.rows)
-        if new and (all_or_nothing or not state.config.partially_place_services):
+        requested = all_or_nothing or not state.config.partially_place_services
+        if requested and all(problem.origin[other] == NOWHERE for other in record.rows):
             found[index] = record.rows[0]
     return found
 
@@ -52,6 +52,8 @@ def unplaced_of(audit: Audit, missing: Sequence[int], extensions: Extensions | N
     """
     state, problem, solution = audit.state, audit.problem, audit.solution
     left = [row for row in missing if solution.node[row] == NOWHERE]
+    if not left:
+        return
     masks = placement_masks(state.config)
     groups = zip(placed_all_or_nothing(state, problem, left).tolist(), left, strict=True)
     for group, members in groupby(groups, key=itemgetter(0)):

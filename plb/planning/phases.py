@@ -36,7 +36,7 @@ from plb.search.breaches import Breaches, find_breaches, rows_judged_by, suspect
 from plb.search.budget import Budget, EndReason
 from plb.search.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
-from plb.search.places import NO_PLACES, NO_ROWS, Places, go_to, moved_rows, places_of
+from plb.search.places import NO_PLACES, NO_ROWS, Places, go_to, moved_rows
 from plb.search.random_streams import stream_of
 from plb.search.repair import repair
 from plb.search.result import Annealed, moves_of, new_tally, proposals_of
@@ -44,6 +44,8 @@ from plb.settings.config import Checks
 from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.replica_table import merged
+
+_PHASES = tuple(Phase)
 
 
 @attrs.frozen(eq=False)
@@ -99,6 +101,8 @@ class PhaseRun:
         self._extensions = extensions
         self._energy_before = energy_with(extensions, problem, solution)
         self._others: Int = NO_ROWS
+        self.moved_rows: Int = NO_ROWS
+        self._problems: dict[Phase, tuple[Problem, Problem]] = {}
         self._changes = 0
         self._policy = None if extensions is None else extensions.policy
         self._seed = seed
@@ -183,19 +187,21 @@ class PhaseRun:
             breaking = merged(breaking, rows_judged_by(self.problem, changed))
         return suspects_after(self.problem, self.solution, breaking, self._others)
 
-    @property
-    def moved_rows(self) -> Int:
-        """The rows that are not on their nodes of before, ascending."""
-        return moved_rows(self.problem, self.solution, self._others)
-
     def undo(self) -> None:
         """Return all replicas to their nodes of before."""
         go_to(self.problem, self.solution, NO_PLACES, self._others)
-        self._check("undo")
+        self._note_changes("undo")
+
+    def _note_changes(self, moment: str) -> None:
+        """Note that the solution has changed, and check its sums if the settings request it."""
+        self._changes += 1
+        self.moved_rows = moved_rows(self.problem, self.solution, self._others)
+        if self.config.checks is not Checks.OFF:
+            compare_with_scratch(self.problem, self.solution, moment)
 
     def _add_others(self, rows: Sequence[int]) -> None:
         """Note that rows may be placed or dropped."""
-        self._others = merged(self._others, np.array(sorted(rows), np.int64))
+        self._others = merged(np.array(sorted(rows), np.int64), self._others)
 
     @property
     def is_unbalanced(self) -> bool:
@@ -270,8 +276,7 @@ class PhaseRun:
             if rows and self.config.one_action_per_refresh:
                 break
         self._add_others(dropped)
-        self._changes += 1
-        self._check("drop")
+        self._note_changes("drop")
         self._phases.append(Phase.PLACEMENT)
         for surplus in surpluses:
             numbers = {"replicas": len(surplus.rows), "requested": len(surplus.rows) - surplus.count}
@@ -286,11 +291,10 @@ class PhaseRun:
         for handover in handovers:
             changes.make(handover)
         self.problem, self.solution = changes.problem, changes.solution
-        self._changes += 1
         self._orders += changes.orders
         self._reasons.update(changes.reasons)
         self.leave_alone({self.state.row_partition[row] for row in changes.reasons})
-        self._check("hand over")
+        self._note_changes("hand over")
         self._phases.append(Phase.PLACEMENT)
 
     @property
@@ -415,8 +419,10 @@ class PhaseRun:
     @property
     def _proposals(self) -> Proposals:
         """Counts of the proposals of all phases."""
-        found = proposals_of(self._tally)
-        return found if self._extensions is None else found + self._extensions.proposals
+        found, extensions = proposals_of(self._tally), self._extensions
+        if extensions is None or not (extensions.refused or extensions.rejected):
+            return found
+        return found + extensions.proposals
 
     def _energy(self, solution: Solution) -> Energy:
         return energy_with(self._extensions, self.problem, solution)
@@ -436,25 +442,28 @@ class PhaseRun:
         same plan (docs/service-fabric.md, Movable replicas and Capacity).
         """
         problem = self.problem
+        known = self._problems.get(phase)
+        if known is not None and known[0] is problem:
+            return known[1]
         if problem.throttles:
             problem = problem._replace(most_in_build=most_in_build(self.state, phase))
         if phase is Phase.REPAIR:
             problem = problem._replace(counts_departed=False, movable=problem.repairable)
+        self._problems[phase] = self.problem, problem
         return problem
 
     def _begin(self) -> Begun:
         """Return what the reasons of the moves of a phase need from its start."""
-        return Begun(places_of(self.problem, self.solution, self._others), self._broken_extensions)
+        return Begun(Places(self.moved_rows, self.solution.node[self.moved_rows]), self._broken_extensions)
 
     def _take(self, phase: Phase, result: Annealed, begun: Begun, repaired: int = 0) -> None:
         """Note the end of a phase, which repairs these rules, and why each row moved."""
         self._end = result.end_reason
-        self._changes += 1
-        self._check(phase.value)
+        self._note_changes(phase.value)
         self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally
         self._phases.append(phase)
-        rows = merged(begun.places.rows, self.moved_rows)
+        rows = merged(self.moved_rows, begun.places.rows)
         nodes = begun.places.among(rows, self.problem.origin)
         moved = rows[(self.solution.node[rows] != nodes) & (self.solution.node[rows] != NOWHERE)].tolist()
         left = {row: node for row, node in zip(rows.tolist(), nodes.tolist(), strict=True) if node != NOWHERE}
@@ -477,11 +486,6 @@ class PhaseRun:
         audit = self._audit(before, self.problem)
         return MoveReasons(phase, audit, self.solution, repaired, self._extensions)
 
-    def _check(self, moment: str) -> None:
-        """Compare the sums with those computed from scratch, if the settings request it."""
-        if self.config.checks is not Checks.OFF:
-            compare_with_scratch(self.problem, self.solution, moment)
-
     def _audit(self, solution: Solution, problem: Problem) -> Audit:
         return Audit(self.state, problem, solution, self._priorities)
 
@@ -491,4 +495,4 @@ class PhaseRun:
 
     def _seed_of(self, phase: Phase) -> np.random.SeedSequence:
         """Return the seed of a phase, which no other phase uses."""
-        return stream_of(self._seed, list(Phase).index(phase))
+        return stream_of(self._seed, _PHASES.index(phase))

@@ -5,29 +5,39 @@ See docs/service-fabric.md, Constraint priorities.
 
 from __future__ import annotations
 
+from functools import cache
+
 from plb.constraints.domains import SPREADING
 from plb.constraints.rules import RULES_IN_ORDER
 from plb.model.rules import ALL_RULES, Rule
 from plb.settings.config import PlbConfig
 
+_MAY_BE_SOFT = tuple((one.rule, one.priority) for one in RULES_IN_ORDER if one.priority is not None)
+
 
 def rule_priorities(config: PlbConfig) -> dict[Rule, int]:
     """Return the priority of every constraint that may be soft: 0 hard, 1 soft, 2 wished for, -1 off."""
-    return {one.rule: one.priority(config) for one in RULES_IN_ORDER if one.priority is not None}
+    return {rule: priority(config) for rule, priority in _MAY_BE_SOFT}
 
 
-def rule_masks(config: PlbConfig, *, light: bool = False) -> list[int]:
+def rule_masks(config: PlbConfig, *, light: bool = False) -> tuple[int, ...]:
     """Return the enforced rules, from all to the hard ones only; `light`: without the spread over domains."""
-    priorities = rule_priorities(config)
+    return _masks_of(tuple(priority(config) for _, priority in _MAY_BE_SOFT), light)
+
+
+@cache
+def _masks_of(of_rules: tuple[int, ...], light: bool) -> tuple[int, ...]:
+    """Return the `rule_masks` of the priorities of the rules that may be soft."""
+    priorities = {rule: of_rule for (rule, _), of_rule in zip(_MAY_BE_SOFT, of_rules, strict=True)}
     off = sum(1 << rule for rule, priority in priorities.items() if priority < 0)
     if light:
         off |= SPREADING
         priorities = {rule: priority for rule, priority in priorities.items() if not SPREADING >> rule & 1}
     levels = sorted({0, *(priority for priority in priorities.values() if priority >= 0)}, reverse=True)
     given_up = [sum(1 << rule for rule, priority in priorities.items() if priority > level) for level in levels]
-    return list(dict.fromkeys(ALL_RULES & ~off & ~given for given in given_up))
+    return tuple(dict.fromkeys(ALL_RULES & ~off & ~given for given in given_up))
 
 
-def placement_masks(config: PlbConfig) -> list[int]:
+def placement_masks(config: PlbConfig) -> tuple[int, ...]:
     """Return the rules that placement enforces, from all to the last that it tries."""
     return rule_masks(config) if config.relax_constraint_for_placement else rule_masks(config)[:1]

@@ -69,7 +69,7 @@ def anneal_chains(
     problem = _without_leaving_load(problem, config)
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
     capacity = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
-    others = merged(choice.creation, others)
+    others = merged(others, choice.creation)
     in_python = extensions is not None and extensions.has_python
     threads = 1 if in_python else _threads(config, settings)
     begun = working_time()

@@ -169,7 +169,7 @@ def extensions_of(
 def energy_with(extensions: Extensions | None, problem: Problem, solution: Solution) -> Energy:
     """Return the energy of a solution, including extension terms."""
     energy = energy_of_solution(problem, solution)
-    if extensions is None:
+    if extensions is None or not extensions.terms:
         return energy
     extension_terms = extensions.totals(problem, solution)
     return attrs.evolve(

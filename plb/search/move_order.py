@@ -21,11 +21,10 @@ def executable_order(problem: Problem, solution: Solution, steps: Sequence[Step]
 
     Among executable steps, swaps come first, then moves, then new replicas.
     """
-    rows = [row for row, _ in steps]
-    if _is_any_order_right(problem, solution, rows):
-        return sorted(steps)
-    waiting = sorted(steps, key=lambda step: (problem.origin[step[0]] == NOWHERE, step[1] == NOWHERE, step[0]))
-    return _Queue(problem, solution, waiting).in_order()
+    preferred = sorted(steps, key=lambda step: (problem.origin[step[0]] == NOWHERE, step[1] == NOWHERE, step[0]))
+    if len(steps) < 2 or _is_any_order_right(problem, solution, steps):
+        return preferred
+    return _Queue(problem, solution, preferred).in_order()
 
 
 class _Queue:
@@ -205,11 +204,14 @@ class _Crowd:
         return self._first(2 * place + 1, free) if found is None else found
 
 
-def _is_any_order_right(problem: Problem, solution: Solution, rows: Sequence[int]) -> bool:
-    """Return whether all rows are new and fit together, so that no step has to wait for another."""
+def _is_any_order_right(problem: Problem, solution: Solution, steps: Sequence[Step]) -> bool:
+    """Return whether no row goes to a node that another leaves, and all fit, so that no step waits for another."""
+    rows = [row for step in steps for row in step if row != NOWHERE]
     nodes = solution.node[rows]
+    if not {*nodes.tolist()}.isdisjoint(problem.origin[rows].tolist()):
+        return False
     load = solution.node_load[nodes] + problem.leaving_load[nodes]
-    return bool((problem.origin[rows] == NOWHERE).all() and (load <= problem.limit[nodes]).all())
+    return bool((load <= problem.limit[nodes]).all())
 
 
 def _load_changes(problem: Problem, solution: Solution, step: Step) -> Mapping[int, Loads]:

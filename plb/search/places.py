@@ -37,7 +37,7 @@ class Places:
     def among(self, rows: Int, origin: Int) -> Int:
         """Return the nodes of rows, (m,), among which are all of these; the others are on their `origin`, (M,)."""
         nodes: Int = origin[rows]
-        nodes[np.searchsorted(rows, self.rows)] = self.nodes
+        nodes[rows.searchsorted(self.rows)] = self.nodes
         return nodes
 
 
@@ -51,13 +51,13 @@ def moved_rows(problem: Problem, solution: Solution, others: Int) -> Int:
     Parameters
     ----------
     others
-        The rows that may have been placed or dropped; displaced ones are known.
+        The rows, ascending, that may have been placed or dropped; displaced ones are known.
     """
     displaced = solution.displaced[: solution.totals.displaced]
     if not len(others):
         return np.sort(displaced)
     elsewhere = others[solution.node[others] != problem.origin[others]]
-    return merged(np.sort(displaced), elsewhere)
+    return merged(np.sort(displaced), elsewhere) if len(displaced) else elsewhere
 
 
 def places_of(problem: Problem, solution: Solution, others: Int) -> Places:
@@ -68,7 +68,7 @@ def places_of(problem: Problem, solution: Solution, others: Int) -> Places:
 
 def go_to(problem: Problem, solution: Solution, places: Places, others: Int) -> None:
     """Move the rows to these places, and all that are not among them to their origins; `others` as above."""
-    rows = merged(places.rows, moved_rows(problem, solution, others))
+    rows = merged(moved_rows(problem, solution, others), places.rows)
     nodes = places.among(rows, problem.origin)
     _move_all(problem, solution, rows, nodes)
 

@@ -7,15 +7,15 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool, Int
-from plb.compiler import Stream
+from plb.array_types import NOWHERE, Int
+from plb.compiler import Stream, kernel
 from plb.constraints.capacity import overloads
 from plb.constraints.domains import SPREADING
 from plb.evaluation.delta import present_energy
-from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, FIRST_TERM, GENERATED, SCORED
+from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, refusal
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
-from plb.model.rules import JOINING, NO_REFUSAL, RULES
+from plb.model.rules import JOINING, NO_REFUSAL
 from plb.search.affinity_moves import move_children
 from plb.search.breaches import breaking_rows, suspects_after
 from plb.search.budget import EndReason
@@ -24,8 +24,9 @@ from plb.search.extensions import Extensions
 from plb.search.places import NO_ROWS
 from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
-from plb.search.transactions import has_capacity, new_transaction, try_move, undo_transaction
+from plb.search.transactions import Transaction, has_capacity, new_transaction, try_move, undo_transaction
 from plb.state.arrays import Problem, Solution
+from plb.state.proposal import proposed
 
 Place = Callable[[int], Sequence[Proposal]]
 """Places a row and returns the moves that undo this, to be applied in reverse order; empty if the row has no node."""
@@ -119,19 +120,15 @@ class Decisions:
     def _relieve(self, node: int, enforced: int) -> None:
         """Move replicas off a node, in the policy's order, until it is within its limits or none is left."""
         problem, solution = self.problem, self.solution
-        movable = np.flatnonzero(problem.movable & (solution.node == node))
-        rows = movable[(problem.load[movable][:, self._exceeded(node)] > 0).any(axis=1)]
-        for row in leaving_order(self.policy, self.configuration, node, rows) if len(rows) else ():
-            exceeded = self._exceeded(node)
-            if not exceeded.any():
-                return
-            if solution.node[row] == node and (problem.load[row, exceeded] > 0).any():
-                self.place(row, enforced)
-
-    def _exceeded(self, node: int) -> Bool:
-        """Return a mask, (R,), of the metrics of which a node exceeds its limit."""
-        exceeded: Bool = self.solution.node_load[node] > self.problem.limit[node]
-        return exceeded
+        rows = np.empty(len(solution.node), np.int64)
+        rows = rows[: _find_overloading(problem, solution, node, rows)]
+        if not len(rows):
+            return
+        order = np.array(leaving_order(self.policy, self.configuration, node, rows), np.int64)
+        at = 0
+        while (at := _next_overloading(problem, solution, node, order, at)) < len(order):
+            self.place(int(order[at]), enforced)
+            at += 1
 
     def _move_breaking(self, repaired: int, enforced: int, suspects: Callable[[], Int]) -> None:
         """Move each movable row that breaks one of the rules to repair, other than capacity."""
@@ -142,12 +139,8 @@ class Decisions:
 
     def _nodes(self, row: int, enforced: int) -> Int:
         """Return the nodes that no rule and no constraint refuses, and count the refusals."""
-        here, nodes = self.configuration.node_of(row), self.configuration.nodes
-        refused = self.configuration.refusals(row, enforced)
-        others = np.arange(nodes) != here
-        allowed = np.flatnonzero(others & (refused == NO_REFUSAL))
-        self.tally[GENERATED] += int(others.sum())
-        self.tally[FIRST_RULE:FIRST_TERM] += np.bincount(refused[others & (refused >= 0)], minlength=RULES)
+        allowed = np.empty(self.configuration.nodes, np.int64)
+        allowed = allowed[: _find_allowed(self.problem, self.solution, enforced, row, allowed, self.tally)]
         if self.extensions.constraints:
             names = [self.extensions.refusal(self.configuration, Proposal(row, node)) for node in allowed.tolist()]
             self.extensions.refused.update(name for name in names if name is not None)
@@ -184,14 +177,12 @@ class Decisions:
         """Apply a proposal with its affinity moves; return whether all could be applied."""
         problem, solution, transaction = self.problem, self.solution, self._transaction
         for one in self.configuration.relocations(proposal):
-            if not has_capacity(solution, transaction):
+            if not _move_if_possible(problem, solution, transaction, one.row, one.target):
                 return False
-            before = int(transaction.length[0])
-            try_move(problem, solution, transaction, one.row, one.target)
             has_children = problem.first_child[one.row] != NOWHERE
             if not has_children:
                 continue
-            constraints = self._constraints.state
+            before, constraints = int(transaction.length[0]) - 1, self._constraints.state
             together = move_children(problem, solution, constraints, enforced, one.row, before, self._rng, transaction)
             self._constraints.raise_error()
             if not together:
@@ -207,6 +198,77 @@ class Decisions:
         """Return the moves that undo the current transaction."""
         transaction, length = self._transaction, int(self._transaction.length[0])
         return [Proposal(int(transaction.row[entry]), int(transaction.source[entry])) for entry in range(length)]
+
+
+@kernel
+def _find_allowed(problem: Problem, solution: Solution, enforced: int, row: int, nodes: Int, tally: Int) -> int:
+    """Find the nodes, without its own, on which no rule and no budget refuses a row; return their number.
+
+    Parameters
+    ----------
+    nodes
+        (N,) modified: the nodes, ascending, at its beginning.
+    tally
+        (TALLY_SIZE,) modified.
+    """
+    found = 0
+    for node in range(nodes.shape[0]):
+        if node == solution.node[row]:
+            continue
+        tally[GENERATED] += 1
+        refused = refusal(problem, solution, enforced, proposed(solution, row, node, NOWHERE))
+        if refused == NO_REFUSAL:
+            nodes[found] = node
+            found += 1
+        else:
+            tally[FIRST_RULE + refused] += 1
+    return found
+
+
+@kernel
+def _move_if_possible(problem: Problem, solution: Solution, transaction: Transaction, row: int, target: int) -> bool:
+    """Make a move and append it to the transaction if this has capacity; return whether it has."""
+    if not has_capacity(solution, transaction):
+        return False
+    try_move(problem, solution, transaction, row, target)
+    return True
+
+
+@kernel
+def _find_overloading(problem: Problem, solution: Solution, node: int, rows: Int) -> int:
+    """Find the movable rows on a node with load of a metric of which it exceeds its limit; return their number.
+
+    Parameters
+    ----------
+    rows
+        (M,) modified: the rows, ascending, at its beginning.
+    """
+    found = 0
+    for row in range(rows.shape[0]):
+        if problem.movable[row] and _overloads(problem, solution, node, row):
+            rows[found] = row
+            found += 1
+    return found
+
+
+@kernel
+def _next_overloading(problem: Problem, solution: Solution, node: int, rows: Int, begin: int) -> int:
+    """Return the first position from `begin` on of a row as `_find_overloading` finds; the number of rows if none."""
+    for at in range(begin, rows.shape[0]):
+        if _overloads(problem, solution, node, rows[at]):
+            return at
+    return int(rows.shape[0])
+
+
+@kernel
+def _overloads(problem: Problem, solution: Solution, node: int, row: int) -> bool:
+    """Return whether a row is on a node and has load of a metric of which the node exceeds its limit."""
+    if solution.node[row] != node:
+        return False
+    for metric in range(problem.load.shape[1]):
+        if problem.load[row, metric] > 0 and solution.node_load[node, metric] > problem.limit[node, metric]:
+            return True
+    return False
 
 
 def place_by_policy(

@@ -21,14 +21,17 @@ from plb.evaluation.proposals import (
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Reason
 from plb.model.outcome import Proposals
+from plb.model.role import ROLES
 from plb.model.rules import Rule
 from plb.search.budget import EndReason
 from plb.search.move_order import executable_order
 from plb.state.arrays import TENTHS, Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState
+from plb.state.move_checks import ADD, DROP, MOVE, SWAP
 
 RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
 """Names of the rules, in the order of the tally."""
+_PRIMARY, _SECONDARY = int(Role.PRIMARY), int(Role.SECONDARY)
 
 
 def proposals_of(tally: Int) -> Proposals:
@@ -66,12 +69,12 @@ def moves_of(
     for row, other in executable_order(problem, solution, steps):
         if other != NOWHERE:
             reason = _reason_of_swap(reasons[row], reasons[other])
-            moves.append(_move(state, problem, solution, row, MoveKind.SWAP, reason))
+            moves.append(_move(state, problem, solution, row, SWAP, reason))
         else:
-            kind = MoveKind.ADD if problem.origin[row] == NOWHERE else MoveKind.MOVE
+            kind = ADD if problem.origin[row] == NOWHERE else MOVE
             moves.append(_move(state, problem, solution, row, kind, reasons[row]))
-    gone = rows[solution.node[rows] == NOWHERE]
-    drops = [_move(state, problem, solution, int(row), MoveKind.DROP, reasons[int(row)]) for row in gone]
+    gone = rows[solution.node[rows] == NOWHERE].tolist()
+    drops = [_move(state, problem, solution, row, DROP, reasons[row]) for row in gone]
     return drops + moves
 
 
@@ -83,14 +86,13 @@ def _reason_of_swap(primary: Reason, secondary: Reason) -> Reason:
 def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, int]:
     """Return the primaries that exchanged nodes with a secondary of their partition, with that secondary."""
     pairs = {}
-    for primary in changed.tolist():
-        if problem.origin[primary] == NOWHERE or problem.role[primary] != Role.PRIMARY:
-            continue
+    moved = changed[(problem.origin[changed] != NOWHERE) & (problem.role[changed] == _PRIMARY)]
+    for primary in moved.tolist():
         for other in siblings_of(problem, primary):
             crossed = (
                 solution.node[other] == problem.origin[primary] and solution.node[primary] == problem.origin[other]
             )
-            if problem.role[other] == Role.SECONDARY and crossed and not problem.leaving[other]:
+            if crossed and problem.role[other] == _SECONDARY and not problem.leaving[other]:
                 pairs[primary] = other
                 break
     return pairs
@@ -99,15 +101,16 @@ def _swapped(problem: Problem, solution: Solution, changed: Int) -> dict[int, in
 def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, kind: MoveKind, reason: Reason) -> Move:
     source = int(problem.origin[row])
     target = int(solution.node[row])
-    costs = {MoveKind.ADD: problem.add_cost, MoveKind.SWAP: problem.swap_cost, MoveKind.DROP: problem.add_cost}
+    of_role = problem.swap_cost if kind is SWAP else problem.add_cost
+    cost = int(problem.move_cost[row]) if kind is MOVE else of_role
     return Move(
         kind=kind,
         partition=state.row_partition[row],
-        role=Role(int(problem.role[row])),
+        role=ROLES[problem.role[row]],
         source=None if source == NOWHERE else state.nodes[source].name,
         target=None if target == NOWHERE else state.nodes[target].name,
         reason=reason,
-        cost=costs.get(kind, int(problem.move_cost[row])) / TENTHS,
+        cost=cost / TENTHS,
         index=row,
     )
 

@@ -84,7 +84,8 @@ def _replace_standby(state: ClusterState, record: PartitionRecord, node: int) ->
 
 
 def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move) -> None:
-    rows = [row for row in record.rows if state.rows.node[row] == source and state.rows.role[row] == move.role]
+    role = int(move.role)
+    rows = [row for row in record.rows if state.rows.node[row] == source and state.rows.role[row] == role]
     row = preferred(rows, move.index)
     remove_slot(state, record, row)
     if record.missing is not None and record.missing < 0:
@@ -96,9 +97,9 @@ def _drop(state: ClusterState, record: PartitionRecord, source: int, move: Move)
 
 def _slot_on(state: ClusterState, record: PartitionRecord, role: Role, node: int, index: int = NOWHERE) -> int:
     """Return a slot of a role on a node, that of the row `index` if it is one; NOWHERE if there is none."""
-    table = state.rows
+    table, of_role = state.rows, int(role)  # NumPy takes long to compare a number with a member
     for row in [index, *record.rows] if index in record.rows else record.rows:
-        if table.node[row] == node and table.role[row] == role and not (table.leaving[row] or table.standby[row]):
+        if table.node[row] == node and table.role[row] == of_role and not (table.leaving[row] or table.standby[row]):
             return row
     return NOWHERE
 

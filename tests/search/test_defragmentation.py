@@ -17,6 +17,7 @@ from plb.planning.balancing_variants import balancing_variants
 from plb.search.balancing import Variant, balance
 from plb.search.budget import Budget
 from plb.search.candidate_filter import filtered
+from plb.search.places import NO_ROWS, moved_rows
 from plb.state.defragmentation import emptiness_weights, packs, reserves, strategy_of, target_empty_nodes
 from plb.testing import all_clusters, configuration_of, walks
 from tests.engine.stories import add_instance, engine_with, search_of
@@ -265,8 +266,9 @@ def test_restricted_search_only_empties_nodes():
     run = search_of(engine)
     variants, seed = [Variant(ALL_RULES, 0.0, 0.0, only_empties=True)], np.random.SeedSequence(1)
     balance(run.problem, run.solution, engine.config, variants, seed, Budget())
-    assert len(run.moved_rows)
-    assert set(run.solution.node[run.moved_rows]) == {0}
+    moved = moved_rows(run.problem, run.solution, NO_ROWS)
+    assert len(moved)
+    assert set(run.solution.node[moved]) == {0}
 
 
 @pytest.mark.parametrize("seed", range(4))

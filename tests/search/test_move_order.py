@@ -39,9 +39,6 @@ def checked_one_by_one(problem: Problem, solution: Solution, steps: list[Step]) 
     """Return the order by the definition: the next step is the first that waits for no sibling and fits."""
     waiting = sorted(steps, key=lambda step: (problem.origin[step[0]] == NOWHERE, step[1] == NOWHERE, step[0]))
     load = solution.node_load + problem.leaving_load
-    rows = [row for row, _ in steps]
-    if (problem.origin[rows] == NOWHERE).all() and (load <= problem.limit)[solution.node[rows]].all():
-        return sorted(steps)
     for step in steps:
         load -= change_of(problem, solution, step)
     ordered = []
