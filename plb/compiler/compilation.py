@@ -26,6 +26,7 @@ from llvmlite.binding import ObjectFileRef
 from plb.compiler.cache import kernel_cache
 from plb.compiler.clock import COMPILATION
 from plb.compiler.identity import compiled_with, has_changed, is_shared, name_of, text_of
+from plb.compiler.interrupts import interrupts_deferred
 from plb.compiler.keys import key_of
 from plb.compiler.modules import EntryPasses, Late, PartPasses, SharedCall
 from plb.compiler.notice import NOTICE
@@ -178,7 +179,7 @@ class _SharedSignature:
 @cache
 def machine_code(function: Callable[..., Any], arguments: tuple[Any, ...], returning: Any = None) -> MachineCode:
     """Load or make the code of a function for these types of arguments, and for a type of result if one is given."""
-    with global_compiler_lock, COMPILATION.running():
+    with global_compiler_lock, COMPILATION.running(), interrupts_deferred():
         key = key_of(function, tuple(map(text_of, arguments)), str(returning))
         if has_changed(function):  # what is kept under the key was made with other values
             return _made(function, arguments, returning)

@@ -209,7 +209,7 @@ class Planner:
         problem = self.problem(at, domain)
         extensions = self._extensions(at)
         solution = self.start(problem)
-        if extensions is not None:  # which may fail to undo what they try
+        if extensions is not None and extensions.may_leave_changes:
             solution = solution.copy()
         elif solution is self._live.solution:
             self._live.lend()

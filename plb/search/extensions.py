@@ -19,6 +19,7 @@ from plb.extensions.energy_terms import CompiledTerm, EnergyTerm
 from plb.extensions.policies import PlacementPolicy
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy
+from plb.policies import KNOWN as KNOWN_POLICIES
 from plb.registry import extension_constraint, extension_term
 from plb.risk.demand_history import DemandHistory
 from plb.state.arrays import Problem, Solution
@@ -61,6 +62,11 @@ class Extensions:
     def proposals(self) -> Proposals:
         """Counts of refused and rejected proposals, to be added to those of the built-in rules and terms."""
         return Proposals(refused_by_rule=dict(self.refused), rejected_by_term=dict(self.rejected))
+
+    @property
+    def may_leave_changes(self) -> bool:
+        """Whether code of users is called, which may fail to undo what it tries in a solution."""
+        return bool(self.terms or self.constraints or type(self.policy) not in map(type, KNOWN_POLICIES))
 
     @property
     def has_python(self) -> bool:

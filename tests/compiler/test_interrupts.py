@@ -1,0 +1,91 @@
+"""Ctrl-C while a kernel is compiled: it waits for the end, and a second one does not."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from plb.compiler.interrupts import interrupts_deferred
+
+
+@pytest.fixture(autouse=True)
+def usual_handler():
+    """Let Ctrl-C raise `KeyboardInterrupt`, as in a new process."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupt():
+    """Press Ctrl-C."""
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_interrupt_waits_for_the_end(depth):
+    """Contexts within contexts end without it, and it comes once, at the end of the first one."""
+    done = []
+
+    def compile_at(level):
+        with interrupts_deferred():
+            if level == depth:
+                interrupt()
+            else:
+                compile_at(level + 1)
+            done.append(level)
+        if level > 1:
+            done.append("after")
+
+    with pytest.raises(KeyboardInterrupt):
+        compile_at(1)
+    assert [one for one in done if one != "after"] == [*range(depth, 0, -1)]
+    assert done.count("after") == depth - 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_second_interrupt_takes_effect_at_once():
+    """A user who presses Ctrl-C again does not want to wait."""
+    done = []
+
+    def compile_interrupted_twice():
+        with interrupts_deferred():
+            interrupt()
+            done.append("first")
+            interrupt()
+            done.append("second")
+
+    with pytest.raises(KeyboardInterrupt):
+        compile_interrupted_twice()
+    assert done == ["first"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_context_without_an_interrupt_changes_nothing():
+    """An error within it passes."""
+    with pytest.raises(ValueError, match="of the compiler"), interrupts_deferred():
+        raise ValueError("of the compiler")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
+def test_handlers_that_are_no_functions_stay(handler):
+    """A host that ignores Ctrl-C goes on ignoring it."""
+    signal.signal(signal.SIGINT, handler)
+    with interrupts_deferred():
+        assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_other_threads_need_nothing():
+    """Only the main thread is interrupted, and only it may set handlers."""
+    seen = []
+
+    def in_thread():
+        with interrupts_deferred():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=in_thread)
+    thread.start()
+    thread.join()
+    assert seen == [signal.default_int_handler]
