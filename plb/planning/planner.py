@@ -86,6 +86,8 @@ class Planner:
         self._tables: dict[int | None, ServiceTables] = {}
         self._domains: list[ServiceDomain] = []
         self._domains_version = -1
+        self._undivided = -1, False
+        """Version of the services, and whether they are one domain."""
 
     def time(self, now: float | None) -> float:
         """Return the time of a call; None: that of the latest search."""
@@ -129,9 +131,9 @@ class Planner:
 
     def domains(self) -> list[ServiceDomain | None]:
         """Return the units of separate searches: the service domains, or a single None if all services are one."""
-        if share_a_metric(self.state.service_table):
-            return [None]
-        found = self.service_domains()
+        if self._undivided[0] != self.state.services_version:
+            self._undivided = self.state.services_version, share_a_metric(self.state.service_table)
+        found = [] if self._undivided[1] else self.service_domains()
         return [*found] if len(found) > 1 else [None]
 
     def _domain_of(self, service: int) -> ServiceDomain | None:

@@ -119,7 +119,8 @@ def _take_services(state: ClusterState, given: Part) -> None:
         setattr(state, name, given.array(name, (count,), np.int64, low=0).tolist())
     high = len(state.feasibility_classes) - 1
     classes = given.array("service_feasibility_class", (count,), np.int64, low=0, high=high).tolist()
+    living = set(present)
     for index, (service, feasibility_class) in enumerate(zip(state.services, classes, strict=True)):
         state.service_table.put(index, service, feasibility_class, state.services_version)
-        if index not in present:
+        if index not in living:
             state.service_table.remove(index, state.services_version)
