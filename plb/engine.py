@@ -137,7 +137,7 @@ class PlacementAndLoadBalancing:
 
     @seed.setter
     def seed(self, seed: int) -> None:
-        self._planner.seed = check_count("engine", "seed", seed)
+        self._planner.reseed(check_count("engine", "seed", seed))
 
     # what the host reports
 

@@ -92,6 +92,9 @@ class Plan:
     renewed
         Replicas whose expected demand was computed again since the plan before: new ones, those with reports or other
         classes, and those whose age made it due. It does not count when plans are compared.
+    temperature
+        The temperature at the end of balancing, in units of the energy; the highest of several service domains. None:
+        no balancing ran. `Budget.temperature` continues from it.
     """
 
     moves: tuple[Move, ...]
@@ -106,6 +109,7 @@ class Plan:
     outcomes: tuple[DomainOutcome, ...] = ()
     reproducible: bool = True
     renewed: int = attrs.field(default=0, eq=False)
+    temperature: float | None = None
 
     def explain(self, partition: str) -> str:
         """Return in one or two sentences the moves of a partition and their reasons, or why there are none.
@@ -146,4 +150,5 @@ def merged(plans: Sequence[Plan]) -> Plan:
         bound_by=tuple(dict.fromkeys(rule for plan in plans for rule in plan.bound_by)),
         outcomes=tuple(outcome for plan in plans for outcome in plan.outcomes),
         reproducible=all(plan.reproducible for plan in plans),
+        temperature=max((plan.temperature for plan in plans if plan.temperature is not None), default=None),
     )

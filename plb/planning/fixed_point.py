@@ -125,7 +125,7 @@ class FixedPoint:
         for place, end in enumerate(part.value("ends", list)):
             rows = part.array(f"{place}.rows", (None,), np.int64).tolist()
             values = part.array(f"{place}.values", (len(rows), None), np.int64)
-            budget = Budget(**dict(zip(fields_of(Budget), end["budget"], strict=True)))
+            budget = Budget(**dict(zip(fields_of(Budget), end["budget"], strict=False)))
             circumstances = (*end["versions"], configs[end["config"]], budget)
             services = None if end["services"] is None else frozenset(end["services"])
             differing = {row: of_row.tobytes() for row, of_row in zip(rows, values, strict=True)}
@@ -152,10 +152,14 @@ class FixedPoint:
         self._ends.clear()
 
     def search(self, phase: Phase, run: PhaseRun, occasion: Occasion) -> None:
-        """Run a phase, unless the last one ended with the present input."""
+        """Run a phase, unless the last one ended with the present input.
+
+        A host that sets the temperature continues its annealing, so balancing then runs all the same.
+        """
         key = (occasion.domain, phase)
         end = self._ends.get(key)
-        same = end is not None and end.circumstances == occasion.circumstances and not end.differing
+        continues = phase is Phase.BALANCING and run.budget.temperature is not None
+        same = end is not None and not continues and end.circumstances == occasion.circumstances and not end.differing
         if same and not run.changed and _is_requested(phase, run):
             run.skip(phase)
             return

@@ -93,7 +93,8 @@ class PhaseRun:
         work: WorkLists,
         extensions: Extensions | None = None,
     ) -> None:
-        self.state, self.problem, self.budget = state, problem, budget
+        self.state, self.problem = state, problem
+        self.budget, self._of_placement_and_repair = budget, attrs.evolve(budget, temperature=None)
         self._work = work
         self.config = state.config
         self._described = problem
@@ -113,6 +114,7 @@ class PhaseRun:
         self._bounding: set[Rule] = set()
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
+        self._temperature: float | None = None
         self._found_broken: tuple[int, Problem, int, Breaches] | None = None
         self._left_alone = False
         self._is_full = False
@@ -248,7 +250,7 @@ class PhaseRun:
             config,
             placement_masks(self.config),
             self._seed_of(Phase.PLACEMENT),
-            self.budget.within(config.placement_search_timeout),
+            self._of_placement_and_repair.within(config.placement_search_timeout),
             with_moves=with_moves,
             extensions=self._extensions,
             others=self._others,
@@ -313,7 +315,7 @@ class PhaseRun:
             self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
             return
         problem = self._problem_of(Phase.REPAIR)
-        budget = self.budget.within(self.config.constraint_check_search_timeout)
+        budget = self._of_placement_and_repair.within(self.config.constraint_check_search_timeout)
         seed, suspects, begun = self._seed_of(Phase.REPAIR), self._suspects, self._begin()
         result = repair(
             problem,
@@ -386,6 +388,7 @@ class PhaseRun:
             bound_by=outcome.bound_by,
             outcomes=(outcome,),
             reproducible=not self._out_of_time,
+            temperature=self._temperature,
         )
 
     def _moves(self) -> Sequence[Move]:
@@ -459,6 +462,8 @@ class PhaseRun:
     def _take(self, phase: Phase, result: Annealed, begun: Begun, repaired: int = 0) -> None:
         """Note the end of a phase, which repairs these rules, and why each row moved."""
         self._end = result.end_reason
+        if phase is Phase.BALANCING:
+            self._temperature = result.temperature
         self._note_changes(phase.value)
         self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally

@@ -89,6 +89,12 @@ class Planner:
         self._undivided = -1, False
         """Version of the services, and whether they are one domain."""
 
+    def reseed(self, seed: int) -> None:
+        """Change the seed. Searches with another one may find what the ones before did not, so they run again."""
+        if seed != self.seed:
+            self.seed = seed
+            self._fixed_point.forget()
+
     def time(self, now: float | None) -> float:
         """Return the time of a call; None: that of the latest search."""
         return self.now if now is None else check_number("engine", "now", now, low=-np.inf)

@@ -20,7 +20,7 @@ from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.search.annealing_chain import ChainState, Step, anneal, compound_proposal, extended_step
 from plb.search.budget import ENDLESS, Budget, EndReason
-from plb.search.cooling_schedule import RUNNING, Schedule, Settings, end_reason_of, new_schedule
+from plb.search.cooling_schedule import RUNNING, UNSET, Schedule, Settings, end_reason_of, new_schedule
 from plb.search.extension_kernels import NO_KERNEL, ExtensionState
 from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
 from plb.search.extensions import Extensions, energy_with
@@ -29,6 +29,7 @@ from plb.search.places import NO_ROWS, Places, go_to, places_of
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import new_transaction
 from plb.search.undo_log import UndoLog, return_to_best, return_to_start
+from plb.settings.annealing import Cooling
 from plb.settings.config import Checks, PlbConfig
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal
@@ -40,6 +41,8 @@ UNDO_LOG_SIZE = 2**16
 """Accepted proposals without a new best after which a chain returns to its best solution."""
 TIMED_STRETCH, STRETCH_IN_PYTHON = 4096, 64
 """Proposals between two readings of the clock; the latter with extensions in plain Python."""
+LEAST_SECONDS = 1e-9
+"""Keeps the used share of a time that is over finite."""
 
 
 def anneal_chains(
@@ -101,7 +104,8 @@ def anneal_chains(
     energy = float(best.schedule.best_energy)
     if extensions is not None:
         energy = energy_with(extensions, problem, start).total
-    return Annealed(energy, np.sum([chain.tally for chain in chains], axis=0), _end_of(chains))
+    tally = np.sum([chain.tally for chain in chains], axis=0)
+    return Annealed(energy, tally, _end_of(chains), float(best.schedule.temperature))
 
 
 def _without_leaving_load(problem: Problem, config: PlbConfig) -> Problem:
@@ -266,13 +270,17 @@ def _run_chain(
     """
     timed = STRETCH_IN_PYTHON if in_python else TIMED_STRETCH
     stretch = _proposals_of(settings) if deadline is None and not in_python else timed
+    begun = working_time()
     while chain.schedule.end == RUNNING and not chain.timed_out:
         arguments = (problem, chain.solution, choice, settings, chain.chain_state, chain.extension_state, chain.rng)
         anneal(*arguments, 1 if check else stretch)
         chain.extensions.raise_error()
         if check:
             check(chain, f"proposal {chain.tally[GENERATED]}")
-        chain.timed_out = deadline is not None and working_time() >= deadline
+        if deadline is not None:
+            now = working_time()
+            chain.timed_out = now >= deadline
+            chain.schedule.progress = (now - begun) / max(deadline - begun, LEAST_SECONDS)
     chain.timed_out &= bool(chain.schedule.end == RUNNING)
     return chain
 
@@ -298,14 +306,24 @@ def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
         rounds = per_chain // per_round
     elif budget.seconds is not None:
         rounds = ENDLESS
+    absolute = config.absolute_initial_temperature if budget.temperature is None else budget.temperature
+    coefficient = config.cluster_specific_temperature_coefficient
     return Settings(
         rounds,
         per_round,
         config.initial_temperature_probe_count,
         config.initial_temperature,
-        config.cluster_specific_temperature_coefficient if config.enable_cluster_specific_initial_temperature else -1.0,
+        coefficient if config.enable_cluster_specific_initial_temperature else UNSET,
         config.fast_balancing_temperature_decay_rate,
-        slots if budget.seconds is not None and budget.proposals is None else 0,
+        least=slots if budget.seconds is not None and budget.proposals is None else 0,
+        absolute_temperature=UNSET if absolute is None else absolute,
+        quiet_change=config.quiet_change,
+        absolute_quiet_change=UNSET if config.absolute_quiet_change is None else config.absolute_quiet_change,
+        quiet_rounds=config.quiet_rounds,
+        restarts=config.restarts,
+        by_budget=config.cooling is Cooling.BY_BUDGET,
+        timed=rounds == ENDLESS,
+        last_temperature=config.last_temperature,
     )
 
 

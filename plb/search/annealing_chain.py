@@ -27,7 +27,18 @@ from plb.evaluation.proposals import (
 )
 from plb.model.rules import NO_REFUSAL, Rule
 from plb.search.affinity_moves import move_children
-from plb.search.cooling_schedule import NOT_STARTED, RUNNING, SPENT, Schedule, Settings, end_round, first_temperature
+from plb.search.cooling_schedule import (
+    NOT_STARTED,
+    RESTARTING,
+    RUNNING,
+    SPENT,
+    UNSET,
+    Schedule,
+    Settings,
+    end_round,
+    first_temperature,
+    heat_up,
+)
 from plb.search.extension_kernels import (
     ALLOWED,
     NO_KERNEL,
@@ -106,6 +117,9 @@ def anneal(
         schedule.step += 1
         if schedule.step >= settings.simulated_annealing_iterations_per_round:
             end_round(settings, schedule)
+        if schedule.end == RESTARTING:
+            return_to_best(problem, solution, schedule, chain_state.undo_log, extension_state)
+            heat_up(schedule)
 
 
 @kernel(shared=True)
@@ -135,7 +149,10 @@ def _start(
         after = evaluate(problem, solution, REJECTED, proposal, tally)
         largest = max(largest, abs(after - base + (weighed(extension_state, extension_state.after) - extension_energy)))
     slots = choice.creation.shape[0] + choice.migrations
-    schedule.temperature = first_temperature(settings, slots, solution.totals.imbalance) * largest
+    schedule.temperature = settings.absolute_temperature
+    if settings.absolute_temperature == UNSET:
+        schedule.temperature = first_temperature(settings, slots, solution.totals.imbalance) * largest
+    schedule.first_temperature = schedule.temperature
     schedule.energy = base + extension_energy
     schedule.round_energy = base + extension_energy
     schedule.best_energy = base + extension_energy

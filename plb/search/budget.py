@@ -40,11 +40,16 @@ class Budget:
     until
         Reading of `plb.compiler.working_time` at which annealing ends, even before the first round is complete. Set
         from the search timeouts of the configuration.
+    temperature
+        First temperature of balancing, in units of the energy. With that of the plan before, `Plan.temperature`,
+        annealing goes on over several calls; balancing then runs again even if nothing has changed. None: as
+        configured.
     """
 
     proposals: int | None = None
     seconds: float | None = None
     until: float | None = attrs.field(default=None, kw_only=True)
+    temperature: float | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if self.proposals is not None:
@@ -57,6 +62,8 @@ class Budget:
             check_number("budget", "seconds", self.seconds)
         if self.until is not None:
             check_number("budget", "until", self.until, low=-math.inf)
+        if self.temperature is not None:
+            object.__setattr__(self, "temperature", check_number("budget", "temperature", self.temperature))
 
     @classmethod
     def of(cls, budget: Budget | int | None) -> Budget:

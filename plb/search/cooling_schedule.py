@@ -1,4 +1,7 @@
-"""The cooling schedule of a chain: first temperature, cooling by round, and end (docs/service-fabric.md, Annealing)."""
+"""The cooling schedule of a chain: first temperature, cooling by round or by budget, restarts and end.
+
+Cooling by round is that of Service Fabric (docs/service-fabric.md, Annealing).
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,13 @@ from plb.compiler import Record, kernel
 from plb.search.budget import EndReason
 
 NOT_STARTED = -1.0
-RUNNING, SPENT, CONVERGED = range(3)
-"""Values of `Schedule.end`: the chain runs, its rounds are used up, or its energy no longer changes."""
-QUIET_CHANGE = 0.001
-"""A round that changes the energy by at most this share is quiet."""
+RUNNING, SPENT, CONVERGED, RESTARTING = range(4)
+"""Values of `Schedule.end`: the chain runs, its rounds are used up, its energy no longer changes, or it returns to its
+best solution to heat up again."""
 LEAST_DEVIATION = 0.0001
 """Keeps the temperature of a balanced cluster finite."""
-PATIENCE = 10
-"""Quiet rounds after which a chain ends, or cools to zero if it found a new best in the last PATIENCE rounds."""
+UNSET = -1.0
+"""In place of an absolute temperature or change that the settings leave open."""
 
 
 class Settings(NamedTuple):
@@ -31,12 +33,29 @@ class Settings(NamedTuple):
     decay: float
     least: int = 0
     """Number of proposals before which a chain does not end by convergence."""
+    absolute_temperature: float = UNSET
+    """First temperature in units of the energy, or UNSET."""
+    quiet_change: float = 0.001
+    absolute_quiet_change: float = UNSET
+    quiet_rounds: int = 10
+    restarts: int = 0
+    by_budget: bool = False
+    """Whether the temperature falls with the used share of the budget."""
+    timed: bool = False
+    """Whether that share is `Schedule.progress`, else that of the rounds."""
+    last_temperature: float = 0.001
+    """Share of the first temperature."""
 
 
 class Schedule(Record):
     """The state of a chain between two proposals; a new one is all 0 but the temperature, which is NOT_STARTED."""
 
     temperature: float
+    first_temperature: float
+    progress: float
+    """Used share of the time, for cooling by budget."""
+    restarts: int
+    """How often the chain has heated up again."""
     end: int
     rounds: int
     """Rounds that have ended."""
@@ -86,28 +105,67 @@ def first_temperature(settings: Settings, slots: int, imbalance: float) -> float
 
 @kernel
 def end_round(settings: Settings, schedule: Schedule) -> None:
-    """Cool after a round without a new best; end the chain when its rounds are used up or it has converged."""
-    change = abs(schedule.energy - schedule.round_energy)
-    quiet = change <= QUIET_CHANGE * abs(schedule.round_energy)
-    schedule.quiet_rounds = schedule.quiet_rounds + 1 if quiet else 0
-    if schedule.round_had_best:
-        schedule.barren_rounds = 0
-    else:
-        schedule.barren_rounds += 1
-        schedule.temperature *= settings.decay
+    """Cool, and end the chain when its rounds are used up or it has converged."""
+    is_quiet = _is_quiet(settings, schedule)
+    schedule.quiet_rounds = schedule.quiet_rounds + 1 if is_quiet else 0
+    schedule.barren_rounds = 0 if schedule.round_had_best else schedule.barren_rounds + 1
     schedule.step = 0
     schedule.round_had_best = False
     schedule.round_energy = schedule.energy
     schedule.rounds += 1
+    if settings.by_budget:
+        _cool_by_budget(settings, schedule)
+    else:
+        _cool_by_round(settings, schedule)
     if schedule.rounds >= settings.rounds:
         schedule.end = SPENT
-    elif schedule.rounds * settings.simulated_annealing_iterations_per_round < settings.least:
+
+
+@kernel
+def _is_quiet(settings: Settings, schedule: Schedule) -> bool:
+    """Return whether the round has changed the energy by little."""
+    change = abs(schedule.energy - schedule.round_energy)
+    if settings.absolute_quiet_change != UNSET:
+        return bool(change <= settings.absolute_quiet_change)
+    return bool(change <= settings.quiet_change * abs(schedule.round_energy))
+
+
+@kernel
+def _cool_by_round(settings: Settings, schedule: Schedule) -> None:
+    """Cool after a round without a new best; end or heat up again after convergence."""
+    if schedule.barren_rounds > 0:
+        schedule.temperature *= settings.decay
+    if schedule.rounds * settings.simulated_annealing_iterations_per_round < settings.least:
         return
-    elif schedule.quiet_rounds >= PATIENCE:
-        if schedule.barren_rounds >= PATIENCE:
-            schedule.end = CONVERGED
-        else:
-            schedule.temperature = 0.0
+    if schedule.quiet_rounds < settings.quiet_rounds:
+        return
+    if schedule.barren_rounds < settings.quiet_rounds:
+        schedule.temperature = 0.0
+    elif schedule.restarts < settings.restarts:
+        schedule.end = RESTARTING
+    else:
+        schedule.end = CONVERGED
+
+
+@kernel
+def _cool_by_budget(settings: Settings, schedule: Schedule) -> None:
+    """Set the temperature from the used share of the present part of the budget; heat up again at its end."""
+    used = schedule.progress if settings.timed else schedule.rounds / settings.rounds
+    part = used * (settings.restarts + 1)
+    if part >= schedule.restarts + 1 and schedule.restarts < settings.restarts:
+        schedule.end = RESTARTING
+    share = min(max(part - schedule.restarts, 0.0), 1.0)
+    schedule.temperature = schedule.first_temperature * settings.last_temperature**share
+
+
+@kernel
+def heat_up(schedule: Schedule) -> None:
+    """Start again at the first temperature, at the solution of before."""
+    schedule.temperature = schedule.first_temperature
+    schedule.restarts += 1
+    schedule.quiet_rounds = schedule.barren_rounds = 0
+    schedule.round_energy = schedule.energy
+    schedule.end = RUNNING
 
 
 def end_reason_of(schedules: Iterable[Schedule], *, late: bool) -> EndReason:

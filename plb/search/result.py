@@ -127,11 +127,14 @@ class Annealed:
         (TALLY_SIZE,) number of proposals by outcome.
     end_reason
         Why the search ended.
+    temperature
+        The temperature at the end of the chain with the best result, in units of the energy; None: no chain ran.
     """
 
     energy: float
     tally: Int
     end_reason: EndReason
+    temperature: float | None = None
 
 
 def new_tally() -> Int:

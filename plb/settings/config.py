@@ -14,11 +14,12 @@ from plb.model import Metric
 from plb.model.setting_fields import count, number, share, switch
 from plb.risk.estimators import MonteCarlo, estimator_of
 from plb.risk.monte_carlo import Evaluation
+from plb.settings.annealing import AnnealingSettings, Cooling
 from plb.settings.balancing import BalancingSettings, DefragmentationSettings
 from plb.settings.constraints import ConstraintSettings
 from plb.settings.extensions import ExtensionSettings
 from plb.settings.scheduling import SchedulingSettings
-from plb.settings.search import PlacementSettings, SearchSettings
+from plb.settings.search import SEARCH_TIMEOUTS, PlacementSettings, SearchSettings
 from plb.settings.service_fabric_settings import original_defaults, translated, with_maps
 from plb.settings.throttling import ThrottlingSettings
 from plb.validation import check_items, check_member
@@ -109,6 +110,7 @@ SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
 @attrs.frozen(kw_only=True)
 class PlbConfig(
     SearchSettings,
+    AnnealingSettings,
     PlacementSettings,
     ConstraintSettings,
     BalancingSettings,
@@ -162,8 +164,6 @@ class PlbConfig(
         Annealing chains, of which the best result is used; the first one of equal results.
     threads : count, default None
         Threads that run the chains. None: one for each core. The result does not depend on it.
-    initial_temperature : energy changes, default 1.0
-        First temperature, in units of the largest energy change of the probes. Service Fabric: 50.
     exchange_probability : share, default 0.1
         Share of exchanges of two replicas of different partitions among the proposals that are not swaps. Service
         Fabric has no such proposal: 0.
@@ -202,7 +202,6 @@ class PlbConfig(
     repetitions: int = count(100, unit="draws", low=1)
     chains: int = count(4, low=1)
     threads: int | None = count(None, low=1, none=True)
-    initial_temperature: float = number(1.0, unit="energy changes")
     exchange_probability: float = share(0.1)
     allow_chained_moves: bool = switch(False)
     spread_moves: bool = switch(False)
@@ -219,6 +218,11 @@ class PlbConfig(
             raise InvalidValueError("PlbConfig", "metrics", (), "at least one Metric")
         if len(set(names)) < len(names):
             raise ConflictError(f"PlbConfig: metrics has a name twice: {names}")
+        if self.cooling is Cooling.BY_BUDGET and self.max_simulated_annealing_iterations is None:
+            unlimited = [name for name in SEARCH_TIMEOUTS if getattr(self, name) is None]
+            if unlimited:
+                limits = f"max_simulated_annealing_iterations and {unlimited[0]} are None"
+                raise ConflictError(f"PlbConfig: cooling by_budget needs a budget, but {limits}")
 
     @classmethod
     def from_service_fabric(cls, mapping: Mapping[str, Any], *, metrics: Iterable[Metric], **fields: Any) -> PlbConfig:

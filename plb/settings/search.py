@@ -6,6 +6,14 @@ import attrs
 
 from plb.model.setting_fields import Checked, count, number, seconds, share, switch
 
+SEARCH_TIMEOUTS = (
+    "placement_search_timeout",
+    "constraint_check_search_timeout",
+    "fast_balancing_search_timeout",
+    "slow_balancing_search_timeout",
+)
+"""The settings that limit the time of a search."""
+
 
 @attrs.frozen(kw_only=True, slots=False)
 class SearchSettings(Checked):

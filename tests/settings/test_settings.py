@@ -397,7 +397,7 @@ def test_page_lists_only_existing_fields_and_all_ignored_names():
     assert not [name for name in IGNORED if f"`{name}`" not in text]
 
 
-@pytest.mark.parametrize("kind", [*PlbConfig.__mro__[:9], MetricSettings], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*PlbConfig.__mro__[:10], MetricSettings], ids=lambda kind: kind.__name__)
 def test_docstring_says_unit_and_defaults(kind):
     """Each field declared in a class has a line ``name : unit, default here[, Service Fabric its own]``."""
     text = inspect.getdoc(kind)
