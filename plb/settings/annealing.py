@@ -6,7 +6,7 @@ from enum import Enum
 
 import attrs
 
-from plb.model.setting_fields import Checked, Setting, count, declared, number, share
+from plb.model.setting_fields import Checked, count, number, share
 from plb.validation import check_member
 
 
@@ -19,8 +19,8 @@ class Cooling(Enum):
     """With the share of the budget that is used, geometrically from the first temperature to the last."""
 
 
-def _check_cooling(item: str, field: str, value: object) -> Cooling:
-    return check_member(item, field, value, Cooling)
+def _cooling(value: object) -> Cooling:
+    return check_member("PlbConfig", "cooling", value, Cooling)
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -51,7 +51,7 @@ class AnnealingSettings(Checked):
 
     initial_temperature: float = number(1.0, unit="energy changes")
     absolute_initial_temperature: float | None = number(None, unit="energy", none=True)
-    cooling: Cooling = declared(Cooling.BY_ROUND, Setting("", None, "name", _check_cooling))
+    cooling: Cooling = attrs.field(default=Cooling.BY_ROUND, converter=_cooling)
     last_temperature: float = number(0.001, unit="share", high=1.0, low_open=True)
     quiet_change: float = share(0.001)
     absolute_quiet_change: float | None = number(None, unit="energy", none=True)
