@@ -19,7 +19,7 @@ from plb.compiler.numba_api import NumbaError, cgutils
 from plb.errors import KernelError
 
 types: Any = numba.types  # Numba has no types
-_RESULTS: dict[type | None, Any] = {float: types.float64, bool: types.boolean, None: types.none}
+_RESULTS: dict[type | None, Any] = {float: types.float64, int: types.int64, bool: types.boolean, None: types.none}
 
 
 def compiled_address(function: Callable[..., object], returning: type | None, arguments: tuple[object, ...]) -> int:

@@ -15,7 +15,7 @@ from plb.array_types import NOWHERE, Bool, Int, Int32, UInt8
 from plb.compiler import kernel
 from plb.energy.description import TermDescription
 from plb.energy.peak_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
-from plb.energy.timeline import count_lasting, leave_list, stand_in_list
+from plb.energy.timeline import count_lasting
 from plb.risk.node_violations import node_violations, violations_of_sums
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal, proposed
@@ -94,23 +94,6 @@ def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
     target_after = at_target(problem, solution, proposal)
     solution.totals.expected_failovers += replace_share(solution.violating, proposal.source, source_after)
     solution.totals.expected_failovers += replace_share(solution.violating, proposal.target, target_after)
-
-
-@kernel
-def add(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `row` (`sign` 1) to the rows on `node` whose departures are tested, or remove it (−1)."""
-    if problem.timeline and sign > 0:
-        stand_in_list(solution.first_on, solution.next_on, row, node)
-    elif problem.timeline:
-        leave_list(solution.first_on, solution.next_on, row, node)
-
-
-@kernel
-def list_rows(problem: Problem, solution: Solution) -> None:
-    """List the rows on each node for the test at departures; the last row first, which needs no search."""
-    for row in range(solution.node.shape[0] - 1, -1, -1):
-        if solution.node[row] != NOWHERE and not problem.leaving[row]:
-            add(problem, solution, row, solution.node[row], 1)
 
 
 @kernel
@@ -295,11 +278,8 @@ def _is_reached(aggregate: Int32, threshold: Int32, k: int) -> bool:
 
 
 def _new_sums(problem: Problem) -> dict[str, Any]:
-    nodes, rows = (len(problem.limit), len(problem.origin)) if problem.timeline else (0, 0)
     return {
         "violating": np.zeros(len(problem.limit), np.int64),
-        "first_on": np.full(nodes, NOWHERE, np.int64),
-        "next_on": np.full(rows, NOWHERE, np.int64),
         "hit": np.zeros(problem.peak.shape[2], np.uint8),
     }
 

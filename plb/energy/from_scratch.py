@@ -10,6 +10,7 @@ from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy import terms
 from plb.energy.peak_sums import add_peaks
+from plb.energy.rows_on_nodes import list_rows, new_lists
 from plb.state.arrays import Problem, Solution, Totals
 
 
@@ -45,6 +46,7 @@ def _without_sums(problem: Problem, node: Int) -> Solution:
         departed=np.zeros((nodes if problem.keeps_departed else 0, metrics), np.int64),
         arrivals=np.zeros(nodes if problem.throttles else 0, np.int64),
         **terms.new_sums(problem),
+        **new_lists(problem),
     )
 
 
@@ -61,6 +63,7 @@ def _add_rows(problem: Problem, solution: Solution) -> None:
         if problem.throttles:
             arrive(problem, solution, row, 1)
     terms.add_rows(problem, solution)
+    list_rows(problem, solution)
 
 
 @kernel

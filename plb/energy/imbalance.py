@@ -297,6 +297,29 @@ def _local_score(problem: Problem, solution: Solution, local: int) -> int:
     return int(weighted / weights * UNIT) if weights > 0.0 else 0
 
 
+@kernel
+def of_node(problem: Problem, solution: Solution, node: int) -> float:
+    """Return the part of the imbalance of the nodes that load above the mean causes on one node.
+
+    Each metric's deviation is shared among the nodes by the square of their distance from the mean. Packed metrics and
+    local domains are left out.
+    """
+    weighted = 0.0
+    weights = 0.0
+    for metric in range(solution.total.shape[0]):
+        weights += problem.metric_weight[metric]
+        nodes, total = problem.nodes_of_metric[metric], solution.total[metric]
+        if problem.defragmented[metric] or not problem.counted_for[node, metric] or total == 0:
+            continue
+        mean = total / nodes
+        above = counted_as(problem, node, metric, solution.node_load[node, metric]) - mean
+        spread = solution.squares[metric] - mean * total
+        if above > 0.0 and spread > 0.0:
+            deviation = _deviation(nodes, total, solution.squares[metric])
+            weighted += problem.metric_weight[metric] * deviation * above * above / spread
+    return weighted / weights if weights > 0.0 else 0.0
+
+
 def metric_weights(state: ClusterState, services: Sequence[int]) -> Float:
     """Return the weight of every metric in the imbalance, (R,).
 

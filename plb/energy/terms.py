@@ -13,7 +13,7 @@ from plb.compiler import kernel
 from plb.energy import expected_failovers, expected_overload, fragmentation, imbalance, movement
 from plb.energy.description import TermDescription
 from plb.energy.peak_sums import change_aggregate, may_both_lose
-from plb.energy.score import TermValues, energy_of
+from plb.energy.score import UNITS, TermValues, energy_of
 from plb.model.plan import Energy
 from plb.settings.config import Combination, PlbConfig
 from plb.state.arrays import Problem, Solution
@@ -145,7 +145,21 @@ def add_to_terms(problem: Problem, solution: Solution, row: int, node: int, sign
     """Add `sign` times the load and the peaks of `row` to the sums of `node` that terms need."""
     imbalance.add(problem, solution, row, node, sign)
     change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
-    expected_failovers.add(problem, solution, row, node, sign)
+
+
+@kernel
+def cost_of_node(problem: Problem, solution: Solution, node: int) -> float:
+    """Return what the load and the demand of a node contribute to the additive energy, moves and fragmentation aside.
+
+    In the product form it is only a measure of which node costs most.
+    """
+    weights = problem.weights
+    violations = solution.violating[node] if problem.counted[node] else 0
+    return float(
+        weights.imbalance * imbalance.of_node(problem, solution, node)
+        + weights.expected_failovers * (violations / weights.repetitions)
+        + weights.expected_overload * (solution.overload[node] / (UNITS * weights.repetitions))
+    )
 
 
 def new_sums(problem: Problem) -> dict[str, Any]:
@@ -158,7 +172,6 @@ def add_rows(problem: Problem, solution: Solution) -> None:
     """Compute the sums of the terms from the nodes of the rows and the loads of the nodes; they are new before."""
     movement.from_scratch(problem, solution)
     imbalance.from_scratch(problem, solution)
-    expected_failovers.list_rows(problem, solution)
 
 
 def count_again(problem: Problem, solution: Solution, stale: Bool) -> None:

@@ -12,48 +12,10 @@ from __future__ import annotations
 
 import math
 
-from plb.array_types import NOWHERE, Int
+from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.risk.anchoring import GROWTH, INITIAL, LEVEL
 from plb.state.arrays import Problem, Solution
-
-
-@kernel
-def stand_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
-    """Insert a row into the list of rows on a node, in ascending order.
-
-    Parameters
-    ----------
-    first_on, next_on
-        As in `plb.state.arrays.Solution`; modified.
-    """
-    before = NOWHERE
-    after = first_on[node]
-    while after != NOWHERE and after < row:
-        before = after
-        after = next_on[after]
-    next_on[row] = after
-    if before == NOWHERE:
-        first_on[node] = row
-    else:
-        next_on[before] = row
-
-
-@kernel
-def leave_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
-    """Remove a row from the list of rows on a node, if it is in the list; see `stand_in_list`."""
-    before = NOWHERE
-    at = first_on[node]
-    while at != row:
-        if at == NOWHERE:
-            return
-        before = at
-        at = next_on[at]
-    if before == NOWHERE:
-        first_on[node] = next_on[row]
-    else:
-        next_on[before] = next_on[row]
-    next_on[row] = NOWHERE
 
 
 @kernel

@@ -6,6 +6,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
+from plb.energy.rows_on_nodes import change_list
 from plb.energy.score import energy_of
 from plb.energy.terms import add_to_terms, apply_after_rows, apply_before_rows, present_values
 from plb.state.arrays import Problem, Solution
@@ -64,10 +65,11 @@ def _change_departed_and_arrivals(problem: Problem, solution: Solution, row: int
 
 @kernel
 def add_to_node(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load and the peaks of `row` to `node`, which may be NOWHERE."""
+    """Add `sign` times the load and the peaks of `row` to `node`, which may be NOWHERE, and list the row there."""
     if node == NOWHERE:
         return
     add_to_terms(problem, solution, row, node, sign)
+    change_list(problem, solution, row, node, sign)
 
 
 @kernel

@@ -35,6 +35,9 @@ class Proposals:
         Accepted proposals.
     refused_by_rule, rejected_by_term
         Refusals by constraint or budget, and rejections by the energy term that worsened most.
+    tried_by_neighbourhood, accepted_by_neighbourhood
+        Steps of several moves by larger neighbourhood (`plb.search.neighbourhoods`). Each counts as one scored and one
+        accepted proposal, and as as many generated ones as it tried moves.
     """
 
     generated: int = 0
@@ -43,6 +46,8 @@ class Proposals:
     accepted: int = 0
     refused_by_rule: Mapping[str, int] = attrs.field(factory=dict)
     rejected_by_term: Mapping[str, int] = attrs.field(factory=dict)
+    tried_by_neighbourhood: Mapping[str, int] = attrs.field(factory=dict)
+    accepted_by_neighbourhood: Mapping[str, int] = attrs.field(factory=dict)
 
     def __add__(self, other: Proposals) -> Proposals:
         return Proposals(
@@ -52,6 +57,8 @@ class Proposals:
             self.accepted + other.accepted,
             summed(self.refused_by_rule, other.refused_by_rule),
             summed(self.rejected_by_term, other.rejected_by_term),
+            summed(self.tried_by_neighbourhood, other.tried_by_neighbourhood),
+            summed(self.accepted_by_neighbourhood, other.accepted_by_neighbourhood),
         )
 
 

@@ -32,12 +32,17 @@ def balancing_variants(config: PlbConfig, *, slow: bool) -> list[Variant]:
 
 def _unbiased_variants(config: PlbConfig) -> list[Variant]:
     mask = rule_masks(config)[0]
-    usual = Variant(mask, config.swap_primary_probability, config.exchange_probability)
+    usual = Variant(
+        mask,
+        config.swap_primary_probability,
+        config.exchange_probability,
+        neighbourhood_probability=config.neighbourhood_probability,
+    )
     wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)
     free = attrs.evolve(usual, mask=mask & ~wished_for)
     emptying = []
     if config.restricted_defragmentation_heuristic_enabled and any(packs(metric) for metric in config.metrics):
-        emptying = [attrs.evolve(free, only_empties=True)]
+        emptying = [attrs.evolve(free, only_empties=True, neighbourhood_probability=0.0)]
     if not wished_for:
         return [usual, *emptying]
     return [Variant(mask, 1.0, 0.0), usual, free, *emptying]

@@ -39,7 +39,7 @@ from plb.search.placement import place_rows
 from plb.search.places import NO_PLACES, NO_ROWS, Places, go_to, moved_rows
 from plb.search.random_streams import stream_of
 from plb.search.repair import repair
-from plb.search.result import Annealed, moves_of, new_tally, proposals_of
+from plb.search.result import Annealed, moves_of, new_tally, no_larger_steps, proposals_of
 from plb.settings.config import Checks
 from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
@@ -111,6 +111,7 @@ class PhaseRun:
         self._orders: list[Move] = []
         self._phases: list[Phase] = []
         self._tally = new_tally()
+        self._larger_steps = no_larger_steps()
         self._bounding: set[Rule] = set()
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False
@@ -422,7 +423,7 @@ class PhaseRun:
     @property
     def _proposals(self) -> Proposals:
         """Counts of the proposals of all phases."""
-        found, extensions = proposals_of(self._tally), self._extensions
+        found, extensions = proposals_of(self._tally, self._larger_steps), self._extensions
         if extensions is None or not (extensions.refused or extensions.rejected):
             return found
         return found + extensions.proposals
@@ -467,6 +468,7 @@ class PhaseRun:
         self._note_changes(phase.value)
         self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
         self._tally += result.tally
+        self._larger_steps += result.larger_steps
         self._phases.append(phase)
         rows = merged(self.moved_rows, begun.places.rows)
         nodes = begun.places.among(rows, self.problem.origin)

@@ -14,6 +14,8 @@ from plb.planning.load_counting import counting
 from plb.planning.local_domains import local_domains
 from plb.planning.replica_arrays import affinities, arrays_of_replicas, costs_of_moves
 from plb.planning.service_tables import ServiceTables
+from plb.risk.monte_carlo import Evaluation
+from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Weights
 from plb.state.cluster_state import ClusterState
 from plb.state.defragmentation import is_packed
@@ -56,6 +58,7 @@ def build_problem(
         peak_ceiling=demand_forecast.peak_ceiling,
         estimator_rows=demand_forecast.estimator_rows,
         variance_unit=demand_forecast.variance_unit,
+        lists_rows=lists_rows(state.config),
         **demand_forecast.futures(state),
         **_energy(state, topology, demand_forecast),
         metric_weight=tables.metric_weight,
@@ -64,6 +67,11 @@ def build_problem(
         **tables.groups,
         **costs_of_moves(state),
     )
+
+
+def lists_rows(config: PlbConfig) -> bool:
+    """Return whether the rows on each node are listed."""
+    return config.evaluation is Evaluation.TIMELINE or config.neighbourhood_probability > 0.0
 
 
 def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> dict[str, Any]:

@@ -18,13 +18,16 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, working_time
 from plb.evaluation.proposals import GENERATED
 from plb.evaluation.self_checks import compare_with_scratch
-from plb.search.annealing_chain import ChainState, Step, anneal, compound_proposal, extended_step
+from plb.search.annealing_chain import anneal, extended_step
 from plb.search.budget import ENDLESS, Budget, EndReason
+from plb.search.chain_state import ChainState, Step, StepAddresses
+from plb.search.compound_steps import compound_proposal, larger_proposal
 from plb.search.cooling_schedule import RUNNING, UNSET, Schedule, Settings, end_reason_of, new_schedule
 from plb.search.extension_kernels import NO_KERNEL, ExtensionState
 from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
 from plb.search.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
+from plb.search.neighbourhoods import MOST_TRIED, NEIGHBOURHOODS, new_neighbourhoods
 from plb.search.places import NO_ROWS, Places, go_to, places_of
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import new_transaction
@@ -71,7 +74,7 @@ def anneal_chains(
         return Annealed(energy, new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
     problem = _without_leaving_load(problem, config)
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
-    capacity = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
+    capacity = _most_moves(problem, start, choice)
     others = merged(others, choice.creation)
     in_python = extensions is not None and extensions.has_python
     threads = 1 if in_python else _threads(config, settings)
@@ -82,7 +85,7 @@ def anneal_chains(
         if extensions is not None:
             compare_extension_state(extensions, problem, chain.solution, chain.extension_state, moment)
 
-    in_place = threads == 1 and capacity == 0 and _proposals_of(settings) < UNDO_LOG_SIZE
+    in_place = threads == 1 and not _is_compound(problem, choice) and _proposals_of(settings) < UNDO_LOG_SIZE
     new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions, in_place=in_place)
 
     def run(number: int, chain: _Chain) -> _Chain:
@@ -105,7 +108,14 @@ def anneal_chains(
     if extensions is not None:
         energy = energy_with(extensions, problem, start).total
     tally = np.sum([chain.tally for chain in chains], axis=0)
-    return Annealed(energy, tally, _end_of(chains), float(best.schedule.temperature))
+    return Annealed(energy, tally, _end_of(chains), float(best.schedule.temperature), _larger_steps(chains))
+
+
+def _larger_steps(chains: Sequence[_Chain]) -> Int:
+    """Return the steps in larger neighbourhoods of all chains, as in `Annealed`."""
+    counts = [(chain.chain_state.neighbourhoods.tried, chain.chain_state.neighbourhoods.accepted) for chain in chains]
+    total: Int = np.sum(counts, axis=0)
+    return total
 
 
 def _without_leaving_load(problem: Problem, config: PlbConfig) -> Problem:
@@ -126,6 +136,12 @@ def _all_of(run: Callable[[int, _Chain], _Chain], chains: Sequence[_Chain], thre
         return [run(number, chain) for number, chain in enumerate(chains)]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(run, range(len(chains)), chains))
+
+
+def _most_moves(problem: Problem, start: Solution, choice: Choice) -> int:
+    """Return the largest number of moves that one step may try; 0 where no step has several."""
+    of_proposal = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
+    return of_proposal + (MOST_TRIED if choice.neighbourhood_probability > 0.0 else 0)
 
 
 def _is_compound(problem: Problem, choice: Choice) -> bool:
@@ -191,9 +207,9 @@ def _new_chains(
         _new_chain(solution, extensions_of_chain(extensions, problem, solution), stream, settings, capacity)
         for solution, stream in zip(solutions, seed.spawn(config.chains), strict=True)
     ]
-    compound, extended = _addresses_of_steps(chains[0], problem, choice, capacity > 0, extensions is not None)
+    addresses = _addresses_of_steps(chains[0], problem, choice, has_extensions=extensions is not None)
     for chain in chains:
-        chain.chain_state = chain.chain_state._replace(compound=compound, extended=extended)
+        chain.chain_state = chain.chain_state._replace(addresses=addresses)
     return chains
 
 
@@ -208,7 +224,8 @@ def _new_chain(
         Largest number of moves of one proposal; 0 where no proposal has further moves.
     """
     undo_log = new_undo_log(_proposals_of(settings), capacity)
-    chain_state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity))
+    neighbourhoods = new_neighbourhoods(len(NEIGHBOURHOODS))
+    chain_state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity), neighbourhoods)
     return _Chain(solution, extensions, chain_state, Stream(stream))
 
 
@@ -233,20 +250,19 @@ def sort_displaced(solution: Solution) -> None:
     solution.displaced_at[displaced] = np.arange(len(displaced))
 
 
-def _addresses_of_steps(
-    chain: _Chain, problem: Problem, choice: Choice, has_compound: bool, has_extensions: bool
-) -> tuple[int, int]:
-    """Return the addresses of `compound_proposal` and `extended_step`, or NO_KERNEL where a chain has no such steps."""
-    compound = extended = NO_KERNEL
+def _addresses_of_steps(chain: _Chain, problem: Problem, choice: Choice, *, has_extensions: bool) -> StepAddresses:
+    """Return the addresses of the kernels that a chain needs."""
     solution, chain_state, extension_state = chain.solution, chain.chain_state, chain.extension_state
     step = Step(Proposal(0, 0), False, 0.0)
-    if has_compound:
-        compound = compound_proposal.address(
-            None, problem, solution, choice, chain_state, extension_state, chain.rng, step
-        )
+    of_chain = (problem, solution, choice, chain_state, extension_state, chain.rng)
+    compound = extended = larger = NO_KERNEL
+    if _is_compound(problem, choice):
+        compound = compound_proposal.address(None, *of_chain, step)
     if has_extensions:
         extended = extended_step.address(None, problem, solution, chain_state, extension_state, step)
-    return compound, extended
+    if choice.neighbourhood_probability > 0.0:
+        larger = larger_proposal.address(int, *of_chain)
+    return StepAddresses(compound, extended, larger)
 
 
 def _run_chain(

@@ -18,6 +18,9 @@ from plb.search.result import Annealed
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 
+SUMMED = ("tally", "larger_steps")
+"""Counts of the searches of all variants."""
+
 
 @attrs.frozen
 class Variant:
@@ -27,7 +30,7 @@ class Variant:
     ----------
     mask
         Enforced rules.
-    swap_probability, exchange_probability
+    swap_probability, exchange_probability, neighbourhood_probability
         See `plb.search.move_generation.Choice`.
     only_empties
         Whether replicas move only from less loaded to fuller nodes (`RestrictedDefragmentationHeuristic`).
@@ -40,6 +43,7 @@ class Variant:
     exchange_probability: float
     only_empties: bool = False
     biased: bool = False
+    neighbourhood_probability: float = 0.0
 
 
 def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
@@ -90,6 +94,7 @@ def balance(
             variant.swap_probability,
             variant.exchange_probability,
             config.spread_moves,
+            neighbourhood_probability=variant.neighbourhood_probability,
         )
         share = budget.share(len(variants) - index)
         result = anneal_chains(seen, solution, choice, config, stream, share, extensions, others)
@@ -99,5 +104,5 @@ def balance(
         go_to(problem, solution, begun, others)
     best, _, places = min(found, key=lambda one: (one[0].energy, one[1]))
     go_to(problem, solution, places, others)
-    tally = np.sum([result.tally for result, *_ in found], axis=0)
-    return attrs.evolve(best, tally=tally)
+    tally, larger_steps = (np.sum([getattr(result, name) for result, *_ in found], axis=0) for name in SUMMED)
+    return attrs.evolve(best, tally=tally, larger_steps=larger_steps)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Peek, Stream, fetch, kernel, uniform
+from plb.energy.terms import cost_of_node
 from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
 from plb.state.arrays import Problem, Solution, are_siblings
 from plb.state.proposal import Proposal, proposed
@@ -19,6 +20,8 @@ RETARGET_PROBABILITY = 0.4
 """Share of the proposals for a displaced replica that try another target."""
 SUBSTITUTE_PROBABILITY = 0.3
 """Share that move another replica off the origin instead; the rest return the replica to its origin."""
+COMPARED_ROWS = 3
+"""Random rows of which the one on the costliest node begins a step in a larger neighbourhood."""
 
 
 class Choice(NamedTuple):
@@ -38,6 +41,8 @@ class Choice(NamedTuple):
     """Whether siblings move where a proposal violates the spread over domains."""
     spare: int = 0
     """1: a parent may move although all `migrations` are used, because its children may return to it."""
+    neighbourhood_probability: float = 0.0
+    """Share of the steps that search a larger neighbourhood (`plb.search.neighbourhoods`)."""
 
 
 def migration_slots(problem: Problem, start: Solution, share: float) -> int:
@@ -109,6 +114,22 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
     if partner == NOWHERE:
         return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     return proposed(solution, row, solution.node[partner], partner)
+
+
+@kernel
+def costly_row(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> int:
+    """Return the movable row, of a few random ones, whose node costs most."""
+    best = _random_of(choice.movable, rng)
+    if solution.node[best] == NOWHERE:
+        return best
+    most = cost_of_node(problem, solution, solution.node[best])
+    for _ in range(COMPARED_ROWS - 1):
+        row = _random_of(choice.movable, rng)
+        if solution.node[row] != NOWHERE:
+            cost = cost_of_node(problem, solution, solution.node[row])
+            if cost > most:
+                best, most = row, cost
+    return best
 
 
 @kernel

@@ -25,6 +25,7 @@ from plb.model.role import ROLES
 from plb.model.rules import Rule
 from plb.search.budget import EndReason
 from plb.search.move_order import executable_order
+from plb.search.neighbourhoods import NEIGHBOURHOODS
 from plb.state.arrays import TENTHS, Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState
 from plb.state.move_checks import ADD, DROP, MOVE, SWAP
@@ -34,9 +35,10 @@ RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
 _PRIMARY, _SECONDARY = int(Role.PRIMARY), int(Role.SECONDARY)
 
 
-def proposals_of(tally: Int) -> Proposals:
-    """Return a tally, (TALLY_SIZE,), as `Proposals`."""
+def proposals_of(tally: Int, larger_steps: Int) -> Proposals:
+    """Return a tally, (TALLY_SIZE,), and the steps in larger neighbourhoods, (2, L), as `Proposals`."""
     counts = tally.tolist()
+    tried, accepted = larger_steps.tolist()
     rules = zip(RULE_NAMES, counts[FIRST_RULE:FIRST_TERM], strict=True)
     terms = zip(TERM_NAMES, counts[FIRST_TERM:], strict=True)
     return Proposals(
@@ -46,6 +48,8 @@ def proposals_of(tally: Int) -> Proposals:
         accepted=counts[ACCEPTED],
         refused_by_rule={name: count for name, count in rules if count},
         rejected_by_term={name: count for name, count in terms if count},
+        tried_by_neighbourhood={name: count for name, count in zip(NEIGHBOURHOODS, tried, strict=True) if count},
+        accepted_by_neighbourhood={name: count for name, count in zip(NEIGHBOURHOODS, accepted, strict=True) if count},
     )
 
 
@@ -115,6 +119,11 @@ def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, k
     )
 
 
+def no_larger_steps() -> Int:
+    """Return zeros for `Annealed.larger_steps`."""
+    return np.zeros((2, len(NEIGHBOURHOODS)), np.int64)
+
+
 @attrs.frozen(eq=False)
 class Annealed:
     """The statistics of a search, which has changed the solution that it was given to its result.
@@ -129,12 +138,15 @@ class Annealed:
         Why the search ended.
     temperature
         The temperature at the end of the chain with the best result, in units of the energy; None: no chain ran.
+    larger_steps
+        (2, L) steps tried and accepted in each larger neighbourhood.
     """
 
     energy: float
     tally: Int
     end_reason: EndReason
     temperature: float | None = None
+    larger_steps: Int = attrs.field(factory=no_larger_steps)
 
 
 def new_tally() -> Int:

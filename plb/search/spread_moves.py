@@ -10,7 +10,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
 from plb.constraints.domains import FAULT_DOMAIN, SPREADING, UPGRADE_DOMAIN, excess_in_domain, stands_wrongly
 from plb.search.extension_kernels import ExtensionState
-from plb.search.transactions import Transaction, random_target, try_move
+from plb.search.transactions import Transaction, has_moved, random_target, try_move
 from plb.state.arrays import Problem, Solution
 
 _WITHOUT_SPREADING = ~SPREADING
@@ -60,7 +60,7 @@ def _spread_siblings(
     """Move siblings of `row` out of crowded domains of one level; return whether each found a node."""
     other = problem.sibling[row]
     while other != row:
-        stays = not problem.movable[other] or _has_moved(transaction, other)
+        stays = not problem.movable[other] or has_moved(transaction, other)
         if not stays and excess_in_domain(problem, solution, level, other) > 0:
             target = random_target(problem, solution, extension_state, so_far, other, solution.node[other], rng)
             if target == NOWHERE:
@@ -68,15 +68,6 @@ def _spread_siblings(
             try_move(problem, solution, transaction, other, target)
         other = problem.sibling[other]
     return True
-
-
-@kernel
-def _has_moved(transaction: Transaction, row: int) -> bool:
-    """Return whether the transaction has a move of `row`."""
-    found = False
-    for entry in range(transaction.length[0]):
-        found = found or transaction.row[entry] == row
-    return bool(found)
 
 
 @kernel

@@ -58,6 +58,27 @@ def may_move(
 
 
 @kernel
+def quick_target(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    avoid: int,
+    rng: Stream,
+) -> int:
+    """Return the first of a few random nodes that every rule and constraint allows; arguments of `random_target`."""
+    targets = problem.targets
+    if targets.shape[0] == 0:
+        return NOWHERE
+    for _ in range(QUICK_DRAWS):
+        target = targets[int(uniform(rng) * targets.shape[0])]
+        if target != avoid and may_move(problem, solution, extension_state, enforced, row, target):
+            return int(target)
+    return NOWHERE
+
+
+@kernel
 def random_target(
     problem: Problem,
     solution: Solution,
@@ -76,16 +97,11 @@ def random_target(
     avoid
         Excluded node, or NOWHERE.
     """
-    targets = problem.targets
-    if targets.shape[0] == 0:
-        return NOWHERE
-    for _ in range(QUICK_DRAWS):
-        target = targets[int(uniform(rng) * targets.shape[0])]
-        if target != avoid and may_move(problem, solution, extension_state, enforced, row, target):
-            return int(target)
-    chosen = NOWHERE
+    chosen = quick_target(problem, solution, extension_state, enforced, row, avoid, rng)
+    if chosen != NOWHERE:
+        return chosen
     seen = 0
-    for target in targets:
+    for target in problem.targets:
         if target != avoid and may_move(problem, solution, extension_state, enforced, row, target):
             seen += 1
             if uniform(rng) * seen < 1.0:
@@ -121,11 +137,49 @@ def move_of(transaction: Transaction, entry: int) -> Proposal:
 
 
 @kernel
+def has_moved(transaction: Transaction, row: int) -> bool:
+    """Return whether the transaction has a move of `row`."""
+    found = False
+    for entry in range(transaction.length[0]):
+        found = found or transaction.row[entry] == row
+    return bool(found)
+
+
+@kernel
 def undo_transaction(problem: Problem, solution: Solution, transaction: Transaction, length: int) -> None:
     """Undo moves of the transaction until `length` are left."""
     for entry in range(transaction.length[0] - 1, length - 1, -1):
         move_row(problem, solution, transaction.row[entry], transaction.source[entry])
     transaction.length[0] = length
+
+
+@kernel
+def undo_into_single_moves(problem: Problem, solution: Solution, transaction: Transaction) -> int:
+    """Undo the transaction and leave in it one move for each row that it moved; return their number.
+
+    The moves lead each row from its place before to the one after; rows that came back to theirs have none.
+    """
+    tried = transaction.length[0]
+    undo_transaction(problem, solution, transaction, 0)
+    length = 0
+    for entry in range(tried):
+        row, target = transaction.row[entry], transaction.target[entry]
+        known = 0
+        while known < length and transaction.row[known] != row:
+            known += 1
+        transaction.target[known] = target
+        if known == length:
+            transaction.row[known] = row
+            transaction.source[known] = solution.node[row]
+            length += 1
+    kept = 0
+    for entry in range(length):
+        if transaction.target[entry] != transaction.source[entry]:
+            transaction.row[kept] = transaction.row[entry]
+            transaction.source[kept] = transaction.source[entry]
+            transaction.target[kept] = transaction.target[entry]
+            kept += 1
+    return kept
 
 
 @kernel

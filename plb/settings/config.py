@@ -167,6 +167,10 @@ class PlbConfig(
     exchange_probability : share, default 0.1
         Share of exchanges of two replicas of different partitions among the proposals that are not swaps. Service
         Fabric has no such proposal: 0.
+    neighbourhood_probability : share, default 0.0
+        Share of the steps of balancing that search a larger neighbourhood: ejection chains, and the new placement of
+        several replicas of a partition, of two nodes or of a service. They get replicas past full nodes. Each counts as
+        as many proposals as it tries moves.
     allow_chained_moves : switch, default False
         Whether, in one plan, a replica may take the node that another replica of its partition leaves, as in Service
         Fabric. The moves then have to be applied in the order of the plan, each after the departure from its target.
@@ -203,6 +207,7 @@ class PlbConfig(
     chains: int = count(4, low=1)
     threads: int | None = count(None, low=1, none=True)
     exchange_probability: float = share(0.1)
+    neighbourhood_probability: float = share(0.0)
     allow_chained_moves: bool = switch(False)
     spread_moves: bool = switch(False)
     biased_sampling: bool = switch(False)

@@ -185,6 +185,8 @@ class Problem(NamedTuple):
     of repetitions."""
     variance_unit: Float
     """(R,) squared quanta of a variance of 1 in a column."""
+    lists_rows: bool
+    """Whether the rows on each node are listed (`plb.energy.rows_on_nodes`): for the timeline and for larger moves."""
     # exact test of the repetitions; empty if `timeline` is off
     timeline: bool
     """Whether a repetition is in violation only if a threshold is reached at a departure (`plb.energy.timeline`)."""
@@ -309,9 +311,9 @@ class Solution(NamedTuple):
     group_load: Int
     """(2, G, R) quanta on each leaf fault domain and upgrade domain; empty if no metric is defragmented."""
     first_on: Int
-    """(N,) the first row on each node, or NOWHERE; empty if `Problem.timeline` is off."""
+    """(N,) the first row on each node, or NOWHERE; empty if `Problem.lists_rows` is off."""
     next_on: Int
-    """(M,) the next higher row on the same node, or NOWHERE; empty if `Problem.timeline` is off."""
+    """(M,) the next higher row on the same node, or NOWHERE; empty if `Problem.lists_rows` is off."""
     hit: UInt8
     """(K,) scratch: whether the last count found each repetition in violation."""
     picked: Int

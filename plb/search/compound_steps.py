@@ -1,0 +1,264 @@
+"""Steps of several moves: a proposal with the moves that it causes, and steps in larger neighbourhoods."""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE
+from plb.compiler import Stream, kernel
+from plb.evaluation.delta import apply_proposal, move_row, present_energy
+from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, refusal
+from plb.model.rules import NO_REFUSAL, Rule
+from plb.search.affinity_moves import move_children
+from plb.search.chain_state import ChainState, Step, highest_energy, record_energy
+from plb.search.destroy_and_repair import destroy_and_repair
+from plb.search.ejection_chains import make_ejection_chain
+from plb.search.extension_kernels import (
+    ALLOWED,
+    ExtensionState,
+    apply_with_terms,
+    copy_values,
+    foresee,
+    newly_broken,
+    note_broken,
+    refusing,
+    undo_with_terms,
+    weighed,
+)
+from plb.search.move_generation import Choice
+from plb.search.neighbourhoods import EJECTION_CHAIN, random_neighbourhood
+from plb.search.spread_moves import make_spread_moves
+from plb.search.transactions import Transaction, move_of, try_move, undo_into_single_moves, undo_transaction
+from plb.search.undo_log import note_accepted
+from plb.state.arrays import Problem, Solution, are_siblings
+from plb.state.proposal import proposed
+
+_AFFINITY = int(Rule.AFFINITY)
+_MOVES = int(Rule.MOVES)
+_FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
+
+
+@kernel
+def compound_proposal(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
+    rng: Stream,
+    step: Step,
+) -> None:
+    """Accept or reject a proposal together with the spread moves of siblings and affinity moves of children."""
+    schedule, tally, transaction = chain_state.schedule, chain_state.tally, chain_state.transaction
+    row, target, partner, here = step.proposal
+    movement = solution.totals.movement
+    displaced = solution.totals.displaced
+    transaction.length[0] = 0
+    try_move(problem, solution, transaction, row, target)
+    if partner != NOWHERE:
+        try_move(problem, solution, transaction, partner, here)
+    if step.makes_spread_moves and not make_spread_moves(
+        problem, solution, extension_state, choice.enforced, row, rng, transaction
+    ):
+        tally[FIRST_RULE + _FAULT_DOMAIN] += 1
+        undo_transaction(problem, solution, transaction, 0)
+        return
+    affinity_moves = move_children(problem, solution, extension_state, choice.enforced, row, 0, rng, transaction)
+    if affinity_moves and partner != NOWHERE and not are_siblings(problem, row, partner):
+        affinity_moves = move_children(
+            problem, solution, extension_state, choice.enforced, partner, 0, rng, transaction
+        )
+    too_many = solution.totals.displaced > max(choice.migrations, displaced)
+    if not affinity_moves or too_many:
+        tally[FIRST_RULE + (_MOVES if affinity_moves else _AFFINITY)] += 1
+        undo_transaction(problem, solution, transaction, 0)
+        return
+    refused = ALLOWED
+    if extension_state.test.shape[0] > 0:
+        refused = _refusing_all(problem, solution, transaction, extension_state)
+    if refused != ALLOWED:
+        extension_state.refused[refused] += 1
+        undo_transaction(problem, solution, transaction, 0)
+        return
+    tally[SCORED] += 1
+    copy_values(extension_state.value, extension_state.after)
+    if extension_state.change.shape[0] > 0:
+        _redo_with_terms(problem, solution, transaction, extension_state)
+    after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
+    idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
+    if after > step.highest or idle:
+        for entry in range(transaction.length[0] - 1, -1, -1):
+            undo_with_terms(problem, solution, extension_state, move_of(transaction, entry))
+        return
+    tally[ACCEPTED] += 1
+    copy_values(extension_state.after, extension_state.value)
+    for entry in range(transaction.length[0]):
+        note_accepted(schedule, chain_state.undo_log, move_of(transaction, entry))
+    record_energy(solution, schedule, extension_state, after)
+
+
+@kernel
+def larger_proposal(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
+    rng: Stream,
+) -> int:
+    """Make a step in a larger neighbourhood and accept or reject it; return the moves tried, each of which counts."""
+    schedule, transaction, neighbourhoods = chain_state.schedule, chain_state.transaction, chain_state.neighbourhoods
+    number = random_neighbourhood(neighbourhoods, rng)
+    highest, before = highest_energy(schedule, rng), schedule.energy
+    displaced, movement = solution.totals.displaced, solution.totals.movement
+    transaction.length[0] = 0
+    if number == EJECTION_CHAIN:
+        found = make_ejection_chain(problem, solution, choice, extension_state, rng, transaction)
+    else:
+        found = destroy_and_repair(
+            problem, solution, choice, extension_state, number, neighbourhoods.scored, rng, transaction
+        )
+    tried = max(1, int(transaction.length[0]))
+    neighbourhoods.tried[number] += 1
+    neighbourhoods.spent[number] += tried
+    chain_state.tally[GENERATED] += tried
+    if found and problem.related:
+        found = _children_follow(problem, solution, choice, extension_state, rng, transaction)
+        chain_state.tally[FIRST_RULE + _AFFINITY] += not found
+    if found and solution.totals.displaced > max(choice.migrations, displaced):
+        chain_state.tally[FIRST_RULE + _MOVES] += 1
+        found = False
+    if not found:
+        undo_transaction(problem, solution, transaction, 0)
+        return tried
+    if _is_accepted(problem, solution, choice, chain_state, extension_state, highest, movement):
+        neighbourhoods.accepted[number] += 1
+        neighbourhoods.won[number] += max(0.0, before - schedule.energy)
+    return tried
+
+
+@kernel
+def _children_follow(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    extension_state: ExtensionState,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Move the children of all partitions that the transaction has moved; return whether all could move."""
+    for entry in range(transaction.length[0]):
+        row = transaction.row[entry]
+        if not move_children(problem, solution, extension_state, choice.enforced, row, 0, rng, transaction):
+            return False
+    return True
+
+
+@kernel
+def _is_accepted(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    chain_state: ChainState,
+    extension_state: ExtensionState,
+    highest: float,
+    movement: int,
+) -> bool:
+    """Return whether the moves of the transaction are accepted, by energy and then by every rule; undo them if not.
+
+    Parameters
+    ----------
+    highest
+        Highest accepted energy.
+    movement
+        Cost of the moves before the transaction, in tenths.
+    """
+    schedule, transaction, tally = chain_state.schedule, chain_state.transaction, chain_state.tally
+    tally[SCORED] += 1
+    if extension_state.change.shape[0] == 0 and present_energy(problem, solution) > highest:
+        undo_transaction(problem, solution, transaction, 0)
+        return False
+    length = undo_into_single_moves(problem, solution, transaction)
+    copy_values(extension_state.value, extension_state.after)
+    for entry in range(length):
+        proposal = move_of(transaction, entry)
+        foresee(problem, solution, extension_state, proposal)
+        apply_with_terms(problem, solution, extension_state, proposal)
+    transaction.length[0] = length
+    after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
+    idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
+    if length == 0 or after > highest or idle or _is_refused(problem, solution, choice, chain_state, extension_state):
+        for entry in range(length - 1, -1, -1):
+            undo_with_terms(problem, solution, extension_state, move_of(transaction, entry))
+        return False
+    tally[ACCEPTED] += 1
+    copy_values(extension_state.after, extension_state.value)
+    for entry in range(length):
+        note_accepted(schedule, chain_state.undo_log, move_of(transaction, entry))
+    record_energy(solution, schedule, extension_state, after)
+    return True
+
+
+@kernel
+def _is_refused(
+    problem: Problem, solution: Solution, choice: Choice, chain_state: ChainState, extension_state: ExtensionState
+) -> bool:
+    """Return whether a rule or constraint refuses the place of a moved row, all others being where they end.
+
+    A row is asked for from where it stood: some rules compare both places.
+    """
+    transaction = chain_state.transaction
+    for entry in range(transaction.length[0]):
+        row, target = transaction.row[entry], transaction.target[entry]
+        move_row(problem, solution, row, transaction.source[entry])
+        refused = refusal(problem, solution, choice.enforced, proposed(solution, row, target, NOWHERE))
+        move_row(problem, solution, row, target)
+        if refused != NO_REFUSAL:
+            chain_state.tally[FIRST_RULE + refused] += 1
+            return True
+    if extension_state.test.shape[0] > 0:
+        refused = _refusing_all(problem, solution, transaction, extension_state)
+        if refused != ALLOWED:
+            extension_state.refused[refused] += 1
+            return True
+    return False
+
+
+@kernel
+def _refusing_all(
+    problem: Problem, solution: Solution, transaction: Transaction, extension_state: ExtensionState
+) -> int:
+    """Return the index of the first constraint that refuses all moves of a transaction together, or ALLOWED.
+
+    Moves that no constraint refuses one after the other break none. If one is refused, what counts is whether a replica
+    breaks a constraint at the end and broke none before: several moves may be allowed only together.
+    """
+    length = transaction.length[0]
+    undo_transaction(problem, solution, transaction, 0)
+    refused = ALLOWED
+    for entry in range(length):
+        proposal = move_of(transaction, entry)
+        if refused == ALLOWED:
+            refused = refusing(problem, solution, extension_state, proposal)
+        apply_proposal(problem, solution, proposal)
+    transaction.length[0] = length
+    if refused == ALLOWED:
+        return ALLOWED
+    undo_transaction(problem, solution, transaction, 0)
+    note_broken(extension_state)
+    for entry in range(length):
+        apply_proposal(problem, solution, move_of(transaction, entry))
+    transaction.length[0] = length
+    return newly_broken(extension_state)
+
+
+@kernel
+def _redo_with_terms(
+    problem: Problem, solution: Solution, transaction: Transaction, extension_state: ExtensionState
+) -> None:
+    """Undo the moves of a transaction and apply them again one by one, with extension terms."""
+    length = transaction.length[0]
+    undo_transaction(problem, solution, transaction, 0)
+    transaction.length[0] = length
+    for entry in range(length):
+        proposal = move_of(transaction, entry)
+        foresee(problem, solution, extension_state, proposal)
+        apply_with_terms(problem, solution, extension_state, proposal)

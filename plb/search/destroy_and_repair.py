@@ -1,0 +1,175 @@
+"""Destroy and repair: several replicas that belong together leave their nodes, and each goes to the best node it finds.
+
+The large neighbourhood search of Shaw, "Using Constraint Programming and Local Search Methods to Solve Vehicle Routing
+Problems", CP 1998, with a greedy repair.
+"""
+
+from __future__ import annotations
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import Stream, kernel, uniform
+from plb.energy.rows_on_nodes import random_row_on
+from plb.evaluation.proposals import REJECTED, evaluate
+from plb.search.extension_kernels import ExtensionState, foresee_compiled
+from plb.search.move_generation import Choice, costly_row
+from plb.search.neighbourhoods import MOST_DESTROYED, NODE, PARTITION
+from plb.search.transactions import Transaction, has_moved, may_move, try_move
+from plb.state.arrays import Problem, Solution, are_siblings
+from plb.state.proposal import proposed
+
+DRAWS = 48
+"""Random replicas among which those of a service are looked for."""
+TARGETS_TRIED = 8
+"""Random nodes that are compared for a replica, besides those that replicas have left."""
+
+
+@kernel
+def destroy_and_repair(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    extension_state: ExtensionState,
+    kind: int,
+    scored: Int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Take replicas of one kind off their nodes and place them again; return whether all found a place.
+
+    Parameters
+    ----------
+    kind
+        PARTITION: all replicas of a partition; NODE: replicas of two nodes; SERVICE: replicas of a service.
+    scored
+        (TALLY_SIZE,) scratch.
+    """
+    row = costly_row(problem, solution, choice, rng)
+    if solution.node[row] == NOWHERE:
+        return False
+    if kind == PARTITION:
+        _destroy_partition(problem, solution, row, transaction)
+    elif kind == NODE:
+        _destroy_nodes(problem, solution, row, rng, transaction)
+    else:
+        _destroy_service(problem, solution, choice, row, rng, transaction)
+    destroyed = transaction.length[0]
+    if destroyed < 2:
+        return False
+    if uniform(rng) < 0.5:
+        _sort_by_size(problem, transaction, destroyed)
+    else:
+        _shuffle(transaction, destroyed, rng)
+    for entry in range(destroyed):
+        if not _place(problem, solution, choice, extension_state, destroyed, entry, scored, rng, transaction):
+            return False
+    return True
+
+
+@kernel
+def _destroy_partition(problem: Problem, solution: Solution, row: int, transaction: Transaction) -> None:
+    """Take the movable replicas of the partition of `row` off their nodes."""
+    this = row
+    while True:
+        if problem.movable[this] and solution.node[this] != NOWHERE and transaction.length[0] < MOST_DESTROYED:
+            try_move(problem, solution, transaction, this, NOWHERE)
+        this = problem.sibling[this]
+        if this == row:
+            return
+
+
+@kernel
+def _destroy_nodes(problem: Problem, solution: Solution, row: int, rng: Stream, transaction: Transaction) -> None:
+    """Take `row` and random replicas of its node and of another random node off these nodes."""
+    first = solution.node[row]
+    second = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
+    try_move(problem, solution, transaction, row, NOWHERE)
+    most = 2 + int(uniform(rng) * (MOST_DESTROYED - 1))
+    for number in range(1, most):
+        other = random_row_on(problem, solution, second if number % 2 else first, rng)
+        if other != NOWHERE:
+            try_move(problem, solution, transaction, other, NOWHERE)
+
+
+@kernel
+def _destroy_service(
+    problem: Problem, solution: Solution, choice: Choice, row: int, rng: Stream, transaction: Transaction
+) -> None:
+    """Take `row` and random replicas of its service off their nodes, at most one of a partition."""
+    try_move(problem, solution, transaction, row, NOWHERE)
+    most = 2 + int(uniform(rng) * (MOST_DESTROYED - 1))
+    for _ in range(DRAWS):
+        other = choice.movable[int(uniform(rng) * choice.movable.shape[0])]
+        if transaction.length[0] == most:
+            return
+        fits = problem.service[other] == problem.service[row] and solution.node[other] != NOWHERE
+        if fits and not has_moved(transaction, other) and not are_siblings(problem, row, other):
+            try_move(problem, solution, transaction, other, NOWHERE)
+
+
+@kernel
+def _sort_by_size(problem: Problem, transaction: Transaction, destroyed: int) -> None:
+    """Sort the destroyed replicas, the first entries of the transaction, by size, the largest first."""
+    for entry in range(1, destroyed):
+        at = entry
+        while at > 0 and _size(problem, transaction, at - 1) < _size(problem, transaction, at):
+            _swap_entries(transaction, at - 1, at)
+            at -= 1
+
+
+@kernel
+def _size(problem: Problem, transaction: Transaction, entry: int) -> float:
+    """Return the load of a destroyed replica as a share of the capacity of the node that it left, over all metrics."""
+    row, node = transaction.row[entry], transaction.source[entry]
+    size = 0.0
+    for metric in range(problem.load.shape[1]):
+        size += problem.load[row, metric] * problem.inverse_capacity[node, metric]
+    return size
+
+
+@kernel
+def _shuffle(transaction: Transaction, destroyed: int, rng: Stream) -> None:
+    """Bring the destroyed replicas into a random order."""
+    for entry in range(destroyed - 1, 0, -1):
+        _swap_entries(transaction, entry, int(uniform(rng) * (entry + 1)))
+
+
+@kernel
+def _swap_entries(transaction: Transaction, first: int, second: int) -> None:
+    """Exchange two moves off a node in the transaction; their order does not change what they lead to."""
+    for array in (transaction.row, transaction.source):
+        value = array[first]
+        array[first] = array[second]
+        array[second] = value
+
+
+@kernel
+def _place(
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    extension_state: ExtensionState,
+    destroyed: int,
+    entry: int,
+    scored: Int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Place a destroyed replica on the best of the nodes that replicas have left and of random ones, if any allows."""
+    row = transaction.row[entry]
+    best, lowest = NOWHERE, REJECTED
+    for number in range(destroyed + TARGETS_TRIED):
+        if number < destroyed:
+            target = transaction.source[number]
+        else:
+            target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
+        if target == best or not may_move(problem, solution, extension_state, choice.enforced, row, target):
+            continue
+        proposal = proposed(solution, row, target, NOWHERE)
+        energy = evaluate(problem, solution, REJECTED, proposal, scored)
+        energy += foresee_compiled(problem, solution, extension_state, proposal)
+        if energy < lowest:
+            best, lowest = int(target), energy
+    if best == NOWHERE:
+        return False
+    try_move(problem, solution, transaction, row, best)
+    return True
