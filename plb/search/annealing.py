@@ -337,6 +337,7 @@ def _settings(config: PlbConfig, budget: Budget, slots: int) -> Settings:
         absolute_quiet_change=UNSET if config.absolute_quiet_change is None else config.absolute_quiet_change,
         quiet_rounds=config.quiet_rounds,
         restarts=config.restarts,
+        allowed_probes=config.initial_temperature_probe_count if config.cooling is Cooling.BY_BUDGET else 0,
         by_budget=config.cooling is Cooling.BY_BUDGET,
         timed=rounds == ENDLESS,
         last_temperature=config.last_temperature,

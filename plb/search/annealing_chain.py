@@ -52,6 +52,8 @@ from plb.search.undo_log import forget_start, is_full, note_accepted, return_to_
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal, inverse_of
 
+PROBES_FOR_ONE = 200
+"""Largest number of probes generated for each one of the settings: where nodes are full, few proposals are allowed."""
 _AFFINITY = int(Rule.AFFINITY)
 _MOVES = int(Rule.MOVES)
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
@@ -107,13 +109,17 @@ def _start(
     base = present_energy(problem, solution)
     extension_energy = weighed(extension_state, extension_state.value)
     largest = 0.0
-    for _ in range(settings.probes):
+    allowed = 0
+    for probe in range(PROBES_FOR_ONE * settings.probes):
+        if probe >= settings.probes and allowed >= settings.allowed_probes:
+            break
         proposal = generate_proposal(problem, solution, choice, rng)
         if proposal.row == NOWHERE or proposal.target == proposal.source:
             continue
         refused = refusal(problem, solution, choice.enforced, proposal) != NO_REFUSAL
         if refused or refusing(problem, solution, extension_state, proposal) != ALLOWED:
             continue
+        allowed += 1
         copy_values(extension_state.value, extension_state.after)
         foresee(problem, solution, extension_state, proposal)
         after = evaluate(problem, solution, REJECTED, proposal, tally)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -52,6 +53,21 @@ def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
     return min(slots, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
 
 
+def order_of_sizes(problem: Problem, rows: Int, config: PlbConfig) -> dict[str, Any]:
+    """Return the fields of `Choice` for exchanges with replicas of similar size, if there are any.
+
+    The size of a replica is the sum over metrics of its share of the load of all movable replicas.
+    """
+    if config.similar_exchange_share == 0.0 or config.exchange_probability == 0.0:
+        return {}
+    load = problem.load[rows]
+    sizes = (load / np.maximum(1, load.sum(axis=0))).sum(axis=1)
+    by_size = rows[np.argsort(sizes, kind="stable")]
+    place = np.zeros(len(problem.origin), np.int64)
+    place[by_size] = np.arange(len(by_size))
+    return {"similar_share": config.similar_exchange_share, "by_size": by_size, "place_by_size": place}
+
+
 def balance(
     problem: Problem,
     solution: Solution,
@@ -95,6 +111,7 @@ def balance(
             variant.exchange_probability,
             config.spread_moves,
             neighbourhood_probability=variant.neighbourhood_probability,
+            **order_of_sizes(problem, rows, config),
         )
         share = budget.share(len(variants) - index)
         result = anneal_chains(seen, solution, choice, config, stream, share, extensions, others)

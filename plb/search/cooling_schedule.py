@@ -39,6 +39,8 @@ class Settings(NamedTuple):
     absolute_quiet_change: float = UNSET
     quiet_rounds: int = 10
     restarts: int = 0
+    allowed_probes: int = 0
+    """Number of probes that the constraints have to allow, if that many are found."""
     by_budget: bool = False
     """Whether the temperature falls with the used share of the budget."""
     timed: bool = False
@@ -60,7 +62,7 @@ class Schedule(Record):
     rounds: int
     """Rounds that have ended."""
     step: int
-    """Proposals of the present round."""
+    """Proposals of the present round; what a step of several moves had too many counts in the next one."""
     quiet_rounds: int
     """Quiet rounds in succession."""
     barren_rounds: int
@@ -109,7 +111,7 @@ def end_round(settings: Settings, schedule: Schedule) -> None:
     is_quiet = _is_quiet(settings, schedule)
     schedule.quiet_rounds = schedule.quiet_rounds + 1 if is_quiet else 0
     schedule.barren_rounds = 0 if schedule.round_had_best else schedule.barren_rounds + 1
-    schedule.step = 0
+    schedule.step = max(0, schedule.step - settings.simulated_annealing_iterations_per_round)
     schedule.round_had_best = False
     schedule.round_energy = schedule.energy
     schedule.rounds += 1

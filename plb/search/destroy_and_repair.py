@@ -19,7 +19,7 @@ from plb.state.proposal import proposed
 
 DRAWS = 48
 """Random replicas among which those of a service are looked for."""
-TARGETS_TRIED = 8
+TARGETS_TRIED = 6
 """Random nodes that are compared for a replica, besides those that replicas have left."""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Peek, Stream, fetch, kernel, uniform
 from plb.energy.terms import cost_of_node
@@ -20,6 +22,7 @@ RETARGET_PROBABILITY = 0.4
 """Share of the proposals for a displaced replica that try another target."""
 SUBSTITUTE_PROBABILITY = 0.3
 """Share that move another replica off the origin instead; the rest return the replica to its origin."""
+NO_ROWS: Int = np.zeros(0, np.int64)
 COMPARED_ROWS = 3
 """Random rows of which the one on the costliest node begins a step in a larger neighbourhood."""
 
@@ -41,6 +44,12 @@ class Choice(NamedTuple):
     """Whether siblings move where a proposal violates the spread over domains."""
     spare: int = 0
     """1: a parent may move although all `migrations` are used, because its children may return to it."""
+    similar_share: float = 0.0
+    """Share of the exchanges with a replica of similar size."""
+    by_size: Int = NO_ROWS
+    """The movable rows in ascending order of size; empty without such exchanges."""
+    place_by_size: Int = NO_ROWS
+    """(M,) place of each movable row in this order; empty without such exchanges."""
     neighbourhood_probability: float = 0.0
     """Share of the steps that search a larger neighbourhood (`plb.search.neighbourhoods`)."""
 
@@ -82,6 +91,9 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
     if slot < solution.totals.displaced:
         row = solution.displaced[slot]
         kind = uniform(rng)
+        if kind < choice.exchange_probability:
+            return _exchange(problem, solution, choice, row, rng)
+        kind = (kind - choice.exchange_probability) / (1.0 - choice.exchange_probability)
         if kind < RETARGET_PROBABILITY:
             return proposed(solution, row, _random_of(problem.targets, rng), NOWHERE)
         origin = problem.origin[row]
@@ -100,10 +112,7 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
         if problem.biased and partner != NOWHERE and not is_worth_swapping(problem, solution, row, partner):
             partner = NOWHERE
     elif kind < choice.swap_probability + choice.exchange_probability:
-        partner = _random_of(choice.movable, rng)
-        too_many = solution.totals.displaced + 2 > choice.migrations
-        if too_many or partner == row or are_siblings(problem, row, partner):
-            partner = NOWHERE
+        return _exchange(problem, solution, choice, row, rng)
     elif problem.biased:
         row = replica_worth_moving(problem, solution, choice.movable, row, rng)
         if row == NOWHERE:
@@ -114,6 +123,37 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
     if partner == NOWHERE:
         return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
     return proposed(solution, row, solution.node[partner], partner)
+
+
+@kernel
+def _exchange(problem: Problem, solution: Solution, choice: Choice, row: int, rng: Stream) -> Proposal:
+    """Return an exchange of `row` with a random replica of another partition; its row is NOWHERE if there is none."""
+    partner = _partner_of(choice, row, rng)
+    displaced = solution.totals.displaced + _leaves_origin(problem, solution, row)
+    displaced += _leaves_origin(problem, solution, partner)
+    if displaced > choice.migrations or partner == row or are_siblings(problem, row, partner):
+        return Proposal(NOWHERE, NOWHERE, NOWHERE, NOWHERE)
+    return proposed(solution, row, solution.node[partner], partner)
+
+
+@kernel
+def _leaves_origin(problem: Problem, solution: Solution, row: int) -> int:
+    """Return 1 if `row` is on its origin, so that a move makes it one more displaced row, else 0."""
+    return int(solution.node[row] == problem.origin[row])
+
+
+@kernel
+def _partner_of(choice: Choice, row: int, rng: Stream) -> int:
+    """Return a random movable row, or, for a share of the exchanges, one of about the size of `row`.
+
+    Its distance in the order of sizes is at most M^u for a uniform u, so that all orders of magnitude are as likely.
+    """
+    count = choice.movable.shape[0]
+    if choice.by_size.shape[0] == 0 or uniform(rng) >= choice.similar_share:
+        return _random_of(choice.movable, rng)
+    reach = float(count) ** uniform(rng)
+    place = choice.place_by_size[row] + int((2.0 * uniform(rng) - 1.0) * (reach + 1.0))
+    return int(choice.by_size[min(max(place, 0), count - 1)])
 
 
 @kernel

@@ -21,7 +21,7 @@ NEIGHBOURHOODS = ("ejection_chain", "partition", "node", "service")
 """Names of the built-in neighbourhoods, in the order of their numbers."""
 MOST_EJECTED = 4
 """Largest number of replicas that make room in one ejection chain."""
-MOST_DESTROYED = 8
+MOST_DESTROYED = 5
 """Largest number of replicas that leave their nodes together."""
 MOST_TRIED = 2 * max(MOST_EJECTED + 1, MOST_DESTROYED)
 """Largest number of moves in one step: each replica leaves its node and reaches another one."""

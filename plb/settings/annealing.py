@@ -35,7 +35,8 @@ class AnnealingSettings(Checked):
         First temperature in units of the energy. None: as given by the probes.
     cooling : name, default by_round
         When the temperature falls. by_round: after each round without a new best, as in Service Fabric. by_budget:
-        geometrically with the used share of the rounds or of the time; a chain then uses its whole budget.
+        geometrically with the used share of the rounds or of the time; a chain then uses its whole budget, and probes
+        until the constraints have allowed as many proposals as it is to probe.
     last_temperature : share, default 0.001
         Last temperature as a share of the first one, for cooling by budget.
     quiet_change : share, default 0.001

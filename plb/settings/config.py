@@ -167,6 +167,9 @@ class PlbConfig(
     exchange_probability : share, default 0.1
         Share of exchanges of two replicas of different partitions among the proposals that are not swaps. Service
         Fabric has no such proposal: 0.
+    similar_exchange_share : share, default 0.0
+        Share of the exchanges of balancing whose partner has about the size of the replica. Where nodes are full, few
+        other exchanges are allowed.
     neighbourhood_probability : share, default 0.0
         Share of the steps of balancing that search a larger neighbourhood: ejection chains, and the new placement of
         several replicas of a partition, of two nodes or of a service. They get replicas past full nodes. Each counts as
@@ -207,6 +210,7 @@ class PlbConfig(
     chains: int = count(4, low=1)
     threads: int | None = count(None, low=1, none=True)
     exchange_probability: float = share(0.1)
+    similar_exchange_share: float = share(0.0)
     neighbourhood_probability: float = share(0.0)
     allow_chained_moves: bool = switch(False)
     spread_moves: bool = switch(False)
