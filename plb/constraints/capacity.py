@@ -111,10 +111,20 @@ def _overcommits_temporarily(problem: Problem, solution: Solution, row: int, out
     replaced = outgoing if outgoing == NOWHERE or _is_free_at_once(problem, row, outgoing, target) else NOWHERE
     for metric in range(problem.load.shape[1]):
         growth = problem.load[row, metric] - problem.load[replaced, metric]
+        if not problem.transient[metric] or growth <= 0:
+            continue
         present = solution.node_load[target, metric] + problem.leaving_load[target, metric]
-        if growth > 0 and present + solution.departed[target, metric] + growth > problem.limit[target, metric]:
+        if present + solution.departed[target, metric] + growth > problem.limit[target, metric]:
             return True
     return False
+
+
+@kernel
+def load_in_transit(problem: Problem, solution: Solution, node: int, metric: int) -> int:
+    """Return the load that leaves a node in this plan, if it still counts there; else 0."""
+    if problem.counts_departed and problem.transient[metric]:
+        return int(solution.departed[node, metric])
+    return 0
 
 
 @kernel
@@ -289,7 +299,7 @@ def _ruled_out(excluded: ExcludedNodes) -> Full:
     standby = [standbys.get(node, NOWHERE) for node in nodes.tolist()]
     free = problem.limit[nodes] - solution.node_load[nodes] - problem.leaving_load[nodes] + problem.load[standby]
     if problem.counts_departed:
-        free -= solution.departed[nodes]
+        free -= solution.departed[nodes] * problem.transient
     short = (free < needed) & (needed > problem.load[standby])
     found = []
     for metric in np.flatnonzero(short.any(axis=0)).tolist():
@@ -323,7 +333,8 @@ def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
 
 
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    kept = state.config.prevent_transient_overcommit
+    transient = np.array([state.config.prevent_transient_overcommit or one.transient for one in state.config.metrics])
+    kept = bool(transient.any())
     moved = topology.limit
     if topology.buffered:
         moved = move_limits(topology.limit, topology.move_limit, standing_load(state))
@@ -334,6 +345,7 @@ def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
         "tight": kept or topology.buffered,
         "keeps_departed": kept,
         "counts_departed": kept,
+        "transient": transient,
         "watched": topology.watched,
     }
 

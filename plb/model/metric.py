@@ -133,6 +133,9 @@ class Metric(MetricSettings):
     trend
         True if demand grows from an initial value to a maximum (disk, memory). False if it has no trend and a high
         percentile represents it (CPU); [1] section 5.3.
+    transient
+        Whether a replica that moves counts on both nodes until the plan is carried out, such as files that are copied.
+        It holds in repairs, too.
     """
 
     name: str
@@ -140,6 +143,7 @@ class Metric(MetricSettings):
     violation_threshold: float = attrs.field(default=0.95, kw_only=True)
     quantum: float | None = attrs.field(default=None, kw_only=True)
     trend: bool = attrs.field(default=True, kw_only=True)
+    transient: bool = attrs.field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_name("metric", self.name)
@@ -148,6 +152,7 @@ class Metric(MetricSettings):
         check_number(item, "weight", self.weight)
         check_number(item, "violation_threshold", self.violation_threshold, high=1.0, low_open=True)
         check_switch(item, "trend", self.trend)
+        check_switch(item, "transient", self.transient)
         if self.quantum is not None:
             check_quantum(item, "quantum", self.quantum, high=1.0)
 

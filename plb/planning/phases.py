@@ -452,7 +452,9 @@ class PhaseRun:
         if problem.throttles:
             problem = problem._replace(most_in_build=most_in_build(self.state, phase))
         if phase is Phase.REPAIR:
-            problem = problem._replace(counts_departed=False, movable=problem.repairable)
+            transient = np.array([metric.transient for metric in self.config.metrics])
+            departed = {"counts_departed": bool(transient.any()), "transient": transient}
+            problem = problem._replace(**departed, movable=problem.repairable)
         self._problems[phase] = self.problem, problem
         return problem
 

@@ -93,7 +93,7 @@ def try_repairs(
     Parameters
     ----------
     load
-        (N, R) initial load of the nodes, in quanta.
+        (N, R) initial load of the nodes, with load in transit, in quanta.
     """
     repaired, binding, swaps = repairs.repaired, repairs.binding, repairs.swaps
     fewest, least = remaining_breaches(problem, solution, repaired, state.suspects)
@@ -465,7 +465,7 @@ def _repair_randomly(
     """Apply the best of several random repairs to `solution`; return whether one was applied."""
     moves = 8 * len(solution.node) + 8
     state, best = new_repair_state(problem, breaches, moves), new_transaction(moves)
-    load = solution.node_load.copy()
+    load = solution.node_load + (solution.departed * problem.transient if problem.counts_departed else 0)
     repairs = Repairs(
         repaired,
         binding,

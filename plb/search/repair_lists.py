@@ -174,12 +174,13 @@ def relative_overload(problem: Problem, solution: Solution, node: int) -> float:
 
 @kernel
 def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load: Int) -> bool:
-    """Return whether some node is over its limit and has more load than in `load`, (N, R)."""
+    """Return whether some node is over its limit and has more load than in `load`, (N, R), with load in transit."""
     for index in range(suspects.length[_NODES]):
         node = suspects.nodes[index]
         for metric in range(load.shape[1]):
-            full = solution.node_load[node, metric] + problem.leaving_load[node, metric] > problem.limit[node, metric]
-            if full and solution.node_load[node, metric] > load[node, metric]:
+            present = solution.node_load[node, metric] + capacity.load_in_transit(problem, solution, node, metric)
+            full = present + problem.leaving_load[node, metric] > problem.limit[node, metric]
+            if full and present > load[node, metric]:
                 return True
     return False
 

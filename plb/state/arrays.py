@@ -86,7 +86,9 @@ class Problem(NamedTuple):
     keeps_departed: bool
     """Whether `Solution.departed` is kept."""
     counts_departed: bool
-    """Whether loads that leave a node in this plan still count when its capacity is checked."""
+    """Whether loads that leave a node in this plan still count when its capacity is checked, of any metric."""
+    transient: Bool
+    """(R,) whether those of the metric do."""
     throttles: bool
     """Whether replicas in build are limited, and `Solution.arrivals` kept."""
     in_build: Int

@@ -152,6 +152,7 @@ def clusters(
             weight=draw(st.sampled_from([1.0, 0.5, 0.0])),
             violation_threshold=draw(st.sampled_from([0.95, 1, 0.5])),
             quantum=draw(st.sampled_from([None, 0.25])),
+            transient=draw(st.sampled_from([False, False, True])),
         )
         for name in METRICS[: draw(st.integers(1, 3))]
     )

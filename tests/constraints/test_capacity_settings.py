@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import Metric, MoveKind, Node, Partition, Replica, Role
+from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import ReplicaState
 from plb.model.rules import Rule
@@ -72,6 +72,37 @@ def test_constraint_check_may_use_capacity_freed_in_the_same_plan():
     """Repair moves replicas off an overloaded node although capacity is short on the way."""
     engine = engine_with({"n0": 10, "n1": 10}, {"a": ("n0", 6), "b": ("n0", 6)}, prevent_transient_overcommit=True)
     assert [m.kind for m in engine.repair().moves] == [MoveKind.MOVE]
+
+
+def with_memory(loads, placed, **memory):
+    """Return an engine with nodes n0 to n2 of 10 memory: replicas by node, CPU and memory, some with allowed nodes."""
+    metrics = [Metric("cpu"), Metric("memory", **memory)]
+    config = PlbConfig(metrics=metrics, w_imbalance=1000.0, max_percentage_to_move=1.0, capacity_limit="capacity")
+    engine = PlacementAndLoadBalancing(config, seed=3)
+    for name in ("n0", "n1", "n2"):
+        engine.update_node(Node(name, capacities={"memory": 10}, properties={"name": name}))
+    for name, (node, cpu, used) in loads.items():
+        allowed = " || ".join(f"name == {one}" for one in placed.get(name, (node,)))
+        engine.update_service(Service(name, stateful=False, placement_constraint=allowed))
+        engine.update_partition(Partition(name, service=name, replicas=[Replica(Role.INSTANCE, node)]))
+        engine.report_load(name, node, {"cpu": cpu, "memory": used})
+    return engine
+
+
+@pytest.mark.parametrize(("transient", "moves"), [(False, 2), (True, 0)])
+def test_load_of_a_transient_metric_leaves_with_the_end_of_the_plan(transient, moves):
+    """Two replicas exchange their nodes for CPU; their memory, if it counts on both, does not fit twice."""
+    loads = {"a": ("n0", 30, 6), "b": ("n1", 2, 6), "c": ("n0", 30, 0), "d": ("n1", 2, 0), "e": ("n2", 32, 0)}
+    both = ("n0", "n1")
+    assert len(with_memory(loads, {"a": both, "b": both}, transient=transient).balance().moves) == moves
+
+
+@pytest.mark.parametrize(("transient", "moved"), [(False, {"a", "b"}), (True, {"b"})])
+def test_transient_metric_counts_on_both_nodes_in_repairs(transient, moved):
+    """Replica b has to leave n1; the place that it frees is for a, which has to leave n0, if it is free at once."""
+    loads = {"a": ("n0", 0, 6), "c": ("n0", 0, 6), "b": ("n1", 0, 6)}
+    engine = with_memory(loads, {"a": ("n0", "n1"), "b": ("n2",)}, transient=transient)
+    assert {move.partition for move in engine.repair().moves} == moved
 
 
 @pytest.mark.parametrize(("counts", "moves"), [(True, 0), (False, 1)])

@@ -247,7 +247,7 @@ class ByHand:
             return False
         if outgoing != NOWHERE and problem.origin[outgoing] == target and outgoing not in ring(problem, row):
             growth = problem.load[row]  # its capacity is free only after it has left
-        return too_full(growth, problem.limit[target] - departed(problem, self.places)[target])
+        return too_full(growth * problem.transient, problem.limit[target] - departed(problem, self.places)[target])
 
     def _exceeds_range(self, row: int, target: int) -> bool:
         there = [r for r, at in enumerate(self.places) if at == target and not self.problem.leaving[r]]

@@ -33,7 +33,12 @@ def ruled_clusters(draw: st.DrawFn) -> Cluster:
     """Draw a rather full cluster of three services, the second and third possibly children of the first."""
     random = Random(draw(st.integers(0, 2**32 - 1)))
     metrics = tuple(
-        Metric(name, quantum=1.0, node_buffer_percentage=random.choice([0.0, 0.0, 0.2]))
+        Metric(
+            name,
+            quantum=1.0,
+            node_buffer_percentage=random.choice([0.0, 0.0, 0.2]),
+            transient=random.random() < 0.2,
+        )
         for name in METRICS[: random.randint(1, 2)]
     )
     domains = FAULT_DOMAINS[: random.choice(DOMAIN_COUNTS)]
