@@ -9,7 +9,7 @@ from plb.constraints.capacity import NodeViolation
 from plb.constraints.domains import UnevenSpread
 from plb.constraints.placement import Misplaced
 from plb.engine import PlacementAndLoadBalancing
-from plb.errors import CheckFailedError, ConflictError, InvalidValueError, PlbError, UnknownNameError
+from plb.errors import CheckFailedError, ConflictError, ExtensionError, InvalidValueError, PlbError, UnknownNameError
 from plb.model import (
     DeactivationIntent,
     DeactivationStatus,
@@ -53,6 +53,7 @@ __all__ = [
     "DomainState",
     "EndReason",
     "Energy",
+    "ExtensionError",
     "Idle",
     "Immovable",
     "InvalidValueError",

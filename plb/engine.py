@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
+from plb.engine_extensions import EngineExtensions, GivenExtensions
 from plb.errors import ConflictError
+from plb.extensions.constraints import Constraint
+from plb.extensions.energy_terms import EnergyTerm
+from plb.extensions.policies import PlacementPolicy
 from plb.model import MoveCost, Node, Partition, Role, Service
 from plb.model.alternatives import Alternatives
 from plb.model.move import Phase
@@ -17,7 +21,6 @@ from plb.model.snapshot import Snapshot
 from plb.model.violations import Violation
 from plb.planning.queries import DomainState, PlacedReplica, loads_of_nodes, placed_replicas, states_of_domains
 from plb.planning.scheduler import node_event
-from plb.registry import check_extensions
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
 from plb.state.applied_moves import apply_move, vacate
@@ -46,6 +49,8 @@ class PlacementAndLoadBalancing:
     seen. A `budget` is a `Budget`, or a number of proposals over all chains; None is the budget of the settings. A
     `now` that is not finite, or a budget that is not a whole number of at least 0, raises `InvalidValueError`.
 
+    An error of an extension ends the call with an `ExtensionError`, and the engine is as before the call.
+
     Parameters
     ----------
     config
@@ -55,33 +60,61 @@ class PlacementAndLoadBalancing:
     history
         Past tenants as demand models. With a ``w_failovers`` or ``w_overload`` above 0, searches use it to estimate
         violations.
+    extension_terms, extension_constraints
+        Energy terms and constraints of the engine's own, which it copies. `config` sets the weights of terms by their
+        names; a term that it does not name has the weight 1. A name in `config` that none of them has is that of a
+        registered one (`plb.registry`).
+    extension_policy
+        A placement policy of the engine's own, or None. `config` names it or no policy.
 
     Raises
     ------
     InvalidValueError
-        If `config` or `history` has another type, or `seed` is not a whole number of at least 0.
+        If `config` or `history` has another type, `seed` is not a whole number of at least 0, or an extension lacks
+        a method.
     UnknownNameError
-        If the estimator needs a metric that the history lacks, or no extension is registered under a name.
+        If the estimator needs a metric that the history lacks, or no extension has a name of `config`.
+    ConflictError
+        If two terms or constraints have one name, one has the name of a built-in, or `config` names a policy other
+        than the given one.
     """
 
-    def __init__(self, config: PlbConfig, *, seed: int = 0, history: DemandHistory | None = None) -> None:
+    def __init__(
+        self,
+        config: PlbConfig,
+        *,
+        seed: int = 0,
+        history: DemandHistory | None = None,
+        extension_terms: Iterable[EnergyTerm] = (),
+        extension_constraints: Iterable[Constraint] = (),
+        extension_policy: PlacementPolicy | None = None,
+    ) -> None:
         from plb.planning.planner import Planner
         from plb.risk.demand_history import DemandHistory
 
-        self.config = check_kind("engine", "config", config, PlbConfig)
-        check_extensions(config)
+        check_kind("engine", "config", config, PlbConfig)
+        given = GivenExtensions.of(extension_terms, extension_constraints, extension_policy)
+        extensions = EngineExtensions.resolve(config, given)
         if history is not None:
             check_kind("engine", "history", history, DemandHistory)
-        self._state = ClusterState(config)
-        self._planner = Planner(self._state, seed=check_count("engine", "seed", seed), history=history)
+        self._state = ClusterState(extensions.config)
+        seed = check_count("engine", "seed", seed)
+        self._planner = Planner(self._state, seed=seed, history=history, extensions=extensions)
 
     @classmethod
     def from_snapshot(
-        cls, snapshot: Snapshot, *, history: DemandHistory | None = None, config: PlbConfig | None = None
+        cls,
+        snapshot: Snapshot,
+        *,
+        history: DemandHistory | None = None,
+        config: PlbConfig | None = None,
+        extension_terms: Iterable[EnergyTerm] = (),
+        extension_constraints: Iterable[Constraint] = (),
+        extension_policy: PlacementPolicy | None = None,
     ) -> PlacementAndLoadBalancing:
         """Return an engine that continues from a snapshot: its plans are those of the engine of the snapshot.
 
-        Its placement policy, energy terms and constraints have to be registered as before.
+        Its placement policy, energy terms and constraints have to be given or registered as before.
 
         Parameters
         ----------
@@ -90,6 +123,8 @@ class PlacementAndLoadBalancing:
             be larger than all else, stays the same from snapshot to snapshot, and hosts have it anyway.
         config
             Settings to continue with, as by `configure`; None: those of the snapshot.
+        extension_terms, extension_constraints, extension_policy
+            As for a new engine. A snapshot holds their names, not the objects.
 
         Raises
         ------
@@ -97,9 +132,9 @@ class PlacementAndLoadBalancing:
             If `history` is another one, the snapshot does not hold what an engine consists of, or an argument has
             another type.
         UnknownNameError
-            If no extension is registered under a name.
+            If no extension has a name of the settings.
         ConflictError
-            If the metrics of `config`, or their quanta, are others.
+            If the metrics of `config`, or their quanta, are others, or the given extensions conflict.
         """
         from plb.planning.snapshots import planner_of
         from plb.risk.demand_history import DemandHistory
@@ -108,9 +143,9 @@ class PlacementAndLoadBalancing:
         if history is not None:
             check_kind("from_snapshot", "history", history, DemandHistory)
         engine = cls.__new__(cls)
-        engine._planner = planner_of(snapshot, history)
+        given = GivenExtensions.of(extension_terms, extension_constraints, extension_policy)
+        engine._planner = planner_of(snapshot, history, given)
         engine._state = engine._planner.state
-        engine.config = engine._state.config
         if config is not None:
             engine.configure(config)
         return engine
@@ -131,6 +166,11 @@ class PlacementAndLoadBalancing:
         return snapshot_of(self._planner)
 
     @property
+    def config(self) -> PlbConfig:
+        """The settings; they also name the extensions that the engine was given."""
+        return self._state.config
+
+    @property
     def seed(self) -> int:
         """Seed of the searches to come, a whole number of at least 0; another raises `InvalidValueError`."""
         return self._planner.seed
@@ -144,24 +184,26 @@ class PlacementAndLoadBalancing:
     def configure(self, config: PlbConfig) -> None:
         """Replace the settings; the metrics must keep their names.
 
+        Names of extensions that the engine was not given are looked up again among the registered ones.
+
         Raises
         ------
         ConflictError
-            If the metrics or the quantum of a metric change.
+            If the metrics or the quantum of a metric change, or a policy other than the given one is named.
         InvalidValueError
             If it is not a `PlbConfig`.
         UnknownNameError
-            If the estimator needs a metric that the history lacks, or no extension is registered under a name.
+            If the estimator needs a metric that the history lacks, or no extension has a name of the settings.
         """
         check_kind("configure", "config", config, PlbConfig)
-        check_extensions(config)
+        before = self._planner.extensions
+        extensions = EngineExtensions.resolve(config, before.given, before)
         if config.metric_names != self.config.metric_names:
             raise ConflictError(f"configure: metrics {config.metric_names} are not those of before")
-        for metric, before in zip(config.metrics, self.config.metrics, strict=True):
-            if metric.quantum != before.quantum:
-                raise ConflictError(f"configure: quantum of metric {metric.name} is {before.quantum}; it cannot change")
-        self._planner.configure(config)
-        self.config = config
+        for metric, known in zip(config.metrics, self.config.metrics, strict=True):
+            if metric.quantum != known.quantum:
+                raise ConflictError(f"configure: quantum of metric {metric.name} is {known.quantum}; it cannot change")
+        self._planner.configure(extensions)
 
     def update_node(self, node: Node, *, now: float | None = None) -> None:
         """Add a node, or replace the node of this name.

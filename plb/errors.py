@@ -120,6 +120,29 @@ class KernelError(PlbError):
         self._message = f"kernel {name} cannot be compiled: {reason}"
 
 
+class ExtensionError(PlbError):
+    """A method or a kernel of an extension has failed; `__cause__` is the error that it raised.
+
+    A `PlbError` that an extension raises, and an interrupt by the user, reach the caller as they are.
+
+    Parameters
+    ----------
+    kind
+        ``"energy term"``, ``"constraint"`` or ``"policy"``.
+    name
+        Name of the extension.
+    method
+        The method or kernel, such as ``"delta"``.
+    reason
+        The error in words.
+    """
+
+    def __init__(self, kind: str, name: str, method: str, reason: str) -> None:
+        super().__init__(kind, name, method, reason)
+        self.kind, self.name, self.method, self.reason = kind, name, method, reason
+        self._message = f"{kind} {name}: {method} has failed: {reason}"
+
+
 class UnsupportedNumbaError(PlbError, ImportError):
     """The installed version of Numba is not one that kernels can be compiled with.
 

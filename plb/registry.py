@@ -1,23 +1,29 @@
 """Energy terms, constraints and placement policies of users, by the names with which settings choose them.
 
-An extension is one file that ends with ``register_term(MyTerm())``. After the import of that file,
-``PlbConfig(extension_terms={"my_term": 1.0})`` uses it.
+A file of a scenario ends with ``register_term(MyTerm())``. After the import of that file,
+``PlbConfig(extension_terms={"my_term": 1.0})`` uses it. An engine looks names up when it is made or gets other
+settings, never later (`plb.engine_extensions`); a program that makes its own engines gives them the objects instead.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
-from copy import deepcopy
+from itertools import count
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+from uuid import uuid4
 
 import attrs
 
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.extensions.constraints import CompiledConstraint, Constraint
 from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, missing_methods
+from plb.extensions.failures import CONSTRAINT, POLICY, TERM
 from plb.extensions.policies import PlacementPolicy
 from plb.model.plan import Energy
+from plb.model.rules import Rule
 from plb.policies import KNOWN as KNOWN_POLICIES
 from plb.policies.options import with_options
 from plb.settings.config import PlbConfig
@@ -30,13 +36,31 @@ BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "
 _terms: dict[str, EnergyTerm] = {}
 _constraints: dict[str, Constraint] = {}
 _policies: dict[str, PlacementPolicy] = {policy.name: policy for policy in KNOWN_POLICIES}
+_origins: dict[tuple[str, str], tuple[str, str]] = {}
+"""Of each registered object, by kind and name: the origin of its class."""
+_numbers: dict[tuple[str, str], int] = {}
+"""Of each registered object, by kind and name: the number of its registration, from 1."""
+_counter = count(1)
+_PROCESS = uuid4().hex
 RESERVED = (ANNEALING, *_policies)
 """Reserved names of policies: the search of the engine, and the built-in ones."""
 Item = TypeVar("Item", EnergyTerm, Constraint, PlacementPolicy)
 
 
+class Registration(NamedTuple):
+    """One of all registrations of a process, which copies of an engine keep."""
+
+    process: str
+    number: int
+    """0 for a built-in policy."""
+
+    def precedes(self, other: Registration) -> bool:
+        """Return whether another object was registered since; numbers of another process say nothing."""
+        return self.process == other.process and self.number != other.number
+
+
 def register_term(term: object) -> None:
-    """Register an energy term with its name; every search works on a copy of it.
+    """Register an energy term with its name; every engine that names it afterwards works on a copy of it.
 
     Raises
     ------
@@ -44,65 +68,78 @@ def register_term(term: object) -> None:
         If it is a class or has no `name` or no `total`, if it has only some of `begin`, `apply` and `undo`, or if its
         arithmetic is to be in kernels and it has no `change`.
     ConflictError
-        If another term, or a built-in one, has this name.
+        If a term of another class, or a built-in one, has this name.
     """
-    if isinstance(term, type) or not isinstance(term, EnergyTerm):
-        raise InvalidValueError("register_term", "term", term, "an object with a `name` and a `total(configuration)`")
-    if check_name("register_term", term.name) in BUILT_IN:
-        raise ConflictError(f"register_term: {term.name!r} is the name of a built-in term")
-    missing = ["change"] if isinstance(term, CompiledTerm) and not hasattr(term, "change") else missing_methods(term)
-    if missing:
-        raise InvalidValueError("register_term", f"term {term.name}", term, f"one that also has {', '.join(missing)}")
-    _enter(_terms, "term", term)
+    _enter(_terms, TERM, check_term("register_term", term))
 
 
 def register_constraint(constraint: object) -> None:
-    """Make a constraint known under its name; every plan works on a copy of it.
+    """Make a constraint known under its name; every engine that names it afterwards works on a copy of it.
 
     Raises
     ------
     InvalidValueError
         If it is a class, or lacks one of `name`, `refuses` (with a kernel: `test`) and `broken`.
     ConflictError
-        If another constraint, or a built-in rule, has this name.
+        If a constraint of another class, or a built-in rule, has this name.
     """
-    from plb.model.rules import Rule
-
-    lacks_test = isinstance(constraint, CompiledConstraint) and not hasattr(constraint, "test")
-    if isinstance(constraint, type) or not isinstance(constraint, Constraint) or lacks_test:
-        allowed = "an object with a `name`, `refuses(configuration, proposal)` or `test`, and `broken(configuration)`"
-        raise InvalidValueError("register_constraint", "constraint", constraint, allowed)
-    if check_name("register_constraint", constraint.name).upper() in Rule.__members__:
-        raise ConflictError(f"register_constraint: {constraint.name!r} is the name of a built-in rule")
-    _enter(_constraints, "constraint", constraint)
+    _enter(_constraints, CONSTRAINT, check_constraint("register_constraint", constraint))
 
 
 def register_policy(policy: object) -> None:
-    """Make a placement policy known under its name; every engine works with a copy of it.
+    """Make a placement policy known under its name; every engine that names it afterwards works with a copy of it.
 
     Raises
     ------
     InvalidValueError
         If it is a class, or has no `name` or no `choose`.
     ConflictError
-        If another policy, or a built-in one, has this name.
+        If a policy of another class, or a built-in one, has this name.
     """
+    _enter(_policies, POLICY, check_policy("register_policy", policy))
+
+
+def check_term(item: str, term: object) -> EnergyTerm:
+    """Return an energy term; raise an error that begins with `item` if it is none, or has a built-in name."""
+    if isinstance(term, type) or not isinstance(term, EnergyTerm):
+        raise InvalidValueError(item, "term", term, "an object with a `name` and a `total(configuration)`")
+    if check_name(item, term.name) in BUILT_IN:
+        raise ConflictError(f"{item}: {term.name!r} is the name of a built-in term")
+    missing = ["change"] if isinstance(term, CompiledTerm) and not hasattr(term, "change") else missing_methods(term)
+    if missing:
+        raise InvalidValueError(item, f"term {term.name}", term, f"one that also has {', '.join(missing)}")
+    return term
+
+
+def check_constraint(item: str, constraint: object) -> Constraint:
+    """Return a constraint; raise an error that begins with `item` if it is none, or has a built-in name."""
+    lacks_test = isinstance(constraint, CompiledConstraint) and not hasattr(constraint, "test")
+    if isinstance(constraint, type) or not isinstance(constraint, Constraint) or lacks_test:
+        allowed = "an object with a `name`, `refuses(configuration, proposal)` or `test`, and `broken(configuration)`"
+        raise InvalidValueError(item, "constraint", constraint, allowed)
+    if check_name(item, constraint.name).upper() in Rule.__members__:
+        raise ConflictError(f"{item}: {constraint.name!r} is the name of a built-in rule")
+    return constraint
+
+
+def check_policy(item: str, policy: object) -> PlacementPolicy:
+    """Return a placement policy; raise an error that begins with `item` if it is none, or has a built-in name."""
     if isinstance(policy, type) or not isinstance(policy, PlacementPolicy):
         allowed = "an object with a `name` and a `choose(configuration, row, nodes)`"
-        raise InvalidValueError("register_policy", "policy", policy, allowed)
-    if check_name("register_policy", policy.name) in RESERVED:
-        raise ConflictError(f"register_policy: {policy.name!r} is the name of a built-in policy")
-    _enter(_policies, "policy", policy)
+        raise InvalidValueError(item, "policy", policy, allowed)
+    if check_name(item, policy.name) in RESERVED:
+        raise ConflictError(f"{item}: {policy.name!r} is the name of a built-in policy")
+    return policy
 
 
 def extension_term(name: str) -> EnergyTerm:
-    """Return a copy of the term of that name; refuse a name that nothing is registered under."""
-    return deepcopy(_known(_terms, "energy term", name))
+    """Return the term of that name; refuse a name that nothing is registered under."""
+    return _known(_terms, "energy term", name)
 
 
 def extension_constraint(name: str) -> Constraint:
-    """Return a copy of the constraint with a name; raise an error for an unknown name."""
-    return deepcopy(_known(_constraints, "constraint", name))
+    """Return the constraint with a name; raise an error for an unknown name."""
+    return _known(_constraints, "constraint", name)
 
 
 def extension_policy(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlacementPolicy | None:
@@ -113,24 +150,14 @@ def extension_policy(name: str, options: Mapping[str, Any] = MappingProxyType({}
     options
         Options that differ from those of the registered policy (`plb.policies.options`).
     """
-    check_policy(name)
+    if name != ANNEALING and name not in _policies:
+        raise UnknownNameError("placement policy", name, [ANNEALING, *_policies], "PlbConfig")
     return with_options(name, _policies.get(name), options)
 
 
-def check_policy(name: str) -> None:
-    """Raise an error for a name of neither a policy nor the search of the engine."""
-    if name != ANNEALING and name not in _policies:
-        raise UnknownNameError("placement policy", name, [ANNEALING, *_policies], "PlbConfig")
-
-
-def extension_terms() -> Mapping[str, EnergyTerm]:
-    """Return the registered terms by name."""
-    return MappingProxyType(_terms)
-
-
-def extension_constraints() -> Mapping[str, Constraint]:
-    """Return the constraints that are registered, by name."""
-    return MappingProxyType(_constraints)
+def registration(kind: str, name: str) -> Registration:
+    """Return which registration a name has now; `kind` as in `plb.extensions.failures`."""
+    return Registration(_PROCESS, _numbers.get((kind, name), 0))
 
 
 def policies() -> Mapping[str, PlacementPolicy]:
@@ -149,18 +176,30 @@ def check_extensions(config: PlbConfig) -> None:
         If the policy has no options, or refuses the value of one.
     """
     for name in config.extension_terms:
-        _known(_terms, "energy term", name)
+        extension_term(name)
     for name in config.extension_constraints:
-        _known(_constraints, "constraint", name)
+        extension_constraint(name)
     extension_policy(config.policy, config.policy_options)
 
 
 def _enter(known: dict[str, Item], kind: str, item: Item) -> None:
     """Enter an item; one of the same class takes the place of the one before, as when a file is imported twice."""
-    before = known.get(item.name)
-    if before is not None and type(before).__qualname__ != type(item).__qualname__:
-        raise ConflictError(f"register_{kind}: {type(before).__qualname__} has the name {item.name!r} already")
-    known[item.name] = item
+    origin = file, _ = _origin_of(type(item))
+    if item.name in known and _origins[kind, item.name] != origin:
+        before, qualified = _origins[kind, item.name]
+        where = "" if before == file else f" ({before})"
+        raise ConflictError(f"register_{kind.split()[-1]}: {qualified}{where} has the name {item.name!r} already")
+    known[item.name], _origins[kind, item.name] = item, origin
+    _numbers[kind, item.name] = next(_counter)
+
+
+def _origin_of(kind: type) -> tuple[str, str]:
+    """Return the file of a class, or its module if it has no file, and its qualified name.
+
+    A file that is imported again, also as another module, makes the same classes.
+    """
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return os.path.realpath(file) if file else kind.__module__, kind.__qualname__
 
 
 def _known(known: Mapping[str, Item], kind: str, name: str) -> Item:

@@ -7,7 +7,7 @@ holds for the result as well, once it is applied, and for repairs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -146,6 +146,14 @@ class FixedPoint:
             self.forget()
         for end in self._ends.values():
             end.follow(rows[changed], before[changed], after[changed])
+
+    def ends(self) -> Mapping[tuple[int | None, Phase], _End]:
+        """Return the ends that are known, for `restore`."""
+        return dict(self._ends)
+
+    def restore(self, ends: Mapping[tuple[int | None, Phase], _End]) -> None:
+        """Remember these ends again; changes of the host since then have to be none."""
+        self._ends = dict(ends)
 
     def forget(self) -> None:
         """Forget all ends: everything may have changed."""

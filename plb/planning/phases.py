@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 
 import attrs
@@ -132,6 +133,10 @@ class PhaseRun:
         fewest = min(problem.max_moves, problem.max_node_moves.min(initial=NO_BUDGET), problem.max_service_moves.min())
         limited = self._is_full or fewest < NO_BUDGET
         return self._out_of_time or bool(limited and (self.changed or self._is_cut))
+
+    def kernel_errors(self) -> AbstractContextManager[None]:
+        """Return what names the extension of a kernel that raises an error."""
+        return nullcontext() if self._extensions is None else self._extensions.kernel_errors()
 
     def skip(self, phase: Phase) -> None:
         """Note that a phase would only begin again where it ended; why an earlier one ended stays."""

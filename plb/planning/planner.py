@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Float
+from plb.engine_extensions import EngineExtensions
 from plb.errors import ConflictError, InvalidValueError
 from plb.extensions.configuration import Configuration
-from plb.extensions.policies import PlacementPolicy
 from plb.model.alternatives import Alternatives
 from plb.model.move import Phase
 from plb.model.outcome import DomainOutcome, Idle, Proposals
@@ -31,7 +32,6 @@ from plb.planning.scoring import scores_of
 from plb.planning.service_domains import ServiceDomain, service_domains, share_a_metric
 from plb.planning.service_tables import ServiceTables, build_tables, tables_version
 from plb.planning.what_if import WhatIf
-from plb.registry import extension_policy
 from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import MonteCarlo, estimator_of, samples_kept
 from plb.search.budget import Budget
@@ -58,6 +58,8 @@ class Planner:
         The cluster; its settings are the planner's.
     seed, history
         As of the engine.
+    extensions
+        Those of the engine.
 
     Attributes
     ----------
@@ -70,9 +72,12 @@ class Planner:
         Number of searches so far: each has its own random streams.
     """
 
-    def __init__(self, state: ClusterState, *, seed: int, history: DemandHistory | None) -> None:
+    def __init__(
+        self, state: ClusterState, *, seed: int, history: DemandHistory | None, extensions: EngineExtensions
+    ) -> None:
         self.state = state
         self.seed = seed
+        self.extensions = extensions
         self._history = history
         self.demand_forecast = _demand_forecast(state.config, history, seed)
         self.scheduler = Scheduler(state.config)
@@ -80,7 +85,6 @@ class Planner:
         self.now = 0.0
         self.searches = 0
         self._fixed_point = FixedPoint()
-        self._policy = _policy_of(state.config)
         self._live = LiveState(state, self._fixed_point)
         self._topology: Topology | None = None
         self._tables: dict[int | None, ServiceTables] = {}
@@ -186,7 +190,10 @@ class Planner:
         """Return the scores of all nodes for the next missing replica of a partition."""
         row = self._next_missing(partition)
         problem = self.problem(at, self._domain_of(self.state.partition(partition).service))
-        return scores_of(self.state, problem, self.start(problem), row, self._extensions(at))
+        solution, extensions = self.start(problem), self._extensions(at)
+        if extensions is not None and extensions.may_leave_changes:
+            solution = solution.copy()
+        return scores_of(self.state, problem, solution, row, extensions)
 
     def alternatives(self, partition: str, at: float) -> tuple[Alternatives, ...]:
         """Return the alternatives of the replicas of a partition; the state of the engine is not changed."""
@@ -234,16 +241,17 @@ class Planner:
             self._live.take_back()
 
     def _extensions(self, at: float) -> Extensions | None:
-        return extensions_of(self.state, self._policy, at, self.demand_forecast.history)
+        return extensions_of(self.state, self.extensions, at, self.demand_forecast.history)
 
-    def configure(self, config: PlbConfig) -> None:
-        """Replace the settings; if those of sampling change, demand is sampled again; another policy is created."""
+    def configure(self, extensions: EngineExtensions) -> None:
+        """Replace the settings and extensions; if those of sampling change, demand is sampled again."""
+        config = extensions.config
         if _sampling(config) != _sampling(self.state.config):
             self.demand_forecast = _demand_forecast(config, self._history, self.seed)
             self.state.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
-        before = self.state.config
-        if (config.policy, config.policy_options) != (before.policy, before.policy_options):
-            self._policy = _policy_of(config)
+        if not extensions.is_same_as(self.extensions):
+            self._fixed_point.forget()
+        self.extensions = extensions
         self.state.config = self.scheduler.config = config
 
     # plans
@@ -284,23 +292,54 @@ class Planner:
         work = self._work_to_place(names, at)
         runs: list[PhaseRun] = []
         plans = []
-        for domain in self.domains():
-            run = self.search(domain, at, budget, runs)
-            todo, occasion = work.of(domain), self._occasion(domain, budget)
-            if Phase.PLACEMENT in phases:
-                _place(run, todo)
-            if Phase.REPAIR in phases:
-                self._fixed_point.search(Phase.REPAIR, run, occasion)
-            if Phase.BALANCING in phases and not run.changed:
-                self._fixed_point.search(Phase.BALANCING, run, occasion)
-            elif Phase.BALANCING in phases:
-                run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
-            for phase in Phase:
-                run.note_idle(phase, idle[phase])
-            runs.append(run)
-            plans.append(run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain))
-            self._take_back(run)
+        with self._restored_after_error():
+            for domain in self.domains():
+                run = self.search(domain, at, budget, runs)
+                with run.kernel_errors():
+                    plans.append(self._phases(run, phases, work.of(domain), domain, idle))
+                runs.append(run)
+                self._take_back(run)
         return self._with_renewed(merged(plans))
+
+    def _phases(
+        self,
+        run: PhaseRun,
+        phases: Collection[Phase],
+        todo: Work,
+        domain: ServiceDomain | None,
+        idle: Mapping[Phase, Idle],
+    ) -> Plan:
+        """Run phases on one service domain and return the plan; see `run`."""
+        occasion = self._occasion(domain, run.budget)
+        if Phase.PLACEMENT in phases:
+            _place(run, todo)
+        if Phase.REPAIR in phases:
+            self._fixed_point.search(Phase.REPAIR, run, occasion)
+        if Phase.BALANCING in phases and not run.changed:
+            self._fixed_point.search(Phase.BALANCING, run, occasion)
+        elif Phase.BALANCING in phases:
+            run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
+        for phase in Phase:
+            run.note_idle(phase, idle[phase])
+        return run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain)
+
+    @contextmanager
+    def _restored_after_error(self) -> Iterator[None]:
+        """Keep everything as it was before the searches of a call if one of them ends with an error.
+
+        What they do to a solution is in a copy, or `LiveState` makes the arrays new.
+        """
+        policy = self.extensions.kept_policy()
+        now, searches = self.now, self.searches
+        ends = self._fixed_point.ends()
+        scheduled = self.scheduler.copied() if self.state.config.one_action_per_refresh else self.scheduler
+        try:
+            yield
+        except BaseException:
+            self.now, self.searches, self.scheduler = now, searches, scheduled
+            self._fixed_point.restore(ends)
+            self.extensions = attrs.evolve(self.extensions, policy=policy)
+            raise
 
     def _with_renewed(self, plan: Plan) -> Plan:
         """Return a plan with the number of replicas whose expected demand was computed again for it."""
@@ -320,25 +359,33 @@ class Planner:
         work, plans, skipped, actions = self._work_to_place(None, at), [], [], {}
         runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
-        for domain in self.service_domains():
-            record = self.scheduler.record(domain.key, at)
-            action = Action.SKIPPED
-            if not self.scheduler.is_under_way(record, self.state.partition_version, at):
-                run = self.search(domain, at, budget, runs)
-                runs.append(run)
-                todo = work.of(domain)
-                versions = self.state.versions_of(domain.services)
-                refresh = Refresh(self.scheduler, record, domain, run, todo, *versions, at, replicas)
-                action = record.last_action = refresh.act()
-                plan = run.plan(todo.missing if action in PLACEMENTS else [], domain, action.value)
-                self._note_issued(record, action, plan, at)
-                plans.append(plan)
-            else:
-                skipped.append(self._passed_over(domain))
-            actions[self.state.services[domain.key].name] = action.value
+        with self._restored_after_error():
+            for domain in self.service_domains():
+                record = self.scheduler.record(domain.key, at)
+                if not self.scheduler.is_under_way(record, self.state.partition_version, at):
+                    run = self.search(domain, at, budget, runs)
+                    runs.append(run)
+                    versions = self.state.versions_of(domain.services)
+                    todo = work.of(domain)
+                    refresh = Refresh(self.scheduler, record, domain, run, todo, *versions, at, replicas)
+                    with run.kernel_errors():
+                        plans.append(self._act(refresh))
+                    action = record.last_action
+                else:
+                    action = Action.SKIPPED
+                    skipped.append(self._passed_over(domain))
+                actions[self.state.services[domain.key].name] = action.value
         plan = merged(plans)
         plan = attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))
         return self._with_renewed(plan)
+
+    def _act(self, refresh: Refresh) -> Plan:
+        """Run the action that is due for a service domain, and return the plan."""
+        action = refresh.record.last_action = refresh.act()
+        missing = refresh.work.missing if action in PLACEMENTS else []
+        plan = refresh.run.plan(missing, refresh.domain, action.value)
+        self._note_issued(refresh.record, action, plan, refresh.now)
+        return plan
 
     def _note_issued(self, record: DomainRecord, action: Action, plan: Plan, at: float) -> None:
         """Note that the moves of a domain's plan are under way from now on, and count them for the throttles."""
@@ -368,11 +415,6 @@ def _place(run: PhaseRun, work: Work) -> None:
         run.place(work.missing)
     elif not work.is_any:
         run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
-
-
-def _policy_of(config: PlbConfig) -> PlacementPolicy | None:
-    """Return a new copy of the policy of the settings."""
-    return extension_policy(config.policy, config.policy_options)
 
 
 def _sampling(config: PlbConfig) -> tuple[object, ...]:

@@ -87,6 +87,11 @@ class DomainRecord:
             "under_way": [[name, *issued] for name, issued in self.under_way.items()],
         }
 
+    def copied(self) -> DomainRecord:
+        """Return a copy that does not follow later changes."""
+        copies: dict[str, Any] = {field: dict(getattr(self, field)) for field in (*OF_STAGES, "under_way")}
+        return attrs.evolve(self, **copies)
+
     @classmethod
     def of_part(cls, part: Part) -> DomainRecord:
         """Return the record of these values."""
@@ -151,6 +156,14 @@ class Scheduler:
         self._node_events = {(service, NodeChange(event)): at for service, event, at in part.value("node_events", list)}
         self._issued = [(at, Action(action), moves) for at, action, moves in part.value("issued", list)]
         self._moved = [(at, partition, count) for at, partition, count in part.value("moved", list)]
+
+    def copied(self) -> Scheduler:
+        """Return a copy of what refreshes change; events of nodes are the same."""
+        copy = Scheduler(self.config)
+        copy._records = {key: record.copied() for key, record in self._records.items()}
+        copy._node_events = self._node_events
+        copy._issued, copy._moved = list(self._issued), list(self._moved)
+        return copy
 
     def last_action(self, key: int) -> Action:
         """Return what the last refresh did for the domain with this key."""

@@ -13,21 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from plb.engine_extensions import EngineExtensions, GivenExtensions
 from plb.errors import ConflictError, InvalidValueError, PlbError
-from plb.extensions.policies import PlacementPolicy, remembers
+from plb.extensions.failures import POLICY, errors_of
+from plb.extensions.policies import remembers
 from plb.model import Metric
 from plb.model.plain_values import fields_of, items_of, option_of, plain, plain_option, table_of
 from plb.model.snapshot import ITEM, Part, Snapshot, joined
 from plb.planning.planner import Planner
 from plb.planning.scheduler import DomainRecord
 from plb.planning.service_tables import build_tables
-from plb.registry import check_extensions, extension_policy
 from plb.risk.demand_history import DemandHistory
 from plb.settings.config import PlbConfig
 from plb.state.cluster_parts import cluster_of, part_of_cluster
 from plb.state.topology import Topology, build_topology, config_of
 
-WRITTEN = ("seed", "demand_forecast", "scheduler", "batch", "now", "searches", "_fixed_point", "_policy", "_live")
+WRITTEN = ("seed", "demand_forecast", "scheduler", "batch", "now", "searches", "_fixed_point", "extensions", "_live")
 """Fields of `Planner` of which a snapshot holds something."""
 DERIVED = ("state", "_history", "_topology", "_tables", "_domains", "_domains_version", "_undivided")
 """The others: the cluster has its own part, and hosts give the history again."""
@@ -56,7 +57,7 @@ def snapshot_of(planner: Planner) -> Snapshot:
         "scheduler": planner.scheduler.values(),
         "history": None if history is None else history.digest,
     }
-    parts = {"state": part_of_cluster(state), MEMORY: _memory_of(planner._policy, state.config)}
+    parts = {"state": part_of_cluster(state), MEMORY: _memory_of(planner.extensions)}
     if planner._fixed_point.remembers_any and (topology := _topology_to_follow(planner)) is not None:
         parts["fixed_points"] = planner._fixed_point.part(configs)
         parts["live"] = planner._live.part(planner.demand_forecast)
@@ -99,12 +100,13 @@ def _config_of(values: Mapping[str, Any], name: str) -> PlbConfig:
     return PlbConfig(**{**values, OPTIONS: options, "metrics": metrics})
 
 
-def _memory_of(policy: PlacementPolicy | None, config: PlbConfig) -> Part:
-    """Return what a policy keeps."""
+def _memory_of(extensions: EngineExtensions) -> Part:
+    """Return what the policy of an engine keeps."""
+    policy = extensions.policy
     if policy is None:
         return Part()
     if not remembers(policy):
-        new = _attributes_of(extension_policy(config.policy, config.policy_options))
+        new = _attributes_of(extensions.new_policy)
         changed = [name for name, value in _attributes_of(policy).items() if not _is_same(value, new.get(name))]
         if changed:
             raise ConflictError(
@@ -112,7 +114,8 @@ def _memory_of(policy: PlacementPolicy | None, config: PlbConfig) -> Part:
                 "the methods memory and recall (plb.extensions.policies.RememberingPolicy)"
             )
         return Part()
-    memory = policy.memory()
+    with errors_of(POLICY, policy.name, "memory"):
+        memory = policy.memory()
     arrays = {name: value.copy() for name, value in memory.items() if isinstance(value, np.ndarray)}
     values = {name: value for name, value in memory.items() if name not in arrays}
     for name, array in arrays.items():
@@ -143,21 +146,20 @@ def _is_same(one: object, other: object) -> bool:
         return False
 
 
-def planner_of(snapshot: Snapshot, history: DemandHistory | None) -> Planner:
-    """Return a planner that continues from a snapshot.
+def planner_of(snapshot: Snapshot, history: DemandHistory | None, given: GivenExtensions) -> Planner:
+    """Return a planner that continues from a snapshot; `given` are the extensions of the host.
 
     Raises
     ------
     PlbError
-        If the snapshot is not of this history, chooses an extension that is not registered, or does not hold what a
-        snapshot consists of.
+        If the snapshot is not of this history, chooses an extension that is neither given nor registered, or does not
+        hold what a snapshot consists of.
     """
     part = snapshot.content()
     _check_history(part, history)
     try:
         configs = [_config_of(values, f"settings[{at}]") for at, values in enumerate(part.value("settings", list))]
-        check_extensions(configs[0])
-        return _planner_of(part, configs, history)
+        return _planner_of(part, configs, history, EngineExtensions.resolve(configs[0], given))
     except PlbError:
         raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -173,16 +175,20 @@ def _check_history(part: Part, history: DemandHistory | None) -> None:
         raise InvalidValueError("from_snapshot", "history", given if given is None else f"digest {given}", allowed)
 
 
-def _planner_of(part: Part, configs: Sequence[PlbConfig], history: DemandHistory | None) -> Planner:
-    state = cluster_of(part.under("state"), configs[0])
-    planner = Planner(state, seed=part.count("sampling_seed"), history=history)
+def _planner_of(
+    part: Part, configs: Sequence[PlbConfig], history: DemandHistory | None, extensions: EngineExtensions
+) -> Planner:
+    state = cluster_of(part.under("state"), extensions.config)
+    planner = Planner(state, seed=part.count("sampling_seed"), history=history, extensions=extensions)
     planner.seed, planner.searches = part.count("seed"), part.count("searches")
     planner.now = part.value("now", float)
     planner.batch = DomainRecord.of_part(part.under("batch"))
     planner.scheduler.take(part.under("scheduler"))
-    if planner._policy is not None and remembers(planner._policy):
+    policy = extensions.policy
+    if policy is not None and remembers(policy):
         memory = part.under(MEMORY)
-        planner._policy.recall({**memory.values, **{name: array.copy() for name, array in memory.arrays.items()}})
+        with errors_of(POLICY, policy.name, "recall"):
+            policy.recall({**memory.values, **{name: array.copy() for name, array in memory.arrays.items()}})
     if "live" in part.values:
         _resume(planner, part, configs)
     return planner

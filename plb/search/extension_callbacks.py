@@ -6,10 +6,14 @@ from collections.abc import Sequence
 
 from plb.compiler import Callback
 from plb.extensions.configuration import Configuration
-from plb.extensions.energy_terms import EnergyTerm, SummedTerm, delta
+from plb.extensions.energy_terms import EnergyTerm, IncrementalTerm, SummedTerm, delta
+from plb.extensions.failures import CONSTRAINT, TERM, named
 from plb.search.extension_kernels import ALLOWED, APPLY, CHANGE, NEWLY_BROKEN, NOTE_BROKEN, TEST, UNDO
 from plb.search.extensions import Extensions
 from plb.state.proposal import Proposal
+
+METHODS = {CHANGE: "delta", APPLY: "apply", UNDO: "undo", TEST: "refuses"}
+"""The methods that answer questions about a proposal."""
 
 
 class ExtensionCallbacks:
@@ -54,7 +58,7 @@ class ExtensionCallbacks:
             else:
                 return self._answer_of_one(question, index, Proposal(row, target, partner, source))
         except BaseException as error:  # also an interrupt by the user; raised by `raise_error`
-            self._error = error
+            self._error = self._named(error, question, index)
         return 0.0
 
     def _answer_of_one(self, question: int, index: int, proposal: Proposal) -> float:
@@ -71,6 +75,16 @@ class ExtensionCallbacks:
         elif question == UNDO:
             term.undo(configuration, proposal)
         return 0.0
+
+    def _named(self, error: BaseException, question: int, index: int) -> BaseException:
+        """Return an error of an answer as one that names the extension; `broken_by_name` does so itself."""
+        if question not in METHODS:
+            return error
+        if question == TEST:
+            return named(error, CONSTRAINT, self._extensions.constraints[index].name, METHODS[question])
+        term = self._terms[index]
+        by_trial = question == CHANGE and not isinstance(term, IncrementalTerm)
+        return named(error, TERM, term.name, "total" if by_trial else METHODS[question])
 
     def _newly_broken(self) -> int:
         """Return the index of the first constraint that is newly broken, or ALLOWED."""

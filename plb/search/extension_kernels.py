@@ -19,6 +19,7 @@ NO_KERNEL = 0
 IN_PYTHON = 1
 """In place of an address: the extension is in plain Python."""
 ALLOWED = -1
+NOTHING = -1
 CHANGE, APPLY, UNDO, TEST, NOTE_BROKEN, NEWLY_BROKEN = range(6)
 """What kernels ask of extensions in Python."""
 
@@ -57,13 +58,16 @@ class ExtensionState(NamedTuple):
     """(TALLY_SIZE,) scratch."""
     python: Int
     """(1,) address of the callback of extensions in Python (`plb.search.extension_callbacks`), or NO_KERNEL."""
+    running: Int
+    """(2,) what the running kernel of an extension answers, CHANGE, APPLY or TEST, and the index of the extension;
+    NOTHING between calls, so that the kernel is known after an error."""
 
 
 def no_extension_state(tally: Int) -> ExtensionState:
     """Return the state of a chain without extensions."""
     none, nothing = np.empty(0, np.int64), np.empty(0)
     return ExtensionState(
-        none, none, nothing, nothing, nothing, nothing, none.reshape(0, 0), none, none, none, none, tally, none
+        none, none, nothing, nothing, nothing, nothing, none.reshape(0, 0), none, none, none, none, tally, none, none
     )
 
 
@@ -75,6 +79,19 @@ def _ask(extension_state: ExtensionState, question: int, index: int, proposal: P
 
 
 @kernel
+def _begin_call(extension_state: ExtensionState, question: int, index: int) -> None:
+    """Note that a kernel of an extension runs."""
+    extension_state.running[0] = question
+    extension_state.running[1] = index
+
+
+@kernel
+def _end_call(extension_state: ExtensionState) -> None:
+    """Note that the kernel has ended."""
+    extension_state.running[0] = NOTHING
+
+
+@kernel
 def refusing(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> int:
     """Return the index of the first constraint that refuses a proposal, or ALLOWED."""
     for index in range(extension_state.test.shape[0]):
@@ -82,7 +99,9 @@ def refusing(problem: Problem, solution: Solution, extension_state: ExtensionSta
         if test == IN_PYTHON:
             refused = _ask(extension_state, TEST, index, proposal) != 0.0
         else:
+            _begin_call(extension_state, TEST, index)
             refused = _test(test, problem, solution, proposal)
+            _end_call(extension_state)
         if refused:
             return index
     return ALLOWED
@@ -106,7 +125,9 @@ def foresee(problem: Problem, solution: Solution, extension_state: ExtensionStat
             found = _ask(extension_state, CHANGE, term, proposal)
         else:
             sums = extension_state.sums[term, : extension_state.width[term]]
+            _begin_call(extension_state, CHANGE, term)
             found = _change(change, problem, solution, sums, proposal)
+            _end_call(extension_state)
         extension_state.after[term] += found
 
 
@@ -191,7 +212,9 @@ def _update_sums(
     keep = extension_state.keep[term]
     if keep != NO_KERNEL:
         sums = extension_state.sums[term, : extension_state.width[term]]
+        _begin_call(extension_state, APPLY, term)
         _keep(keep, problem, solution, sums, proposal)
+        _end_call(extension_state)
 
 
 @kernel

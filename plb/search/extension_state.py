@@ -11,11 +11,12 @@ import numpy as np
 
 from plb.array_types import Int
 from plb.compiler import Kernel
-from plb.errors import CheckFailedError, InvalidValueError, KernelError
+from plb.errors import CheckFailedError, ExtensionError, InvalidValueError, KernelError
 from plb.extensions.constraints import CompiledConstraint, Constraint
 from plb.extensions.energy_terms import NO_SUMS, CompiledTerm, EnergyTerm, SummedTerm, begin
+from plb.extensions.failures import CONSTRAINT, TERM, errors_of
 from plb.search.extension_callbacks import ExtensionCallbacks
-from plb.search.extension_kernels import IN_PYTHON, NO_KERNEL, ExtensionState, no_extension_state
+from plb.search.extension_kernels import IN_PYTHON, NO_KERNEL, NOTHING, ExtensionState, no_extension_state
 from plb.search.extensions import Extensions
 from plb.search.result import new_tally
 from plb.state.arrays import Problem, Solution
@@ -69,7 +70,8 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
     configuration = extensions.configuration(problem, start)
     terms, constraints = extensions.new_terms(), extensions.constraints
     for term in terms:
-        begin(term, configuration)
+        with errors_of(TERM, term.name, "new_sums" if isinstance(term, CompiledTerm) else "begin"):
+            begin(term, configuration)
     all_sums = [term.sums if isinstance(term, CompiledTerm) else NO_SUMS for term in terms]
     sums = np.zeros((len(terms), max(map(len, all_sums), default=0)), np.int64)
     for kept, of_term in zip(sums, all_sums, strict=True):
@@ -92,7 +94,9 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         refused=np.zeros(len(constraints), np.int64),
         tally=new_tally(),
         python=np.array([callbacks.address]),
+        running=np.full(2, NOTHING),
     )
+    extensions.running.append(state.running)
     return ChainExtensions(state, extensions, callbacks)
 
 
@@ -107,7 +111,7 @@ def compare_extension_state(
     extensions: Extensions, problem: Problem, solution: Solution, extension_state: ExtensionState, moment: str
 ) -> None:
     """Raise `CheckFailedError` if a term's value or one of its sums differs from that computed from scratch."""
-    recomputed = extensions_of_chain(extensions, problem, solution).state
+    recomputed = extensions_of_chain(attrs.evolve(extensions, running=[]), problem, solution).state
     for index, term in enumerate(extensions.terms):
         _compare_term(term.name, float(extension_state.value[index]), float(recomputed.value[index]), moment)
         width = extension_state.width[index]
@@ -138,7 +142,12 @@ def _addresses(
 ) -> Int:
     """Return the address of each extension's kernel `method`, IN_PYTHON or NO_KERNEL.
 
-    Raise `InvalidValueError` if an extension with kernels has something else there, or a kernel is not valid.
+    Raises
+    ------
+    InvalidValueError
+        If an extension with kernels has something else there.
+    ExtensionError
+        If a kernel takes other arguments, or cannot be compiled for them.
     """
     found = np.full(len(extensions), NO_KERNEL)
     for index, one in enumerate(extensions):
@@ -151,12 +160,12 @@ def _addresses(
             continue
         if not isinstance(kernel, Kernel):
             raise InvalidValueError(one.name, method, kernel, "a function decorated with `plb.compiler.kernel`")
+        kind = TERM if isinstance(one, CompiledTerm) else CONSTRAINT
         if takes_parts_of_a_proposal(kernel, len(arguments)):
-            expected = "a kernel that takes a proposal, with its row, target, partner and source, as the last argument"
-            raise InvalidValueError(one.name, method, kernel, expected)
+            reason = f"{kernel} has to take a proposal, with its row, target, partner and source, as the last argument"
+            raise ExtensionError(kind, one.name, method, reason)
         try:
             found[index] = kernel.address(returning, *arguments)
         except KernelError as error:
-            expected = f"a kernel that Numba compiles: {error.reason}"
-            raise InvalidValueError(one.name, method, kernel, expected) from error
+            raise ExtensionError(kind, one.name, method, str(error)) from error
     return found

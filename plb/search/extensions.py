@@ -5,26 +5,31 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
+from contextlib import contextmanager
 
 import attrs
 
 from plb.array_types import NOWHERE, Int
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import energy_of_solution
+from plb.engine_extensions import EngineExtensions, copied
 from plb.errors import InvalidValueError
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import CompiledConstraint, Constraint
 from plb.extensions.energy_terms import CompiledTerm, EnergyTerm
+from plb.extensions.failures import CONSTRAINT, TERM, errors_of, named
 from plb.extensions.policies import PlacementPolicy
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy
 from plb.policies import KNOWN as KNOWN_POLICIES
-from plb.registry import extension_constraint, extension_term
 from plb.risk.demand_history import DemandHistory
+from plb.search.extension_kernels import APPLY, CHANGE, NOTHING, TEST
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.index_names import Description, describe
+
+KERNELS = {CHANGE: "change", APPLY: "keep", TEST: "test"}
+"""The kernels of extensions by what they answer."""
 
 
 @attrs.frozen(eq=False)
@@ -47,6 +52,8 @@ class Extensions:
         Number of proposals refused by each constraint, and rejected because of each term.
     declined
         Rows that the policy declined to place.
+    running
+        The `running` of every chain (`plb.search.extension_kernels.ExtensionState`).
     """
 
     weights: Mapping[str, float]
@@ -57,6 +64,7 @@ class Extensions:
     refused: Counter[str] = attrs.field(factory=Counter)
     rejected: Counter[str] = attrs.field(factory=Counter)
     declined: set[int] = attrs.field(factory=set)
+    running: list[Int] = attrs.field(factory=list)
 
     @property
     def proposals(self) -> Proposals:
@@ -74,18 +82,34 @@ class Extensions:
         terms = all(isinstance(term, CompiledTerm) for term in self.terms)
         return not (terms and all(isinstance(one, CompiledConstraint) for one in self.constraints))
 
+    @contextmanager
+    def kernel_errors(self) -> Iterator[None]:
+        """Raise an error of a kernel of an extension, which chains let pass, as an `ExtensionError`."""
+        try:
+            yield
+        except Exception as error:
+            failed = next((one.tolist() for one in self.running if one[0] != NOTHING), None)
+            if failed is None:
+                raise
+            question, index = failed
+            kind, extensions = (CONSTRAINT, self.constraints) if question == TEST else (TERM, self.terms)
+            failure = named(error, kind, extensions[index].name, KERNELS[question])
+            if failure is error:
+                raise
+            raise failure from error
+
     def configuration(self, problem: Problem, solution: Solution) -> Configuration:
         """Return a configuration of these arrays."""
         return Configuration(problem, solution, self.description)
 
     def new_terms(self) -> tuple[EnergyTerm, ...]:
         """Return copies of the terms, because a chain changes their sums."""
-        return deepcopy(self.terms)
+        return tuple(copied(TERM, one) for one in self.terms)
 
     def totals(self, problem: Problem, solution: Solution) -> dict[str, float]:
         """Return the unweighted values of the terms of a solution by name, computed from scratch."""
         configuration = self.configuration(problem, solution)
-        return {term.name: _finite(term.name, term.total(configuration)) for term in self.terms}
+        return {term.name: _total(term, configuration) for term in self.terms}
 
     def weighted(self, values: Mapping[str, float]) -> float:
         """Return the weighted sum of values of the terms: their contribution to the energy."""
@@ -94,7 +118,7 @@ class Extensions:
     def refusal(self, configuration: Configuration, proposal: Proposal) -> str | None:
         """Return the name of the first constraint that refuses a proposal, or None."""
         whole = configuration.from_its_node(proposal)
-        return next((one.name for one in self.constraints if one.refuses(configuration, whole)), None)
+        return next((one.name for one in self.constraints if _refuses(one, configuration, whole)), None)
 
     def refuse(self, configuration: Configuration, proposal: Proposal) -> str | None:
         """Return the name of the first constraint that refuses a proposal, or None, and count the refusal."""
@@ -133,7 +157,8 @@ class Extensions:
     def broken_by_name(self, configuration: Configuration) -> Iterator[tuple[str, int]]:
         """Yield the name of each constraint with every placed row that violates it."""
         for one in self.constraints:
-            rows = sorted({int(row) for row in one.broken(configuration)})
+            with errors_of(CONSTRAINT, one.name, "broken"):
+                rows = sorted({int(row) for row in one.broken(configuration)})
             yield from ((one.name, row) for row in rows if configuration.node_of(row) != NOWHERE)
 
     def _newly_broken(self, before: Configuration, after: Configuration) -> list[str]:
@@ -149,26 +174,27 @@ class Extensions:
 
 
 def extensions_of(
-    state: ClusterState, policy: PlacementPolicy | None, now: float, history: DemandHistory | None
+    state: ClusterState, bound: EngineExtensions, now: float, history: DemandHistory | None
 ) -> Extensions | None:
-    """Return the extensions that the settings name, or None if they name none.
+    """Return the extensions of an engine for one plan, or None if it has none.
+
+    The terms and constraints are copies: what they keep in their attributes is lost with the plan.
 
     Parameters
     ----------
-    policy
-        The engine's copy of the policy that the settings name.
+    bound
+        Those of the engine.
     now, history
         See `Description`.
     """
-    config = state.config
-    if not config.extension_terms and not config.extension_constraints and policy is None:
+    if not bound.is_any:
         return None
     return Extensions(
-        dict(config.extension_terms),
-        tuple(extension_term(name) for name in config.extension_terms),
-        tuple(extension_constraint(name) for name in config.extension_constraints),
+        dict(bound.config.extension_terms),
+        tuple(copied(TERM, one) for one in bound.terms),
+        tuple(copied(CONSTRAINT, one) for one in bound.constraints),
         describe(state, now, history),
-        policy,
+        bound.policy,
     )
 
 
@@ -183,12 +209,20 @@ def energy_with(extensions: Extensions | None, problem: Problem, solution: Solut
     )
 
 
-def _finite(name: str, total: object) -> float:
+def _refuses(constraint: Constraint, configuration: Configuration, proposal: Proposal) -> bool:
+    """Return whether a constraint refuses a proposal."""
+    with errors_of(CONSTRAINT, constraint.name, "refuses"):
+        return bool(constraint.refuses(configuration, proposal))
+
+
+def _total(term: EnergyTerm, configuration: Configuration) -> float:
     """Return the total of a term as a float; raise `InvalidValueError` unless it is a finite number."""
+    with errors_of(TERM, term.name, "total"):
+        total: object = term.total(configuration)
     try:
         value = float(total)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         value = math.nan
     if not math.isfinite(value):
-        raise InvalidValueError(f"energy term {name}", "total", total, "a finite number")
+        raise InvalidValueError(f"energy term {term.name}", "total", total, "a finite number")
     return value

@@ -14,6 +14,7 @@ from plb.constraints.domains import SPREADING
 from plb.evaluation.delta import present_energy
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, refusal
 from plb.extensions.configuration import Configuration, Proposal
+from plb.extensions.failures import POLICY, errors_of
 from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
 from plb.model.rules import JOINING, NO_REFUSAL
 from plb.search.affinity_moves import move_children
@@ -64,7 +65,8 @@ class Decisions:
         self._constraints = constraints_of(extensions, problem, solution)
         self._seed = seed
         if prepares(self.policy):
-            self.policy.begin(self.configuration, Stream(stream_of(seed, 1)))
+            with errors_of(POLICY, self.policy.name, "begin"):
+                self.policy.begin(self.configuration, Stream(stream_of(seed, 1)))
 
     @cached_property
     def _rng(self) -> Stream:
@@ -83,7 +85,8 @@ class Decisions:
         if not self._evict(row, enforced):
             undo_transaction(self.problem, self.solution, self._transaction, 0)
         nodes = self._nodes(row, enforced)
-        node = choose(self.policy, self.configuration, row, nodes) if len(nodes) else None
+        with errors_of(POLICY, self.policy.name, "choose"):
+            node = choose(self.policy, self.configuration, row, nodes) if len(nodes) else None
         if node is None and len(nodes):
             self.extensions.declined.add(row)
         placed = node is not None and self._move(Proposal(row, node), enforced)
@@ -124,7 +127,8 @@ class Decisions:
         rows = rows[: _find_overloading(problem, solution, node, rows)]
         if not len(rows):
             return
-        order = np.array(leaving_order(self.policy, self.configuration, node, rows), np.int64)
+        with errors_of(POLICY, self.policy.name, "leaving"):
+            order = np.array(leaving_order(self.policy, self.configuration, node, rows), np.int64)
         at = 0
         while (at := _next_overloading(problem, solution, node, order, at)) < len(order):
             self.place(int(order[at]), enforced)
@@ -152,7 +156,8 @@ class Decisions:
         """Apply the moves that the policy requests before it places `row`; return whether all could be applied."""
         if self._repacking is None:
             return True
-        requested = moves_for(self._repacking, self.configuration, row)
+        with errors_of(POLICY, self.policy.name, "evict"):
+            requested = moves_for(self._repacking, self.configuration, row)
         made = all(self._is_allowed(one, enforced) and self._move(one, enforced) for one in requested)
         return made and (not requested or bool(self.solution.totals.displaced <= self._slots))
 

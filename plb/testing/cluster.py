@@ -52,12 +52,20 @@ class Cluster:
         """Show the cluster in a counterexample of Hypothesis."""
         printer.text(brief(self))
 
-    def engine(self, **changes: Any) -> PlacementAndLoadBalancing:
-        """Return an engine that knows this cluster; `changes` go to its configuration."""
+    def engine(self, *, extensions: Mapping[str, Any] | None = None, **changes: Any) -> PlacementAndLoadBalancing:
+        """Return an engine that knows this cluster.
+
+        Parameters
+        ----------
+        extensions
+            Its own extensions, by the parameters of the engine such as ``extension_terms``.
+        changes
+            Fields of its configuration.
+        """
         config = PlbConfig(metrics=self.metrics, **{**self.config, **changes})
         names = [metric.name for metric in self.metrics]
         history = None if self.history is None else DemandHistory.from_columns(names, **self.history)
-        engine = PlacementAndLoadBalancing(config, seed=self.seed, history=history)
+        engine = PlacementAndLoadBalancing(config, seed=self.seed, history=history, **(extensions or {}))
         for node in self.nodes:
             engine.update_node(node)
         for service in self.services:

@@ -16,24 +16,37 @@ from plb.extensions.configuration import Configuration
 from plb.extensions.policies import PlacementPolicy, choose, leaving_order, moves_for, prepares, repacks
 from plb.state.arrays import SCRATCH, Solution
 from plb.testing.cluster import Cluster, configuration_of
-from plb.testing.cluster_strategies import clusters
+from plb.testing.cluster_strategies import clusters as all_kinds
 from plb.testing.machine import SETTINGS
 
 Answer = TypeVar("Answer")
 Story = list[tuple[object, ...]]
 
 
-def policy_test(policy: PlacementPolicy) -> Callable[[], None]:
+def policy_test(
+    policy: PlacementPolicy,
+    *,
+    clusters: st.SearchStrategy[Cluster] | None = None,
+    made_for: Callable[[Cluster], PlacementPolicy] | None = None,
+) -> Callable[[], None]:
     """Return a test that calls a policy for random clusters, replica after replica.
 
     It fails if the policy chooses a node that was not offered, lets an immovable replica leave, or evicts with
     an invalid move; if the same seed gives another result; and if the configuration is changed.
+
+    Parameters
+    ----------
+    clusters
+        Strategy of the clusters; None: `plb.testing.clusters`.
+    made_for
+        Makes the policy of an example from its cluster; None: a copy of `policy`.
     """
 
     @SETTINGS
-    @given(clusters(), st.integers(0, 3))
+    @given(all_kinds() if clusters is None else clusters, st.integers(0, 3))
     def test(cluster: Cluster, seed: int) -> None:
-        first, second = (answers(policy, configuration_of(cluster.engine()), seed) for _ in range(2))
+        asked = policy if made_for is None else made_for(cluster)
+        first, second = (answers(asked, configuration_of(cluster.engine()), seed) for _ in range(2))
         assert first == second, f"{policy.name}: the same seed brings {_difference(first, second)}"
 
     return test

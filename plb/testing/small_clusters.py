@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 from hypothesis import strategies as st
@@ -12,13 +12,14 @@ from plb.testing.cluster import Cluster
 from plb.testing.cluster_strategies import METRICS
 from plb.testing.histories import CLASSES
 
+Fields: TypeAlias = st.SearchStrategy[dict[str, Any]]
 _CAPACITY = st.sampled_from([None, 20, 10])
 _DOMAIN = st.sampled_from([None, "fd:/a", "fd:/b"])
-_TRAITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+_TRAITS: Fields = st.sampled_from(
     [{}, {"upgrade_domain": "ud0"}, {"upgrade_domain": "ud1"}, {"properties": {"ssd": "true"}}, {"up": False}]
 )
 """Further properties of a node; one at a time, because few choices shrink fast."""
-_HABITS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+_HABITS: Fields = st.sampled_from(
     [{}, {"tenant_class": CLASSES[1]}, {"move_cost": MoveCost.HIGH}, {"move_cost": MoveCost.ZERO}]
 )
 """Further properties of a service."""
@@ -38,7 +39,7 @@ class _Group:
     habits: dict[str, Any]
 
 
-def _groups(metrics: int, unit: int) -> st.SearchStrategy[list[_Group]]:
+def _groups(metrics: int, unit: int, services: Fields) -> st.SearchStrategy[list[_Group]]:
     load = st.tuples(*[st.integers(0, 12).map(lambda units: units * unit)] * metrics)
     group = st.builds(
         _Group,
@@ -47,34 +48,38 @@ def _groups(metrics: int, unit: int) -> st.SearchStrategy[list[_Group]]:
         loads=st.lists(load, min_size=1, max_size=3),
         waiting=st.integers(0, 1),
         leaving=st.booleans(),
-        habits=_HABITS,
+        habits=services,
     )
     return st.lists(group, min_size=2, max_size=4)
 
 
 @st.composite
-def small_clusters(draw: st.DrawFn) -> Cluster:
-    """Generate two to five nodes, two to four partitions, one to three metrics, and perhaps a history."""
+def small_clusters(draw: st.DrawFn, *, nodes: Fields = _TRAITS, services: Fields = _HABITS) -> Cluster:
+    """Generate two to five nodes, two to four partitions, one to three metrics, and perhaps a history.
+
+    Parameters
+    ----------
+    nodes
+        Strategy of fields of a `Node`, such as the ``properties`` that the data of an extension are about; they replace
+        what is drawn otherwise.
+    services
+        Strategy of fields of a `Service`, likewise, but not of ``stateful``, which its partition has to fit.
+    """
     names = METRICS[: draw(st.integers(1, 3))]
     unit = draw(_UNIT)
-    capacities = draw(st.lists(st.tuples(_CAPACITY, _DOMAIN, _TRAITS), min_size=2, max_size=5))
-    nodes = tuple(
-        Node(
-            f"n{i}",
-            capacities={} if capacity is None else dict.fromkeys(names, capacity * unit),
-            fault_domain=domain,
-            **traits,
-        )
+    capacities = draw(st.lists(st.tuples(_CAPACITY, _DOMAIN, nodes), min_size=2, max_size=5))
+    made_nodes = tuple(
+        _node(f"n{i}", {} if capacity is None else dict.fromkeys(names, capacity * unit), domain, traits)
         for i, (capacity, domain, traits) in enumerate(capacities)
     )
-    groups = draw(_groups(len(names), unit))
-    made = [_partition(group, f"p{i}", nodes) for i, group in enumerate(groups)]
+    groups = draw(_groups(len(names), unit, services))
+    made = [_partition(group, f"p{i}", made_nodes) for i, group in enumerate(groups)]
     history = draw(st.none() | _peaks(len(names), unit))
     return Cluster(
         metrics=tuple(Metric(name) for name in names),
         config={} if history is None else {"repetitions": draw(st.integers(1, 4))},
-        nodes=nodes,
-        services=tuple(_service(group, f"s{i}", names, len(nodes)) for i, group in enumerate(groups)),
+        nodes=made_nodes,
+        services=tuple(_service(group, f"s{i}", names, len(made_nodes)) for i, group in enumerate(groups)),
         partitions=tuple(made),
         loads={
             (partition.name, replica.node): dict(zip(names, load, strict=True))
@@ -86,17 +91,21 @@ def small_clusters(draw: st.DrawFn) -> Cluster:
     )
 
 
+def _node(name: str, capacities: dict[str, float], domain: str | None, traits: dict[str, Any]) -> Node:
+    return Node(name, **{"capacities": capacities, "fault_domain": domain, **traits})
+
+
 def _service(group: _Group, name: str, metrics: tuple[str, ...], nodes: int) -> Service:
     load = dict(zip(metrics, group.loads[0], strict=True))
     roles = [Role.PRIMARY, Role.SECONDARY] if group.stateful else [Role.INSTANCE]
     target = min(len(group.loads), nodes) + group.waiting
-    return Service(
-        name,
-        stateful=group.stateful,
-        target_replicas=target,
-        default_load=dict.fromkeys(roles, load) if group.waiting else {},
-        **{"tenant_class": CLASSES[0], **group.habits},
-    )
+    fields: dict[str, Any] = {
+        "stateful": group.stateful,
+        "target_replicas": target,
+        "default_load": dict.fromkeys(roles, load) if group.waiting else {},
+        "tenant_class": CLASSES[0],
+    }
+    return Service(name, **{**fields, **group.habits})
 
 
 def _partition(group: _Group, name: str, nodes: tuple[Node, ...]) -> Partition:

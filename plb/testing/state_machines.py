@@ -30,7 +30,6 @@ from plb.testing.invariants import (
     text_of_proposal,
 )
 from plb.testing.relabelling import with_nodes_swapped, with_rows_swapped, with_units_halved
-from plb.testing.small_clusters import small_clusters
 
 some_row = st.integers(0, 15)
 some_node = st.integers(0, 7)
@@ -46,6 +45,8 @@ class ConfigurationMachine(RuleBasedStateMachine):
 
     subject: ClassVar[Any]
     asked: ClassVar[frozenset[Invariant]]
+    made_for: ClassVar[tuple[Callable[[Cluster], Any]] | None]
+    """Makes the subject of an example; in a tuple, as it is no method."""
     configuration: Configuration
     ask: Callable[[Proposal], None]
     """Checks the answer for a proposal."""
@@ -56,11 +57,19 @@ class ConfigurationMachine(RuleBasedStateMachine):
     compare: Callable[[Configuration, Invariant], None]
     """Compares with a configuration that differs in irrelevant properties."""
 
-    @initialize(cluster=small_clusters())
-    def begin(self, cluster: Cluster) -> None:
-        """Start from a small cluster, and check all proposals that are possible at first."""
+    @classmethod
+    def begins_with(cls, clusters: st.SearchStrategy[Cluster]) -> dict[str, Any]:
+        """Return the rule that begins an example, by its name, for a subclass."""
+
+        def begin(machine: ConfigurationMachine, cluster: Cluster) -> None:
+            machine.begin_in(cluster)
+
+        return {"begin": initialize(cluster=clusters)(begin)}
+
+    def begin_in(self, cluster: Cluster) -> None:
+        """Start from a cluster, and check all proposals that are possible at first."""
         self.configuration = configuration_of(cluster.engine())
-        self.tested = deepcopy(self.subject)
+        self.tested = deepcopy(self.subject) if self.made_for is None else self.made_for[0](cluster)
         self.passed: list[Any] = []
         self.start()
         for proposal in self._all_proposals():

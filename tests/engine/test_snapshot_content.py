@@ -30,6 +30,7 @@ from plb import (
     Snapshot,
     UnknownNameError,
 )
+from plb.engine_extensions import EngineExtensions
 from plb.planning import snapshots
 from plb.planning.scheduler import DomainRecord, Scheduler, Stage
 from plb.policies import BUILT_IN
@@ -318,7 +319,7 @@ def test_policy_with_a_memory_continues():
     engine.place(now=0.0)
     twin = restored(engine)
     assert [move.target for move in engine.place().moves] == [move.target for move in twin.place().moves]
-    assert engine._planner._policy.turn[0] == twin._planner._policy.turn[0] == 4
+    assert engine._planner.extensions.policy.turn[0] == twin._planner.extensions.policy.turn[0] == 4
 
 
 @pytest.mark.usefixtures("registered")
@@ -358,9 +359,11 @@ def test_learned_policy_remembers_how_full_nodes_were():
     """Shares of nodes by name, which may differ from time to time."""
     from plb.policies import Learned
 
-    policy, twin = Learned(checkpoint="x"), Learned(checkpoint="x")
+    config = PlbConfig(metrics=METRICS, policy="learned", policy_options={"checkpoint": "x"})
+    extensions, twin = EngineExtensions.resolve(config), Learned(checkpoint="x")
+    policy = extensions.policy
     policy._past = [(0.0, {"a": np.ones(2)}), (1.0, {}), (2.5, {"a": np.zeros(2), "b": np.full(2, 0.5)})]
-    part = snapshots._memory_of(policy, PlbConfig(metrics=METRICS))
+    part = snapshots._memory_of(extensions)
     twin.recall({**json.loads(json.dumps(dict(part.values))), **part.arrays})
     assert [(time, {name: list(one) for name, one in shares.items()}) for time, shares in twin._past] == [
         (time, {name: list(one) for name, one in shares.items()}) for time, shares in policy._past

@@ -57,6 +57,112 @@ class RefusesValidProposals(AtMostTwo):
         return proposal.target == 0
 
 
+class Fees:
+    """Each node has a fee, for replicas of services that pay; the data are known by name."""
+
+    name = "fees"
+
+    def __init__(self, fees=None, paying=()):
+        self.fees, self.paying = fees or {}, paying
+
+    def fee_of(self, configuration, row, node):
+        """Return the fee of a replica."""
+        pays = configuration.service_of(row).name in self.paying
+        return self.fees[configuration.node(node).name] if node >= 0 and pays else 0
+
+    def total(self, configuration):
+        """Add up the fees."""
+        return float(sum(self.fee_of(configuration, row, configuration.node_of(row)) for row in configuration.rows))
+
+    def delta(self, configuration, proposal):
+        """Return the change."""
+        moved = configuration.relocations(proposal)
+        return float(
+            sum(self.fee_of(configuration, one.row, one.target) for one in moved)
+            - sum(self.fee_of(configuration, one.row, one.source) for one in moved)
+        )
+
+
+class WrongFees(Fees):
+    """Takes the fees of services that do not pay."""
+
+    def fee_of(self, configuration, row, node):
+        """Return the fee of the node."""
+        return self.fees[configuration.node(node).name] if node >= 0 else 0
+
+    total = Fees.total
+
+    def delta(self, configuration, proposal):
+        """Charge everybody, but count only those that pay."""
+        change = Fees.delta(self, configuration, proposal)
+        return change if configuration.service_of(proposal.row).name in self.paying else 0.0
+
+
+class OnlyPayingOnFirst:
+    """The node with the highest fee takes replicas of paying services only."""
+
+    name = "only_paying"
+    fee_of = Fees.fee_of
+
+    def __init__(self, fees=None, paying=()):
+        self.fees, self.paying = fees or {}, paying
+
+    def refuses(self, configuration, proposal):
+        """Refuse the others."""
+        return any(self._bad(configuration, one.row, one.target) for one in configuration.relocations(proposal))
+
+    def broken(self, configuration):
+        """Return the others there."""
+        return [row for row in configuration.rows.tolist() if self._bad(configuration, row, configuration.node_of(row))]
+
+    def _bad(self, configuration, row, node):
+        expensive = node >= 0 and self.fees[configuration.node(node).name] == max(self.fees.values())
+        return expensive and configuration.service_of(row).name not in self.paying
+
+
+FEES = small_clusters(
+    nodes=st.fixed_dictionaries({"properties": st.fixed_dictionaries({"fee": st.sampled_from(["0", "3", "7"])})}),
+    services=st.fixed_dictionaries({"tenant_class": st.sampled_from(["gold", "silver"]), "max_moves": st.none()}),
+)
+
+
+def suited(kind):
+    """Return a function that makes a term or a constraint from the data of a cluster."""
+
+    def made(cluster):
+        fees = {node.name: int(node.properties["fee"]) for node in cluster.nodes}
+        return kind(fees, {one.name for one in cluster.services if one.tenant_class == "gold"})
+
+    return made
+
+
+TestFees = machine_of(Fees(), clusters=FEES, made_for=suited(Fees))
+TestOnlyPaying = machine_of(OnlyPayingOnFirst(), clusters=FEES, made_for=suited(OnlyPayingOnFirst))
+
+
+def test_errors_are_found_in_clusters_that_suit_the_data():
+    """A counterexample has the drawn fields, and needs a fee and a service that does not pay as it should."""
+    story = counterexample(WrongFees(), clusters=FEES, made_for=suited(WrongFees))
+    assert "increment equals total" in story
+    assert "properties={'fee': " in story
+
+
+@settings(max_examples=40, deadline=None)
+@given(FEES)
+def test_fields_of_nodes_and_services_replace_those_that_are_drawn(cluster):
+    """All others are drawn as ever."""
+    assert {node.properties["fee"] for node in cluster.nodes} <= {"0", "3", "7"}
+    assert {(one.tenant_class, one.max_moves) for one in cluster.services} <= {("gold", None), ("silver", None)}
+    cluster.engine().place(budget=10)
+
+
+def test_risk_models_have_no_clusters():
+    """The node of a risk model is drawn otherwise."""
+    for wrong in ({"clusters": FEES}, {"made_for": suited(Fees)}):
+        with pytest.raises(InvalidValueError, match=r"machine_of: clusters or made_for = .* None for a risk model"):
+            machine_of(MonteCarloRisk(HISTORY, quanta={"cpu": 1.0, "disk": 1.0}, repetitions=8, seed=1), **wrong)
+
+
 HISTORY = DemandHistory.from_columns(
     ["cpu", "disk"],
     tenant_class=["gold", "gold", "silver"],

@@ -1,0 +1,305 @@
+"""Errors of extensions name them, and leave their engine as it was."""
+
+from __future__ import annotations
+
+import os
+import pickle
+
+import attrs
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from plb import (
+    ConflictError,
+    ExtensionError,
+    Metric,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    PlbError,
+    Replica,
+    Role,
+    Service,
+)
+from plb.compiler import kernel
+from plb.errors import KernelError
+from plb.testing import all_clusters, busy_clusters
+from tests.engine.fingerprint import snapshot as fingerprint
+from tests.engine.strategies import examples
+
+from .failing import (
+    FUSE,
+    FailsForARow,
+    FuseError,
+    InTurn,
+    InTurnWithMemory,
+    OffFirstNode,
+    Spent,
+    SpentOnKeeping,
+    Spread,
+)
+
+pytestmark = pytest.mark.kernels
+
+CALLS = {
+    "place": lambda engine: engine.place(budget=60),
+    "repair": lambda engine: engine.repair(budget=60),
+    "balance": lambda engine: engine.balance(budget=60),
+    "refresh": lambda engine: engine.refresh(engine._planner.now, budget=60),
+}
+KINDS = {Spread: "energy term", OffFirstNode: "constraint", InTurn: "policy", InTurnWithMemory: "policy"}
+OF_ENGINES = {
+    "term": {"extension_terms": [Spread()]},
+    "constraint": {"extension_constraints": [OffFirstNode()]},
+    "both": {"extension_terms": [Spread()], "extension_constraints": [OffFirstNode()]},
+    "policy": {"extension_policy": InTurn()},
+    "policy with a memory": {"extension_policy": InTurnWithMemory()},
+    "policy and constraint": {"extension_policy": InTurn(), "extension_constraints": [OffFirstNode()]},
+}
+IN_PYTHON = [Spread(), OffFirstNode(), InTurn(), InTurnWithMemory()]
+
+
+def kind_of(name):
+    """Return the kind of an extension."""
+    return next(KINDS[type(one)] for one in IN_PYTHON if one.name == name)
+
+
+def pair_of(cluster, extensions, **settings):
+    """Return two equal engines, whose arrays are up to date."""
+    engines = [cluster.engine(extensions=extensions, **settings) for _ in range(2)]
+    for engine in engines:
+        engine.violations()
+    return engines
+
+
+def attempt(call, *arguments):
+    """Return the result of a call and its error; one of them is None."""
+    try:
+        return call(*arguments), None
+    except (PlbError, KeyboardInterrupt) as error:
+        return None, error
+
+
+def check_same_afterwards(engine, twin):
+    """Compare the plans that follow."""
+    for call in CALLS.values():
+        plans = [call(one) for one in (engine, twin)]
+        assert plans[0] == plans[1]
+        for one in (engine, twin):
+            one.apply(plans[0])
+
+
+@examples(120)
+@given(
+    cluster=all_clusters(),
+    extensions=st.sampled_from(sorted(OF_ENGINES)),
+    earlier=st.sampled_from([None, *CALLS]),
+    verb=st.sampled_from(sorted(CALLS)),
+    k=st.integers(0, 60) | st.integers(0, 2000),
+    error=st.sampled_from([FuseError, FuseError, KeyboardInterrupt, ConflictError]),
+    apart=st.booleans(),
+)
+def test_engine_is_as_before_after_an_error_at_any_call(cluster, extensions, earlier, verb, k, error, apart):
+    """The error has the name, kind and method; all later plans are those of an engine without it."""
+    engine, twin = pair_of(cluster, OF_ENGINES[extensions], one_action_per_refresh=apart)
+    if earlier is not None:
+        for one in (engine, twin):
+            CALLS[earlier](one)
+    before = fingerprint(engine)
+    FUSE.set(k, error)
+    plan, raised = attempt(CALLS[verb], engine)
+    FUSE.left = None
+    if FUSE.failed is None:
+        assert raised is None
+        assert plan == CALLS[verb](twin)
+    else:
+        assert fingerprint(engine) == before
+        check_error(raised, error)
+    check_same_afterwards(engine, twin)
+
+
+def check_error(raised, kind):
+    """Compare an error with the method that failed; interrupts and errors of the family are as they were raised."""
+    if kind is not FuseError:
+        assert type(raised) is kind
+        return
+    assert (raised.name, raised.method) == FUSE.failed
+    assert raised.kind == kind_of(raised.name)
+    assert type(raised.__cause__) is FuseError
+    assert str(raised).startswith(f"{raised.kind} {raised.name}: {raised.method} has failed: FuseError: ")
+
+
+@examples(60)
+@given(
+    cluster=busy_clusters(),
+    kind=st.sampled_from([Spent, SpentOnKeeping]),
+    verb=st.sampled_from(["place", "repair", "balance"]),
+    k=st.integers(1, 40),
+    threads=st.sampled_from([1, 2]),
+)
+def test_engine_is_as_before_after_an_error_of_a_kernel(cluster, kind, verb, k, threads):
+    """The kernel of a term raises at any of its calls, in any of the chains."""
+    engine, twin = pair_of(cluster, {"extension_terms": [kind()]}, threads=threads)
+    before = fingerprint(engine)
+    kind.calls = k
+    _, raised = attempt(CALLS[verb], engine)
+    kind.calls = 0
+    if raised is not None:
+        assert raised.args == ("energy term", kind.name, kind.failing, "ValueError: the sums are spent")
+        assert type(raised.__cause__) is ValueError
+        assert fingerprint(engine) == before
+        check_same_afterwards(engine, twin)
+
+
+@examples(40)
+@given(cluster=busy_clusters(), verb=st.sampled_from(["place", "repair", "balance"]))
+def test_engine_is_as_before_after_an_error_of_the_kernel_of_a_constraint(cluster, verb):
+    """It raises for a replica with a large load; once this has less, plans are those of an engine without the error."""
+    partition = cluster.partitions[0]
+    assume(partition.replicas)
+    cluster = attrs.evolve(cluster, metrics=tuple(attrs.evolve(one, quantum=0.25) for one in cluster.metrics))
+    engine, twin = pair_of(cluster, {"extension_constraints": [FailsForARow()]})
+    metric, place = cluster.metrics[0].name, (partition.name, partition.replicas[0].node)
+    for one in (engine, twin):
+        one.report_load(*place, {metric: 500_000})
+    _, raised = attempt(CALLS[verb], engine)
+    for one in (engine, twin):
+        one.report_load(*place, {metric: 1})
+    if raised is not None:
+        assert raised.args == ("constraint", "fails_for_a_row", "test", "ValueError: too large")
+        assert type(raised.__cause__) is ValueError
+        check_same_afterwards(engine, twin)
+
+
+@given(
+    cluster=all_clusters(),
+    extensions=st.sampled_from(["term", "constraint", "both"]),
+    k=st.integers(0, 30),
+    query=st.sampled_from(["score", "alternatives", "violations"]),
+)
+@examples(60)
+def test_error_in_a_query_changes_nothing(cluster, extensions, k, query):
+    """A score tries the nodes one after the other; a constraint has not taken back what it tried."""
+    engine, twin = pair_of(cluster, OF_ENGINES[extensions])
+    before = fingerprint(engine)
+    name = cluster.partitions[0].name
+    FUSE.set(k)
+    _, raised = attempt(getattr(engine, query), *([] if query == "violations" else [name]))
+    FUSE.left = None
+    if FUSE.failed is not None:
+        check_error(raised, FuseError)
+    assert fingerprint(engine) == before
+    check_same_afterwards(engine, twin)
+
+
+def test_error_has_all_its_parts_in_another_process():
+    """Workers of studies send it back."""
+    error = ExtensionError("policy", "mine", "choose", "ValueError: none")
+    again = pickle.loads(pickle.dumps(error))
+    assert str(again) == str(error) == "policy mine: choose has failed: ValueError: none"
+    assert (again.kind, again.name, again.method, again.reason) == error.args
+
+
+# kernels that cannot be compiled
+
+
+@kernel
+def _change_of_too_many(_problem, _solution, _sums, _proposal, _more):
+    return 0.0
+
+
+@kernel
+def _returns_text(_problem, _solution, _sums, _proposal):
+    return "much"
+
+
+@kernel
+def _test_of_too_few(_problem):
+    return False
+
+
+@kernel
+def _reads_nothing(problem, _solution, proposal):
+    return problem.nothing[proposal.row] > 0
+
+
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
+@pytest.mark.parametrize("method", [_change_of_too_many, _returns_text])
+def test_kernel_of_a_term_with_another_signature_is_named(monkeypatch, small, method):
+    """The cause is the error of the compiler."""
+    monkeypatch.setattr(Spent, "change", method)
+    engine = small(extension_terms=[Spent()])
+    before = fingerprint(engine)
+    with pytest.raises(ExtensionError, match="energy term spent: change has failed: kernel ") as raised:
+        engine.place()
+    assert isinstance(raised.value.__cause__, KernelError)
+    assert method.py_func.__name__ in str(raised.value)
+    assert raised.value.__cause__.__cause__ is not None
+    assert fingerprint(engine) == before
+
+
+@pytest.mark.skipif("NUMBA_DISABLE_JIT" in os.environ, reason="nothing is compiled")
+@pytest.mark.parametrize("method", [_test_of_too_few, _reads_nothing])
+@pytest.mark.parametrize("policy", [None, InTurn()])
+def test_kernel_of_a_constraint_with_another_signature_is_named(monkeypatch, small, method, policy):
+    """Also where a policy decides, and calls of `refuses` compile the kernel."""
+    monkeypatch.setattr(FailsForARow, "test", method)
+    engine = small(extension_constraints=[FailsForARow()], extension_policy=policy)
+    before = fingerprint(engine)
+    for call in (engine.place, lambda: engine.score("web/0"), lambda: engine.alternatives("web/0")):
+        with pytest.raises(ExtensionError, match=r"constraint fails_for_a_row: (test|refuses) has failed"):
+            call()
+    assert fingerprint(engine) == before
+
+
+@pytest.fixture
+def small():
+    """Return a function that makes an engine with extensions of its own."""
+    from .test_engine_extensions import CONFIG, engine_with
+
+    def made(**extensions) -> PlacementAndLoadBalancing:
+        engine = engine_with(CONFIG, **extensions)
+        engine.update_node(Node("n4"))
+        engine.node_loads()
+        return engine
+
+    return made
+
+
+# several searches in one call
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("verb", ["refresh", "balance", "place"])
+def test_earlier_searches_of_the_call_are_forgotten(verb, apart):
+    """An error in any of the searches of two service domains leaves the whole engine as it was, call after call."""
+    metrics = [Metric("cpu"), Metric("disk")]
+    config = PlbConfig(metrics=metrics, one_action_per_refresh=apart, chains=1, max_percentage_to_move=1.0)
+    engine = PlacementAndLoadBalancing(config, seed=1, **OF_ENGINES["both"])
+    for index in range(3):
+        engine.update_node(Node(f"n{index}"), now=-1e6)
+    for metric in ("cpu", "disk"):
+        engine.update_service(Service(metric, stateful=False, metrics={metric: 1.0}))
+        for index, node in enumerate(["n1", "n1", "n1", None]):
+            name, placed = f"{metric}/{index}", [] if node is None else [Replica(Role.INSTANCE, node)]
+            engine.update_partition(Partition(name, service=metric, replicas=placed))
+            engine.report_role_load(name, Role.INSTANCE, {metric: 2.0})
+    engine.apply(engine.place())
+    engine.balance()
+    engine.update_partition(Partition("cpu/4", service="cpu"))
+    engine.node_loads()
+    before = engine.snapshot()
+    failed = set()
+    for k in range(1000):
+        FUSE.set(k)
+        _, raised = attempt(CALLS[verb], engine)
+        FUSE.left = None
+        if FUSE.failed is None:
+            break
+        failed.add(FUSE.failed)
+        check_error(raised, FuseError)
+        assert engine.snapshot() == before
+    assert FUSE.failed is None
+    assert {("spread", "total"), ("off_first_node", "broken")} <= failed
