@@ -180,7 +180,10 @@ class Planner:
         """Return the scores of all nodes for the next missing replica of a partition."""
         row = self._next_missing(partition)
         problem = self.problem(at, self._domain_of(self.state.partition(partition).service))
-        return scores_of(self.state, problem, self.start(problem), row, self._extensions(at))
+        solution, extensions = self.start(problem), self._extensions(at)
+        if extensions is not None and extensions.may_leave_changes:
+            solution = solution.copy()
+        return scores_of(self.state, problem, solution, row, extensions)
 
     def alternatives(self, partition: str, at: float) -> tuple[Alternatives, ...]:
         """Return the alternatives of the replicas of a partition; the state of the engine is not changed."""
