@@ -36,6 +36,11 @@ class ReadOnlyMapping(Mapping[Key, Value]):
         return repr(self._items)
 
 
+LARGEST_COUNT = 2**31
+"""Largest whole number of settings and descriptions: sums and tenths of it fit into 64 bits."""
+MOST_REPLICAS = 2**20
+"""Most replicas of a partition, each on a node of its own."""
+
 Member = TypeVar("Member", bound=Enum)
 Item = TypeVar("Item")
 

@@ -25,7 +25,7 @@ from llvmlite.binding import ObjectFileRef
 
 from plb.compiler.cache import kernel_cache
 from plb.compiler.clock import COMPILATION
-from plb.compiler.identity import compiled_with, has_changed, is_shared, name_of, text_of
+from plb.compiler.identity import compiled_with, has_changed, is_named_tuple, is_shared, name_of, text_of
 from plb.compiler.interrupts import interrupts_deferred
 from plb.compiler.keys import key_of
 from plb.compiler.modules import EntryPasses, Late, PartPasses, SharedCall
@@ -38,6 +38,7 @@ from plb.compiler.numba_api import (
     normalize_signature,
     stream_list,
 )
+from plb.errors import KernelError
 
 OPTIONS = MappingProxyType(
     {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
@@ -111,11 +112,20 @@ class Entry(CPUDispatcher):
         """Do nothing: extensions of Numba are loaded for a compilation, not for code from the cache."""
 
     def compile(self, signature: Any) -> Any:
-        """Return the function for these types of arguments."""
+        """Return the function for these types of arguments.
+
+        Raises
+        ------
+        KernelError
+            If its result is a named tuple. Numba reads the class by Python code and does not expect an error there, so
+            that Ctrl-C would crash the process.
+        """
         arguments, _ = normalize_signature(signature)
         with global_compiler_lock:
             if arguments not in self.overloads:
                 code = machine_code(self.py_func, arguments)
+                if is_named_tuple(code.stored.returning):
+                    raise KernelError(name_of(self.py_func), "it returns a named tuple, which only kernels can get")
                 self._insert([kind._code for kind in arguments], code.entry_point, False)
                 self.overloads[arguments] = code
             return self.overloads[arguments].entry_point

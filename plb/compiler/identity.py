@@ -16,6 +16,7 @@ import builtins
 import hashlib
 import opcode
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
@@ -320,6 +321,11 @@ def _value(value: Any, names: Sequence[str], calls: list[Callable[..., object]],
 
 _process = os.urandom(8).hex()
 """Prefix of texts with addresses of this process."""
+
+
+def is_named_tuple(text: str) -> bool:
+    """Return whether `text_of` a type is that of a tuple whose members have names."""
+    return re.match(r"[\w.<>]+\(\w+:", text) is not None
 
 
 def text_of(kind: Any) -> str:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
             """Return a record of its own with the same numbers."""
             return self
 
+        def item(self) -> tuple[Any, ...]:
+            """Return the numbers as numbers of Python, in order."""
+            return ()
+
 else:
     _NumPyRecord = np.void
 

@@ -35,7 +35,7 @@ BY_TRIAL = _IMBALANCE
 
 @kernel(inline=True)
 def present_values(solution: Solution) -> TermValues:
-    """Return the terms of the present solution."""
+    """Return the terms of the present solution, for kernels."""
     return TermValues(
         solution.totals.movement,
         solution.totals.imbalance,
@@ -43,6 +43,12 @@ def present_values(solution: Solution) -> TermValues:
         solution.totals.expected_failovers,
         solution.totals.expected_overload,
     )
+
+
+def values_of(solution: Solution) -> TermValues:
+    """Return the terms of the present solution, for Python, which gets no named tuple from a kernel."""
+    values = dict(zip(solution.totals.names(), solution.totals.item(), strict=True))
+    return TermValues(**{name: values[name] for name in TermValues._fields})
 
 
 @kernel
@@ -191,7 +197,7 @@ def sum_up(problem: Problem, solution: Solution) -> None:
 
 def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
     """Return the energy of a solution and its terms."""
-    values = present_values(solution)
+    values = values_of(solution)
     of_terms = zip(TERMS_IN_ORDER, values, strict=True)
     by_name: dict[str, Any] = {term.name: float(value / term.unit(problem)) for term, value in of_terms}
     return Energy(total=float(energy_of(problem.weights, values)), **by_name)
@@ -199,7 +205,7 @@ def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
 
 def energies_without(problem: Problem, before: Solution, after: Solution) -> dict[str, float]:
     """Return the energy `after` if one term had not changed, by the name of each term that may be a reason to move."""
-    values = present_values(before), present_values(after)
+    values = values_of(before), values_of(after)
     return {
         term.name: energy_without(problem, *values, number)
         for number, term in enumerate(TERMS_IN_ORDER)

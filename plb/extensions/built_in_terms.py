@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from plb.energy.description import TermDescription
 from plb.energy.from_scratch import solution_from_scratch
-from plb.energy.terms import TERMS_IN_ORDER, present_values
+from plb.energy.terms import TERMS_IN_ORDER, values_of
 from plb.extensions.configuration import Configuration, Proposal
 
 
@@ -26,17 +26,17 @@ class BuiltInTerm:
         recomputed = solution_from_scratch(problem, configuration.solution.node.copy())
         if self._description.total is not None:
             return self._description.total(problem, recomputed)
-        return float(present_values(recomputed)[self._number] / self._description.unit(problem))
+        return float(values_of(recomputed)[self._number] / self._description.unit(problem))
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
         """Return the change of the term by a proposal, as a search computes it: by trial where it tries."""
         problem, solution = configuration.problem, configuration.solution
-        before = present_values(solution)[self._number]
+        before = values_of(solution)[self._number]
         if problem.weights.plain_deviation:
             after = self._description.after(problem, solution, configuration.from_its_node(proposal))
         else:
             back = configuration.apply(proposal)
-            after = present_values(solution)[self._number]
+            after = values_of(solution)[self._number]
             configuration.apply(back)
         return float((after - before) / self._description.unit(problem))
 

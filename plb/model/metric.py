@@ -12,7 +12,7 @@ import attrs
 
 from plb.errors import InvalidValueError
 from plb.model.setting_fields import SETTING, Checked, Setting, number, share, switch
-from plb.validation import check_name, check_number, check_quantum, check_switch
+from plb.validation import LARGEST_COUNT, check_name, check_number, check_quantum, check_switch
 
 
 class PlacementStrategy(Enum):
@@ -96,6 +96,7 @@ class MetricSettings(Checked):
         original={},
         name="DefragmentationMetricsPercentOrNumberOfEmptyNodesTriggeringThreshold",
         unit="share below 1, nodes from 1",
+        high=LARGEST_COUNT,
         none=True,
     )
     empty_nodes_across_domains: bool = attrs.field(default=True, metadata={SETTING: POLICY})

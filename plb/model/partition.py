@@ -10,7 +10,17 @@ import attrs
 
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.role import Role, check_role
-from plb.validation import check_items, check_member, check_name, check_number, check_switch, check_text, check_whole
+from plb.validation import (
+    MOST_REPLICAS,
+    check_count,
+    check_items,
+    check_member,
+    check_name,
+    check_number,
+    check_switch,
+    check_text,
+    check_whole,
+)
 
 
 class ReplicaState(Enum):
@@ -128,9 +138,10 @@ class Partition:
         item = f"partition {self.name}"
         check_text(item, "service", self.service)
         check_number(item, "created", self.created, low=-math.inf)
-        for field in ("missing", "version"):
-            if getattr(self, field) is not None:
-                check_whole(item, field, getattr(self, field))
+        if self.missing is not None:
+            check_count(item, "missing", self.missing, low=-MOST_REPLICAS, high=MOST_REPLICAS)
+        if self.version is not None:
+            check_whole(item, "version", self.version)
         for field in ("in_transition", "in_quorum_loss"):
             check_switch(item, field, getattr(self, field))
         if not self.replicas:

@@ -10,6 +10,8 @@ import attrs
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.role import Role, check_role
 from plb.validation import (
+    LARGEST_COUNT,
+    MOST_REPLICAS,
     ReadOnlyMapping,
     check_count,
     check_loads,
@@ -54,8 +56,8 @@ class Service:
     tenant_class
         Class of similar tenants, the key in the demand history ([1] section 3); None: unknown.
     target_replicas
-        Target number of replicas of each partition; 0: unknown, so that each `Partition` has its number of missing
-        replicas.
+        Target number of replicas of each partition, at most 2^20; 0: unknown, so that each `Partition` has its number
+        of missing replicas.
     default_load
         Load by role (a `Role` or its name in small letters) and metric, in user units, until the first report; missing
         ones are 0.
@@ -100,7 +102,7 @@ class Service:
     def __attrs_post_init__(self) -> None:
         check_name("service", self.name)
         item = f"service {self.name}"
-        check_count(item, "target_replicas", self.target_replicas)
+        check_count(item, "target_replicas", self.target_replicas, high=MOST_REPLICAS)
         for field in ("stateful", "aligned", "on_every_node"):
             check_switch(item, field, getattr(self, field))
         check_text(item, "placement_constraint", self.placement_constraint)
@@ -114,7 +116,7 @@ class Service:
             weights = {name: check_number(item, f"metrics[{name}]", weight) for name, weight in given.items()}
             object.__setattr__(self, "metrics", ReadOnlyMapping(weights))
         if self.max_moves is not None:
-            check_count(item, "max_moves", self.max_moves)
+            check_count(item, "max_moves", self.max_moves, high=LARGEST_COUNT)
         object.__setattr__(self, "move_cost", check_move_cost(item, self.move_cost))
         object.__setattr__(self, "default_load", ReadOnlyMapping(self._checked_loads(item)))
         object.__setattr__(self, "limits", ReadOnlyMapping(check_loads(item, "limits", self.limits)))

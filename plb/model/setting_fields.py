@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.validation import ReadOnlyMapping, check_count, check_mapping, check_number, check_switch
+from plb.validation import LARGEST_COUNT, ReadOnlyMapping, check_count, check_mapping, check_number, check_switch
 
 SETTING = "setting"
 """Key of the `Setting` in the metadata of a field."""
@@ -134,7 +134,7 @@ def count(
     """Declare a whole number, or None if `none`; Service Fabric has `unlimited` for None."""
 
     def check(item: str, field: str, value: Any) -> int | None:
-        return None if none and value is None else check_count(item, field, value, low=low)
+        return None if none and value is None else check_count(item, field, value, low=low, high=LARGEST_COUNT)
 
     return declared(default, Setting(name, original, unit, check, _with_none_for(unlimited)))
 
@@ -165,6 +165,8 @@ def counts() -> Any:
 
     def check(item: str, field: str, value: Any) -> Mapping[str, int]:
         given = check_mapping(item, field, value, "a mapping of names to whole numbers")
-        return ReadOnlyMapping({key: check_count(item, f"{field}[{key}]", entry) for key, entry in given.items()})
+        return ReadOnlyMapping(
+            {key: check_count(item, f"{field}[{key}]", entry, high=LARGEST_COUNT) for key, entry in given.items()}
+        )
 
     return declared({}, Setting("", {}, "count by name", check))

@@ -104,20 +104,23 @@ class LiveState:
         InvalidValueError
             The peaks of a node could exceed their 32 bits, or a percentage of a capacity its 64.
         """
-        changed = self._state.rows.changes.take()
+        changed = self._state.rows.changes.noted
         same_partitions = self._state.partitions_version == self._partitions_version
         unchanged = same_partitions and not len(changed) and self._is_made_for(topology, tables, demand_forecast)
         if unchanged and now == self._now:
             return
-        due = demand_forecast.find_due(self._state, now, changed if self._made_for else None)
+        made_for = self._made_for
+        self._made_for = self._lent_for = ()  # after an error from here on, all arrays are made new
+        self._state.rows.changes.take()
+        due = demand_forecast.find_due(self._state, now, changed if made_for else None)
         self._renewed += len(due)
-        is_followed, nodes = self._follow_tables(topology, tables)
+        is_followed, nodes = self._follow_tables(made_for, topology, tables)
         changed = merged(changed, np.flatnonzero(np.isin(self.problem.origin, nodes))) if nodes else changed
-        is_current = self._is_made_for(topology, tables, demand_forecast)
+        given = (topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
+        is_current = _are_same(given[2:], made_for[2:]) if is_followed else _are_same(given, made_for)
         aged = is_current and self.problem.timeline and now != self._now
         tied = is_current and self.problem.related and (is_followed or not same_partitions)
-        self._made_for, self._lent_for, self._now = (), (), now  # after an error, all arrays are made new
-        self._partitions_version = self._state.partitions_version
+        self._now, self._partitions_version = now, self._state.partitions_version
         is_current = is_current and self._has_same_local_domains(topology)
         many = len(changed) > max(MOST_FOLLOWED, self._state.rows.capacity // SHARE_FOR_ALL)
         if not is_current or many:
@@ -140,17 +143,19 @@ class LiveState:
                 self._follow(topology, demand_forecast, stale | aged)
                 retied = self.problem.related and not np.array_equal(self.problem.affinity, affinity)
                 self._note(changed, followed, before, others=aged or retied)
-        self._made_for = (topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
+        self._made_for = given
 
-    def _follow_tables(self, topology: Topology, tables: ServiceTables) -> tuple[bool, tuple[int, ...]]:
-        """Take over other services and the availability of a few nodes, if no more has changed.
+    def _follow_tables(
+        self, made_for: tuple[object, ...], topology: Topology, tables: ServiceTables
+    ) -> tuple[bool, tuple[int, ...]]:
+        """Take over other services and the availability of a few nodes, if no more has changed since `made_for`.
 
         Return whether there were such changes, and these nodes.
         """
-        if not self._made_for:
+        if not made_for:
             return False, ()
-        before: Any = self._made_for[0]
-        known: Any = self._made_for[1]
+        before: Any = made_for[0]
+        known: Any = made_for[1]
         problem, table = self.problem, self._state.service_table
         same_nodes = topology is before
         packed = problem.defragmented.any() or problem.reserving.any()
@@ -174,15 +179,13 @@ class LiveState:
             target_empty=tables.groups["target_empty"],
             bounded=self._state.limits_moves,
         )
-        self._made_for = (topology, tables, *self._made_for[2:])
         return True, () if same_nodes else topology.changed_nodes
 
     def _is_made_for(
         self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
     ) -> bool:
         """Return whether the arrays follow from these tables, and from the peaks of this forecast."""
-        given = (topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
-        return len(self._made_for) == len(given) and all(map(is_, given, self._made_for))
+        return _are_same((topology, tables, demand_forecast.peak, demand_forecast.variance_unit), self._made_for)
 
     def _note(self, changed: Int, rows: Int, before: Int, *, others: bool) -> None:
         """Update what depends on which rows have changed; `others`: more than `rows` may have."""
@@ -306,8 +309,8 @@ class LiveState:
         self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
     ) -> None:
         """Make all arrays new, in the memory of the old ones."""
-        if hasattr(self, "problem"):
-            del self.problem, self.solution
+        for name in ("problem", "solution"):  # after an error there may be only one
+            vars(self).pop(name, None)
         self._take_over(build_problem(self._state, topology, demand_forecast, tables))
         self._fixed_point.forget()
         self._earlier = None
@@ -418,6 +421,11 @@ class LiveState:
         count_again(problem, solution, stale)
         sum_up(problem, solution)
         check_range(solution)
+
+
+def _are_same(these: tuple[object, ...], those: tuple[object, ...]) -> bool:
+    """Return whether two tuples have the same objects."""
+    return len(these) == len(those) and all(map(is_, these, those))
 
 
 @kernel

@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 
 from plb.model.setting_fields import Checked, number, share, switch
+from plb.validation import LARGEST_COUNT
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -49,11 +50,11 @@ class BalancingSettings(Checked):
     local_balancing_threshold: float = number(0.0, original=0.0, unit="ratio")
     ignore_cost_in_scoring: bool = switch(False, original=False)
     use_move_cost_reports: bool = switch(False, original=False)
-    move_cost_zero_value: float = number(0.0, original=0, unit="moves")
-    move_cost_low_value: float = number(1.0, original=1, unit="moves")
-    move_cost_medium_value: float = number(15.0, original=15, unit="moves")
-    move_cost_high_value: float = number(40.0, original=40, unit="moves")
-    swap_cost: float = number(0.1, original=0.1, unit="moves")
+    move_cost_zero_value: float = number(0.0, original=0, unit="moves", high=LARGEST_COUNT)
+    move_cost_low_value: float = number(1.0, original=1, unit="moves", high=LARGEST_COUNT)
+    move_cost_medium_value: float = number(15.0, original=15, unit="moves", high=LARGEST_COUNT)
+    move_cost_high_value: float = number(40.0, original=40, unit="moves", high=LARGEST_COUNT)
+    swap_cost: float = number(0.1, original=0.1, unit="moves", high=LARGEST_COUNT)
     move_cost_offset: float = number(1000.0, original=1000, unit="moves")
 
 

@@ -108,8 +108,11 @@ class ClusterState:
         """Increases with every change of a node."""
         self.structure_version = 0
         """Increases with every change of a node other than of its availability, and with other upgraded domains."""
-        self.availability_changes: set[int] = set()
-        """Nodes that have come into service or left it since the tables of nodes were made."""
+        self.availability_changes: dict[int, int] = {}
+        """For each node that has come into service or left it: the version of the nodes since then.
+
+        Indices are those of the present structure; entries of before the tables of nodes were made are dropped.
+        """
         self.services_version = 0
         """Rises with every service that is made, changed or removed."""
         self.partitions_version = 0

@@ -75,14 +75,19 @@ def empty_limits(state: ClusterState) -> Int:
     for index, metric in enumerate(state.config.metrics):
         quantum = float(state.quanta.quanta[index])
         if not reserves(metric):
-            limits[:, index] = math.floor(metric.activity_threshold / quantum)
+            limits[:, index] = math.floor(_in_quanta(metric.activity_threshold, quantum))
         elif metric.reserved_load is None:
-            limits[:, index] = math.floor(metric.empty_node_load / quantum)
+            limits[:, index] = math.floor(_in_quanta(metric.empty_node_load, quantum))
         else:
             bounded = state.capacity[:, index] < UNLIMITED
-            left = state.capacity[:, index] - math.ceil(metric.reserved_load / quantum)
+            left = state.capacity[:, index] - math.ceil(_in_quanta(metric.reserved_load, quantum))
             limits[:, index] = np.where(bounded, np.maximum(left, -1), UNLIMITED)
     return limits
+
+
+def _in_quanta(load: float, quantum: float) -> float:
+    """Return a load of a setting in quanta, at most `UNLIMITED`, which no load of a node reaches."""
+    return min(load / quantum, float(UNLIMITED))
 
 
 def packing_tables(state: ClusterState, counted_for: Bool) -> dict[str, Any]:

@@ -81,6 +81,8 @@ class DemandForecast:
         self._classes: Int = np.zeros(0, np.int64)
         self._classes_version = 0
         self._now = -np.inf
+        self._is_under_way = False
+        """Whether rows were found that are not renewed; after an error all are sampled again."""
         self._allocate(0)
 
     def _allocate(self, capacity: int) -> None:
@@ -123,7 +125,9 @@ class DemandForecast:
             if len(self.peak) != table.capacity + 1:
                 self._allocate(table.capacity)
             return self._expired
-        if len(self.trace) != table.capacity or not np.array_equal(self._quanta, state.quanta.quanta):
+        is_same = len(self.trace) == table.capacity and np.array_equal(self._quanta, state.quanta.quanta)
+        is_same, self._is_under_way = is_same and not self._is_under_way, True
+        if not is_same:
             self._allocate(table.capacity)
             self._quanta = state.quanta.quanta
             self._level = np.ascontiguousarray(self._levels())
@@ -143,6 +147,7 @@ class DemandForecast:
         due = merged(self._expired, self._grown)
         if not len(due):
             self._schedule(table)  # else `renew` does it
+            self._is_under_way = False
         return due
 
     def _candidates_of(self, table: RowTable, now: float, changed: Int | None) -> Int:
@@ -164,6 +169,7 @@ class DemandForecast:
             sampled = self._expired[table.reported[self._expired]]
             self._anchor(state, merged(sampled, self._grown))
         self._schedule(table)
+        self._is_under_way = False
 
     def _schedule(self, table: RowTable) -> None:
         """Set when each of the rows that were examined last is due next."""

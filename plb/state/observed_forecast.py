@@ -57,6 +57,8 @@ class ObservedDemandForecast:
         self._most: Int = np.zeros(self._metrics, np.int64)
         self._quanta: Float = np.zeros(0)
         self._services_version = 0
+        self._is_under_way = False
+        """Whether rows were found whose columns are not computed; after an error those of all rows are."""
         self._allocate(0)
 
     def _allocate(self, capacity: int) -> None:
@@ -79,18 +81,21 @@ class ObservedDemandForecast:
         """
         del now  # demand is assumed to continue
         table = state.rows
-        if len(self.peak) != table.capacity + 1:
+        is_same, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True
+        if not is_same:
             self._allocate(table.capacity)
             changed = None
         is_same = self._measure(state) & self._note_quanta(state)
         self._due = self._changed_rows(state, changed if is_same else None)
         self._services_version = state.services_version
+        self._is_under_way = bool(len(self._due))
         return self._due
 
     def renew(self, state: ClusterState) -> None:
         """Compute the columns of the rows that were found last."""
         for first in range(0, len(self._due), UPDATED_TOGETHER):
             self._update(self._due[first : first + UPDATED_TOGETHER], state)
+        self._is_under_way = False
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
         """Return the fields of `plb.state.arrays.Problem` on growth and departures of replicas, which are empty."""

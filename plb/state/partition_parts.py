@@ -12,6 +12,7 @@ from plb.model import MoveCost, Role
 from plb.model.snapshot import Array, Part
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.replica_table import RowTable
+from plb.validation import MOST_REPLICAS
 
 NUMBERS = ("service", "number", "promotions", "version", "misplaced")
 """Fields with a whole number."""
@@ -97,7 +98,7 @@ def take_partitions(state: ClusterState, part: Part) -> None:
         fields[name] = part.array(name, (count,), np.bool_).tolist()
     fields["created"] = part.array("created", (count,), np.float64).tolist()
     fields["described"] = [_described(part, one) for one in part.sized("described", count)]
-    fields["missing"] = [_whole_or_none(part, "missing", one) for one in part.sized("missing", count)]
+    fields["missing"] = [_missing(part, one) for one in part.sized("missing", count)]
     fields["rows"] = _rows_of(part, state.rows, count)
     if len(set(names)) < count:
         part.refuse("name", f"{count} names", "names that are each there once")
@@ -144,6 +145,14 @@ def _whole_or_none(part: Part, field: str, value: object) -> int | None:
     if value is not None and type(value) is not int:
         part.refuse(field, value, "a whole number or None")
     return value
+
+
+def _missing(part: Part, value: object) -> int | None:
+    """Return a number of missing replicas, as far as a description may give one."""
+    missing = _whole_or_none(part, "missing", value)
+    if missing is not None and abs(missing) > MOST_REPLICAS:
+        part.refuse("missing", value, f"None or a whole number from {-MOST_REPLICAS} to {MOST_REPLICAS}")
+    return missing
 
 
 def _take_reports(state: ClusterState, part: Part, records: Sequence[PartitionRecord]) -> None:

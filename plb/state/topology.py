@@ -48,6 +48,13 @@ class Topology:
     changed_nodes: tuple[int, ...] = ()
     """These nodes."""
 
+    @property
+    def node_version(self) -> int:
+        """Version of the nodes for which it was made."""
+        found = self.version[0]
+        assert isinstance(found, int)
+        return found
+
 
 def topology_version(state: ClusterState) -> tuple[object, ...]:
     """Return what a topology depends on; equal versions mean equal topologies."""
@@ -70,11 +77,12 @@ def present_topology(state: ClusterState, known: Topology | None) -> Topology:
     """Return the topology of the present nodes, as `known` where that holds, else made from it or new."""
     if known is not None and known.version == topology_version(state):
         return known
-    nodes = sorted(state.availability_changes)
-    state.availability_changes.clear()
     if known is None or known.structure != _structure(state):
         return build_topology(state)
-    return _with_availability(state, known, nodes) or build_topology(state)
+    for index, version in list(state.availability_changes.items()):
+        if version <= known.node_version:  # the others are needed again if this call ends in an error
+            del state.availability_changes[index]
+    return _with_availability(state, known, sorted(state.availability_changes)) or build_topology(state)
 
 
 def _with_availability(state: ClusterState, known: Topology, nodes: list[int]) -> Topology | None:

@@ -33,7 +33,7 @@ def put_node(state: ClusterState, node: Node) -> Node | None:
         return None
     before, state.nodes[index] = state.nodes[index], node
     if _differ_in_availability(before, node):
-        state.availability_changes.add(index)
+        state.availability_changes[index] = state.node_version
     else:
         state.capacity[index] = capacity
         state.structure_version += 1

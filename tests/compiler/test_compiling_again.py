@@ -588,7 +588,8 @@ def test_class_in_another_module_is_another_class(runner):
     modules = runner.folder / "modules"
     sums = "from typing import NamedTuple\nclass Sums(NamedTuple):\n    total: int\n"
     source = "from {0} import Sums\nfrom plb.compiler import kernel\n@kernel\ndef f(x):\n    return Sums(x)\n"
-    source += "def run():\n    return [f(3).total, Sums.__module__]\n"
+    source += "@kernel\ndef total(x):\n    return f(x).total\n"
+    source += "def run():\n    return [total(3), Sums.__module__]\n"
     write(modules, here=sums)
     assert runner.run(source.format("here")).result == [3, "here"]
     write(modules, here="", there=sums)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -100,6 +101,41 @@ def test_kernel_that_does_not_compile_is_named(broken, arguments):
         broken.address(float, *arguments)
     assert f"{broken.__module__}.{broken.__qualname__}" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+class Pair(NamedTuple):
+    """Two numbers."""
+
+    first: float
+    second: float
+
+
+@kernel
+def pair_of(x):
+    """Return a named tuple."""
+    return Pair(x, 2.0 * x)
+
+
+@kernel
+def sum_of_pair(x):
+    """Call a kernel that returns a named tuple."""
+    pair = pair_of(x)
+    return pair.first + pair.second
+
+
+@kernel
+def two_of(x):
+    """Return a plain tuple."""
+    return x, 2.0 * x
+
+
+def test_only_kernels_get_named_tuples_of_kernels():
+    """Ctrl-C would crash the process where Numba makes one for Python."""
+    assert sum_of_pair(1.0) == 3.0
+    assert two_of(1.0) == (1.0, 2.0)
+    for _ in range(2):
+        with pytest.raises(KernelError, match=r"pair_of cannot be compiled: it returns a named tuple"):
+            pair_of(1.0)
 
 
 def test_kernels_are_pickled_and_copied_as_functions():

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.bench.clusters import bench_cluster
-from plb.array_types import Float
+from plb.array_types import Float, Int
 from plb.compiler import Peek, Stream, kernel, pcg64, uniform
 from plb.model.rules import ALL_RULES
-from plb.search.move_generation import ROWS_IN_CACHE, Choice, generate_proposal
+from plb.search.move_generation import ROWS_IN_CACHE, Choice, _random_proposal, generate_proposal
+from plb.state.arrays import Problem, Solution
 from plb.testing import configuration_of
 from tests.engine.strategies import examples
 
@@ -33,6 +34,20 @@ def peek_and_advance(rng: Stream, values: Float) -> None:
     """Store the next number and the third."""
     values[0] = _next(rng)
     values[1] = _third(rng)
+
+
+@kernel
+def generate(problem: Problem, solution: Solution, choice: Choice, rng: Stream, drawn: Int) -> None:
+    """Store the members of the next proposal."""
+    proposal = generate_proposal(problem, solution, choice, rng)
+    drawn[:] = proposal.row, proposal.target, proposal.partner, proposal.source
+
+
+@kernel
+def generate_without_prefetching(problem: Problem, solution: Solution, choice: Choice, rng: Stream, drawn: Int) -> None:
+    """Do the same, and prefetch nothing."""
+    proposal = _random_proposal(problem, solution, choice, rng)
+    drawn[:] = proposal.row, proposal.target, proposal.partner, proposal.source
 
 
 @examples(50)
@@ -90,13 +105,15 @@ def test_jump_equals_the_same_number_of_steps(seed, steps):
 
 
 def test_prefetched_rows_change_no_proposal():
-    """In a cluster that is large enough to prefetch rows, proposals equal those of plain Python."""
+    """In a cluster that is large enough to prefetch rows, proposals are as without."""
     configuration = configuration_of(bench_cluster(400, seed=0))
     problem, solution = configuration.problem, configuration.solution
     assert len(solution.node) > ROWS_IN_CACHE
     movable = np.flatnonzero(problem.movable)
     choice = Choice(movable[:0], movable, len(movable), ALL_RULES, 0.2, 0.2)
     compiled, plain = (Stream(3) for _ in range(2))
+    drawn, right = np.empty((2, 4), np.int64)
     for _ in range(200):
-        drawn = generate_proposal(problem, solution, choice, compiled)
-        assert drawn == generate_proposal.py_func(problem, solution, choice, plain)
+        generate(problem, solution, choice, compiled, drawn)
+        generate_without_prefetching(problem, solution, choice, plain, right)
+        assert drawn.tolist() == right.tolist()

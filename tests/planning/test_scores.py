@@ -8,8 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from plb import ConflictError, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Service, UnknownNameError
+from plb import (
+    ConflictError,
+    Metric,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+    UnknownNameError,
+)
 from plb.array_types import NOWHERE
+from plb.registry import register_constraint, register_term
 from plb.testing import all_clusters
 from tests.engine.strategies import examples
 
@@ -75,3 +87,55 @@ def test_scores_are_those_of_the_alternatives(cluster):
             if scores.fits.any():
                 assert scores.best == scores.nodes[int(np.argmin(scores.energy))]
     assert engine.place(now=5.0, budget=60).moves == twin.place(now=5.0, budget=60).moves
+
+
+class Faulty:
+    """A term, and a constraint that tries each proposal; both fail while they are told to."""
+
+    name = "faulty"
+    fails = False
+
+    def total(self, configuration):
+        """Return 0, or not a number with every replica on a node."""
+        placed = (configuration.solution.node[configuration.rows] >= 0).all()
+        return float("nan") if Faulty.fails and placed else 0.0
+
+    def refuses(self, configuration, proposal):
+        """Refuse nothing, after a trial."""
+        back = configuration.apply(proposal)
+        if Faulty.fails:
+            raise RuntimeError("the constraint fails")
+        configuration.apply(back)
+        return False
+
+    def broken(self, _):
+        """Return no replica."""
+        return []
+
+
+register_term(Faulty())
+register_constraint(Faulty())
+
+
+@pytest.mark.parametrize("chosen", [{"extension_terms": {"faulty": 1.0}}, {"extension_constraints": ["faulty"]}])
+def test_an_extension_that_fails_leaves_no_trial_replica(monkeypatch, chosen):
+    """Loads of nodes, scores and plans are then those of an engine that was never asked."""
+
+    def two_of_three():
+        engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], **chosen))
+        for name in ("n0", "n1", "n2"):
+            engine.update_node(Node(name, capacities={"cpu": 100}))
+        engine.update_service(Service("s", default_load={"primary": {"cpu": 60}}))
+        engine.update_partition(Partition("p", service="s", replicas=[Replica(Role.PRIMARY, "n1")]))
+        engine.update_partition(Partition("q", service="s"))
+        return engine
+
+    engine, other = two_of_three(), two_of_three()
+    before = engine.node_loads()
+    monkeypatch.setattr(Faulty, "fails", True)
+    with pytest.raises(Exception, match=r"faulty|the constraint fails"):
+        engine.score("q")
+    monkeypatch.setattr(Faulty, "fails", False)
+    assert engine.node_loads() == before
+    assert engine.score("q").energy.tolist() == other.score("q").energy.tolist()
+    assert engine.place(budget=60).moves == other.place(budget=60).moves
