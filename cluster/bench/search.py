@@ -1,8 +1,8 @@
 """How near the search of the engine comes to a known optimum: `plb bench search`, with its figures and their table.
 
-The energy is the objective of an instance alone: a move costs nothing, and nothing else has a weight. The initial excess
-is the energy of the start minus that of the optimum. What is left of it after a time is the measure: the energy at the
-end minus that of the optimum, divided by the initial excess.
+The energy is the objective of an instance alone: a move costs nothing, and nothing else has a weight. The initial
+excess is the energy of the start minus that of the optimum. What is left of it after a time is the measure: the energy
+at the end minus that of the optimum, divided by the initial excess.
 """
 
 from __future__ import annotations
@@ -46,14 +46,15 @@ SHAPES = tuple(
     for shape in (
         SearchShape(4, 100, 2, 1, 4, fullness, Objective.IMBALANCE),
         SearchShape(10, 500, 3, 2, 5, fullness, Objective.EXCESS_LOAD),
-        SearchShape(20, 400, 3, 4, 10, fullness, Objective.EXCESS_LOAD),
-        SearchShape(40, 4_000, 3, 2, 8, fullness, Objective.IMBALANCE),
+        SearchShape(20, 400, 4, 4, 10, fullness, Objective.IMBALANCE),
+        SearchShape(50, 500, 4, 10, 25, fullness, Objective.EXCESS_LOAD),
+        SearchShape(100, 1_000, 6, 4, 20, fullness, Objective.EXCESS_LOAD),
         SearchShape(100, 5_000, 4, 2, 10, fullness, Objective.EXCESS_LOAD),
         SearchShape(100, 20_000, 3, 4, 20, fullness, Objective.IMBALANCE),
     )
 )
 """The instances that are measured."""
-QUICK = ("loose-4-100", "tight-10-500", "tight-40-4000")
+QUICK = ("loose-4-100", "tight-20-400", "tight-100-1000")
 """Those of a short run."""
 
 
@@ -143,9 +144,7 @@ def shapes_of(names: Iterable[str] = (), nodes: Iterable[int] = ()) -> tuple[Sea
         if size not in (counts := sorted({shape.nodes for shape in SHAPES})):
             raise UnknownNameError("number of nodes", str(size), map(str, counts), "bench search")
     return tuple(
-        shape
-        for shape in SHAPES
-        if (not wanted or shape.name in wanted) and (not sizes or shape.nodes in sizes)
+        shape for shape in SHAPES if (not wanted or shape.name in wanted) and (not sizes or shape.nodes in sizes)
     )
 
 
@@ -234,8 +233,8 @@ def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementA
     """Return an engine with an instance in some placement, whose energy is the objective of the instance.
 
     Its settings differ from the defaults where the objective, one thread or the instance ask for it: moves are free and
-    any number of replicas may move, there is one chain, no partition has roles to swap, and exchanges are as frequent
-    as moves. Capacities have no margin for violations.
+    any number of replicas may move, there is one chain, whose rounds have a proposal for each replica, no partition has
+    roles to swap, and exchanges are as frequent as moves. Capacities have no margin for violations.
     """
     shape = instance.shape
     weight = _weight_of_excess(instance)
@@ -254,6 +253,7 @@ def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementA
         threads=1,
         swap_primary_probability=0.0,
         exchange_probability=EXCHANGE_PROBABILITY,
+        simulated_annealing_iterations_per_round=shape.replicas,
     )
     engine = PlacementAndLoadBalancing(config, seed=seed)
     for index, (capacity, rack) in enumerate(zip(instance.capacity.tolist(), instance.rack.tolist(), strict=True)):

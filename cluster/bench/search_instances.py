@@ -20,11 +20,11 @@ from plb.validation import check_count
 TARGET = 2**17
 """Load of a node of size 1 in the perfect placement, in units: so many that the size of a unit does not matter."""
 LARGEST_NODE = 2
-"""Largest size of a node. Only nodes of instances with excess load differ in size: imbalance counts loads, not shares."""
-LARGEST_MARGIN = 0.02
+"""Largest size of a node, metric by metric. Imbalance counts loads, not shares, so that its nodes all have size 1."""
+LARGEST_MARGIN = 0.05
 """Largest distance of a safety capacity from the target, as a share of the target."""
-SHUFFLES = 20
-"""Proposals of the shuffle for each replica."""
+MOVES, MOST_ROUNDS = 3, 500
+"""The shuffle ends after this number of moves and exchanges for each replica, or after this number of proposals."""
 EXCHANGES = 0.5
 """Share of exchanges among these proposals."""
 SPREAD_OF_REPLICAS, SPREAD_OF_METRICS = 0.8, 0.4
@@ -32,7 +32,11 @@ SPREAD_OF_REPLICAS, SPREAD_OF_METRICS = 0.8, 0.4
 
 
 class Fullness(Enum):
-    """How full the nodes are in the perfect placement: bounds of the shares of capacities that are used."""
+    """How full the nodes are in the perfect placement: bounds of the shares of capacities that are used.
+
+    In tight instances with excess load, every second metric is loose: on full nodes, no load could be above a safety
+    capacity that the perfect placement keeps to. The full metrics stand in the way of the others, as disks do.
+    """
 
     LOOSE = 0.60, 0.70
     TIGHT = 0.95, 0.99
@@ -54,7 +58,7 @@ class SearchShape:
     Parameters
     ----------
     nodes, replicas, metrics
-        Their numbers. There are at least two replicas for each node, and one partition more.
+        Their numbers. There are at least two replicas for each node, and one partition more; and two nodes.
     siblings
         Number of replicas of a partition, which divides the number of replicas.
     racks
@@ -77,8 +81,8 @@ class SearchShape:
     objective: Objective
 
     def __attrs_post_init__(self) -> None:
-        for name in ("nodes", "metrics", "siblings"):
-            check_count("shape", name, getattr(self, name), low=1)
+        for name, low in (("nodes", 2), ("metrics", 1), ("siblings", 1)):
+            check_count("shape", name, getattr(self, name), low=low)
         if not self.siblings <= self.racks <= self.nodes:
             allowed = f"from {self.siblings}, the replicas of a partition, to {self.nodes}, the nodes"
             raise InvalidValueError("shape", "racks", self.racks, allowed)
@@ -109,7 +113,7 @@ class SearchInstance:
     rack
         (N,) fault domain of each node.
     capacity, safety
-        (N, R) in units; the safety capacity is below the capacity.
+        (N, R) in units; the safety capacity is below the capacity, and not below the load in the perfect placement.
     start, perfect
         Feasible placements. The energy of the second is 0.
     """
@@ -161,19 +165,22 @@ def draw_instance(seed: int, shape: SearchShape) -> SearchInstance:
     """Return the instance of a shape and a seed."""
     rng = np.random.default_rng(seed)
     rack = np.arange(shape.nodes) % shape.racks
-    differ = shape.objective is Objective.EXCESS_LOAD
-    size = rng.integers(1, LARGEST_NODE + 1, shape.nodes) if differ else np.ones(shape.nodes, np.int64)
-    perfect = _dealt(rng, shape, rack, size)
-    target = np.repeat(TARGET * size[:, None], shape.metrics, axis=1)
+    by_node = (shape.nodes, shape.metrics)
+    size, full = np.ones(by_node, np.int64), rng.uniform(*shape.fullness.value, by_node)
+    if shape.objective is Objective.EXCESS_LOAD:
+        size = rng.integers(1, LARGEST_NODE + 1, by_node)
+        full[:, ::2] = rng.uniform(*Fullness.LOOSE.value, full[:, ::2].shape)
+    target = TARGET * size
+    perfect = _dealt(rng, shape, rack, size.mean(axis=1))
     load = _loads(rng, perfect, target)
-    capacity = np.floor(target / rng.uniform(*shape.fullness.value, target.shape)).astype(np.int64)
+    capacity = np.floor(target / full).astype(np.int64)
     margin = np.floor(target * rng.uniform(0.0, LARGEST_MARGIN, target.shape)).astype(np.int64)
     safety = np.minimum(target + margin, capacity - 1)
     start = _shuffled(rng, shape, rack, load, capacity, perfect)
     return SearchInstance(shape, load, rack, capacity, safety, start, perfect)
 
 
-def _dealt(rng: np.random.Generator, shape: SearchShape, rack: Int, size: Int) -> Int:
+def _dealt(rng: np.random.Generator, shape: SearchShape, rack: Int, size: Float) -> Int:
     """Return a placement, (M,), with about as many replicas on a node as its size asks for, and at least one.
 
     A partition takes nodes in distinct racks, first those without a replica, then those with the fewest for their size.
@@ -207,24 +214,23 @@ def _loads(rng: np.random.Generator, placement: Int, target: Int) -> Int:
     return load
 
 
-def _shuffled(
-    rng: np.random.Generator, shape: SearchShape, rack: Int, load: Int, capacity: Int, placement: Int
-) -> Int:
+def _shuffled(rng: np.random.Generator, shape: SearchShape, rack: Int, load: Int, capacity: Int, placement: Int) -> Int:
     """Return the placement after random moves and exchanges, each of which leads to a feasible placement.
 
     Moves prefer some nodes, so that these become full and others do not.
     """
-    proposals = SHUFFLES * shape.replicas
     attraction = rng.exponential(1.0, shape.nodes)
-    rows, partners = rng.integers(0, shape.replicas, (2, proposals)).tolist()
-    targets = rng.choice(shape.nodes, proposals, p=attraction / attraction.sum()).tolist()
-    exchanges = (rng.random(proposals) < EXCHANGES).tolist()
+    attraction /= attraction.sum()
     shuffle = _Shuffle(shape, rack, load, capacity, placement)
-    for row, partner, target, is_exchange in zip(rows, partners, targets, exchanges, strict=True):
-        if is_exchange:
-            shuffle.exchange(row, partner)
-        else:
-            shuffle.move(row, target)
+    moves = 0
+    for _ in range(MOST_ROUNDS):
+        rows, partners = rng.integers(0, shape.replicas, (2, shape.replicas)).tolist()
+        targets = rng.choice(shape.nodes, shape.replicas, p=attraction).tolist()
+        exchanges = (rng.random(shape.replicas) < EXCHANGES).tolist()
+        for row, partner, target, is_exchange in zip(rows, partners, targets, exchanges, strict=True):
+            moves += shuffle.exchange(row, partner) if is_exchange else shuffle.move(row, target)
+        if moves >= MOVES * shape.replicas:
+            break
     return np.array(shuffle.node)
 
 
@@ -240,23 +246,28 @@ class _Shuffle:
         np.subtract.at(free, placement, load)
         self.free: list[list[int]] = free.tolist()
 
-    def move(self, row: int, target: int) -> None:
-        """Move a replica, if that is feasible."""
-        source = self.node[row]
-        if source != target and self._is_apart(row, target) and self._has_room(target, self.load[row]):
+    def move(self, row: int, target: int) -> bool:
+        """Move a replica, if that is feasible; return whether it is."""
+        allowed = (
+            self.node[row] != target and self._is_apart(row, target) and self._has_capacity(target, self.load[row])
+        )
+        if allowed:
             self._place(row, target, self.load[row])
+        return allowed
 
-    def exchange(self, row: int, partner: int) -> None:
-        """Exchange two replicas of different partitions, if that is feasible."""
+    def exchange(self, row: int, partner: int) -> bool:
+        """Exchange two replicas of different partitions, if that is feasible; return whether it is."""
         source, target = self.node[row], self.node[partner]
         if source == target or row // self.siblings == partner // self.siblings:
-            return
+            return False
         gain = [one - other for one, other in zip(self.load[row], self.load[partner], strict=True)]
-        if not (self._has_room(target, gain) and self._has_room(source, [-one for one in gain])):
-            return
-        if self._is_apart(row, target) and self._is_apart(partner, source):
+        if not (self._has_capacity(target, gain) and self._has_capacity(source, [-one for one in gain])):
+            return False
+        allowed = self._is_apart(row, target) and self._is_apart(partner, source)
+        if allowed:
             self.node[partner] = source
             self._place(row, target, gain)
+        return allowed
 
     def _place(self, row: int, target: int, gain: list[int]) -> None:
         """Move a replica to a node that gains a load in exchange."""
@@ -266,7 +277,7 @@ class _Shuffle:
             self.free[source][metric] += one
             self.free[target][metric] -= one
 
-    def _has_room(self, node: int, gain: list[int]) -> bool:
+    def _has_capacity(self, node: int, gain: list[int]) -> bool:
         return all(free > one for free, one in zip(self.free[node], gain, strict=True))
 
     def _is_apart(self, row: int, target: int) -> bool:

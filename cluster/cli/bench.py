@@ -8,7 +8,7 @@ import typer
 from typer import Option
 
 from cluster.cli.options import Json, Seed
-from cluster.console.output import clear_errors, output
+from cluster.console.output import clear_errors, messages, output
 
 bench_app = typer.Typer(help="Measure the speed of the engine.", no_args_is_help=True)
 
@@ -69,20 +69,23 @@ def start_command(json: Json = None) -> None:
 @clear_errors
 def search_command(
     nodes: Annotated[
-        list[int] | None, Option(help="Only instances with this number of nodes: 4, 10, 20, 40, 100. Can be repeated.")
+        list[int] | None,
+        Option(help="Only instances with this number of nodes: 4, 10, 20, 50 or 100. Can be repeated."),
     ] = None,
     only: Annotated[
-        list[str] | None, Option(help="Only the instance of this name, such as tight-40-4000. Can be repeated.")
+        list[str] | None, Option(help="Only the instance of this name, such as tight-20-400. Can be repeated.")
     ] = None,
-    seconds: Annotated[float | None, Option(help="Time of each search. Default: 30, with --quick 3.", min=0.001)] = None,
+    seconds: Annotated[
+        float | None, Option(help="Time of each search. Default: 30, or 3 with --quick.", min=0.001)
+    ] = None,
     seed: Seed = 0,
     quick: Annotated[bool, Option(help="Three instances and three seconds, unless others are given.")] = False,
     json: Json = None,
 ) -> None:
     """Print what a search leaves of the initial excess of instances whose optimum is known.
 
-    The initial excess is the energy of the start minus that of the optimum. Beside the engine, a plain annealer searches
-    each instance for the same time. Both use one thread. All instances take a quarter of an hour.
+    The initial excess is the energy of the start minus that of the optimum. Beside the engine, a plain annealer
+    searches each instance for the same time. Both use one thread. All instances take a quarter of an hour.
     """
     from cluster.bench.search import QUICK, QUICK_SECONDS, SECONDS, bench_search, shapes_of, table_of
     from cluster.results.writing import check_file, stamped, write_json
@@ -90,7 +93,7 @@ def search_command(
     check_file(json)
     shapes = shapes_of(QUICK if quick and not (only or nodes) else only or (), nodes or ())
     time = seconds or (QUICK_SECONDS if quick else SECONDS)
-    with output().status("") as status:
+    with messages().status("") as status:
         figures = bench_search(shapes, seconds=time, seed=seed, report=status.update)
     output().print(table_of(figures, time))
     if json is not None:
