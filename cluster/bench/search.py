@@ -48,7 +48,9 @@ SHAPES = tuple(
         SearchShape(10, 500, 3, 2, 5, fullness, Objective.EXCESS_LOAD),
         SearchShape(20, 400, 4, 4, 10, fullness, Objective.IMBALANCE),
         SearchShape(50, 500, 4, 10, 25, fullness, Objective.EXCESS_LOAD),
+        SearchShape(100, 400, 4, 4, 20, fullness, Objective.EXCESS_LOAD),
         SearchShape(100, 1_000, 6, 4, 20, fullness, Objective.EXCESS_LOAD),
+        SearchShape(100, 2_000, 12, 4, 20, fullness, Objective.EXCESS_LOAD),
         SearchShape(100, 5_000, 4, 2, 10, fullness, Objective.EXCESS_LOAD),
         SearchShape(100, 20_000, 3, 4, 20, fullness, Objective.IMBALANCE),
     )
@@ -290,8 +292,6 @@ def placement_of(engine: PlacementAndLoadBalancing, instance: SearchInstance, ro
 COLUMNS: dict[str, Callable[[InstanceFigures], str]] = {
     "instance": lambda one: one.shape.name,
     "objective": lambda one: one.shape.objective.value,
-    "nodes": lambda one: f"{one.shape.nodes:,}",
-    "replicas": lambda one: f"{one.shape.replicas:,}",
     "metrics": lambda one: f"{one.shape.metrics}",
     "full": lambda one: f"{one.full[0]:.0%} to {one.full[1]:.0%}",
     "initial excess": lambda one: f"{one.initial_excess:.4f}",
@@ -305,7 +305,8 @@ COLUMNS: dict[str, Callable[[InstanceFigures], str]] = {
 
 def table_of(figures: Iterable[InstanceFigures], seconds: float) -> Table:
     """Return the table, a line for each instance; `seconds`: time of each search."""
-    table = new_table(COLUMNS, caption=f"share of the initial excess that is left after {seconds:g} s", texts=2)
+    caption = f"instance: fullness, nodes, replicas; left: share of the initial excess after {seconds:g} s"
+    table = new_table(COLUMNS, caption=caption, texts=2)
     for one in figures:
         table.add_row(*(column(one) for column in COLUMNS.values()))
     return table

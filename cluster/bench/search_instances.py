@@ -3,7 +3,7 @@
 A perfect placement is drawn first. In it, the replicas of a partition are in distinct racks, and the loads of the
 replicas on each node add up exactly to the target of the node, in every metric. Both objectives are 0 then, and neither
 can be less. Random feasible moves lead from the perfect placement to the start, so the perfect placement is feasible,
-and the start has a feasible way to it.
+and feasible moves lead from the start to it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LARGEST_NODE = 2
 LARGEST_MARGIN = 0.05
 """Largest distance of a safety capacity from the target, as a share of the target."""
 MOVES, MOST_ROUNDS = 3, 500
-"""The shuffle ends after this number of moves and exchanges for each replica, or after this number of proposals."""
+"""For each replica: moves and exchanges after which the shuffle ends, and proposals after which it ends in any case."""
 EXCHANGES = 0.5
 """Share of exchanges among these proposals."""
 SPREAD_OF_REPLICAS, SPREAD_OF_METRICS = 0.8, 0.4

@@ -126,7 +126,7 @@ def test_search_prints_a_table_and_writes_its_figures(tmp_path: Path):
     run = plb("bench", "search", *arguments)
     assert run.exit_code == 0, run.output
     assert "loose-4-100" in run.stdout
-    assert "left after 0.05 s" in run.stdout
+    assert "share of the initial excess after 0.05 s" in run.stdout
     found = json.loads(path.read_text())
     assert found["stamp"]["seed"] == 3
     loose, tight = found["instances"]
