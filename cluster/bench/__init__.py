@@ -1,4 +1,4 @@
 """Benchmarks of the engine: `plb bench`.
 
-Begin reading in `cluster.bench.engine` and `cluster.bench.start`.
+Begin reading in `cluster.bench.engine`, `cluster.bench.search` and `cluster.bench.start`.
 """

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from cluster.cli.options import Json
-from cluster.console.output import clear_errors, output
+from cluster.cli.options import Json, Seed
+from cluster.console.output import clear_errors, messages, output
 
 bench_app = typer.Typer(help="Measure the speed of the engine.", no_args_is_help=True)
 
@@ -63,3 +63,39 @@ def start_command(json: Json = None) -> None:
     output().print(start_table(figures))
     if json is not None:
         write_json(json, stamped(figures.as_json(), None, None))
+
+
+@bench_app.command("search")
+@clear_errors
+def search_command(
+    nodes: Annotated[
+        list[int] | None,
+        Option(help="Only instances with this number of nodes: 4, 10, 20, 50 or 100. Can be repeated."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, Option(help="Only the instance of this name, such as tight-20-400. Can be repeated.")
+    ] = None,
+    seconds: Annotated[
+        float | None, Option(help="Time of each search. Default: 30, or 3 with --quick.", min=0.001)
+    ] = None,
+    seed: Seed = 0,
+    quick: Annotated[bool, Option(help="Three instances and three seconds, unless others are given.")] = False,
+    json: Json = None,
+) -> None:
+    """Print what a search leaves of the initial excess of instances whose optimum is known.
+
+    The initial excess is the energy of the start minus that of the optimum. Beside the engine, a plain annealer
+    searches each instance for the same time. Both use one thread. All instances take some twenty minutes.
+    """
+    from cluster.bench.search import QUICK, QUICK_SECONDS, SECONDS, bench_search, shapes_of, table_of
+    from cluster.results.writing import check_file, stamped, write_json
+
+    check_file(json)
+    shapes = shapes_of(QUICK if quick and not (only or nodes) else only or (), nodes or ())
+    time = seconds or (QUICK_SECONDS if quick else SECONDS)
+    with messages().status("") as status:
+        figures = bench_search(shapes, seconds=time, seed=seed, report=status.update)
+    output().print(table_of(figures, time))
+    if json is not None:
+        configuration = {"instances": [shape.name for shape in shapes], "seconds": time}
+        write_json(json, stamped({"instances": [one.as_json() for one in figures]}, configuration, seed))

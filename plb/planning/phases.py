@@ -458,8 +458,9 @@ class PhaseRun:
             problem = problem._replace(most_in_build=most_in_build(self.state, phase))
         if phase is Phase.REPAIR:
             transient = np.array([metric.transient for metric in self.config.metrics])
-            departed = {"counts_departed": bool(transient.any()), "transient": transient}
-            problem = problem._replace(**departed, movable=problem.repairable)
+            problem = problem._replace(
+                counts_departed=bool(transient.any()), transient=transient, movable=problem.repairable
+            )
         self._problems[phase] = self.problem, problem
         return problem
 

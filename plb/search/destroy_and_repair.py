@@ -10,7 +10,7 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.energy.rows_on_nodes import random_row_on
 from plb.evaluation.proposals import REJECTED, evaluate
-from plb.search.extension_kernels import ExtensionState, foresee_compiled
+from plb.search.extension_kernels import ExtensionState, copy_values, foresee, weighed
 from plb.search.move_generation import Choice, costly_row
 from plb.search.neighbourhoods import MOST_DESTROYED, NODE, PARTITION
 from plb.search.transactions import Transaction, has_moved, may_move, try_move
@@ -166,7 +166,9 @@ def _place(
             continue
         proposal = proposed(solution, row, target, NOWHERE)
         energy = evaluate(problem, solution, REJECTED, proposal, scored)
-        energy += foresee_compiled(problem, solution, extension_state, proposal)
+        copy_values(extension_state.value, extension_state.after)
+        foresee(problem, solution, extension_state, proposal)
+        energy += weighed(extension_state, extension_state.after)
         if energy < lowest:
             best, lowest = int(target), energy
     if best == NOWHERE:

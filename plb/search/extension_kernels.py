@@ -132,20 +132,6 @@ def foresee(problem: Problem, solution: Solution, extension_state: ExtensionStat
 
 
 @kernel
-def foresee_compiled(
-    problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal
-) -> float:
-    """Return the weighted change of the terms with kernels by a proposal, from their present sums."""
-    energy = 0.0
-    for term in range(extension_state.change.shape[0]):
-        change = extension_state.change[term]
-        if change != IN_PYTHON:
-            sums = extension_state.sums[term, : extension_state.width[term]]
-            energy += extension_state.weight[term] * _change(change, problem, solution, sums, proposal)
-    return energy
-
-
-@kernel
 def weighed(extension_state: ExtensionState, values: Float) -> float:
     """Return the weighted sum of values of the terms, (T,): their contribution to the energy."""
     energy = 0.0

@@ -124,6 +124,8 @@ def test_evaluation_and_benchmark_leave_no_output(inputs: Path, tmp_path: Path, 
     assert_interrupted(plb("warmup", "--jobs", 1, "--json", tmp_path / "seconds.json"))
     interrupt(monkeypatch, "cluster.bench.engine:bench_engine")
     assert_interrupted(plb("bench", "engine", "--quick", "--json", tmp_path / "speed.json"))
+    interrupt(monkeypatch, "cluster.bench.search:search_by_engine")
+    assert_interrupted(plb("bench", "search", "--quick", "--json", tmp_path / "left.json"))
     assert not list(tmp_path.iterdir())
 
 

@@ -11,6 +11,7 @@ import pytest
 import typer
 
 from cluster.bench import engine as bench
+from cluster.bench import search
 from cluster.capacity import question
 from cluster.cli.app import app
 from cluster.console.output import BAD_INPUT, clear_errors
@@ -43,6 +44,8 @@ def test_help(command: tuple[str, ...]):
 
 DEFAULTS_IN_HELP: dict[str, Sequence[float]] = {
     "bench engine nodes": bench.SIZES,
+    "bench search nodes": sorted({shape.nodes for shape in search.SHAPES}),
+    "bench search seconds": (search.SECONDS, search.QUICK_SECONDS),
     "capacity violations": (question.VIOLATIONS_A_DAY,),
     "capacity highest": (question.FARTHEST,),
     "capacity step": (question.NODES_STEP, question.DENSITY_STEP),

@@ -1,0 +1,312 @@
+"""How near the search of the engine comes to a known optimum: `plb bench search`, with its figures and their table.
+
+The energy is the objective of an instance alone: a move costs nothing, and nothing else has a weight. The initial
+excess is the energy of the start minus that of the optimum. What is left of it after a time is the measure: the energy
+at the end minus that of the optimum, divided by the initial excess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import attrs
+import numpy as np
+from rich.table import Table
+
+from cluster.bench.excess_load import ExcessLoad
+from cluster.bench.plain_annealing import anneal_for
+from cluster.bench.search_instances import (
+    Fullness,
+    Objective,
+    SearchInstance,
+    SearchShape,
+    draw_instance,
+)
+from cluster.console.tables import new_table
+from plb.array_types import Int
+from plb.compiler import working_time
+from plb.engine import PlacementAndLoadBalancing
+from plb.errors import UnknownNameError
+from plb.model import Metric, Node, Partition, Replica, Role, Service
+from plb.planning.rule_priorities import rule_masks
+from plb.registry import register_term
+from plb.search.budget import Budget
+from plb.settings.config import PlbConfig
+from plb.testing import configuration_of
+
+SECONDS, QUICK_SECONDS = 30.0, 3.0
+"""Time of each search."""
+EXCHANGE_PROBABILITY = 0.5
+"""Share of exchanges among the proposals of the engine."""
+SHAPES = tuple(
+    shape
+    for fullness in Fullness
+    for shape in (
+        SearchShape(4, 100, 2, 1, 4, fullness, Objective.IMBALANCE),
+        SearchShape(10, 500, 3, 2, 5, fullness, Objective.EXCESS_LOAD),
+        SearchShape(20, 400, 4, 4, 10, fullness, Objective.IMBALANCE),
+        SearchShape(50, 500, 4, 10, 25, fullness, Objective.EXCESS_LOAD),
+        SearchShape(100, 400, 4, 4, 20, fullness, Objective.EXCESS_LOAD),
+        SearchShape(100, 1_000, 6, 4, 20, fullness, Objective.EXCESS_LOAD),
+        SearchShape(100, 2_000, 12, 4, 20, fullness, Objective.EXCESS_LOAD),
+        SearchShape(100, 5_000, 4, 2, 10, fullness, Objective.EXCESS_LOAD),
+        SearchShape(100, 20_000, 3, 4, 20, fullness, Objective.IMBALANCE),
+    )
+)
+"""The instances that are measured."""
+QUICK = ("loose-4-100", "tight-20-400", "tight-100-1000")
+"""Those of a short run."""
+
+
+@attrs.frozen
+class SearchRun:
+    """The result of one search.
+
+    Parameters
+    ----------
+    energy
+        Energy at the end.
+    left
+        What is left of the initial excess, as a share of it.
+    seconds
+        Time that the search took, without compilation.
+    calls
+        Calls of the engine; 1 for the plain annealer.
+    proposals
+        Generated proposals.
+    """
+
+    energy: float
+    left: float
+    seconds: float
+    calls: int
+    proposals: int
+
+
+@attrs.frozen
+class InstanceFigures:
+    """The figures of one instance.
+
+    Parameters
+    ----------
+    shape
+        Its sizes.
+    full
+        Smallest and largest share of a capacity that the perfect placement uses.
+    least_energy, start_energy
+        Energies of the optimum and of the start.
+    engine, plain
+        The search of the engine, and the plain annealer.
+    """
+
+    shape: SearchShape
+    full: tuple[float, float]
+    least_energy: float
+    start_energy: float
+    engine: SearchRun
+    plain: SearchRun
+
+    @property
+    def initial_excess(self) -> float:
+        """Energy of the start minus that of the optimum."""
+        return self.start_energy - self.least_energy
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures under stable keys."""
+        shape = {key: value for key, value in attrs.asdict(self.shape).items() if key not in ("fullness", "objective")}
+        return {
+            "name": self.shape.name,
+            "fullness": self.shape.fullness.name.lower(),
+            "objective": self.shape.objective.value,
+            **shape,
+            "full": list(self.full),
+            "least_energy": self.least_energy,
+            "start_energy": self.start_energy,
+            "initial_excess": self.initial_excess,
+            "engine": attrs.asdict(self.engine),
+            "plain_annealer": attrs.asdict(self.plain),
+        }
+
+
+def shapes_of(names: Iterable[str] = (), nodes: Iterable[int] = ()) -> tuple[SearchShape, ...]:
+    """Return the shapes of these names and numbers of nodes; nothing given: of all.
+
+    Raises
+    ------
+    UnknownNameError
+        If no instance has a name, or a number of nodes.
+    """
+    wanted, sizes = list(names), list(nodes)
+    for name in wanted:
+        if name not in (known := [shape.name for shape in SHAPES]):
+            raise UnknownNameError("instance", name, known, "bench search")
+    for size in sizes:
+        if size not in (counts := sorted({shape.nodes for shape in SHAPES})):
+            raise UnknownNameError("number of nodes", str(size), map(str, counts), "bench search")
+    return tuple(
+        shape for shape in SHAPES if (not wanted or shape.name in wanted) and (not sizes or shape.nodes in sizes)
+    )
+
+
+def bench_search(
+    shapes: Sequence[SearchShape] = SHAPES,
+    *,
+    seconds: float = SECONDS,
+    seed: int = 0,
+    report: Callable[[str], None] = lambda _step: None,
+) -> list[InstanceFigures]:
+    """Search each instance with the engine and with the plain annealer, on one thread.
+
+    Parameters
+    ----------
+    shapes
+        Sizes of the instances.
+    seconds
+        Time of each search.
+    seed
+        Seed of the instances and of the searches.
+    report
+        Called with the name of each step before it starts.
+    """
+    return [_figures_of(shape, seconds, seed, partial(_report_of, report, shape)) for shape in shapes]
+
+
+def _report_of(report: Callable[[str], None], shape: SearchShape, step: str) -> None:
+    report(f"{shape.name}: {step}")
+
+
+def _figures_of(shape: SearchShape, seconds: float, seed: int, report: Callable[[str], None]) -> InstanceFigures:
+    report("drawing the instance")
+    instance = draw_instance(seed, shape)
+    full = instance.node_loads(instance.perfect) / instance.capacity
+    report(f"the engine, {seconds:g} s")
+    by_engine = search_by_engine(instance, seconds, seed)
+    report(f"plain annealer, {seconds:g} s")
+    plain = search_plainly(instance, seconds, seed)
+    return InstanceFigures(
+        shape,
+        (float(full.min()), float(full.max())),
+        instance.least_energy,
+        instance.energy(instance.start),
+        by_engine,
+        plain,
+    )
+
+
+def search_by_engine(instance: SearchInstance, seconds: float, seed: int) -> SearchRun:
+    """Balance from the start of an instance for some seconds.
+
+    A call of the engine may end before the time is over, because its chain has converged. Its plan is then applied, and
+    the next call begins from there with the rest of the time and random numbers of its own.
+    """
+    engine = engine_of(instance, instance.start, seed)
+    rows = rows_of(engine, instance)
+    engine.node_loads()  # makes the arrays of the cluster
+    begun = working_time()
+    calls = proposals = 0
+    while (left := seconds - (working_time() - begun)) > 0:
+        plan = engine.balance(budget=Budget(seconds=left))
+        engine.apply(plan)
+        calls, proposals = calls + 1, proposals + plan.proposals.generated
+    taken = working_time() - begun
+    energy = instance.energy(placement_of(engine, instance, rows))
+    return SearchRun(energy, instance.share_left(energy), taken, calls, proposals)
+
+
+def search_plainly(instance: SearchInstance, seconds: float, seed: int) -> SearchRun:
+    """Anneal plainly from the start of an instance for some seconds."""
+    engine = engine_of(instance, instance.start, seed)
+    rows = rows_of(engine, instance)
+    configuration = configuration_of(engine)
+    weight = _weight_of_excess(instance)
+    enforced = rule_masks(engine.config)[0]
+    begun = working_time()
+    proposals = anneal_for(
+        configuration.problem, configuration.solution, enforced, instance.safety.ravel(), weight, seconds, seed
+    )
+    taken = working_time() - begun
+    energy = instance.energy(configuration.solution.node[rows])
+    return SearchRun(energy, instance.share_left(energy), taken, 1, proposals)
+
+
+def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementAndLoadBalancing:
+    """Return an engine with an instance in some placement, whose energy is the objective of the instance.
+
+    Its settings differ from the defaults where the objective, one thread or the instance ask for it: moves are free and
+    any number of replicas may move, there is one chain, whose rounds have a proposal for each replica, no partition has
+    roles to swap, and exchanges are as frequent as moves. Capacities have no margin for violations.
+    """
+    shape = instance.shape
+    weight = _weight_of_excess(instance)
+    if weight > 0:
+        register_term(ExcessLoad(instance.safety))
+    metrics = [Metric(f"m{index}", quantum=1.0, violation_threshold=1.0) for index in range(shape.metrics)]
+    config = PlbConfig(
+        metrics=metrics,
+        extension_terms={ExcessLoad.name: weight} if weight > 0 else {},
+        w_imbalance=0.0 if weight > 0 else 1.0,
+        w_failovers=0.0,
+        w_overload=0.0,
+        ignore_cost_in_scoring=True,
+        max_percentage_to_move=1.0,
+        chains=1,
+        threads=1,
+        swap_primary_probability=0.0,
+        exchange_probability=EXCHANGE_PROBABILITY,
+        simulated_annealing_iterations_per_round=shape.replicas,
+    )
+    engine = PlacementAndLoadBalancing(config, seed=seed)
+    for index, (capacity, rack) in enumerate(zip(instance.capacity.tolist(), instance.rack.tolist(), strict=True)):
+        capacities = dict(zip(config.metric_names, capacity, strict=True))
+        engine.update_node(Node(f"n{index}", capacities=capacities, fault_domain=f"fd:/rack{rack}"))
+    engine.update_service(Service("tenants", stateful=False, target_replicas=shape.siblings))
+    for name, nodes in zip(_partitions(instance), placement.reshape(-1, shape.siblings).tolist(), strict=True):
+        replicas = tuple(Replica(Role.INSTANCE, f"n{node}") for node in nodes)
+        engine.update_partition(Partition(name, service="tenants", replicas=replicas))
+    engine.report_loads(rows_of(engine, instance), instance.load)
+    return engine
+
+
+def _partitions(instance: SearchInstance) -> list[str]:
+    return [f"p{index}" for index in range(instance.shape.replicas // instance.shape.siblings)]
+
+
+def _weight_of_excess(instance: SearchInstance) -> float:
+    """Return the weight of the load above the safety capacities, 0 where it is not the objective."""
+    return 1.0 / float(instance.load.sum()) if instance.shape.objective is Objective.EXCESS_LOAD else 0.0
+
+
+def rows_of(engine: PlacementAndLoadBalancing, instance: SearchInstance) -> Int:
+    """Return the row of each replica of an instance, (M,), in an engine from `engine_of` with no move made."""
+    return np.array([replica.index for name in _partitions(instance) for replica in engine.replicas(name)])
+
+
+def placement_of(engine: PlacementAndLoadBalancing, instance: SearchInstance, rows: Int) -> Int:
+    """Return the node of each replica, (M,); `rows` are those of `rows_of`."""
+    at = {one.index: one.node for name in _partitions(instance) for one in engine.replicas(name)}
+    return np.array([int(str(at[row])[1:]) for row in rows.tolist()])
+
+
+COLUMNS: dict[str, Callable[[InstanceFigures], str]] = {
+    "instance": lambda one: one.shape.name,
+    "objective": lambda one: one.shape.objective.value,
+    "metrics": lambda one: f"{one.shape.metrics}",
+    "full": lambda one: f"{one.full[0]:.0%} to {one.full[1]:.0%}",
+    "initial excess": lambda one: f"{one.initial_excess:.4f}",
+    "left by the engine": lambda one: f"{one.engine.left:.2%}",
+    "by a plain annealer": lambda one: f"{one.plain.left:.2%}",
+    "calls": lambda one: f"{one.engine.calls:,}",
+    "proposals/s": lambda one: f"{one.engine.proposals / one.engine.seconds:,.0f}",
+    "plain proposals/s": lambda one: f"{one.plain.proposals / one.plain.seconds:,.0f}",
+}
+
+
+def table_of(figures: Iterable[InstanceFigures], seconds: float) -> Table:
+    """Return the table, a line for each instance; `seconds`: time of each search."""
+    caption = f"instance: fullness, nodes, replicas; left: share of the initial excess after {seconds:g} s"
+    table = new_table(COLUMNS, caption=caption, texts=2)
+    for one in figures:
+        table.add_row(*(column(one) for column in COLUMNS.values()))
+    return table

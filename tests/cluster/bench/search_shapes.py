@@ -1,0 +1,21 @@
+"""Strategies for shapes of small instances of `plb bench search`."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from cluster.bench.search_instances import Fullness, Objective, SearchShape
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def small_shapes(draw: st.DrawFn, *, most_nodes: int = 6, most_more: int = 12) -> SearchShape:
+    """Draw a shape; `most_more`: largest number of replicas above the least one."""
+    nodes = draw(st.integers(2, most_nodes))
+    racks = draw(st.integers(1, nodes))
+    siblings = draw(st.integers(1, racks))
+    least, more = 2 * nodes + siblings, draw(st.integers(0, most_more))
+    partitions = -(-least // siblings) + more // siblings
+    fullness, objective = draw(st.sampled_from(Fullness)), draw(st.sampled_from(Objective))
+    return SearchShape(nodes, partitions * siblings, draw(st.integers(1, 3)), siblings, racks, fullness, objective)
