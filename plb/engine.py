@@ -292,7 +292,7 @@ class PlacementAndLoadBalancing:
         ConflictError
             If it has partitions.
         """
-        remove_service(self._state, name)
+        self._planner.forget_service(remove_service(self._state, name))
 
     def report_load(self, partition: str, node: str, loads: Mapping[str, float]) -> None:
         """Report the load of the replica of `partition` on `node`, in user units; other metrics keep their loads.

@@ -159,6 +159,11 @@ class FixedPoint:
         """Forget all ends: everything may have changed."""
         self._ends.clear()
 
+    def forget_domain(self, key: int) -> None:
+        """Forget the ends of a service domain that is no more."""
+        for phase in Phase:
+            self._ends.pop((key, phase), None)
+
     def search(self, phase: Phase, run: PhaseRun, occasion: Occasion) -> None:
         """Run a phase, unless the last one ended with the present input.
 

@@ -283,6 +283,7 @@ class LiveState:
         metrics, capacity = len(self._state.config.metrics), self._state.rows.capacity
         changed = part.array("changed", (None,), np.int64, low=0, high=capacity - 1)
         local_of = part.array("local_of", (len(self._state.services),), np.int64)
+        local = np.flatnonzero(local_of != NOWHERE)
         unsampled = part.array("unsampled", (None,), np.int64, low=0, high=capacity - 1)
         ceilings = part.array("unsampled_ceiling", (len(unsampled), metrics), np.int64, low=0)
         described = copy(self._state)
@@ -294,7 +295,7 @@ class LiveState:
         problem = build_problem(described, topology, demand_forecast, tables)
         self._take_over(
             problem._replace(
-                **local_fields(described, topology, np.flatnonzero(local_of != NOWHERE).tolist()),
+                **local_fields(described, topology, local[np.argsort(local_of[local], kind="stable")].tolist()),
                 by_percentage=part.array("by_percentage", (metrics,), np.bool_),
                 coarseness=part.array("coarseness", (metrics,), np.int64, low=0, high=MOST_COARSE),
             )

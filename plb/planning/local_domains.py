@@ -34,7 +34,7 @@ def _weights(state: ClusterState, service: int) -> list[float]:
 
 
 def local_fields(state: ClusterState, topology: Topology, services: Sequence[int]) -> dict[str, Any]:
-    """Return the fields of `Problem` on local domains, which are those of some services, ascending."""
+    """Return the fields of `Problem` on local domains, which are those of some services, in their order."""
     local_of = np.full(state.service_table.capacity, NOWHERE)
     local_of[services] = np.arange(len(services))
     classes = state.service_table.feasibility_class[services]

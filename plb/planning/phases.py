@@ -228,8 +228,8 @@ class PhaseRun:
     @property
     def _unbalanced_services(self) -> set[int]:
         """The services that have a metric out of balance, by index."""
-        described = dict(enumerate(self.state.services))
-        return unbalanced_services(self.problem, self.solution, self.config, self.state.quanta, described)
+        living = self.state.living_services()
+        return unbalanced_services(self.problem, self.solution, self.config, self.state.quanta, living)
 
     def leave_alone(self, partitions: Iterable[str]) -> None:
         """Make the replicas of these partitions immovable for all further phases."""

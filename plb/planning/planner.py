@@ -146,6 +146,12 @@ class Planner:
         found = [] if self._undivided[1] else self.service_domains()
         return [*found] if len(found) > 1 else [None]
 
+    def forget_service(self, service: int) -> None:
+        """Forget a removed service, and its domain if it was the first there: a later one may get its index."""
+        self.scheduler.forget_service(service)
+        self._fixed_point.forget_domain(service)
+        self._tables.pop(service, None)
+
     def _domain_of(self, service: int) -> ServiceDomain | None:
         """Return the unit of a separate search to which a service belongs."""
         return next(domain for domain in self.domains() if domain is None or service in domain.services)

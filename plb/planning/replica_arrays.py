@@ -25,7 +25,8 @@ Rows: TypeAlias = Int | slice
 def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> dict[str, Any]:
     """Return the fields of `Problem` on each of `rows`."""
     table = state.rows
-    service, node, leaving, standby = table.service[rows], table.node[rows], table.leaving[rows], table.standby[rows]
+    service = np.where(table.used[rows], table.service[rows], state.service_table.none)
+    node, leaving, standby = table.node[rows], table.leaving[rows], table.standby[rows]
     feasibility_class = state.service_table.feasibility_class[service]
     immovable = leaving | standby | table.still[rows] | table.pinned[rows] | table.upgrading[rows]
     free = table.used[rows] & ~(immovable | (table.arriving[rows] != NOWHERE))
@@ -39,13 +40,13 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> d
         "service": service.astype(np.int32),
         "feasibility_class": _feasibility_classes_by_role(state, feasibility_class, table.role[rows]),
         "kind": _kinds(state, service, node),
-        "prefers_siblings": _prefers_siblings(state, rows),
+        "prefers_siblings": _prefers_siblings(state, service, rows),
         "unspread": leaving | standby,
         "standby": standby,
         "movable": free & _with_nowhere(topology.counted)[node],
         "repairable": free & _with_nowhere(topology.watched)[node],
         "origin": node,
-        "move_cost": _move_costs(state, rows),
+        "move_cost": _move_costs(state, service, rows),
     }
 
 
@@ -62,7 +63,7 @@ def costs_of_moves(state: ClusterState) -> dict[str, Any]:
 
 def affinities(state: ClusterState) -> dict[str, Any]:
     """Return the fields of `Problem` on children and their parents (docs/constraints/affinity.md)."""
-    children = np.flatnonzero(state.service_table.follows).tolist()
+    children = state.service_table.children()
     found = {"related": bool(children), "parents_move": _share_with_parents(state.config)}
     if not children:
         return found | _without_parents(state.rows.capacity)
@@ -151,7 +152,7 @@ def _kinds(state: ClusterState, service: Int, node: Int) -> Int8:
     return kinds
 
 
-def _prefers_siblings(state: ClusterState, rows: Rows) -> Bool:
+def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
     """Return `Problem.prefers_siblings` of rows: all placed replicas, and new ones if the partition has a standby.
 
     Without `prefer_existing_replica_locations`, only those of partitions with a standby. If upgrade domains are
@@ -161,7 +162,7 @@ def _prefers_siblings(state: ClusterState, rows: Rows) -> Bool:
     node = table.node[rows]
     if config.preferred_location_constraint_priority < 0:
         return np.zeros(len(node), np.bool_)
-    somewhere = ~state.service_table.on_every_node[table.service[rows]]
+    somewhere = ~state.service_table.on_every_node[service]
     stands = node != NOWHERE
     prefers: Bool = stands & somewhere if config.prefer_existing_replica_locations else np.zeros(len(node), np.bool_)
     if state.upgraded_domains and config.prefer_upgraded_uds:
@@ -182,14 +183,14 @@ def _add_those_with_standby(sibling: Int, standby: Bool, rows: Int, prefers: Boo
             other = sibling[other]
 
 
-def _move_costs(state: ClusterState, rows: Rows) -> Int:
+def _move_costs(state: ClusterState, service: Int, rows: Rows) -> Int:
     """Return `Problem.move_cost` of rows, in tenths of a move."""
     chosen = np.arange(state.rows.capacity)[rows]
     if not state.config.use_move_cost_reports:
         return np.full(len(chosen), TENTHS, np.int64)
     values = move_cost_values(state.config)
     by_cost = np.array([values[cost] for cost in MOVE_COSTS], np.int64)
-    costs: Int = by_cost[state.service_table.move_cost[state.rows.service[chosen]]]
+    costs: Int = by_cost[state.service_table.move_cost[service]]
     for index, row in enumerate(chosen.tolist()):
         if state.rows.used[row] and (given := state.partitions[state.row_partition[row]].move_cost):
             cost = given.get(Role(int(state.rows.role[row])))

@@ -174,6 +174,12 @@ class Scheduler:
         for service in services:
             self._node_events[service, event] = now
 
+    def forget_service(self, service: int) -> None:
+        """Forget a removed service: the events of nodes that it saw, and its domain if it was the first there."""
+        self._records.pop(service, None)
+        for event in NodeChange:
+            self._node_events.pop((service, event), None)
+
     def stages_due(self, record: DomainRecord, now: float) -> list[Stage]:
         """Return the stages whose interval has passed, the longest waiting first; balancing waits from the start."""
         due = []
@@ -226,6 +232,7 @@ class Scheduler:
         """Record the number of moves of each partition in an action."""
         if moves and action in (Action.PLACEMENT_WITH_MOVE, Action.BALANCING):
             self._issued.append((now, action, sum(moves.values())))
+            self._drop_old_moves(now)
             self._moved += [(now, partition, count) for partition, count in moves.items()]
 
     def throttled(self, partitions: Iterable[str], now: float) -> set[str]:
@@ -233,12 +240,16 @@ class Scheduler:
         threshold = self.config.movement_per_partition_throttle_threshold
         if threshold is None:
             return set()
-        since = now - _seconds(self.config.movement_per_partition_throttle_counting_interval)
-        self._moved = [entry for entry in self._moved if entry[0] > since]
+        self._drop_old_moves(now)
         spent: Counter[str] = Counter()
         for _, partition, count in self._moved:
             spent[partition] += count
         return {partition for partition in partitions if spent[partition] >= threshold}
+
+    def _drop_old_moves(self, now: float) -> None:
+        """Forget the moves of partitions that no longer count."""
+        since = now - _seconds(self.config.movement_per_partition_throttle_counting_interval)
+        self._moved = [entry for entry in self._moved if entry[0] > since]
 
     def allowance(self, action: Action, replicas: int, now: float) -> int | None:
         """Return the number of moves that the throttles still allow an action; None: unlimited.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
@@ -34,51 +34,47 @@ def share_a_metric(table: ServiceTable) -> bool:
     return bool(table.has_metric[table.living].all(axis=0).any())
 
 
-def service_domains(services: Sequence[Service | None], all_metrics: Sequence[str]) -> list[ServiceDomain]:
+def service_domains(services: Mapping[int, Service], all_metrics: Sequence[str]) -> list[ServiceDomain]:
     """Return the domains of services, by the first service of each.
 
     Parameters
     ----------
     services
-        By index; None if a service was removed.
+        By index, in the order in which they were made.
     all_metrics
         Metrics of a service that names none.
     """
-    known = {service.name: index for index, service in enumerate(services) if service is not None}
-    root = list(range(len(services)))
+    indices = [*services]
+    known = {service.name: place for place, service in enumerate(services.values())}
+    root = list(range(len(indices)))
 
-    def find(index: int) -> int:
-        while root[index] != index:
-            root[index] = root[root[index]]
-            index = root[index]
-        return index
+    def find(place: int) -> int:
+        while root[place] != place:
+            root[place] = root[root[place]]
+            place = root[place]
+        return place
 
     def unite(one: int, other: int) -> None:
         first, second = sorted((find(one), find(other)))
         root[second] = first
 
     holder: dict[str, int] = {}
-    for index, service in enumerate(services):
-        if service is None:
-            continue
-        for metric in all_metrics if service.metrics is None else service.metrics:
-            unite(index, holder.setdefault(metric, index))
+    for place, service in enumerate(services.values()):
+        for metric in _metrics_of(service, all_metrics):
+            unite(place, holder.setdefault(metric, place))
         if service.affinity_to in known:
-            unite(index, known[service.affinity_to])
+            unite(place, known[service.affinity_to])
     members: dict[int, list[int]] = {}
-    for index, service in enumerate(services):
-        if service is not None:
-            members.setdefault(find(index), []).append(index)
+    for place, index in enumerate(indices):
+        members.setdefault(find(place), []).append(index)
     return [
-        ServiceDomain(key, tuple(found), frozenset(_metrics_of(services, found, all_metrics)))
-        for key, found in sorted(members.items())
+        ServiceDomain(
+            found[0], tuple(found), frozenset().union(*(_metrics_of(services[i], all_metrics) for i in found))
+        )
+        for _, found in sorted(members.items())
     ]
 
 
-def _metrics_of(services: Sequence[Service | None], members: Sequence[int], all_metrics: Sequence[str]) -> set[str]:
-    metrics: set[str] = set()
-    for index in members:
-        service = services[index]
-        if service is not None:
-            metrics.update(all_metrics if service.metrics is None else service.metrics)
-    return metrics
+def _metrics_of(service: Service, all_metrics: Sequence[str]) -> Iterable[str]:
+    """Return the names of the metrics of a service."""
+    return all_metrics if service.metrics is None else service.metrics

@@ -46,6 +46,7 @@ DERIVED = (
     "row_partition",
     "service_partitions",
     "service_table",
+    "free_services",
     "feasibility_class_index",
     "availability_changes",
     "_partition_names",
@@ -101,7 +102,7 @@ def cluster_of(part: Part, config: PlbConfig) -> ClusterState:
 
 
 def _take_services(state: ClusterState, given: Part) -> None:
-    """Give the state its services, also those that were removed, whose indices are not used again."""
+    """Give the state its services, also those that were removed, whose indices are free."""
     state.services = items_of(Service, given.under("services"))
     count = len(state.services)
     present = given.value("present_services", list)
@@ -124,3 +125,5 @@ def _take_services(state: ClusterState, given: Part) -> None:
         state.service_table.put(index, service, feasibility_class, state.services_version)
         if index not in living:
             state.service_table.remove(index, state.services_version)
+    state.service_table.made_at[present] = np.arange(len(present))
+    state.free_services = [index for index in range(count) if index not in living]

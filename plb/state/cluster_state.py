@@ -88,9 +88,11 @@ class ClusterState:
         """Upgrade domains that are completed in the running upgrade."""
         self.capacity: Int = np.zeros((0, metrics), np.int64)
         self.services: list[Service] = []
-        """Also those that were removed, whose indices are not used again."""
+        """Also those that were removed, until their indices are used again."""
         self.service_index: dict[str, int] = {}
-        """Without those that were removed; in the order of the indices."""
+        """Without those that were removed; in the order in which they were made."""
+        self.free_services: list[int] = []
+        """The indices of those that were removed, a heap."""
         self.service_table = ServiceTable(config.metric_names)
         self.partitions: dict[str, PartitionRecord] = {}
         self.partitions_made = 0
@@ -156,12 +158,12 @@ class ClusterState:
             self._partition_names = list(self.partitions)
         return PartitionNames(self._partition_names)
 
-    def living_services(self) -> list[Service | None]:
-        """Return the services by index; None if one was removed."""
-        return [s if self.service_index.get(s.name) == index else None for index, s in enumerate(self.services)]
+    def living_services(self) -> dict[int, Service]:
+        """Return the services that were not removed by index, in the order in which they were made."""
+        return {index: self.services[index] for index in self.service_index.values()}
 
     def living_indices(self) -> list[int]:
-        """Return the indices of the services that were not removed, ascending."""
+        """Return the indices of the services that were not removed, in the order in which they were made."""
         return list(self.service_index.values())
 
     def partitions_everywhere(self) -> list[PartitionRecord]:

@@ -17,7 +17,7 @@ MOVE_COSTS = tuple(MoveCost)
 class ServiceTable:
     """What arrays of replicas and nodes need of services, (S,) each unless stated otherwise.
 
-    Entries after the last service, and those of removed services, are as of a service without requirements.
+    Entries without a service are as of one without requirements. There is always one, the last.
 
     Parameters
     ----------
@@ -47,6 +47,8 @@ class ServiceTable:
         """(S, R) weight of the metric in the imbalance; not a number where the metric itself determines it."""
         self.limit: Float = np.full((capacity, metrics), np.inf)
         """(S, R) promised maximum of a replica in user units; infinite without a promise."""
+        self.made_at: Int = np.zeros(capacity, np.int64)
+        """Rises from service to service, in the order in which they were made."""
         self.changed_at: Int = np.zeros(capacity, np.int64)
         """Version of the services at which it was last made, changed or removed."""
 
@@ -55,14 +57,26 @@ class ServiceTable:
         """Services that the arrays can hold."""
         return len(self.living)
 
+    @property
+    def none(self) -> int:
+        """An entry without a service, for rows that are out of use."""
+        return self.capacity - 1
+
+    def children(self) -> list[int]:
+        """Return the services with an affinity, in the order in which they were made."""
+        found = np.flatnonzero(self.follows)
+        return [int(index) for index in found[np.argsort(self.made_at[found], kind="stable")]]
+
     def changed_since(self, version: int) -> Int:
         """Return the services that were made, changed or removed after a version, ascending."""
         return np.flatnonzero(self.changed_at > version)
 
     def put(self, index: int, service: Service, feasibility_class: int, version: int) -> None:
         """Enter a service that is new or has changed."""
-        while index >= self.capacity:
+        while index >= self.none:
             self._grow()
+        if not self.living[index]:
+            self.made_at[index] = version
         self.living[index] = True
         self.feasibility_class[index] = feasibility_class
         self.target_replicas[index] = service.target_replicas

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -80,13 +81,23 @@ def put_service(state: ClusterState, service: Service) -> None:
         _replace_service(state, index, service)
         return
     feasibility_class = _feasibility_class(state, service)
-    index = state.service_index[service.name] = len(state.services)
-    state.services.append(service)
+    index = _free_index(state)
+    state.services[index], state.service_partitions[index] = service, {}
+    state.service_version[index] = state.load_version[index] = 0
+    state.services_version += 1
+    state.service_table.put(index, service, feasibility_class, state.services_version)
+    state.service_index[service.name] = index
+
+
+def _free_index(state: ClusterState) -> int:
+    """Return the index of a new service: the smallest of a removed one, or the next; its entries have to be set."""
+    if state.free_services:
+        return heapq.heappop(state.free_services)
+    state.services.append(Service("none"))
     state.service_partitions.append({})
     state.service_version.append(0)
     state.load_version.append(0)
-    state.services_version += 1
-    state.service_table.put(index, service, feasibility_class, state.services_version)
+    return len(state.services) - 1
 
 
 def _replace_service(state: ClusterState, index: int, service: Service) -> None:
@@ -101,13 +112,14 @@ def _replace_service(state: ClusterState, index: int, service: Service) -> None:
     state.service_version[index] += 1
     state.services_version += 1
     state.service_table.put(index, service, feasibility_class, state.services_version)
-    state.rows.changes.note_many(np.flatnonzero(state.rows.service == index))
+    rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
+    state.rows.changes.note_many(rows)
     for record in records:
         record.version += 1
         trim_waiting(state, record)
         _apply_service(state, record, service, defaults)
     if service.metrics is not None:
-        rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
+        rows = np.flatnonzero(state.rows.used & (state.rows.service == index))  # with those of a higher target
         state.rows.load[rows] *= state.service_table.has_metric[index]
 
 
@@ -138,16 +150,18 @@ def _feasibility_class(state: ClusterState, service: Service) -> int:
     return index
 
 
-def remove_service(state: ClusterState, name: str) -> None:
-    """Remove a service that has no partitions."""
+def remove_service(state: ClusterState, name: str) -> int:
+    """Remove a service that has no partitions; return its index, which a later service may get."""
     index = state.service(name)
     if state.service_partitions[index]:
         holder = next(iter(state.service_partitions[index]))
         raise ConflictError(f"service {name}: still has partition {holder}; remove its partitions first")
     del state.service_index[name]
+    state.default_loads.pop(index, None)
     state.services_version += 1
     state.service_table.remove(index, state.services_version)
-    state.rows.changes.note_many(np.flatnonzero(state.rows.service == index))
+    heapq.heappush(state.free_services, index)
+    return index
 
 
 def put_upgraded_domains(state: ClusterState, domains: Iterable[str]) -> None:
