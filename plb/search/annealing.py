@@ -107,15 +107,19 @@ def anneal_chains(
     energy = float(best.schedule.best_energy)
     if extensions is not None:
         energy = energy_with(extensions, problem, start).total
-    tally = np.sum([chain.tally for chain in chains], axis=0)
-    return Annealed(energy, tally, _end_of(chains), float(best.schedule.temperature), _larger_steps(chains))
+    return _annealed(chains, best, energy)
 
 
-def _larger_steps(chains: Sequence[_Chain]) -> Int:
-    """Return the steps in larger neighbourhoods of all chains, as in `Annealed`."""
-    counts = [(chain.chain_state.neighbourhoods.tried, chain.chain_state.neighbourhoods.accepted) for chain in chains]
-    total: Int = np.sum(counts, axis=0)
-    return total
+def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float) -> Annealed:
+    """Return the statistics of chains."""
+    neighbourhoods = [chain.chain_state.neighbourhoods for chain in chains]
+    return Annealed(
+        energy,
+        tally=np.sum([chain.tally for chain in chains], axis=0),
+        end_reason=_end_of(chains),
+        temperature=float(best.schedule.temperature),
+        larger_steps=np.sum([(one.tried, one.accepted) for one in neighbourhoods], axis=0),
+    )
 
 
 def _without_leaving_load(problem: Problem, config: PlbConfig) -> Problem:

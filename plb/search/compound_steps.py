@@ -17,6 +17,7 @@ from plb.search.extension_kernels import (
     apply_with_terms,
     copy_values,
     foresee,
+    is_refused,
     newly_broken,
     note_broken,
     refusing,
@@ -26,7 +27,15 @@ from plb.search.extension_kernels import (
 from plb.search.move_generation import Choice
 from plb.search.neighbourhoods import EJECTION_CHAIN, random_neighbourhood
 from plb.search.spread_moves import make_spread_moves
-from plb.search.transactions import Transaction, move_of, try_move, undo_into_single_moves, undo_transaction
+from plb.search.transactions import (
+    Transaction,
+    into_single_moves,
+    move_of,
+    redo_transaction,
+    try_move,
+    undo_transaction,
+    undo_tried_with_terms,
+)
 from plb.search.undo_log import note_accepted
 from plb.state.arrays import Problem, Solution, are_siblings
 from plb.state.proposal import proposed
@@ -108,28 +117,28 @@ def larger_proposal(
     schedule, transaction, neighbourhoods = chain_state.schedule, chain_state.transaction, chain_state.neighbourhoods
     number = random_neighbourhood(neighbourhoods, rng)
     highest, before = highest_energy(schedule, rng), schedule.energy
-    displaced, movement = solution.totals.displaced, solution.totals.movement
     transaction.length[0] = 0
     if number == EJECTION_CHAIN:
         found = make_ejection_chain(problem, solution, choice, extension_state, rng, transaction)
     else:
         found = destroy_and_repair(
-            problem, solution, choice, extension_state, number, neighbourhoods.scored, rng, transaction
+            problem, solution, choice, extension_state, number, neighbourhoods.scratch, rng, transaction
         )
     tried = max(1, int(transaction.length[0]))
     neighbourhoods.tried[number] += 1
     neighbourhoods.spent[number] += tried
     chain_state.tally[GENERATED] += tried
-    if found and problem.related:
-        found = _children_follow(problem, solution, choice, extension_state, rng, transaction)
-        chain_state.tally[FIRST_RULE + _AFFINITY] += not found
-    if found and solution.totals.displaced > max(choice.migrations, displaced):
-        chain_state.tally[FIRST_RULE + _MOVES] += 1
-        found = False
+    if found and extension_state.change.shape[0] == 0 and not problem.related:
+        found = present_energy(problem, solution) <= highest
+        chain_state.tally[SCORED] += not found
+    undo_tried_with_terms(problem, solution, extension_state, transaction, 0)
     if not found:
-        undo_transaction(problem, solution, transaction, 0)
         return tried
-    if _is_accepted(problem, solution, choice, chain_state, extension_state, highest, movement):
+    into_single_moves(solution, transaction, tried)
+    if problem.related and not _children_follow(problem, solution, choice, extension_state, rng, transaction):
+        chain_state.tally[FIRST_RULE + _AFFINITY] += 1
+        return tried
+    if _is_accepted(problem, solution, choice, chain_state, extension_state, highest):
         neighbourhoods.accepted[number] += 1
         neighbourhoods.won[number] += max(0.0, before - schedule.energy)
     return tried
@@ -144,11 +153,16 @@ def _children_follow(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move the children of all partitions that the transaction has moved; return whether all could move."""
+    """Add the moves of children to a transaction, which is undone before and after; return whether all could move."""
+    redo_transaction(problem, solution, transaction)
     for entry in range(transaction.length[0]):
         row = transaction.row[entry]
         if not move_children(problem, solution, extension_state, choice.enforced, row, 0, rng, transaction):
+            undo_transaction(problem, solution, transaction, 0)
             return False
+    tried = transaction.length[0]
+    undo_transaction(problem, solution, transaction, 0)
+    into_single_moves(solution, transaction, tried)
     return True
 
 
@@ -160,32 +174,30 @@ def _is_accepted(
     chain_state: ChainState,
     extension_state: ExtensionState,
     highest: float,
-    movement: int,
 ) -> bool:
-    """Return whether the moves of the transaction are accepted, by energy and then by every rule; undo them if not.
+    """Make the moves of a transaction that is undone, if energy and every rule accept them; return whether they do.
 
     Parameters
     ----------
     highest
         Highest accepted energy.
-    movement
-        Cost of the moves before the transaction, in tenths.
     """
     schedule, transaction, tally = chain_state.schedule, chain_state.transaction, chain_state.tally
+    length, movement = transaction.length[0], solution.totals.movement
+    most = max(choice.migrations, solution.totals.displaced)
     tally[SCORED] += 1
-    if extension_state.change.shape[0] == 0 and present_energy(problem, solution) > highest:
-        undo_transaction(problem, solution, transaction, 0)
-        return False
-    length = undo_into_single_moves(problem, solution, transaction)
     copy_values(extension_state.value, extension_state.after)
     for entry in range(length):
         proposal = move_of(transaction, entry)
         foresee(problem, solution, extension_state, proposal)
         apply_with_terms(problem, solution, extension_state, proposal)
-    transaction.length[0] = length
     after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
     idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
-    if length == 0 or after > highest or idle or _is_refused(problem, solution, choice, chain_state, extension_state):
+    refused = length == 0 or after > highest or idle
+    if not refused and solution.totals.displaced > most:
+        tally[FIRST_RULE + _MOVES] += 1
+        refused = True
+    if refused or _is_refused(problem, solution, choice, chain_state, extension_state):
         for entry in range(length - 1, -1, -1):
             undo_with_terms(problem, solution, extension_state, move_of(transaction, entry))
         return False
@@ -209,15 +221,13 @@ def _is_refused(
     for entry in range(transaction.length[0]):
         row, target = transaction.row[entry], transaction.target[entry]
         move_row(problem, solution, row, transaction.source[entry])
-        refused = refusal(problem, solution, choice.enforced, proposed(solution, row, target, NOWHERE))
+        proposal = proposed(solution, row, target, NOWHERE)
+        refused = refusal(problem, solution, choice.enforced, proposal)
+        refused_by_extension = refused == NO_REFUSAL and is_refused(problem, solution, extension_state, proposal)
         move_row(problem, solution, row, target)
         if refused != NO_REFUSAL:
             chain_state.tally[FIRST_RULE + refused] += 1
-            return True
-    if extension_state.test.shape[0] > 0:
-        refused = _refusing_all(problem, solution, transaction, extension_state)
-        if refused != ALLOWED:
-            extension_state.refused[refused] += 1
+        if refused != NO_REFUSAL or refused_by_extension:
             return True
     return False
 

@@ -10,10 +10,10 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.energy.rows_on_nodes import random_row_on
 from plb.evaluation.proposals import REJECTED, evaluate
-from plb.search.extension_kernels import ExtensionState, copy_values, foresee, weighed
+from plb.search.extension_kernels import ExtensionState, foresee, weighed
 from plb.search.move_generation import Choice, costly_row
-from plb.search.neighbourhoods import MOST_DESTROYED, NODE, PARTITION
-from plb.search.transactions import Transaction, has_moved, may_move, try_move
+from plb.search.neighbourhoods import MOST_DESTROYED, NODE, PARTITION, Scratch
+from plb.search.transactions import Transaction, has_moved, may_move, try_with_terms
 from plb.state.arrays import Problem, Solution, are_siblings
 from plb.state.proposal import proposed
 
@@ -30,7 +30,7 @@ def destroy_and_repair(
     choice: Choice,
     extension_state: ExtensionState,
     kind: int,
-    scored: Int,
+    scratch: Scratch,
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
@@ -40,62 +40,79 @@ def destroy_and_repair(
     ----------
     kind
         PARTITION: all replicas of a partition; NODE: replicas of two nodes; SERVICE: replicas of a service.
-    scored
-        (TALLY_SIZE,) scratch.
     """
     row = costly_row(problem, solution, choice, rng)
     if solution.node[row] == NOWHERE:
         return False
     if kind == PARTITION:
-        _destroy_partition(problem, solution, row, transaction)
+        _destroy_partition(problem, solution, extension_state, row, transaction)
     elif kind == NODE:
-        _destroy_nodes(problem, solution, row, rng, transaction)
+        _destroy_nodes(problem, solution, extension_state, row, rng, transaction)
     else:
-        _destroy_service(problem, solution, choice, row, rng, transaction)
+        _destroy_service(problem, solution, choice, extension_state, row, rng, transaction)
     destroyed = transaction.length[0]
     if destroyed < 2:
         return False
+    order = scratch.order
+    for number in range(destroyed):
+        order[number] = number
     if uniform(rng) < 0.5:
-        _sort_by_size(problem, transaction, destroyed)
+        _sort_by_size(problem, transaction, order, destroyed)
     else:
-        _shuffle(transaction, destroyed, rng)
-    for entry in range(destroyed):
-        if not _place(problem, solution, choice, extension_state, destroyed, entry, scored, rng, transaction):
+        _shuffle(order, destroyed, rng)
+    for number in range(destroyed):
+        entry = order[number]
+        if not _place(problem, solution, choice, extension_state, destroyed, entry, scratch, rng, transaction):
             return False
     return True
 
 
 @kernel
-def _destroy_partition(problem: Problem, solution: Solution, row: int, transaction: Transaction) -> None:
+def _destroy_partition(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, row: int, transaction: Transaction
+) -> None:
     """Take the movable replicas of the partition of `row` off their nodes."""
     this = row
     while True:
         if problem.movable[this] and solution.node[this] != NOWHERE and transaction.length[0] < MOST_DESTROYED:
-            try_move(problem, solution, transaction, this, NOWHERE)
+            try_with_terms(problem, solution, extension_state, transaction, this, NOWHERE)
         this = problem.sibling[this]
         if this == row:
             return
 
 
 @kernel
-def _destroy_nodes(problem: Problem, solution: Solution, row: int, rng: Stream, transaction: Transaction) -> None:
+def _destroy_nodes(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    row: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> None:
     """Take `row` and random replicas of its node and of another random node off these nodes."""
     first = solution.node[row]
     second = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
-    try_move(problem, solution, transaction, row, NOWHERE)
+    try_with_terms(problem, solution, extension_state, transaction, row, NOWHERE)
     most = 2 + int(uniform(rng) * (MOST_DESTROYED - 1))
     for number in range(1, most):
         other = random_row_on(problem, solution, second if number % 2 else first, rng)
         if other != NOWHERE:
-            try_move(problem, solution, transaction, other, NOWHERE)
+            try_with_terms(problem, solution, extension_state, transaction, other, NOWHERE)
 
 
 @kernel
 def _destroy_service(
-    problem: Problem, solution: Solution, choice: Choice, row: int, rng: Stream, transaction: Transaction
+    problem: Problem,
+    solution: Solution,
+    choice: Choice,
+    extension_state: ExtensionState,
+    row: int,
+    rng: Stream,
+    transaction: Transaction,
 ) -> None:
     """Take `row` and random replicas of its service off their nodes, at most one of a partition."""
-    try_move(problem, solution, transaction, row, NOWHERE)
+    try_with_terms(problem, solution, extension_state, transaction, row, NOWHERE)
     most = 2 + int(uniform(rng) * (MOST_DESTROYED - 1))
     for _ in range(DRAWS):
         other = choice.movable[int(uniform(rng) * choice.movable.shape[0])]
@@ -103,16 +120,16 @@ def _destroy_service(
             return
         fits = problem.service[other] == problem.service[row] and solution.node[other] != NOWHERE
         if fits and not has_moved(transaction, other) and not are_siblings(problem, row, other):
-            try_move(problem, solution, transaction, other, NOWHERE)
+            try_with_terms(problem, solution, extension_state, transaction, other, NOWHERE)
 
 
 @kernel
-def _sort_by_size(problem: Problem, transaction: Transaction, destroyed: int) -> None:
-    """Sort the destroyed replicas, the first entries of the transaction, by size, the largest first."""
-    for entry in range(1, destroyed):
-        at = entry
-        while at > 0 and _size(problem, transaction, at - 1) < _size(problem, transaction, at):
-            _swap_entries(transaction, at - 1, at)
+def _sort_by_size(problem: Problem, transaction: Transaction, order: Int, destroyed: int) -> None:
+    """Sort the numbers of the destroyed replicas, the first in `order`, by size, the largest first."""
+    for number in range(1, destroyed):
+        at = number
+        while at > 0 and _size(problem, transaction, order[at - 1]) < _size(problem, transaction, order[at]):
+            _swap(order, at - 1, at)
             at -= 1
 
 
@@ -127,19 +144,18 @@ def _size(problem: Problem, transaction: Transaction, entry: int) -> float:
 
 
 @kernel
-def _shuffle(transaction: Transaction, destroyed: int, rng: Stream) -> None:
-    """Bring the destroyed replicas into a random order."""
-    for entry in range(destroyed - 1, 0, -1):
-        _swap_entries(transaction, entry, int(uniform(rng) * (entry + 1)))
+def _shuffle(order: Int, destroyed: int, rng: Stream) -> None:
+    """Bring the first entries of `order` into a random order."""
+    for number in range(destroyed - 1, 0, -1):
+        _swap(order, number, int(uniform(rng) * (number + 1)))
 
 
 @kernel
-def _swap_entries(transaction: Transaction, first: int, second: int) -> None:
-    """Exchange two moves off a node in the transaction; their order does not change what they lead to."""
-    for array in (transaction.row, transaction.source):
-        value = array[first]
-        array[first] = array[second]
-        array[second] = value
+def _swap(order: Int, first: int, second: int) -> None:
+    """Exchange two entries."""
+    value = order[first]
+    order[first] = order[second]
+    order[second] = value
 
 
 @kernel
@@ -150,7 +166,7 @@ def _place(
     extension_state: ExtensionState,
     destroyed: int,
     entry: int,
-    scored: Int,
+    scratch: Scratch,
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
@@ -165,13 +181,13 @@ def _place(
         if target == best or not may_move(problem, solution, extension_state, choice.enforced, row, target):
             continue
         proposal = proposed(solution, row, target, NOWHERE)
-        energy = evaluate(problem, solution, REJECTED, proposal, scored)
-        copy_values(extension_state.value, extension_state.after)
+        energy = evaluate(problem, solution, REJECTED, proposal, scratch.scored)
+        extension_state.after[:] = 0.0
         foresee(problem, solution, extension_state, proposal)
         energy += weighed(extension_state, extension_state.after)
         if energy < lowest:
             best, lowest = int(target), energy
     if best == NOWHERE:
         return False
-    try_move(problem, solution, transaction, row, best)
+    try_with_terms(problem, solution, extension_state, transaction, row, best)
     return True

@@ -13,7 +13,14 @@ from plb.energy.rows_on_nodes import random_row_on
 from plb.search.extension_kernels import ExtensionState
 from plb.search.move_generation import Choice, costly_row
 from plb.search.neighbourhoods import MOST_EJECTED
-from plb.search.transactions import Transaction, has_moved, may_move, quick_target, try_move, undo_transaction
+from plb.search.transactions import (
+    Transaction,
+    has_moved,
+    may_move,
+    quick_target,
+    try_with_terms,
+    undo_tried_with_terms,
+)
 from plb.state.arrays import Problem, Solution, are_siblings
 
 VICTIMS_TRIED = 4
@@ -38,10 +45,10 @@ def make_ejection_chain(
     target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
     if start in (target, NOWHERE):
         return False
-    try_move(problem, solution, transaction, row, NOWHERE)
+    try_with_terms(problem, solution, extension_state, transaction, row, NOWHERE)
     for ejected in range(MOST_EJECTED + 1):
         if may_move(problem, solution, extension_state, choice.enforced, row, target):
-            try_move(problem, solution, transaction, row, target)
+            try_with_terms(problem, solution, extension_state, transaction, row, target)
             return True
         if ejected == MOST_EJECTED:
             return False
@@ -72,11 +79,11 @@ def _eject(
         if are_siblings(problem, victim, row) or has_moved(transaction, victim):
             continue
         before = transaction.length[0]
-        try_move(problem, solution, transaction, victim, NOWHERE)
+        try_with_terms(problem, solution, extension_state, transaction, victim, NOWHERE)
         if may_move(problem, solution, extension_state, choice.enforced, row, target):
-            try_move(problem, solution, transaction, row, target)
+            try_with_terms(problem, solution, extension_state, transaction, row, target)
             return victim
-        undo_transaction(problem, solution, transaction, before)
+        undo_tried_with_terms(problem, solution, extension_state, transaction, before)
     return NOWHERE
 
 

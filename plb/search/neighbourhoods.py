@@ -31,6 +31,15 @@ REACTION = 0.1
 """How far a share goes to that of the last round; the rest stays."""
 
 
+class Scratch(NamedTuple):
+    """Arrays that mean nothing between two steps."""
+
+    scored: Int
+    """(TALLY_SIZE,) tally of the nodes that are compared within a step."""
+    order: Int
+    """(MOST_DESTROYED,) order in which replicas are placed again."""
+
+
 class Neighbourhoods(NamedTuple):
     """Shares and counts of L neighbourhoods in one chain."""
 
@@ -44,15 +53,15 @@ class Neighbourhoods(NamedTuple):
     """(L,) steps in all rounds."""
     accepted: Int
     """(L,) accepted steps in all rounds."""
-    scored: Int
-    """(TALLY_SIZE,) scratch: the tally of the nodes that are compared within a step."""
+    scratch: Scratch
 
 
 def new_neighbourhoods(count: int) -> Neighbourhoods:
     """Return `count` neighbourhoods with equal shares."""
     share, won = np.full(count, 1.0 / max(1, count)), np.zeros(count)
-    spent, tried, accepted, scored = (np.zeros(size, np.int64) for size in (count, count, count, TALLY_SIZE))
-    return Neighbourhoods(share, won, spent, tried, accepted, scored)
+    sizes = (count, count, count, TALLY_SIZE, MOST_DESTROYED)
+    spent, tried, accepted, scored, order = (np.zeros(size, np.int64) for size in sizes)
+    return Neighbourhoods(share, won, spent, tried, accepted, Scratch(scored, order))
 
 
 @kernel

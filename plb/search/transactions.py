@@ -11,7 +11,7 @@ from plb.compiler import Stream, kernel, uniform
 from plb.evaluation.delta import move_row
 from plb.evaluation.proposals import refusal
 from plb.model.rules import NO_REFUSAL
-from plb.search.extension_kernels import ExtensionState, is_refused
+from plb.search.extension_kernels import ExtensionState, apply_with_terms, is_refused, undo_with_terms
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal, proposed
 
@@ -154,13 +154,14 @@ def undo_transaction(problem: Problem, solution: Solution, transaction: Transact
 
 
 @kernel
-def undo_into_single_moves(problem: Problem, solution: Solution, transaction: Transaction) -> int:
-    """Undo the transaction and leave in it one move for each row that it moved; return their number.
+def into_single_moves(solution: Solution, transaction: Transaction, tried: int) -> None:
+    """Leave one move for each row in a transaction that is undone; rows that came back to their place have none.
 
-    The moves lead each row from its place before to the one after; rows that came back to theirs have none.
+    Parameters
+    ----------
+    tried
+        Number of its moves before it was undone.
     """
-    tried = transaction.length[0]
-    undo_transaction(problem, solution, transaction, 0)
     length = 0
     for entry in range(tried):
         row, target = transaction.row[entry], transaction.target[entry]
@@ -179,7 +180,35 @@ def undo_into_single_moves(problem: Problem, solution: Solution, transaction: Tr
             transaction.source[kept] = transaction.source[entry]
             transaction.target[kept] = transaction.target[entry]
             kept += 1
-    return kept
+    transaction.length[0] = kept
+
+
+@kernel
+def try_with_terms(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    transaction: Transaction,
+    row: int,
+    target: int,
+) -> None:
+    """Move `row` to `target`, with the sums of extension terms, and append the move to the transaction."""
+    entry = transaction.length[0]
+    transaction.row[entry] = row
+    transaction.source[entry] = solution.node[row]
+    transaction.target[entry] = target
+    transaction.length[0] += 1
+    apply_with_terms(problem, solution, extension_state, move_of(transaction, entry))
+
+
+@kernel
+def undo_tried_with_terms(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, transaction: Transaction, length: int
+) -> None:
+    """Undo moves of `try_with_terms` until `length` are left."""
+    for entry in range(transaction.length[0] - 1, length - 1, -1):
+        undo_with_terms(problem, solution, extension_state, move_of(transaction, entry))
+    transaction.length[0] = length
 
 
 @kernel

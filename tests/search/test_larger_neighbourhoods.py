@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from plb import Checks, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
-from plb.compiler import Stream
+from plb.compiler import Stream, kernel
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.search import annealing
 from plb.search.balancing import order_of_sizes
@@ -29,14 +30,31 @@ from plb.search.neighbourhoods import (
     random_neighbourhood,
 )
 from plb.search.transactions import (
-    move_of,
+    into_single_moves,
     new_transaction,
     redo_transaction,
     try_move,
-    undo_into_single_moves,
+    undo_transaction,
 )
 from plb.testing import all_clusters, busy_clusters, configuration_of
 from tests.engine.strategies import examples
+
+
+class Move(NamedTuple):
+    """A move of a transaction."""
+
+    row: int
+    source: int
+    target: int
+
+
+@kernel
+def _draw(problem, solution, choice, rng, drawn):
+    """Write row, target and partner of random proposals."""
+    for number in range(drawn.shape[0]):
+        proposal = generate_proposal(problem, solution, choice, rng)
+        drawn[number, 0], drawn[number, 1], drawn[number, 2] = proposal.row, proposal.target, proposal.partner
+
 
 ONLY_LARGER = {"neighbourhood_probability": 1.0, "similar_exchange_share": 0.5}
 
@@ -107,10 +125,13 @@ def test_transaction_is_undone_into_one_move_of_each_row(cluster, data):
     for row, target in data.draw(st.lists(steps, max_size=12)):
         try_move(problem, solution, transaction, row, target)
     reached = solution.node.copy()
-    transaction.length[0] = undo_into_single_moves(problem, solution, transaction)
+    tried = int(transaction.length[0])
+    undo_transaction(problem, solution, transaction, 0)
+    into_single_moves(solution, transaction, tried)
     assert np.array_equal(solution.node, before.node)
     assert np.array_equal(solution.node_load, before.node_load)
-    moves = [move_of(transaction, entry) for entry in range(transaction.length[0])]
+    length = int(transaction.length[0])
+    moves = [Move(*(int(array[entry]) for array in transaction[:3])) for entry in range(length)]
     assert {move.row for move in moves} == set(np.flatnonzero(reached != before.node).tolist())
     assert len({move.row for move in moves}) == len(moves)
     assert all(move.source == before.node[move.row] for move in moves)
@@ -247,11 +268,12 @@ def test_exchanges_of_similar_size_are_exchanges_of_movable_rows(cluster, seed):
     assert all(sizes[first] <= sizes[second] for first, second in pairwise(order))
     choice = Choice(movable[:0], movable, len(movable), 0, 0.0, 1.0, **fields)
     rng = Stream(np.random.SeedSequence(seed))
-    for _ in range(50):
-        proposal = generate_proposal(problem, solution, choice, rng)
-        if proposal.row != NOWHERE:
-            assert proposal.partner in sizes
-            assert proposal.target == solution.node[proposal.partner]
+    drawn = np.empty((50, 3), np.int64)
+    _draw(problem, solution, choice, rng, drawn)
+    for row, target, partner in drawn.tolist():
+        if row != NOWHERE:
+            assert partner in sizes
+            assert target == solution.node[partner]
 
 
 def test_names_of_neighbourhoods_are_in_the_order_of_their_numbers():
