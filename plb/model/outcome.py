@@ -37,7 +37,7 @@ class Proposals:
         Refusals by constraint or budget, and rejections by the energy term that worsened most.
     tried_by_neighbourhood, accepted_by_neighbourhood
         Steps of several moves by larger neighbourhood (`plb.search.neighbourhoods`). Each counts as one scored and one
-        accepted proposal, and as as many generated ones as it tried moves.
+        accepted proposal, and as as many generated ones as it asked for nodes and tried moves.
     """
 
     generated: int = 0

@@ -27,9 +27,9 @@ from plb.search.extension_kernels import NO_KERNEL, ExtensionState
 from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
 from plb.search.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
-from plb.search.neighbourhoods import MOST_TRIED, NEIGHBOURHOODS, new_neighbourhoods
+from plb.search.neighbourhoods import MOST_ASKED, NEIGHBOURHOODS, new_neighbourhoods
 from plb.search.places import NO_ROWS, Places, go_to, places_of
-from plb.search.result import Annealed, new_tally
+from plb.search.result import Annealed, new_tally, no_larger_steps
 from plb.search.transactions import new_transaction
 from plb.search.undo_log import UndoLog, return_to_best, return_to_start
 from plb.settings.annealing import Cooling
@@ -113,12 +113,13 @@ def anneal_chains(
 def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float) -> Annealed:
     """Return the statistics of chains."""
     neighbourhoods = [chain.chain_state.neighbourhoods for chain in chains]
+    searched = [one for one in neighbourhoods if len(one.share)]
     return Annealed(
         energy,
         tally=np.sum([chain.tally for chain in chains], axis=0),
         end_reason=_end_of(chains),
         temperature=float(best.schedule.temperature),
-        larger_steps=np.sum([(one.tried, one.accepted) for one in neighbourhoods], axis=0),
+        larger_steps=sum((np.array([one.tried[1:], one.accepted[1:]]) for one in searched), no_larger_steps()),
     )
 
 
@@ -145,7 +146,7 @@ def _all_of(run: Callable[[int, _Chain], _Chain], chains: Sequence[_Chain], thre
 def _most_moves(problem: Problem, start: Solution, choice: Choice) -> int:
     """Return the largest number of moves that one step may try; 0 where no step has several."""
     of_proposal = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
-    return of_proposal + (MOST_TRIED if choice.neighbourhood_probability > 0.0 else 0)
+    return of_proposal + (MOST_ASKED if choice.larger_neighbourhoods else 0)
 
 
 def _is_compound(problem: Problem, choice: Choice) -> bool:
@@ -206,9 +207,10 @@ def _new_chains(
     Each has a copy of `start`; `in_place`: all have `start` itself, and change it in turn.
     """
     sort_displaced(start)
+    larger = len(NEIGHBOURHOODS) if choice.larger_neighbourhoods else 0
     solutions = (start if in_place else start.copy() for _ in range(config.chains))
     chains = [
-        _new_chain(solution, extensions_of_chain(extensions, problem, solution), stream, settings, capacity)
+        _new_chain(solution, extensions_of_chain(extensions, problem, solution), stream, settings, capacity, larger)
         for solution, stream in zip(solutions, seed.spawn(config.chains), strict=True)
     ]
     addresses = _addresses_of_steps(chains[0], problem, choice, has_extensions=extensions is not None)
@@ -218,7 +220,12 @@ def _new_chains(
 
 
 def _new_chain(
-    solution: Solution, extensions: ChainExtensions, stream: np.random.SeedSequence, settings: Settings, capacity: int
+    solution: Solution,
+    extensions: ChainExtensions,
+    stream: np.random.SeedSequence,
+    settings: Settings,
+    capacity: int,
+    larger: int,
 ) -> _Chain:
     """Return a new chain that begins at `solution`.
 
@@ -226,9 +233,11 @@ def _new_chain(
     ----------
     capacity
         Largest number of moves of one proposal; 0 where no proposal has further moves.
+    larger
+        Number of larger neighbourhoods.
     """
     undo_log = new_undo_log(_proposals_of(settings), capacity)
-    neighbourhoods = new_neighbourhoods(len(NEIGHBOURHOODS))
+    neighbourhoods = new_neighbourhoods(larger)
     chain_state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity), neighbourhoods)
     return _Chain(solution, extensions, chain_state, Stream(stream))
 
@@ -264,8 +273,8 @@ def _addresses_of_steps(chain: _Chain, problem: Problem, choice: Choice, *, has_
         compound = compound_proposal.address(None, *of_chain, step)
     if has_extensions:
         extended = extended_step.address(None, problem, solution, chain_state, extension_state, step)
-    if choice.neighbourhood_probability > 0.0:
-        larger = larger_proposal.address(int, *of_chain)
+    if choice.larger_neighbourhoods:
+        larger = larger_proposal.address(int, *of_chain, 0)
     return StepAddresses(compound, extended, larger)
 
 

@@ -7,7 +7,7 @@ best solution and keeps an undo log to return to the best solution.
 from __future__ import annotations
 
 from plb.array_types import NOWHERE, Int
-from plb.compiler import CallByAddress, Stream, kernel, uniform
+from plb.compiler import CallByAddress, Stream, kernel
 from plb.constraints.domains import SPREADING
 from plb.evaluation.delta import apply_proposal, present_energy
 from plb.evaluation.proposals import (
@@ -47,7 +47,7 @@ from plb.search.extension_kernels import (
     worst_of,
 )
 from plb.search.move_generation import Choice, generate_proposal
-from plb.search.neighbourhoods import MOST_TRIED, adapt_shares
+from plb.search.neighbourhoods import MOST_ASKED, SINGLE, adapt_shares, note_step, random_neighbourhood
 from plb.search.undo_log import forget_start, is_full, note_accepted, return_to_best
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal, inverse_of
@@ -88,7 +88,8 @@ def anneal(
         schedule.step += spent
         while schedule.step >= per_round and schedule.end == RUNNING:
             end_round(settings, schedule)
-            adapt_shares(chain_state.neighbourhoods)
+            if chain_state.neighbourhoods.share.shape[0] > 0:
+                adapt_shares(chain_state.neighbourhoods)
         if schedule.end == RESTARTING:
             return_to_best(problem, solution, schedule, chain_state.undo_log, extension_state)
             heat_up(schedule)
@@ -162,13 +163,19 @@ def _step(
         forget_start(schedule, undo_log)
         if is_full(schedule, undo_log, most):
             return_to_best(problem, solution, schedule, undo_log, extension_state)
-    probability = choice.neighbourhood_probability
-    if probability > 0.0 and left >= MOST_TRIED and uniform(rng) < probability:
-        return int(
-            _call_larger(chain_state.addresses.larger, problem, solution, choice, chain_state, extension_state, rng)
-        )
-    _single_step(problem, solution, choice, chain_state, extension_state, rng)
-    return 1
+    neighbourhoods = chain_state.neighbourhoods
+    if neighbourhoods.share.shape[0] == 0:
+        _single_step(problem, solution, choice, chain_state, extension_state, rng)
+        return 1
+    number, cost, before = random_neighbourhood(neighbourhoods, rng), 1, schedule.energy
+    if number == SINGLE or left < MOST_ASKED:
+        _single_step(problem, solution, choice, chain_state, extension_state, rng)
+        number = SINGLE
+    else:
+        larger = chain_state.addresses.larger
+        cost = int(_call_larger(larger, problem, solution, choice, chain_state, extension_state, rng, number))
+    note_step(neighbourhoods, number, cost, before, schedule.energy)
+    return cost
 
 
 @kernel

@@ -31,7 +31,7 @@ class Variant:
     ----------
     mask
         Enforced rules.
-    swap_probability, exchange_probability, neighbourhood_probability
+    swap_probability, exchange_probability, larger_neighbourhoods
         See `plb.search.move_generation.Choice`.
     only_empties
         Whether replicas move only from less loaded to fuller nodes (`RestrictedDefragmentationHeuristic`).
@@ -44,7 +44,7 @@ class Variant:
     exchange_probability: float
     only_empties: bool = False
     biased: bool = False
-    neighbourhood_probability: float = 0.0
+    larger_neighbourhoods: bool = False
 
 
 def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
@@ -110,7 +110,7 @@ def balance(
             variant.swap_probability,
             variant.exchange_probability,
             config.spread_moves,
-            neighbourhood_probability=variant.neighbourhood_probability,
+            larger_neighbourhoods=variant.larger_neighbourhoods,
             **order_of_sizes(problem, rows, config),
         )
         share = budget.share(len(variants) - index)

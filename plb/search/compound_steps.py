@@ -25,7 +25,7 @@ from plb.search.extension_kernels import (
     weighed,
 )
 from plb.search.move_generation import Choice
-from plb.search.neighbourhoods import EJECTION_CHAIN, random_neighbourhood
+from plb.search.neighbourhoods import EJECTION_CHAIN
 from plb.search.spread_moves import make_spread_moves
 from plb.search.transactions import (
     Transaction,
@@ -112,36 +112,40 @@ def larger_proposal(
     chain_state: ChainState,
     extension_state: ExtensionState,
     rng: Stream,
+    number: int,
 ) -> int:
-    """Make a step in a larger neighbourhood and accept or reject it; return the moves tried, each of which counts."""
+    """Make a step in a larger neighbourhood and accept or reject it; return its cost in proposals.
+
+    Parameters
+    ----------
+    number
+        The neighbourhood.
+    """
     schedule, transaction, neighbourhoods = chain_state.schedule, chain_state.transaction, chain_state.neighbourhoods
-    number = random_neighbourhood(neighbourhoods, rng)
-    highest, before = highest_energy(schedule, rng), schedule.energy
-    transaction.length[0] = 0
+    highest = highest_energy(schedule, rng)
+    scratch = neighbourhoods.scratch
+    transaction.length[0] = scratch.asked[0] = 0
     if number == EJECTION_CHAIN:
-        found = make_ejection_chain(problem, solution, choice, extension_state, rng, transaction)
+        found = make_ejection_chain(problem, solution, choice, extension_state, scratch, rng, transaction)
     else:
-        found = destroy_and_repair(
-            problem, solution, choice, extension_state, number, neighbourhoods.scratch, rng, transaction
-        )
-    tried = max(1, int(transaction.length[0]))
+        found = destroy_and_repair(problem, solution, choice, extension_state, number, scratch, rng, transaction)
+    tried = transaction.length[0]
+    cost = max(1, int(tried + scratch.asked[0]))
     neighbourhoods.tried[number] += 1
-    neighbourhoods.spent[number] += tried
-    chain_state.tally[GENERATED] += tried
+    chain_state.tally[GENERATED] += cost
     if found and extension_state.change.shape[0] == 0 and not problem.related:
         found = present_energy(problem, solution) <= highest
         chain_state.tally[SCORED] += not found
     undo_tried_with_terms(problem, solution, extension_state, transaction, 0)
     if not found:
-        return tried
+        return cost
     into_single_moves(solution, transaction, tried)
     if problem.related and not _children_follow(problem, solution, choice, extension_state, rng, transaction):
         chain_state.tally[FIRST_RULE + _AFFINITY] += 1
-        return tried
-    if _is_accepted(problem, solution, choice, chain_state, extension_state, highest):
-        neighbourhoods.accepted[number] += 1
-        neighbourhoods.won[number] += max(0.0, before - schedule.energy)
-    return tried
+        return cost
+    accepted = _is_accepted(problem, solution, choice, chain_state, extension_state, highest)
+    neighbourhoods.accepted[number] += accepted
+    return cost
 
 
 @kernel

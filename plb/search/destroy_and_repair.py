@@ -12,15 +12,13 @@ from plb.energy.rows_on_nodes import random_row_on
 from plb.evaluation.proposals import REJECTED, evaluate
 from plb.search.extension_kernels import ExtensionState, foresee, weighed
 from plb.search.move_generation import Choice, costly_row
-from plb.search.neighbourhoods import MOST_DESTROYED, NODE, PARTITION, Scratch
+from plb.search.neighbourhoods import MOST_DESTROYED, NODE, PARTITION, TARGETS_TRIED, Scratch
 from plb.search.transactions import Transaction, has_moved, may_move, try_with_terms
 from plb.state.arrays import Problem, Solution, are_siblings
 from plb.state.proposal import proposed
 
 DRAWS = 48
 """Random replicas among which those of a service are looked for."""
-TARGETS_TRIED = 6
-"""Random nodes that are compared for a replica, besides those that replicas have left."""
 
 
 @kernel
@@ -178,6 +176,7 @@ def _place(
             target = transaction.source[number]
         else:
             target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
+        scratch.asked[0] += 1
         if target == best or not may_move(problem, solution, extension_state, choice.enforced, row, target):
             continue
         proposal = proposed(solution, row, target, NOWHERE)

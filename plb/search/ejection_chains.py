@@ -12,8 +12,9 @@ from plb.compiler import Stream, kernel, uniform
 from plb.energy.rows_on_nodes import random_row_on
 from plb.search.extension_kernels import ExtensionState
 from plb.search.move_generation import Choice, costly_row
-from plb.search.neighbourhoods import MOST_EJECTED
+from plb.search.neighbourhoods import MOST_EJECTED, VICTIMS_TRIED, Scratch
 from plb.search.transactions import (
+    QUICK_DRAWS,
     Transaction,
     has_moved,
     may_move,
@@ -23,9 +24,6 @@ from plb.search.transactions import (
 )
 from plb.state.arrays import Problem, Solution, are_siblings
 
-VICTIMS_TRIED = 4
-"""Replicas of a node that are tried one after the other."""
-
 
 @kernel
 def make_ejection_chain(
@@ -33,6 +31,7 @@ def make_ejection_chain(
     solution: Solution,
     choice: Choice,
     extension_state: ExtensionState,
+    scratch: Scratch,
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
@@ -47,16 +46,17 @@ def make_ejection_chain(
         return False
     try_with_terms(problem, solution, extension_state, transaction, row, NOWHERE)
     for ejected in range(MOST_EJECTED + 1):
+        scratch.asked[0] += 1
         if may_move(problem, solution, extension_state, choice.enforced, row, target):
             try_with_terms(problem, solution, extension_state, transaction, row, target)
             return True
         if ejected == MOST_EJECTED:
             return False
-        victim = _eject(problem, solution, choice, extension_state, row, target, rng, transaction)
+        victim = _eject(problem, solution, choice, extension_state, row, target, scratch, rng, transaction)
         if victim == NOWHERE:
             return False
         row = victim
-        target = _next_target(problem, solution, choice, extension_state, row, start, target, rng)
+        target = _next_target(problem, solution, choice, extension_state, row, start, target, scratch, rng)
     return False
 
 
@@ -68,6 +68,7 @@ def _eject(
     extension_state: ExtensionState,
     row: int,
     target: int,
+    scratch: Scratch,
     rng: Stream,
     transaction: Transaction,
 ) -> int:
@@ -78,6 +79,7 @@ def _eject(
             return NOWHERE
         if are_siblings(problem, victim, row) or has_moved(transaction, victim):
             continue
+        scratch.asked[0] += 2
         before = transaction.length[0]
         try_with_terms(problem, solution, extension_state, transaction, victim, NOWHERE)
         if may_move(problem, solution, extension_state, choice.enforced, row, target):
@@ -96,6 +98,7 @@ def _next_target(
     row: int,
     start: int,
     left: int,
+    scratch: Scratch,
     rng: Stream,
 ) -> int:
     """Return where an ejected replica goes: to the start of the chain or to a random node with room; else anywhere.
@@ -107,9 +110,11 @@ def _next_target(
     left
         The node that `row` has left.
     """
+    scratch.asked[0] += 2
     if may_move(problem, solution, extension_state, choice.enforced, row, start):
         return start
     target = quick_target(problem, solution, extension_state, choice.enforced, row, left, rng)
+    scratch.asked[0] += QUICK_DRAWS if target == NOWHERE else 0
     if target != NOWHERE:
         return target
     return int(problem.targets[int(uniform(rng) * problem.targets.shape[0])])

@@ -50,8 +50,8 @@ class Choice(NamedTuple):
     """The movable rows in ascending order of size; empty without such exchanges."""
     place_by_size: Int = NO_ROWS
     """(M,) place of each movable row in this order; empty without such exchanges."""
-    neighbourhood_probability: float = 0.0
-    """Share of the steps that search a larger neighbourhood (`plb.search.neighbourhoods`)."""
+    larger_neighbourhoods: bool = False
+    """Whether steps of several moves are made, too (`plb.search.neighbourhoods`)."""
 
 
 def migration_slots(problem: Problem, start: Solution, share: float) -> int:

@@ -170,10 +170,10 @@ class PlbConfig(
     similar_exchange_share : share, default 0.0
         Share of the exchanges of balancing whose partner has about the size of the replica. Where nodes are full, few
         other exchanges are allowed.
-    neighbourhood_probability : share, default 0.0
-        Share of the steps of balancing that search a larger neighbourhood: ejection chains, and the new placement of
-        several replicas of a partition, of two nodes or of a service. They get replicas past full nodes. Each counts as
-        as many proposals as it tries moves.
+    larger_neighbourhoods : switch, default False
+        Whether balancing also makes steps of several moves, which get replicas past full nodes: ejection chains, and
+        the new placement of several replicas of a partition, of two nodes or of a service. Each is made as often as it
+        pays, and counts as as many proposals as it asks for nodes and tries moves.
     allow_chained_moves : switch, default False
         Whether, in one plan, a replica may take the node that another replica of its partition leaves, as in Service
         Fabric. The moves then have to be applied in the order of the plan, each after the departure from its target.
@@ -211,7 +211,7 @@ class PlbConfig(
     threads: int | None = count(None, low=1, none=True)
     exchange_probability: float = share(0.1)
     similar_exchange_share: float = share(0.0)
-    neighbourhood_probability: float = share(0.0)
+    larger_neighbourhoods: bool = switch(False)
     allow_chained_moves: bool = switch(False)
     spread_moves: bool = switch(False)
     biased_sampling: bool = switch(False)

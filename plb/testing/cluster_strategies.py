@@ -112,7 +112,7 @@ def settings_of_engines(draw: st.DrawFn) -> dict[str, Any]:
         "swap_primary_probability": draw(st.sampled_from([0.3, 0.0, 0.6])),
         "exchange_probability": draw(st.sampled_from([0.1, 0.0, 0.4])),
         "similar_exchange_share": draw(st.sampled_from([0.0, 0.5])),
-        "neighbourhood_probability": draw(st.sampled_from([0.0, 0.3])),
+        "larger_neighbourhoods": draw(st.booleans()),
         "cooling": draw(st.sampled_from(["by_round", "by_budget"])),
         "restarts": draw(st.sampled_from([0, 0, 1])),
         "max_percentage_to_move": draw(st.sampled_from([0.3, 1.0, 0.5])),
