@@ -3,6 +3,8 @@
 Run it with `python examples/swift_racks.py`.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from racks import BusyRacks, plan_of, rack_of
 
@@ -24,30 +26,42 @@ def loaded(problem: Problem, row: int) -> int:
     return 0
 
 
+class Racks(NamedTuple):
+    """Data, which are constant in a plan."""
+
+    rack: Int
+    """(N,) rack of each node."""
+
+
+class Replicas(NamedTuple):
+    """Sums, which follow the replicas."""
+
+    loaded: Int
+    """(racks,) replicas with load."""
+
+
 @kernel
-def change(problem: Problem, _solution: Solution, sums: Int, proposal: Proposal) -> int:
+def change(problem: Problem, _solution: Solution, data: Racks, sums: Replicas, proposal: Proposal) -> int:
     """Return the change of the number of busy racks by a proposal."""
-    nodes = problem.limit.shape[0]
     gain = loaded(problem, proposal.row) - loaded(problem, proposal.partner)
-    there = sums[proposal.target]
-    here = sums[proposal.source] if proposal.source != NOWHERE else NOWHERE
+    there = data.rack[proposal.target]
+    here = data.rack[proposal.source] if proposal.source != NOWHERE else NOWHERE
     if here == there:
         return 0
-    more = int(sums[nodes + there] + gain > 0) - int(sums[nodes + there] > 0)
+    more = int(sums.loaded[there] + gain > 0) - int(sums.loaded[there] > 0)
     if here == NOWHERE:
         return more
-    return more + int(sums[nodes + here] - gain > 0) - int(sums[nodes + here] > 0)
+    return more + int(sums.loaded[here] - gain > 0) - int(sums.loaded[here] > 0)
 
 
 @kernel
-def keep(problem: Problem, _solution: Solution, sums: Int, proposal: Proposal) -> None:
+def keep(problem: Problem, _solution: Solution, data: Racks, sums: Replicas, proposal: Proposal) -> None:
     """Update the number of replicas with load in each rack."""
-    nodes = problem.limit.shape[0]
     gain = loaded(problem, proposal.row) - loaded(problem, proposal.partner)
     if proposal.source != NOWHERE:
-        sums[nodes + sums[proposal.source]] -= gain
+        sums.loaded[data.rack[proposal.source]] -= gain
     if proposal.target != NOWHERE:
-        sums[nodes + sums[proposal.target]] += gain
+        sums.loaded[data.rack[proposal.target]] += gain
 
 
 class SwiftBusyRacks(CompiledTerm):
@@ -58,15 +72,19 @@ class SwiftBusyRacks(CompiledTerm):
     change = change
     keep = keep
 
-    def new_sums(self, configuration: Configuration) -> Int:
-        """Return the rack of each node, then the number of replicas with load in each rack."""
+    def new_data(self, configuration: Configuration) -> Racks:
+        """Return the rack of each node."""
         names = [rack_of(configuration, node) for node in range(configuration.nodes)]
-        _, rack = np.unique(names, return_inverse=True)
-        rows = [row for row in configuration.rows if configuration.node_of(row) != NOWHERE]
+        return Racks(np.unique(names, return_inverse=True)[1])
+
+    def new_sums(self, configuration: Configuration) -> Replicas:
+        """Return the number of replicas with load in each rack."""
+        rack = self.new_data(configuration).rack
         replicas = np.zeros(configuration.nodes, np.int64)
-        for row in rows:
-            replicas[rack[configuration.node_of(row)]] += configuration.load_of(row).any()
-        return np.concatenate([rack, replicas])
+        for row in configuration.rows:
+            if configuration.node_of(row) != NOWHERE:
+                replicas[rack[configuration.node_of(row)]] += configuration.load_of(row).any()
+        return Replicas(replicas)
 
 
 register_term(SwiftBusyRacks())

@@ -7,7 +7,7 @@ names of Numba that are not documented.
 
 from plb.compiler.callbacks import Callback, call_python
 from plb.compiler.clock import working_time
-from plb.compiler.kernels import ByPointer, CallByAddress, Kernel, by_pointer, kernel
+from plb.compiler.kernels import ByPointer, CallByAddress, Kernel, address_of, by_pointer, kernel, pointer_to
 from plb.compiler.prefetch import fetch
 from plb.compiler.records import Record
 from plb.compiler.uniform import Peek, Stream, uniform
@@ -20,10 +20,12 @@ __all__ = [
     "Peek",
     "Record",
     "Stream",
+    "address_of",
     "by_pointer",
     "call_python",
     "fetch",
     "kernel",
+    "pointer_to",
     "uniform",
     "working_time",
 ]

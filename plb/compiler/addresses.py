@@ -50,6 +50,23 @@ def type_of_python_call() -> Any:
     return type_of_function(_call_of_callback())
 
 
+@cache
+def type_of_pointer() -> Any:
+    """Return what kernels take the conversion of an address to a pointer for."""
+    return type_of_function(_conversion_to_pointer())
+
+
+def _conversion_to_pointer() -> Any:
+    @intrinsic
+    def convert(_: Any, address: Any) -> Any:
+        def generate(_context: Any, builder: Any, _signature: Any, values: Any) -> Any:
+            return builder.inttoptr(values[0], ir.IntType(8).as_pointer())
+
+        return types.voidptr(address), generate
+
+    return convert
+
+
 def _call_of_callback() -> Any:
     @intrinsic
     def call(_: Any, address: Any, *arguments: Any) -> Any:

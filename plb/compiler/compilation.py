@@ -90,10 +90,15 @@ class MachineCode:
     stored: Stored
 
 
+def is_compiled() -> bool:
+    """Return whether kernels are compiled at all."""
+    return not _settings.DISABLE_JIT
+
+
 @cache
 def entry_of(function: Callable[..., Any]) -> Any:
     """Return what compiles a function for calls from Python; where nothing is compiled, the function."""
-    return function if _settings.DISABLE_JIT else Entry(function)
+    return Entry(function) if is_compiled() else function
 
 
 @cache

@@ -151,6 +151,40 @@ _UNCOMPILED: dict[int, Kernel[..., Any]] = {}
 """Replaces addresses if nothing is compiled."""
 
 
+_POINTED: dict[int, ByPointer] = {}
+"""What addresses stand for if nothing is compiled."""
+
+
+def address_of(members: ByPointer) -> int:
+    """Return the address by which a kernel hands a named tuple to a kernel of another type, see `pointer_to`.
+
+    The tuple has to live as long as the address is used.
+    """
+    from plb.compiler.compilation import is_compiled
+
+    if is_compiled():
+        return int(members.handle.address)
+    _POINTED[id(members)] = members
+    return id(members)
+
+
+class PointerTo:
+    """A call, within a kernel, that makes an argument of a `CallByAddress` from an `address_of`."""
+
+    def __call__(self, address: int) -> Any:
+        """Return the tuple where nothing is compiled."""
+        return _POINTED[int(address)]
+
+    @property
+    def _numba_type_(self) -> Any:
+        from plb.compiler.addresses import type_of_pointer
+
+        return type_of_pointer()
+
+
+pointer_to = PointerTo()
+
+
 class CallByAddress:
     """A call, within a kernel, of a kernel that is given by its address.
 

@@ -45,6 +45,7 @@ def _without_sums(problem: Problem, node: Int) -> Solution:
         service_moves=np.zeros(len(problem.max_service_moves), np.int64),
         departed=np.zeros((nodes if problem.keeps_departed else 0, metrics), np.int64),
         arrivals=np.zeros(nodes if problem.throttles else 0, np.int64),
+        journal=np.zeros((0, 3), np.int64),
         **terms.new_sums(problem),
         **new_lists(problem),
     )

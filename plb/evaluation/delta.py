@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plb.array_types import NOWHERE
+from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
@@ -70,6 +70,16 @@ def add_to_node(problem: Problem, solution: Solution, row: int, node: int, sign:
         return
     add_to_terms(problem, solution, row, node, sign)
     change_list(problem, solution, row, node, sign)
+    if solution.journal.shape[0] > 0:
+        _note(solution.journal, row, node, sign)
+
+
+@kernel
+def _note(journal: Int, row: int, node: int, sign: int) -> None:
+    """Note that a row joins or leaves a node."""
+    entry = 1 + journal[0, 0] % (journal.shape[0] - 1)
+    journal[entry, 0], journal[entry, 1], journal[entry, 2] = row, node, sign
+    journal[0, 0] += 1
 
 
 @kernel

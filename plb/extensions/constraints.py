@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from plb.compiler import Kernel
-from plb.state.arrays import Problem, Solution
+from plb.errors import InvalidValueError
+from plb.extensions.failures import CONSTRAINT
+from plb.extensions.kernel_data import NO_VALUES, WithKernels
+from plb.state.arrays import UNKNOWN, Problem, Solution, moves_of
 from plb.state.proposal import Proposal
 
 if TYPE_CHECKING:
@@ -36,25 +39,75 @@ class Constraint(Protocol):
         """Return the rows of the replicas that break the constraint on their nodes."""
 
 
-Test = Kernel[[Problem, Solution, Proposal], bool]
-
-
-class CompiledConstraint:
-    """Base of a constraint with a kernel; a subclass adds `name`, `test` and `broken`.
+class CompiledConstraint(WithKernels):
+    """Base of a constraint with kernels; a subclass adds `name`, `test` and `broken`.
 
     Attributes
     ----------
     name
         The name with which settings choose the constraint and plans count its refusals.
     test
-        Kernel: whether a proposal must not be made. Arguments: problem, solution, proposal, as in
-        `plb.extensions.energy_terms.CompiledTerm`.
+        Kernel: whether a proposal must not be made. Arguments: problem, solution, the data and the sums that the
+        constraint has, proposal, as in `plb.extensions.energy_terms.CompiledTerm`.
+    count
+        Kernel: adds a replica on a node to the sums `sign` times, 1 or -1. Arguments: problem, the data if the
+        constraint has any, sums, row, node, sign. It is called for all moves, also for those that a search tries, in
+        their order but possibly later, so that it must not read the solution. None: there are no sums.
     """
 
-    name: str
-    test: ClassVar[Test]
+    kind = CONSTRAINT
+    test: ClassVar[Kernel[..., bool]]
+    count: ClassVar[Kernel[..., None] | None] = None
+    _followed: tuple[Problem, Solution, int] | None = None
+
+    def begin(self, configuration: Configuration) -> None:
+        """Make the data and the sums of a configuration, unless they are known.
+
+        Raises
+        ------
+        InvalidValueError
+            If data or sums have another form, or only one of `count` and `new_sums` is there.
+        """
+        self.check_sums()
+        problem, solution = configuration.problem, configuration.solution
+        moves, known = moves_of(solution), self._followed
+        if known is None or known[0] is not problem:
+            self.data = self.checked_data(configuration)
+        elif known[1] is solution and (moves == known[2] != UNKNOWN or not self.has_sums):
+            return
+        self.sums = self.checked_sums(configuration)
+        self._followed = problem, solution, moves
+
+    def check_sums(self) -> None:
+        """Raise `InvalidValueError` unless there are both `count` and `new_sums`, or none of them."""
+        if self.has_sums != (self.count is not None):
+            allowed = "a kernel where there is a `new_sums`, and else None"
+            raise InvalidValueError(f"{self.kind} {self.name}", "count", self.count, allowed)
 
     def refuses(self, configuration: Configuration, proposal: Proposal) -> bool:
         """Return whether a proposal must not be made."""
+        self.begin(configuration)
         problem, solution = configuration.problem, configuration.solution
-        return bool(self.test(problem, solution, configuration.from_its_node(proposal)))
+        test, whole = self.kernel_of("test", self.sums), configuration.from_its_node(proposal)
+        return bool(test(problem, solution, self.data, self.sums, whole))
+
+
+def sums_from_scratch(constraint: Constraint, configuration: Configuration) -> Any:
+    """Return the sums of a constraint, computed from scratch; nothing for one without kernels.
+
+    Raises
+    ------
+    InvalidValueError
+        If they are not whole numbers, or only one of `count` and `new_sums` is there.
+    """
+    if not isinstance(constraint, CompiledConstraint):
+        return NO_VALUES
+    constraint.check_sums()
+    return constraint.checked_sums(configuration)
+
+
+def count_in(constraint: Constraint, configuration: Configuration, sums: Any, row: int, node: int, sign: int) -> None:
+    """Let a constraint add a replica on a node to its sums `sign` times, if it has any."""
+    if isinstance(constraint, CompiledConstraint) and constraint.count is not None:
+        count = constraint.kernel_of("count", sums)
+        count(configuration.problem, constraint.checked_data(configuration), sums, row, node, sign)

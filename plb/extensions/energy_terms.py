@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
-import numpy as np
-
-from plb.array_types import Int
 from plb.compiler import Kernel
 from plb.errors import InvalidValueError
-from plb.state.arrays import Problem, Solution
+from plb.extensions.failures import TERM
+from plb.extensions.kernel_data import WithKernels
 from plb.state.proposal import Proposal
 
 if TYPE_CHECKING:
@@ -100,57 +98,54 @@ def take_back(terms: tuple[EnergyTerm, ...], configuration: Configuration, propo
             term.undo(configuration, proposal)
 
 
-Change = Kernel[[Problem, Solution, Int, Proposal], float]
-Keep = Kernel[[Problem, Solution, Int, Proposal], None]
-NO_SUMS: Int = np.empty(0, np.int64)
-
-
-class CompiledTerm:
+class CompiledTerm(WithKernels):
     """Base of a term with kernels; a subclass adds `name`, `total` and `change`.
 
     The kernels get the arrays of `plb.state.arrays` and a `plb.state.proposal.Proposal`: `row` goes from `source`,
     which may be NOWHERE, to `target`, and `partner`, unless it is NOWHERE, goes the other way. Loads are in quanta.
+    `WithKernels` describes data and sums.
 
     Attributes
     ----------
     name
         The name under which settings choose the term and plans report it.
     change
-        Kernel: the change of the term by a proposal. Arguments: problem, solution, sums, proposal.
-        It is not called for a replica that is dropped.
+        Kernel: the change of the term by a proposal. Arguments: problem, solution, the data and the sums that the
+        term has, proposal. It is not called for a replica that is dropped.
     keep
         Kernel with the same arguments: updates the sums, before the solution applies the proposal. With
         the inverse proposal it has to restore them, before the solution goes back. None: there are no sums.
     """
 
-    name: str
-    change: ClassVar[Change]
-    keep: ClassVar[Keep | None] = None
-
-    def __init__(self) -> None:
-        self.sums: Int = NO_SUMS
-
-    def new_sums(self, configuration: Configuration) -> Int:  # noqa: ARG002  # those of a class of its own use it
-        """Return the sums of the kernels, computed from scratch: (W,) whole numbers of 64 bits."""
-        return NO_SUMS
+    kind = TERM
+    change: ClassVar[Kernel[..., float]]
+    keep: ClassVar[Kernel[..., None] | None] = None
 
     def begin(self, configuration: Configuration) -> None:
-        """Compute the sums from scratch; raise an error if they are not whole numbers, or if a `keep` has none."""
-        item = f"energy term {self.name}"
-        if self.keep is not None and type(self).new_sums is CompiledTerm.new_sums:
-            raise InvalidValueError(item, "new_sums", None, "sums for `keep` to bring up to date")
-        self.sums = _whole_numbers(item, self.new_sums(configuration))
+        """Make the data, and compute the sums from scratch.
+
+        Raises
+        ------
+        InvalidValueError
+            If data or sums have another form, or a `keep` has no sums.
+        """
+        self.data = self.checked_data(configuration)
+        if self.keep is not None and not self.has_sums:
+            raise InvalidValueError(f"{self.kind} {self.name}", "new_sums", None, "sums for `keep` to bring up to date")
+        self.sums = self.checked_sums(configuration)
 
     def delta(self, configuration: Configuration, proposal: Proposal) -> float:
         """Return the change of the term by a proposal."""
         problem, solution = configuration.problem, configuration.solution
-        return float(self.change(problem, solution, self.sums, configuration.from_its_node(proposal)))
+        change, whole = self.kernel_of("change", self.sums), configuration.from_its_node(proposal)
+        return float(change(problem, solution, self.data, self.sums, whole))
 
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
         """Update the sums, before the configuration applies the proposal."""
         if self.keep is not None:
             problem, solution = configuration.problem, configuration.solution
-            self.keep(problem, solution, self.sums, configuration.from_its_node(proposal))
+            keep, whole = self.kernel_of("keep", self.sums), configuration.from_its_node(proposal)
+            keep(problem, solution, self.data, self.sums, whole)
 
     def undo(self, configuration: Configuration, proposal: Proposal) -> None:
         """Undo `apply` of the same proposal, as a chain does: by the inverse proposal."""
@@ -158,16 +153,3 @@ class CompiledTerm:
             back = configuration.apply(proposal)
             self.apply(configuration, back)
             configuration.apply(back)
-
-
-def _whole_numbers(item: str, values: object) -> Int:
-    """Return values as a flat array of 64 bits; raise an error if the conversion is not exact."""
-    try:
-        given = np.array(values)
-        with np.errstate(invalid="ignore"):
-            found: Int = given.astype(np.int64)
-    except (TypeError, ValueError, OverflowError):
-        given, found = np.empty(1), NO_SUMS
-    if not np.array_equal(given, found):
-        raise InvalidValueError(item, "new_sums", values, "whole numbers of 64 bits")
-    return found.ravel()

@@ -299,6 +299,8 @@ class PhaseRun:
         for handover in handovers:
             changes.make(handover)
         self.problem, self.solution = changes.problem, changes.solution
+        if self._extensions is not None:
+            self.solution = self._extensions.journalled(self.solution)
         self._orders += changes.orders
         self._reasons.update(changes.reasons)
         self.leave_alone({self.state.row_partition[row] for row in changes.reasons})

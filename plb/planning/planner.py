@@ -198,7 +198,7 @@ class Planner:
         problem = self.problem(at, self._domain_of(self.state.partition(partition).service))
         solution, extensions = self.start(problem), self._extensions(at)
         if extensions is not None and extensions.may_leave_changes:
-            solution = solution.copy()
+            solution = extensions.journalled(solution.copy())
         return scores_of(self.state, problem, solution, row, extensions)
 
     def alternatives(self, partition: str, at: float) -> tuple[Alternatives, ...]:
@@ -209,7 +209,9 @@ class Planner:
         everywhere = state.services[record.service].on_every_node
         rows = [row for row in slots_of(state, record) if not (everywhere and state.rows.node[row] == NOWHERE)]
         problem = self.problem(at, self._domain_of(record.service))
-        what_if = WhatIf(state, problem, self.start(problem).copy(), self._extensions(at))
+        solution, extensions = self.start(problem).copy(), self._extensions(at)
+        solution = solution if extensions is None else extensions.journalled(solution)
+        what_if = WhatIf(state, problem, solution, extensions)
         return tuple(what_if.of(row) for row in rows)
 
     def _work_to_place(self, names: Sequence[str] | None, at: float) -> WorkToPlace:
@@ -231,7 +233,7 @@ class Planner:
         extensions = self._extensions(at)
         solution = self.start(problem)
         if extensions is not None and extensions.may_leave_changes:
-            solution = solution.copy()
+            solution = extensions.journalled(solution.copy())
         elif solution is self._live.solution:
             self._live.lend()
         run = PhaseRun(self.state, problem, solution, seed, budget, self._live.work, extensions)

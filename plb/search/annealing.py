@@ -83,7 +83,7 @@ def anneal_chains(
     def check(chain: _Chain, moment: str) -> None:
         compare_with_scratch(problem, chain.solution, moment)
         if extensions is not None:
-            compare_extension_state(extensions, problem, chain.solution, chain.extension_state, moment)
+            compare_extension_state(extensions, problem, chain.solution, chain.extensions, moment)
 
     in_place = threads == 1 and not _is_compound(problem, choice) and _proposals_of(settings) < UNDO_LOG_SIZE
     new = _new_chains(problem, start, choice, config, seed, settings, capacity, extensions, in_place=in_place)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from plb.array_types import Int
 from plb.compiler import Callback
 from plb.extensions.configuration import Configuration
 from plb.extensions.energy_terms import EnergyTerm, IncrementalTerm, SummedTerm, delta
 from plb.extensions.failures import CONSTRAINT, TERM, named
-from plb.search.extension_kernels import ALLOWED, APPLY, CHANGE, NEWLY_BROKEN, NOTE_BROKEN, TEST, UNDO
+from plb.search.extension_kernels import ALLOWED, APPLY, CHANGE, COUNT, NEWLY_BROKEN, NOTE_BROKEN, TEST, UNDO
 from plb.search.extensions import Extensions
 from plb.state.proposal import Proposal
 
@@ -26,12 +29,20 @@ class ExtensionCallbacks:
     ----------
     terms
         The chain's copies of the terms.
+    sums
+        The chain's sums of each constraint (`plb.extensions.kernel_data`).
     configuration
         The solution of the chain.
     """
 
-    def __init__(self, extensions: Extensions, terms: Sequence[EnergyTerm], configuration: Configuration) -> None:
-        self._extensions, self._terms, self._configuration = extensions, terms, configuration
+    def __init__(
+        self,
+        extensions: Extensions,
+        terms: Sequence[EnergyTerm],
+        sums: Sequence[Sequence[Int]],
+        configuration: Configuration,
+    ) -> None:
+        self._extensions, self._terms, self._sums, self._configuration = extensions, terms, sums, configuration
         self._known: set[tuple[str, int]] = set()
         self._error: BaseException | None = None
         self._callback = Callback(self._answer, 6)
@@ -55,6 +66,8 @@ class ExtensionCallbacks:
                 self._known = set(self._extensions.broken_by_name(self._configuration))
             elif question == NEWLY_BROKEN:
                 return float(self._newly_broken())
+            elif question == COUNT:
+                self._count_again(index)
             else:
                 return self._answer_of_one(question, index, Proposal(row, target, partner, source))
         except BaseException as error:  # also an interrupt by the user; raised by `raise_error`
@@ -85,6 +98,11 @@ class ExtensionCallbacks:
         term = self._terms[index]
         by_trial = question == CHANGE and not isinstance(term, IncrementalTerm)
         return named(error, TERM, term.name, "total" if by_trial else METHODS[question])
+
+    def _count_again(self, index: int) -> None:
+        """Compute the sums of a constraint from scratch."""
+        for kept, right in zip(self._sums[index], self._extensions.sums_of(index, self._configuration), strict=True):
+            np.copyto(kept, right)
 
     def _newly_broken(self) -> int:
         """Return the index of the first constraint that is newly broken, or ALLOWED."""

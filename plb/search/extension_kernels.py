@@ -5,12 +5,12 @@ Those with kernels are called by the addresses of these; those in plain Python b
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
-from plb.compiler import CallByAddress, by_pointer, call_python, kernel
+from plb.compiler import CallByAddress, by_pointer, call_python, kernel, pointer_to
 from plb.evaluation.delta import apply_proposal
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal, inverse_of
@@ -20,17 +20,21 @@ IN_PYTHON = 1
 """In place of an address: the extension is in plain Python."""
 ALLOWED = -1
 NOTHING = -1
-CHANGE, APPLY, UNDO, TEST, NOTE_BROKEN, NEWLY_BROKEN = range(6)
+CHANGE, APPLY, UNDO, TEST, NOTE_BROKEN, NEWLY_BROKEN, COUNT = range(7)
 """What kernels ask of extensions in Python."""
 
 _change = CallByAddress(float)
 _keep = CallByAddress(None)
 _test = CallByAddress(bool)
+_count = CallByAddress(None)
 
 
 @by_pointer
 class ExtensionState(NamedTuple):
-    """State of T terms and C constraints in one chain. W is the largest number of sums of a term."""
+    """State of T terms and C constraints in one chain.
+
+    Data and sums are by the address of a named tuple (`plb.compiler.address_of`).
+    """
 
     change: Int
     """(T,) address of each term's kernel `change`, or IN_PYTHON."""
@@ -44,14 +48,22 @@ class ExtensionState(NamedTuple):
     """(T,) scratch: values after a proposal."""
     best: Float
     """(T,) values in the best solution so far."""
+    data: Int
+    """(T,) data of each term, or NO_KERNEL of one in Python."""
     sums: Int
-    """(T, W)"""
-    width: Int
-    """(T,) number of sums of each term."""
+    """(T,) sums of each term, or NO_KERNEL of one in Python."""
     rejected: Int
     """(T,) number of proposals rejected because of each term."""
     test: Int
     """(C,) address of each constraint's kernel `test`, or IN_PYTHON."""
+    adding: Int
+    """(C,) address of the kernel that updates the constraint's sums, or NO_KERNEL."""
+    test_data: Int
+    """(C,) data of each constraint, or NO_KERNEL of one in Python."""
+    test_sums: Int
+    """(C,) sums of each constraint, or NO_KERNEL of one in Python."""
+    counted: Int
+    """(C,) up to where in `Solution.journal` the sums follow the solution."""
     refused: Int
     """(C,) number of proposals refused by each constraint."""
     tally: Int
@@ -59,16 +71,19 @@ class ExtensionState(NamedTuple):
     python: Int
     """(1,) address of the callback of extensions in Python (`plb.search.extension_callbacks`), or NO_KERNEL."""
     running: Int
-    """(2,) what the running kernel of an extension answers, CHANGE, APPLY or TEST, and the index of the extension;
-    NOTHING between calls, so that the kernel is known after an error."""
+    """(2,) what the running kernel of an extension answers, CHANGE, APPLY, TEST or COUNT, and the extension's index.
+
+    NOTHING between calls, so that the kernel is known after an error.
+    """
 
 
 def no_extension_state(tally: Int) -> ExtensionState:
     """Return the state of a chain without extensions."""
     none, nothing = np.empty(0, np.int64), np.empty(0)
-    return ExtensionState(
-        none, none, nothing, nothing, nothing, nothing, none.reshape(0, 0), none, none, none, none, tally, none, none
-    )
+    of_terms: Any = dict.fromkeys(("change", "keep", "data", "sums", "rejected"), none)
+    of_constraints: Any = dict.fromkeys(("test", "adding", "test_data", "test_sums", "counted", "refused"), none)
+    values: Any = dict.fromkeys(("weight", "value", "after", "best"), nothing)
+    return ExtensionState(**of_terms, **values, **of_constraints, tally=tally, python=none, running=none)
 
 
 @kernel
@@ -92,6 +107,42 @@ def _end_call(extension_state: ExtensionState) -> None:
 
 
 @kernel
+def _refuses(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, index: int, proposal: Proposal
+) -> bool:
+    """Return whether a constraint with kernels refuses a proposal."""
+    data, sums = pointer_to(extension_state.test_data[index]), pointer_to(extension_state.test_sums[index])
+    if extension_state.adding[index] != NO_KERNEL:
+        _count_moves(problem, solution, extension_state, index)
+    _begin_call(extension_state, TEST, index)
+    refused: bool = _test(extension_state.test[index], problem, solution, data, sums, proposal)
+    _end_call(extension_state)
+    return refused
+
+
+@kernel
+def _count_moves(problem: Problem, solution: Solution, extension_state: ExtensionState, index: int) -> None:
+    """Update the sums of a constraint by what has moved since they were last used.
+
+    Without a journal, or if it no longer has all moves, they are computed from scratch.
+    """
+    journal = solution.journal
+    entries = journal.shape[0] - 1
+    if entries < 1 or journal[0, 0] - extension_state.counted[index] > entries:
+        call_python(extension_state.python[0], COUNT, index, 0, 0, 0, 0)
+    else:
+        data, sums = pointer_to(extension_state.test_data[index]), pointer_to(extension_state.test_sums[index])
+        _begin_call(extension_state, COUNT, index)
+        for number in range(extension_state.counted[index], journal[0, 0]):
+            entry = 1 + number % entries
+            row, node, sign = journal[entry, 0], journal[entry, 1], journal[entry, 2]
+            _count(extension_state.adding[index], problem, data, sums, row, node, sign)
+        _end_call(extension_state)
+    if entries >= 1:
+        extension_state.counted[index] = journal[0, 0]
+
+
+@kernel
 def refusing(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> int:
     """Return the index of the first constraint that refuses a proposal, or ALLOWED."""
     for index in range(extension_state.test.shape[0]):
@@ -99,9 +150,7 @@ def refusing(problem: Problem, solution: Solution, extension_state: ExtensionSta
         if test == IN_PYTHON:
             refused = _ask(extension_state, TEST, index, proposal) != 0.0
         else:
-            _begin_call(extension_state, TEST, index)
-            refused = _test(test, problem, solution, proposal)
-            _end_call(extension_state)
+            refused = _refuses(problem, solution, extension_state, index, proposal)
         if refused:
             return index
     return ALLOWED
@@ -117,6 +166,18 @@ def is_refused(problem: Problem, solution: Solution, extension_state: ExtensionS
 
 
 @kernel
+def change_of(
+    problem: Problem, solution: Solution, extension_state: ExtensionState, term: int, proposal: Proposal
+) -> float:
+    """Return the change of a term with kernels by a proposal."""
+    data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
+    _begin_call(extension_state, CHANGE, term)
+    found: float = _change(extension_state.change[term], problem, solution, data, sums, proposal)
+    _end_call(extension_state)
+    return found
+
+
+@kernel
 def foresee(problem: Problem, solution: Solution, extension_state: ExtensionState, proposal: Proposal) -> None:
     """Add the changes of the terms by a proposal to `after`."""
     for term in range(extension_state.change.shape[0]):
@@ -124,10 +185,7 @@ def foresee(problem: Problem, solution: Solution, extension_state: ExtensionStat
         if change == IN_PYTHON:
             found = _ask(extension_state, CHANGE, term, proposal)
         else:
-            sums = extension_state.sums[term, : extension_state.width[term]]
-            _begin_call(extension_state, CHANGE, term)
-            found = _change(change, problem, solution, sums, proposal)
-            _end_call(extension_state)
+            found = change_of(problem, solution, extension_state, term, proposal)
         extension_state.after[term] += found
 
 
@@ -197,9 +255,9 @@ def _update_sums(
     """Update the sums of a term with kernels for a proposal that is applied next."""
     keep = extension_state.keep[term]
     if keep != NO_KERNEL:
-        sums = extension_state.sums[term, : extension_state.width[term]]
+        data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
         _begin_call(extension_state, APPLY, term)
-        _keep(keep, problem, solution, sums, proposal)
+        _keep(keep, problem, solution, data, sums, proposal)
         _end_call(extension_state)
 
 

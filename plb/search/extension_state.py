@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from inspect import signature
+from typing import Any
 
 import attrs
 import numpy as np
 
 from plb.array_types import Int
-from plb.compiler import Kernel
-from plb.errors import CheckFailedError, ExtensionError, InvalidValueError, KernelError
-from plb.extensions.constraints import CompiledConstraint, Constraint
-from plb.extensions.energy_terms import NO_SUMS, CompiledTerm, EnergyTerm, SummedTerm, begin
-from plb.extensions.failures import CONSTRAINT, TERM, errors_of
+from plb.compiler import address_of
+from plb.errors import CheckFailedError
+from plb.extensions.configuration import Configuration
+from plb.extensions.constraints import Constraint, count_in
+from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, SummedTerm, begin
+from plb.extensions.failures import TERM, errors_of
+from plb.extensions.kernel_data import COUNT, NO_VALUES, WithKernels, difference
 from plb.search.extension_callbacks import ExtensionCallbacks
 from plb.search.extension_kernels import IN_PYTHON, NO_KERNEL, NOTHING, ExtensionState, no_extension_state
 from plb.search.extensions import Extensions
 from plb.search.result import new_tally
-from plb.state.arrays import Problem, Solution
+from plb.state.arrays import UNKNOWN, Problem, Solution, moves_of
 from plb.state.proposal import Proposal
 
 TOLERANCE = 1e-6
@@ -37,11 +39,15 @@ class ChainExtensions:
     callbacks
         What answers them for extensions in Python, and finds constraints that several moves break together; None
         without any extension.
+    data, sums
+        Of the terms and then the constraints, as their kernels get them.
     """
 
     state: ExtensionState
     extensions: Extensions | None = None
     callbacks: ExtensionCallbacks | None = None
+    data: Sequence[Any] = ()
+    sums: Sequence[Any] = ()
 
     def raise_error(self) -> None:
         """Raise the error of an extension in Python, if there was one."""
@@ -68,36 +74,61 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
     if extensions is None:
         return NO_EXTENSIONS
     configuration = extensions.configuration(problem, start)
-    terms, constraints = extensions.new_terms(), extensions.constraints
-    for term in terms:
-        with errors_of(TERM, term.name, "new_sums" if isinstance(term, CompiledTerm) else "begin"):
-            begin(term, configuration)
-    all_sums = [term.sums if isinstance(term, CompiledTerm) else NO_SUMS for term in terms]
-    sums = np.zeros((len(terms), max(map(len, all_sums), default=0)), np.int64)
-    for kept, of_term in zip(sums, all_sums, strict=True):
-        kept[: len(of_term)] = of_term
+    terms, constraints = _begun_terms(extensions, configuration), extensions.constraints
+    all_sums = [extensions.sums_of(index, configuration) for index in range(len(constraints))]
+    everything: list[EnergyTerm | Constraint] = [*terms, *constraints]
+    data = [_data_of(extensions, one, configuration) for one in everything]
+    sums = [*(term.sums if isinstance(term, CompiledTerm) else NO_VALUES for term in terms), *all_sums]
     totals = extensions.totals(problem, start)
     value = np.array([totals[term.name] for term in terms], np.float64)
-    move = Proposal(0, 0)
-    callbacks = ExtensionCallbacks(extensions, terms, configuration)
+    given = [(problem, start, *own, Proposal(0, 0)) for own in zip(data, sums, strict=True)]
+    counted = [(problem, *own, 0, 0, 1) for own in zip(data, sums, strict=True)]
+    callbacks = ExtensionCallbacks(extensions, terms, all_sums, configuration)
     state = ExtensionState(
-        change=_addresses(terms, "change", float, problem, start, NO_SUMS, move),
-        keep=_addresses(terms, "keep", None, problem, start, NO_SUMS, move),
+        change=_addresses(terms, "change", float, given[: len(terms)]),
+        keep=_addresses(terms, "keep", None, given[: len(terms)]),
         weight=np.array([extensions.weights[term.name] for term in terms], np.float64),
         value=value,
         after=value.copy(),
         best=value.copy(),
-        sums=sums,
-        width=np.array([len(of_term) for of_term in all_sums], np.int64),
+        data=_pointers(terms, data[: len(terms)]),
+        sums=_pointers(terms, sums[: len(terms)]),
         rejected=np.zeros(len(terms), np.int64),
-        test=_addresses(constraints, "test", bool, problem, start, move),
+        test=_addresses(constraints, "test", bool, given[len(terms) :]),
+        adding=_addresses(constraints, COUNT, None, counted[len(terms) :]),
+        test_data=_pointers(constraints, data[len(terms) :]),
+        test_sums=_pointers(constraints, all_sums),
+        counted=np.full(len(constraints), moves_of(start)),
         refused=np.zeros(len(constraints), np.int64),
         tally=new_tally(),
         python=np.array([callbacks.address]),
         running=np.full(2, NOTHING),
     )
     extensions.running.append(state.running)
-    return ChainExtensions(state, extensions, callbacks)
+    return ChainExtensions(state, extensions, callbacks, data, sums)
+
+
+def _begun_terms(extensions: Extensions, configuration: Configuration) -> tuple[EnergyTerm, ...]:
+    """Return copies of the terms with the sums of a configuration."""
+    terms = extensions.new_terms()
+    for term in terms:
+        if isinstance(term, CompiledTerm):
+            term.made = configuration.problem, extensions.data_of(term, configuration)
+        with errors_of(TERM, term.name, "new_sums" if isinstance(term, CompiledTerm) else "begin"):
+            begin(term, configuration)
+    return terms
+
+
+def _data_of(extensions: Extensions, one: EnergyTerm | Constraint, configuration: Configuration) -> Any:
+    """Return the data of a term or a constraint, as its kernels get them."""
+    return extensions.data_of(one, configuration) if isinstance(one, WithKernels) else NO_VALUES
+
+
+def _pointers(extensions: Sequence[EnergyTerm | Constraint], values: Sequence[Any]) -> Int:
+    """Return the address of the data or sums of each extension with kernels, else NO_KERNEL."""
+    pairs = zip(extensions, values, strict=True)
+    found = [address_of(of_one) if isinstance(one, WithKernels) else NO_KERNEL for one, of_one in pairs]
+    return np.array(found, np.int64)
 
 
 def constraints_of(extensions: Extensions | None, problem: Problem, solution: Solution) -> ChainExtensions:
@@ -108,19 +139,36 @@ def constraints_of(extensions: Extensions | None, problem: Problem, solution: So
 
 
 def compare_extension_state(
-    extensions: Extensions, problem: Problem, solution: Solution, extension_state: ExtensionState, moment: str
+    extensions: Extensions, problem: Problem, solution: Solution, chain: ChainExtensions, moment: str
 ) -> None:
-    """Raise `CheckFailedError` if a term's value or one of its sums differs from that computed from scratch."""
-    recomputed = extensions_of_chain(attrs.evolve(extensions, running=[]), problem, solution).state
+    """Raise `CheckFailedError` if the value of a term, or a sum of an extension, differs from that from scratch."""
+    recomputed = extensions_of_chain(attrs.evolve(extensions, running=[]), problem, solution)
     for index, term in enumerate(extensions.terms):
-        _compare_term(term.name, float(extension_state.value[index]), float(recomputed.value[index]), moment)
-        width = extension_state.width[index]
-        if not np.array_equal(extension_state.sums[index, :width], recomputed.sums[index, :width]):
-            at = int(np.flatnonzero(extension_state.sums[index] != recomputed.sums[index])[0])
-            kept, right = extension_state.sums[index, at], recomputed.sums[index, at]
-            raise CheckFailedError(
-                f"{moment}: sum {at} of energy term {term.name} is {kept}, from scratch it is {right}"
-            )
+        kept, right = float(chain.state.value[index]), float(recomputed.state.value[index])
+        _compare_term(term.name, kept, right, moment)
+    _follow_moves(chain, extensions, extensions.configuration(problem, solution))
+    everything = [*(f"energy term {one.name}" for one in extensions.terms)]
+    everything += [f"constraint {one.name}" for one in extensions.constraints]
+    for name, one, other in zip(everything, chain.sums, recomputed.sums, strict=True):
+        found = difference(one, other)
+        if found is not None:
+            at, wrong, correct = found
+            raise CheckFailedError(f"{moment}: sum {at} of {name} is {wrong}, from scratch it is {correct}")
+
+
+def _follow_moves(chain: ChainExtensions, extensions: Extensions, configuration: Configuration) -> None:
+    """Let the sums of the constraints follow the moves since they were last used, as a kernel does."""
+    moves, entries = moves_of(configuration.solution), len(configuration.solution.journal) - 1
+    for index, constraint in enumerate(extensions.constraints):
+        sums, since = chain.sums[len(extensions.terms) + index], int(chain.state.counted[index])
+        if moves == UNKNOWN or moves - since > entries:  # not all of them are known
+            for kept, right in zip(sums, extensions.sums_of(index, configuration), strict=True):
+                np.copyto(kept, right)
+            continue
+        for number in range(since, moves):
+            entry = configuration.solution.journal[1 + number % entries].tolist()
+            count_in(constraint, configuration, sums, *entry)
+    chain.state.counted[:] = moves
 
 
 def _compare_term(name: str, kept: float, right: float, moment: str) -> None:
@@ -129,18 +177,18 @@ def _compare_term(name: str, kept: float, right: float, moment: str) -> None:
         raise CheckFailedError(f"{moment}: changes of energy term {name} add up to {kept}, from scratch it is {right}")
 
 
-def takes_parts_of_a_proposal(kernel: Kernel[..., object], arguments: int) -> bool:
-    """Return whether a kernel has the arguments of former versions: row, target and partner instead of a proposal."""
-    return len(signature(kernel.py_func).parameters) == arguments + 2
-
-
 def _addresses(
     extensions: Sequence[EnergyTerm | Constraint],
     method: str,
     returning: type | None,
-    *arguments: object,
+    arguments: Sequence[tuple[Any, ...]],
 ) -> Int:
     """Return the address of each extension's kernel `method`, IN_PYTHON or NO_KERNEL.
+
+    Parameters
+    ----------
+    arguments
+        Those of each kernel, such as they will be.
 
     Raises
     ------
@@ -151,21 +199,9 @@ def _addresses(
     """
     found = np.full(len(extensions), NO_KERNEL)
     for index, one in enumerate(extensions):
-        if not isinstance(one, (CompiledTerm, CompiledConstraint)):
-            keeps_none = method == "keep" and not isinstance(one, SummedTerm)
-            found[index] = NO_KERNEL if keeps_none else IN_PYTHON
-            continue
-        kernel = getattr(one, method)
-        if kernel is None:
-            continue
-        if not isinstance(kernel, Kernel):
-            raise InvalidValueError(one.name, method, kernel, "a function decorated with `plb.compiler.kernel`")
-        kind = TERM if isinstance(one, CompiledTerm) else CONSTRAINT
-        if takes_parts_of_a_proposal(kernel, len(arguments)):
-            reason = f"{kernel} has to take a proposal, with its row, target, partner and source, as the last argument"
-            raise ExtensionError(kind, one.name, method, reason)
-        try:
-            found[index] = kernel.address(returning, *arguments)
-        except KernelError as error:
-            raise ExtensionError(kind, one.name, method, str(error)) from error
+        if not isinstance(one, WithKernels):
+            has_none = method == COUNT or (method == "keep" and not isinstance(one, SummedTerm))
+            found[index] = NO_KERNEL if has_none else IN_PYTHON
+        elif getattr(one, method) is not None:
+            found[index] = one.address_of(method, returning, arguments[index])
     return found

@@ -6,8 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import attrs
+import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.energy.from_scratch import solution_from_scratch
@@ -15,20 +17,23 @@ from plb.energy.terms import energy_of_solution
 from plb.engine_extensions import EngineExtensions, copied
 from plb.errors import InvalidValueError
 from plb.extensions.configuration import Configuration, Proposal
-from plb.extensions.constraints import CompiledConstraint, Constraint
+from plb.extensions.constraints import CompiledConstraint, Constraint, sums_from_scratch
 from plb.extensions.energy_terms import CompiledTerm, EnergyTerm
 from plb.extensions.failures import CONSTRAINT, TERM, errors_of, named
+from plb.extensions.kernel_data import WithKernels
 from plb.extensions.policies import PlacementPolicy
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy
 from plb.policies import KNOWN as KNOWN_POLICIES
 from plb.risk.demand_history import DemandHistory
-from plb.search.extension_kernels import APPLY, CHANGE, NOTHING, TEST
+from plb.search.extension_kernels import APPLY, CHANGE, COUNT, NOTHING, TEST
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.index_names import Description, describe
 
-KERNELS = {CHANGE: "change", APPLY: "keep", TEST: "test"}
+JOURNAL = 1024
+"""Moves that a solution notes for the sums of constraints; more of them between two tests are seldom."""
+KERNELS = {CHANGE: "change", APPLY: "keep", TEST: "test", COUNT: "count"}
 """The kernels of extensions by what they answer."""
 
 
@@ -65,6 +70,8 @@ class Extensions:
     rejected: Counter[str] = attrs.field(factory=Counter)
     declined: set[int] = attrs.field(factory=set)
     running: list[Int] = attrs.field(factory=list)
+    _data: dict[str, tuple[Problem, Any]] = attrs.field(factory=dict)
+    """Data of terms and constraints with kernels, and for which problem they are, by kind and name."""
 
     @property
     def proposals(self) -> Proposals:
@@ -92,7 +99,7 @@ class Extensions:
             if failed is None:
                 raise
             question, index = failed
-            kind, extensions = (CONSTRAINT, self.constraints) if question == TEST else (TERM, self.terms)
+            kind, extensions = (CONSTRAINT, self.constraints) if question in (TEST, COUNT) else (TERM, self.terms)
             failure = named(error, kind, extensions[index].name, KERNELS[question])
             if failure is error:
                 raise
@@ -105,6 +112,26 @@ class Extensions:
     def new_terms(self) -> tuple[EnergyTerm, ...]:
         """Return copies of the terms, because a chain changes their sums."""
         return tuple(copied(TERM, one) for one in self.terms)
+
+    def data_of(self, extension: WithKernels, configuration: Configuration) -> Any:
+        """Return the data of a term or constraint with kernels, made once for the chains of a problem."""
+        problem, key = configuration.problem, f"{extension.kind} {extension.name}"
+        known = self._data.get(key)
+        if known is None or known[0] is not problem:
+            with errors_of(extension.kind, extension.name, "new_data"):
+                known = self._data[key] = problem, extension.checked_data(configuration)
+        return known[1]
+
+    def sums_of(self, index: int, configuration: Configuration) -> Any:
+        """Return the sums of a constraint, computed from scratch; of one without kernels, nothing."""
+        one = self.constraints[index]
+        with errors_of(CONSTRAINT, one.name, "new_sums"):
+            return sums_from_scratch(one, configuration)
+
+    def journalled(self, solution: Solution) -> Solution:
+        """Return a solution with a journal of its moves if a constraint follows them; it shares all else."""
+        follows = any(isinstance(one, CompiledConstraint) and one.has_sums for one in self.constraints)
+        return solution._replace(journal=np.zeros((JOURNAL + 1, 3), np.int64)) if follows else solution
 
     def totals(self, problem: Problem, solution: Solution) -> dict[str, float]:
         """Return the unweighted values of the terms of a solution by name, computed from scratch."""

@@ -322,6 +322,11 @@ class Solution(NamedTuple):
     """(N,) scratch: whether a node was chosen to be empty; empty if no metric reserves nodes."""
     uses: Int
     """(2, G) scratch: chosen nodes of each fault and upgrade domain."""
+    journal: Int
+    """(J+1, 3) the last J times that a replica joined or left a node: row, node, 1 or -1. Number k is in 1 + k mod J.
+
+    The first number at 0 is how many there were. Empty where no extension follows them.
+    """
 
     def copy(self) -> Solution:
         """Return a copy that shares nothing with this one."""
@@ -329,8 +334,16 @@ class Solution(NamedTuple):
         return type(self)(*copies)
 
 
-SCRATCH = ("hit", "picked", "uses")
+SCRATCH = ("hit", "picked", "uses", "journal")
 """Fields of `Solution` that mean nothing between two calls of a kernel."""
+
+
+UNKNOWN = -1
+
+
+def moves_of(solution: Solution) -> int:
+    """Return how many times replicas joined or left nodes, or UNKNOWN without a journal."""
+    return int(solution.journal[0, 0]) if len(solution.journal) else UNKNOWN
 
 
 def siblings_of(problem: Problem, row: int) -> Iterator[int]:

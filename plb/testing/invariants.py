@@ -17,7 +17,7 @@ class Invariant(Enum):
     """What a state machine checks; the value is how a failure names it."""
 
     INCREMENT = "increment equals total"
-    """The change that a term foretells is the difference of its totals."""
+    """The change that a term foretells is the difference of its totals, and sums follow the moves."""
     UNDO = "undo restores"
     """After a proposal is taken back, everything is as before it."""
     ORDER = "order does not matter"
@@ -39,7 +39,7 @@ class Invariant(Enum):
 
 LABELS = (Invariant.NODES, Invariant.REPLICAS, Invariant.SCALE)
 OF_TERMS = (Invariant.INCREMENT, Invariant.ASKING, Invariant.UNDO, Invariant.ORDER, *LABELS)
-OF_CONSTRAINTS = (Invariant.AGREEMENT, Invariant.ASKING, Invariant.UNDO, *LABELS)
+OF_CONSTRAINTS = (Invariant.INCREMENT, Invariant.AGREEMENT, Invariant.ASKING, Invariant.UNDO, *LABELS)
 OF_RISK_MODELS = (
     Invariant.RANGE,
     Invariant.REPEATS,

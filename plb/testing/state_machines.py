@@ -12,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration, Proposal
-from plb.extensions.constraints import Constraint
+from plb.extensions.constraints import Constraint, count_in, sums_from_scratch
 from plb.extensions.energy_terms import EnergyTerm, apply_proposal_of_terms, begin, take_back
+from plb.extensions.kernel_data import difference
 from plb.risk.risk_model import ReplicaForecast, RiskModel
 from plb.testing.cluster import Cluster, configuration_of
 from plb.testing.histories import replica_forecasts
@@ -201,23 +202,44 @@ class ConstraintMachine(ConfigurationMachine):
 
     tested: Constraint
 
+    def start(self) -> None:
+        """Let the constraint form its sums."""
+        self.sums = sums_from_scratch(self.tested, self.configuration)
+
     def ask(self, proposal: Proposal) -> None:
         """Compare the answer of the constraint for the proposal with the broken rows after it."""
         if Invariant.AGREEMENT in self.asked:
             check_agreement(self.tested, self.configuration, proposal)
 
     def apply_proposal(self, proposal: Proposal) -> None:
-        """Record the broken rows before."""
+        """Record the broken rows before, and compare the sums with those from scratch."""
         before = broken_rows(self.tested, self.configuration)
+        self._count(proposal)
         self.passed.append((self.configuration.apply(proposal), before))
+        self._check_sums(Invariant.INCREMENT)
 
     def take_back(self) -> None:
-        """Compare what is broken with what was before the proposal."""
+        """Compare what is broken, and the sums, with what was before the proposal."""
         back, before = self.passed.pop()
+        self._count(back)
         self.configuration.apply(back)
+        self._check_sums(Invariant.UNDO)
         after = frozenset(int(row) for row in self.tested.broken(self.configuration))
         if after != before and Invariant.UNDO in self.asked:
             raise BrokenInvariantError(Invariant.UNDO, f"rows {sorted(after)} are broken, before {sorted(before)}")
+
+    def _count(self, proposal: Proposal) -> None:
+        """Count the replicas that a proposal moves, in the sums of the constraint."""
+        for one in self.configuration.relocations(proposal):
+            for node, sign in ((one.source, -1), (one.target, 1)):
+                if node != NOWHERE:
+                    count_in(self.tested, self.configuration, self.sums, one.row, node, sign)
+
+    def _check_sums(self, invariant: Invariant) -> None:
+        found = difference(self.sums, sums_from_scratch(self.tested, self.configuration))
+        if found is not None and invariant in self.asked:
+            at, kept, right = found
+            raise BrokenInvariantError(invariant, f"sum {at} is {kept}, from scratch it is {right}")
 
     def compare(self, other: Configuration, invariant: Invariant) -> None:
         """Compare how many replicas are broken."""

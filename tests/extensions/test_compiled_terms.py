@@ -267,10 +267,10 @@ def test_kernels_that_take_the_parts_of_a_proposal_are_refused(monkeypatch):
         return False
 
     monkeypatch.setattr(Occupied, "change", change)
-    with pytest.raises(ExtensionError, match=r"occupied: change .* has to take a proposal"):
+    with pytest.raises(ExtensionError, match=r"occupied: change .* has to take problem, solution, sums, proposal"):
         four_nodes(extension_terms={"occupied": 1.0}).balance()
     monkeypatch.setattr(NotOnLast, "test", test)
-    with pytest.raises(ExtensionError, match=r"not_on_last: test .* has to take a proposal"):
+    with pytest.raises(ExtensionError, match=r"not_on_last: test .* has to take problem, solution, proposal"):
         four_nodes(extension_terms={"occupied_in_python": 1.0}, extension_constraints=["not_on_last"]).balance()
 
 

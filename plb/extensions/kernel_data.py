@@ -1,0 +1,290 @@
+"""What the kernels of an extension get besides the arrays of the search: its own data and sums, by name.
+
+Data are constant in a plan. Sums follow the replicas; they are whole numbers of 64 bits, so that they are exact. Both
+are named tuples of arrays, which kernels take by pointers, so that a chain calls the kernels of any extension alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from inspect import signature
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from plb.array_types import Int
+from plb.compiler import ByPointer, Kernel, by_pointer, kernel
+from plb.errors import ExtensionError, InvalidValueError, KernelError
+
+if TYPE_CHECKING:
+    from plb.extensions.configuration import Configuration
+    from plb.state.arrays import Problem
+
+
+@by_pointer
+class Values(NamedTuple):
+    """Data or sums of an extension that has none, or gives its sums as one array."""
+
+    values: Int
+    """(W,)"""
+
+
+NO_VALUES: Any = Values(np.empty(0, np.int64))
+DATA = "arrays of numbers or switches, or single ones, in a named tuple"
+SUMS = "whole numbers of 64 bits"
+
+
+def data_of(item: str, given: object) -> Any:
+    """Return the data of an extension for its kernels; arrays of a common type and layout are not copied.
+
+    Raises
+    ------
+    InvalidValueError
+        If they are no named tuple of numbers and arrays of numbers.
+    """
+    fields = _fields_of(given)
+    if fields is None:
+        raise InvalidValueError(item, "new_data", given, DATA)
+    return _by_pointer(given, [_constant(item, name, value) for name, value in fields.items()])
+
+
+def sums_of(item: str, given: object) -> Any:
+    """Return the sums of an extension for its kernels: a named tuple of arrays, or one array, which becomes flat.
+
+    Raises
+    ------
+    InvalidValueError
+        If they are not whole numbers of 64 bits.
+    """
+    fields = _fields_of(given)
+    if fields is None:
+        return Values(_whole_numbers(item, "new_sums", given).ravel())
+    return _by_pointer(given, [_whole_numbers(item, f"new_sums.{name}", value) for name, value in fields.items()])
+
+
+def _fields_of(given: object) -> dict[str, object] | None:
+    names = getattr(given, "_fields", None)
+    return dict(zip(names, given, strict=True)) if isinstance(given, tuple) and names else None
+
+
+def _by_pointer(given: object, values: list[Any]) -> Any:
+    kind: Any = type(given)
+    return (kind if issubclass(kind, ByPointer) else _pointed(kind))(*values)
+
+
+@cache
+def _pointed(kind: type[tuple[Any, ...]]) -> type[tuple[Any, ...]]:
+    """Return a class of the same fields that kernels take by pointer."""
+    return by_pointer(kind)
+
+
+def _constant(item: str, name: str, value: object) -> object:
+    """Return a value of data as kernels get it: whole numbers and others of 64 bits, or switches."""
+    found: npt.NDArray[Any] = np.asarray(value)
+    for kind, ours in ((np.bool_, np.bool_), (np.integer, np.int64), (np.floating, np.float64)):
+        if np.issubdtype(found.dtype, kind):
+            converted = np.require(found, ours, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
+            return converted if found.ndim else converted.item()
+    raise InvalidValueError(item, f"new_data.{name}", value, DATA)
+
+
+def _whole_numbers(item: str, field: str, values: object) -> Int:
+    """Return values as an array of 64 bits of its own; raise an error if the conversion is not exact."""
+    try:
+        given = np.array(values)
+        with np.errstate(invalid="ignore"):
+            found: Int = np.ascontiguousarray(given.astype(np.int64))
+    except (TypeError, ValueError, OverflowError):
+        given, found = np.empty(1), np.empty(0, np.int64)
+    if not np.array_equal(given, found):
+        raise InvalidValueError(item, field, values, SUMS)
+    return found
+
+
+def difference(kept: Any, right: Any) -> tuple[str, int, int] | None:
+    """Return where sums first differ from those computed from scratch, with both numbers, or None."""
+    for name, one, other in zip(type(kept)._fields, kept, right, strict=True):
+        places = np.argwhere(one != other)
+        if len(places):
+            at = tuple(places[0].tolist())
+            inside = ", ".join(map(str, at))
+            return inside if isinstance(kept, Values) else f"{name}[{inside}]", int(one[at]), int(other[at])
+    return None
+
+
+class WithKernels:
+    """Base of terms and constraints with kernels: their data and sums.
+
+    Attributes
+    ----------
+    name, kind
+        Of the extension.
+    data, sums
+        What the kernels get, named tuples of arrays.
+    """
+
+    name: str
+    kind: ClassVar[str]
+    data: Any = NO_VALUES
+    sums: Any = NO_VALUES
+    made: tuple[Problem, Any] | None = None
+    """Data that were made already, and for which problem."""
+
+    def new_data(self, configuration: Configuration) -> Any:  # noqa: ARG002  # those of a class of its own use it
+        """Return what is constant in a plan: a named tuple of arrays and single numbers."""
+        return NO_VALUES
+
+    def new_sums(self, configuration: Configuration) -> Any:  # noqa: ARG002  # those of a class of its own use it
+        """Return sums from scratch: a named tuple of arrays of whole numbers, or one array, which becomes flat."""
+        return NO_VALUES.values
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the kernels get data."""
+        return type(self).new_data is not WithKernels.new_data
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether the kernels get sums."""
+        return type(self).new_sums is not WithKernels.new_sums
+
+    def checked_data(self, configuration: Configuration) -> Any:
+        """Return the data of a configuration; raise `InvalidValueError` if they have another form."""
+        if self.made is not None and self.made[0] is configuration.problem:
+            return self.made[1]
+        return data_of(f"{self.kind} {self.name}", self.new_data(configuration)) if self.has_data else NO_VALUES
+
+    def checked_sums(self, configuration: Configuration) -> Any:
+        """Return the sums of a configuration; raise `InvalidValueError` if they are not whole numbers."""
+        return sums_of(f"{self.kind} {self.name}", self.new_sums(configuration)) if self.has_sums else NO_VALUES
+
+    def kernel_of(self, method: str, sums: Any) -> Kernel[..., Any]:
+        """Return a kernel as chains call it: with data, and sums like these.
+
+        Raises
+        ------
+        InvalidValueError
+            If it is none.
+        ExtensionError
+            If it takes another number of arguments.
+        """
+        function = self._own_kernel(method)
+        try:
+            flat = isinstance(sums, Values)
+            return adapted(function, method, data=self.has_data, sums=self._takes_sums(method), flat=flat)
+        except KernelError as error:
+            raise ExtensionError(self.kind, self.name, method, str(error)) from error
+
+    def address_of(self, method: str, returning: type | None, arguments: Sequence[Any]) -> int:
+        """Return the address of a kernel of these arguments, which are all that a chain gives.
+
+        Raises
+        ------
+        InvalidValueError
+            If it is none.
+        ExtensionError
+            If it takes other arguments, or cannot be compiled for them.
+        """
+        place = 1 if method == COUNT else 2
+        data, sums = arguments[place : place + 2]
+        whole = self.kernel_of(method, sums)
+        try:
+            try:
+                return whole.address(returning, *arguments)
+            except KernelError:  # the error of the kernel itself says more
+                inner = sums.values if isinstance(sums, Values) else sums
+                own = [*([data] if self.has_data else []), *([inner] if self._takes_sums(method) else [])]
+                self._own_kernel(method).address(returning, *arguments[:place], *own, *arguments[place + 2 :])
+                raise
+        except KernelError as error:
+            raise ExtensionError(self.kind, self.name, method, str(error)) from error
+
+    def _own_kernel(self, method: str) -> Kernel[..., Any]:
+        function = getattr(self, method)
+        if not isinstance(function, Kernel):
+            raise InvalidValueError(self.name, method, function, "a function decorated with `plb.compiler.kernel`")
+        return function
+
+    def _takes_sums(self, method: str) -> bool:
+        """Return whether a kernel takes sums; those of terms may take some that are empty."""
+        may_be_empty = method in OF_TERMS and not self.has_data
+        return self.has_sums or (may_be_empty and _arguments_of(self._own_kernel(method)) == WITH_SUMS)
+
+
+OF_TERMS, WITH_SUMS = ("change", "keep"), 4
+"""Kernels that may take sums that are empty, and how many arguments they have then."""
+COUNT = "count"
+"""The method whose kernel counts one replica; those of the others get a proposal."""
+
+
+@cache
+def adapted(function: Kernel[..., Any], method: str, *, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
+    """Return a kernel that gets data and sums, for one that takes only those that its extension has.
+
+    Parameters
+    ----------
+    data, sums
+        Which of them the kernel takes.
+    flat
+        Whether it takes its sums as one array.
+
+    Raises
+    ------
+    KernelError
+        If it takes another number of arguments.
+    """
+    first, last = (["problem"], ["row", "node", "sign"]) if method == COUNT else (["problem", "solution"], ["proposal"])
+    taken = [*first, *(["data"] if data else []), *(["sums"] if sums else []), *last]
+    if _arguments_of(function) != len(taken):
+        raise KernelError(function.py_func.__qualname__, f"it has to take {', '.join(taken)}")
+    if data and sums and not flat:
+        return function
+    return _of_replica(function, data, flat) if method == COUNT else _of_proposal(function, data, sums, flat)
+
+
+def _arguments_of(function: Kernel[..., Any]) -> int:
+    return len(signature(function.py_func).parameters)
+
+
+def _of_replica(function: Any, data: bool, flat: bool) -> Kernel[..., Any]:
+    """Return a kernel with all arguments of a count."""
+
+    def with_data(problem: Any, data: Any, sums: Any, row: int, node: int, sign: int) -> None:
+        function(problem, data, sums.values, row, node, sign)
+
+    def with_flat_sums(problem: Any, _data: Any, sums: Any, row: int, node: int, sign: int) -> None:
+        function(problem, sums.values, row, node, sign)
+
+    def with_sums(problem: Any, _data: Any, sums: Any, row: int, node: int, sign: int) -> None:
+        function(problem, sums, row, node, sign)
+
+    if data:
+        return kernel(with_data)
+    return kernel(with_flat_sums if flat else with_sums)
+
+
+def _of_proposal(function: Any, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
+    """Return a kernel with all arguments of a question about a proposal."""
+
+    def with_data_and_flat_sums(problem: Any, solution: Any, data: Any, sums: Any, proposal: Any) -> Any:
+        return function(problem, solution, data, sums.values, proposal)
+
+    def with_data(problem: Any, solution: Any, data: Any, _sums: Any, proposal: Any) -> Any:
+        return function(problem, solution, data, proposal)
+
+    def with_flat_sums(problem: Any, solution: Any, _data: Any, sums: Any, proposal: Any) -> Any:
+        return function(problem, solution, sums.values, proposal)
+
+    def with_sums(problem: Any, solution: Any, _data: Any, sums: Any, proposal: Any) -> Any:
+        return function(problem, solution, sums, proposal)
+
+    def plain(problem: Any, solution: Any, _data: Any, _sums: Any, proposal: Any) -> Any:
+        return function(problem, solution, proposal)
+
+    if data:
+        return kernel(with_data_and_flat_sums if sums else with_data)
+    if sums:
+        return kernel(with_flat_sums if flat else with_sums)
+    return kernel(plain)
