@@ -76,3 +76,57 @@ def test_parts_of_a_run_have_the_time_without_the_parts_that_they_call(monkeypat
     search = shares.counted("search", lambda: None)
     shares.counted("plans", lambda: (search(), search()))()
     assert shares.seconds == {"search": 2, "plans": 3, "calls": 0, "simulator": 1}
+
+
+def write_runs(folder: Path, seed: int, runs: dict[str, dict[int, int]], tenants: int = 9) -> None:
+    """Write a results directory with the violations of each policy, by repeat."""
+    folder.mkdir(parents=True)
+    figures = {"failovers": 0, "moves": 1, "placement_failures": 0, "tenants": tenants}
+    rows = [
+        {"policy": policy, "repeat": repeat, "violations": violations, **figures}
+        for policy, of_policy in runs.items()
+        for repeat, violations in of_policy.items()
+    ]
+    (folder / "summary.json").write_text(json.dumps({"seed": seed, "runs": rows}))
+
+
+def test_paired_runs_name_what_has_no_partner(tmp_path, monkeypatch, capsys):
+    """Scenarios, policies and repeats of one version alone; a policy without a common repeat has no line."""
+    paired = load("paired_runs.py")
+    write_runs(tmp_path / "before" / "q", 1, {"a": {0: 1, 1: 2, 2: 3}, "b": {0: 3}, "c": {0: 1}})
+    write_runs(tmp_path / "after" / "q", 1, {"a": {0: 2, 1: 4}, "b": {1: 3}, "d": {0: 1}})
+    write_runs(tmp_path / "after" / "r", 1, {"a": {0: 1}})
+    monkeypatch.setattr("sys.argv", ["paired_runs.py", str(tmp_path / "before"), str(tmp_path / "after")])
+    paired.main()
+    shown = capsys.readouterr()
+    lines = [line.split() for line in shown.out.splitlines()[1:]]
+    assert {tuple(line[:2]) for line in lines} == {("q", "a")}
+    assert lines[0][2:7] == ["violations", "2", "1.5", "3.0", "+1.50"]
+    assert shown.err.splitlines() == [
+        "r: only after, left out",
+        "q, c: only before, left out",
+        "q, d: only after, left out",
+        "q, a: repeat 2 only before, left out",
+        "q, b: repeat 0 only before, left out",
+        "q, b: repeat 1 only after, left out",
+        "q, b: no repeat in both versions",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "message"),
+    [
+        ({"seed": 2}, "q: the runs are no pairs: the seed was 1 before and is 2 after"),
+        ({"tenants": 8}, "q, a: repeat 0 has other tenants, 9.0 before and 8.0 after"),
+        ({"runs": {"b": {0: 1}}}, "no run is in both directories"),
+    ],
+)
+def test_paired_runs_of_other_tenants_are_refused(tmp_path, monkeypatch, after, message):
+    """The message says in what the two versions differ."""
+    paired = load("paired_runs.py")
+    same = {"seed": 1, "runs": {"a": {0: 1}}}
+    write_runs(tmp_path / "before" / "q", **same)
+    write_runs(tmp_path / "after" / "q", **(same | after))
+    monkeypatch.setattr("sys.argv", ["paired_runs.py", str(tmp_path / "before"), str(tmp_path / "after")])
+    with pytest.raises(SystemExit, match=message):
+        paired.main()

@@ -5,7 +5,8 @@ What follows from other fields is not written (`DERIVED`); a test compares the t
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState, FeasibilityClass
 from plb.state.partition_parts import part_of_partitions, take_partitions
 from plb.state.replica_table import RowTable
+
+Key = TypeVar("Key")
 
 VERSIONS = ("node_version", "structure_version", "services_version", "partitions_version")
 """Numbers that plans compare with those of the last call."""
@@ -63,7 +66,7 @@ def part_of_cluster(state: ClusterState) -> Part:
         "services": table_of(Service, state.services),
         "present_services": [*state.service_index.values()],
         "upgraded_domains": sorted(state.upgraded_domains),
-        "feasibility_classes": [[text, sorted(blocked)] for text, blocked in state.feasibility_class_index],
+        "feasibility_classes": [[text, sorted(blocked)] for text, blocked in _in_order(state.feasibility_class_index)],
         **state.quanta.values(),
     }
     arrays = {name: np.array(getattr(state, name), np.int64) for name in OF_SERVICES}
@@ -74,6 +77,11 @@ def part_of_cluster(state: ClusterState) -> Part:
         "partitions": part_of_partitions(state),
     }
     return joined({}, parts)
+
+
+def _in_order(index: Mapping[Key, int]) -> list[Key]:
+    """Return keys in the order of their indices."""
+    return sorted(index, key=index.__getitem__)
 
 
 def cluster_of(part: Part, config: PlbConfig) -> ClusterState:

@@ -109,7 +109,8 @@ class ClusterState:
         self.node_version = 0
         """Increases with every change of a node."""
         self.structure_version = 0
-        """Increases with every change of a node other than of its availability, and with other upgraded domains."""
+        """Increases with every change of a node other than of its availability, with other upgraded domains, and with
+        every new feasibility class."""
         self.availability_changes: dict[int, int] = {}
         """For each node that has come into service or left it: the version of the nodes since then.
 

@@ -63,14 +63,14 @@ def topology_version(state: ClusterState) -> tuple[object, ...]:
 
 def config_of(topology: Topology) -> PlbConfig:
     """Return the settings for which a topology was made."""
-    found = topology.structure[2]
+    found = topology.structure[1]
     assert isinstance(found, PlbConfig)
     return found
 
 
 def _structure(state: ClusterState) -> tuple[object, ...]:
     quanta = state.quanta.quanta.tobytes()
-    return (state.structure_version, len(state.feasibility_classes), state.config, quanta)
+    return (state.structure_version, state.config, quanta)
 
 
 def present_topology(state: ClusterState, known: Topology | None) -> Topology:

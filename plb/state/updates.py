@@ -138,15 +138,26 @@ def _apply_service(
 
 
 def _feasibility_class(state: ClusterState, service: Service) -> int:
-    """Return the index of the requirements of a service on nodes; services with the same requirements share it."""
+    """Return the index of the requirements of a service on nodes; services with the same requirements share it.
+
+    New requirements take the place of some that no service has any more.
+    """
     key = (service.placement_constraint, service.blocked_nodes)
-    index = state.feasibility_class_index.get(key)
-    if index is None:
-        feasibility_class = FeasibilityClass(
-            parse_expression(service.placement_constraint, f"service {service.name}"), service.blocked_nodes
-        )
-        index = state.feasibility_class_index[key] = len(state.feasibility_classes)
-        state.feasibility_classes.append(feasibility_class)
+    known = state.feasibility_class_index.get(key)
+    if known is not None:
+        return known
+    expression = parse_expression(service.placement_constraint, f"service {service.name}")
+    made, table = len(state.feasibility_classes), state.service_table
+    used = np.bincount(table.feasibility_class, minlength=made) > 0  # also that without requirements
+    index = int(used.argmin())
+    if used[index]:
+        index = made
+        state.feasibility_classes.append(FeasibilityClass(expression, service.blocked_nodes))
+    else:
+        state.feasibility_class_index = {of: one for of, one in state.feasibility_class_index.items() if one != index}
+        state.feasibility_classes[index] = FeasibilityClass(expression, service.blocked_nodes)
+    state.feasibility_class_index[key] = index
+    state.structure_version += 1
     return index
 
 

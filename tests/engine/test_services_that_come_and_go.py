@@ -23,6 +23,7 @@ SERVICES = st.builds(
     metrics=st.sampled_from([None, {"cpu": 1.0}, {"memory": 2.0}]),
     affinity_to=st.sampled_from([None, None, "g"]),
     placement_constraint=st.sampled_from(["", "ssd == true"]),
+    blocked_nodes=st.sampled_from([(), ("n0",), ("n1",), ("n2", "n9")]),
     move_cost=st.sampled_from(["low", "high"]),
 )
 
@@ -89,6 +90,7 @@ def kept(engine: PlacementAndLoadBalancing) -> dict[str, int]:
     scheduler = planner.scheduler
     sizes = {"tables": planner._tables, "ends": planner._fixed_point._ends, "loads": state.default_loads}
     sizes |= {"services": state.services, "names": state.service_index, "partitions": state.service_partitions}
+    sizes |= {"classes": state.feasibility_classes, "keys of classes": state.feasibility_class_index}
     sizes |= {"records": scheduler._records, "events": scheduler._node_events, "moves": scheduler._moved}
     return {name: len(entries) for name, entries in sizes.items()} | {"capacity": state.service_table.capacity}
 
@@ -102,7 +104,8 @@ def test_hundredth_service_leaves_as_much_as_the_third(one_action):
     engine, sizes, lengths = engine_of(config), [], []
     for turn in range(100):
         now = 1000.0 * turn
-        engine.update_service(Service(f"s{turn}", metrics={"cpu": 1.0}, default_load={"primary": {"cpu": 6}}))
+        load, blocked = {"primary": {"cpu": 6}}, [f"n{4 + turn}"]
+        engine.update_service(Service(f"s{turn}", metrics={"cpu": 1.0}, default_load=load, blocked_nodes=blocked))
         for index in range(4):
             replicas = [Replica(Role.PRIMARY, "n0")]
             engine.update_partition(Partition(f"p{index}", service=f"s{turn}", replicas=replicas, created=now))

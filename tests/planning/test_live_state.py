@@ -282,3 +282,17 @@ def test_rows_out_of_use_follow_their_service(change):
     made = build_problem(engine._state, planner.topology(), planner.demand_forecast, planner._service_tables(None))
     assert planner.start(problem) is solution
     assert differing(problem, made) == []
+
+
+def test_rows_that_were_never_used_follow_no_service():
+    """The first service of an engine that has made a plan leaves their costs of moves as they are."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], use_move_cost_reports=True))
+    engine.update_node(Node("n0", capacities={"cpu": 100.0}))
+    planner = engine._planner
+    solution = planner.start(planner.problem(0.0))
+    engine.update_service(Service("one", target_replicas=1, move_cost="high"))
+    engine.update_partition(Partition("one", service="one"))
+    problem = planner.problem(0.0)
+    made = build_problem(engine._state, planner.topology(), planner.demand_forecast, planner._service_tables(None))
+    assert planner.start(problem) is solution
+    assert differing(problem, made) == []
