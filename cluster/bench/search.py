@@ -255,6 +255,10 @@ def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementA
         threads=1,
         swap_primary_probability=0.0,
         exchange_probability=EXCHANGE_PROBABILITY,
+        exchange_moved_replicas=True,
+        similar_exchange_share=0.5,
+        larger_neighbourhood_share=0.05,
+        cooling="by_budget",
         simulated_annealing_iterations_per_round=shape.replicas,
     )
     engine = PlacementAndLoadBalancing(config, seed=seed)

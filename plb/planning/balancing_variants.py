@@ -36,13 +36,13 @@ def _unbiased_variants(config: PlbConfig) -> list[Variant]:
         mask,
         config.swap_primary_probability,
         config.exchange_probability,
-        larger_neighbourhoods=config.larger_neighbourhoods,
+        larger_share=config.larger_neighbourhood_share,
     )
     wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)
     free = attrs.evolve(usual, mask=mask & ~wished_for)
     emptying = []
     if config.restricted_defragmentation_heuristic_enabled and any(packs(metric) for metric in config.metrics):
-        emptying = [attrs.evolve(free, only_empties=True, larger_neighbourhoods=False)]
+        emptying = [attrs.evolve(free, only_empties=True, larger_share=0.0)]
     if not wished_for:
         return [usual, *emptying]
     return [Variant(mask, 1.0, 0.0), usual, free, *emptying]

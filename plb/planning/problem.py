@@ -71,7 +71,7 @@ def build_problem(
 
 def lists_rows(config: PlbConfig) -> bool:
     """Return whether the rows on each node are listed."""
-    return config.evaluation is Evaluation.TIMELINE or config.larger_neighbourhoods
+    return config.evaluation is Evaluation.TIMELINE or config.larger_neighbourhood_share > 0.0
 
 
 def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def anneal_chains(
 def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float) -> Annealed:
     """Return the statistics of chains."""
     neighbourhoods = [chain.chain_state.neighbourhoods for chain in chains]
-    searched = [one for one in neighbourhoods if len(one.share)]
+    searched = [one for one in neighbourhoods if len(one.part)]
     return Annealed(
         energy,
         tally=np.sum([chain.tally for chain in chains], axis=0),
@@ -146,7 +146,7 @@ def _all_of(run: Callable[[int, _Chain], _Chain], chains: Sequence[_Chain], thre
 def _most_moves(problem: Problem, start: Solution, choice: Choice) -> int:
     """Return the largest number of moves that one step may try; 0 where no step has several."""
     of_proposal = 3 * len(start.node) + 2 if _is_compound(problem, choice) else 0
-    return of_proposal + (MOST_ASKED if choice.larger_neighbourhoods else 0)
+    return of_proposal + (MOST_ASKED if choice.larger_share else 0)
 
 
 def _is_compound(problem: Problem, choice: Choice) -> bool:
@@ -207,10 +207,16 @@ def _new_chains(
     Each has a copy of `start`; `in_place`: all have `start` itself, and change it in turn.
     """
     sort_displaced(start)
-    larger = len(NEIGHBOURHOODS) if choice.larger_neighbourhoods else 0
     solutions = (start if in_place else start.copy() for _ in range(config.chains))
     chains = [
-        _new_chain(solution, extensions_of_chain(extensions, problem, solution), stream, settings, capacity, larger)
+        _new_chain(
+            solution,
+            extensions_of_chain(extensions, problem, solution),
+            stream,
+            settings,
+            capacity,
+            choice.larger_share,
+        )
         for solution, stream in zip(solutions, seed.spawn(config.chains), strict=True)
     ]
     addresses = _addresses_of_steps(chains[0], problem, choice, has_extensions=extensions is not None)
@@ -225,7 +231,7 @@ def _new_chain(
     stream: np.random.SeedSequence,
     settings: Settings,
     capacity: int,
-    larger: int,
+    budget_share: float,
 ) -> _Chain:
     """Return a new chain that begins at `solution`.
 
@@ -233,11 +239,11 @@ def _new_chain(
     ----------
     capacity
         Largest number of moves of one proposal; 0 where no proposal has further moves.
-    larger
-        Number of larger neighbourhoods.
+    budget_share
+        Part of the budget of the larger neighbourhoods.
     """
     undo_log = new_undo_log(_proposals_of(settings), capacity)
-    neighbourhoods = new_neighbourhoods(larger)
+    neighbourhoods = new_neighbourhoods(len(NEIGHBOURHOODS) if budget_share else 0, budget_share)
     chain_state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity), neighbourhoods)
     return _Chain(solution, extensions, chain_state, Stream(stream))
 
@@ -273,7 +279,7 @@ def _addresses_of_steps(chain: _Chain, problem: Problem, choice: Choice, *, has_
         compound = compound_proposal.address(None, *of_chain, step)
     if has_extensions:
         extended = extended_step.address(None, problem, solution, chain_state, extension_state, step)
-    if choice.larger_neighbourhoods:
+    if choice.larger_share:
         larger = larger_proposal.address(int, *of_chain, 0)
     return StepAddresses(compound, extended, larger)
 

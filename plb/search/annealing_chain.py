@@ -47,7 +47,7 @@ from plb.search.extension_kernels import (
     worst_of,
 )
 from plb.search.move_generation import Choice, generate_proposal
-from plb.search.neighbourhoods import MOST_ASKED, SINGLE, adapt_shares, note_step, random_neighbourhood
+from plb.search.neighbourhoods import MOST_ASKED, SINGLE, adapt_parts, note_step, random_neighbourhood
 from plb.search.undo_log import forget_start, is_full, note_accepted, return_to_best
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal, inverse_of
@@ -88,8 +88,8 @@ def anneal(
         schedule.step += spent
         while schedule.step >= per_round and schedule.end == RUNNING:
             end_round(settings, schedule)
-            if chain_state.neighbourhoods.share.shape[0] > 0:
-                adapt_shares(chain_state.neighbourhoods)
+            if chain_state.neighbourhoods.part.shape[0] > 0:
+                adapt_parts(chain_state.neighbourhoods)
         if schedule.end == RESTARTING:
             return_to_best(problem, solution, schedule, chain_state.undo_log, extension_state)
             heat_up(schedule)
@@ -164,7 +164,7 @@ def _step(
         if is_full(schedule, undo_log, most):
             return_to_best(problem, solution, schedule, undo_log, extension_state)
     neighbourhoods = chain_state.neighbourhoods
-    if neighbourhoods.share.shape[0] == 0:
+    if neighbourhoods.part.shape[0] == 0:
         _single_step(problem, solution, choice, chain_state, extension_state, rng)
         return 1
     number, cost, before = random_neighbourhood(neighbourhoods, rng), 1, schedule.energy

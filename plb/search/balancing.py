@@ -31,7 +31,7 @@ class Variant:
     ----------
     mask
         Enforced rules.
-    swap_probability, exchange_probability, larger_neighbourhoods
+    swap_probability, exchange_probability, larger_share
         See `plb.search.move_generation.Choice`.
     only_empties
         Whether replicas move only from less loaded to fuller nodes (`RestrictedDefragmentationHeuristic`).
@@ -44,7 +44,7 @@ class Variant:
     exchange_probability: float
     only_empties: bool = False
     biased: bool = False
-    larger_neighbourhoods: bool = False
+    larger_share: float = 0.0
 
 
 def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
@@ -110,7 +110,8 @@ def balance(
             variant.swap_probability,
             variant.exchange_probability,
             config.spread_moves,
-            larger_neighbourhoods=variant.larger_neighbourhoods,
+            exchanges_of_moved=variant.exchange_probability if config.exchange_moved_replicas else 0.0,
+            larger_share=variant.larger_share,
             **order_of_sizes(problem, rows, config),
         )
         share = budget.share(len(variants) - index)

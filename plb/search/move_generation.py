@@ -44,14 +44,16 @@ class Choice(NamedTuple):
     """Whether siblings move where a proposal violates the spread over domains."""
     spare: int = 0
     """1: a parent may move although all `migrations` are used, because its children may return to it."""
+    exchanges_of_moved: float = 0.0
+    """Share of exchanges among the proposals for replicas that have moved."""
     similar_share: float = 0.0
     """Share of the exchanges with a replica of similar size."""
     by_size: Int = NO_ROWS
     """The movable rows in ascending order of size; empty without such exchanges."""
     place_by_size: Int = NO_ROWS
     """(M,) place of each movable row in this order; empty without such exchanges."""
-    larger_neighbourhoods: bool = False
-    """Whether steps of several moves are made, too (`plb.search.neighbourhoods`)."""
+    larger_share: float = 0.0
+    """Part of the budget for steps of several moves (`plb.search.neighbourhoods`)."""
 
 
 def migration_slots(problem: Problem, start: Solution, share: float) -> int:
@@ -91,9 +93,9 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
     if slot < solution.totals.displaced:
         row = solution.displaced[slot]
         kind = uniform(rng)
-        if kind < choice.exchange_probability:
+        if kind < choice.exchanges_of_moved:
             return _exchange(problem, solution, choice, row, rng)
-        kind = (kind - choice.exchange_probability) / (1.0 - choice.exchange_probability)
+        kind = (kind - choice.exchanges_of_moved) / (1.0 - choice.exchanges_of_moved)
         if kind < RETARGET_PROBABILITY:
             return proposed(solution, row, _random_of(problem.targets, rng), NOWHERE)
         origin = problem.origin[row]

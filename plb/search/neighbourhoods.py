@@ -1,10 +1,11 @@
-"""The neighbourhoods of a chain, and how often each is searched: as often as it pays.
+"""The neighbourhoods of a chain, and how often each is searched.
 
 A single proposal moves a replica or exchanges two; a step in a larger neighbourhood moves several. A step costs about
-as many proposals as take as long: each node that it asks for and each move that it tries counts as one. Each
-neighbourhood has a share of the steps, which follows the energy that it has won for its cost. These are the adaptive
-weights of Ropke and Pisinger, "An Adaptive Large Neighborhood Search Heuristic for the Pickup and Delivery Problem with
-Time Windows", Transportation Science 40(4), 2006, section 3.4.
+as many proposals as take as long: each node that it asks for and each move that it tries counts as one. Together the
+larger neighbourhoods have a fixed part of the budget. Each has a part of that, which follows the energy that it has won
+for its cost. These are the adaptive weights of Ropke and Pisinger, "An Adaptive Large Neighborhood Search Heuristic for
+the Pickup and Delivery Problem with Time Windows", Transportation Science 40(4), 2006, section 3.4. Single proposals
+are left out of that comparison: at a temperature they also raise the energy, and the others gain from that.
 """
 
 from __future__ import annotations
@@ -30,16 +31,14 @@ VICTIMS_TRIED = 4
 """Replicas of a node that are tried one after the other."""
 MOST_ASKED = 100
 """Largest number of proposals that a step counts as: a chain near the end of its budget makes single proposals only."""
-FIRST_SHARE = 0.01
-"""Share of each larger neighbourhood at first."""
-LEAST_SHARE = 0.0005
-"""Least share of a larger neighbourhood, so that one that did not pay is tried again later."""
-LEAST_SINGLE = 0.1
-"""Least share of single proposals."""
+USUAL_COST = 25.0
+"""Cost of a step in a larger neighbourhood before any was made."""
+LEAST_PART = 0.05
+"""Least part of a larger neighbourhood, so that one that did not pay is tried again later."""
 STRETCH = 5000
-"""Cost after which the shares are adapted."""
+"""Proposals after which the parts are adapted."""
 REACTION = 0.3
-"""How far a share goes to that which the last stretch deserves; the rest stays."""
+"""How far a part goes to that which the last stretch deserves; the rest stays."""
 
 
 class Scratch(NamedTuple):
@@ -54,12 +53,18 @@ class Scratch(NamedTuple):
 
 
 class Neighbourhoods(NamedTuple):
-    """Shares and counts of L neighbourhoods in one chain. All arrays are empty where only single proposals are made."""
+    """Parts and counts of L neighbourhoods in one chain. All arrays are empty where only single proposals are made."""
 
-    share: Float
+    budget_share: float
+    """Part of the budget of the larger neighbourhoods together."""
+    probability: Float
     """(L,) probability that a step is drawn from each; the sum is 1."""
+    part: Float
+    """(L,) part of each in the budget of the larger ones; the sum is 1. That of single proposals is 0."""
+    usual_cost: Float
+    """(L,) cost of a step in the last stretch with one, in proposals."""
     won: Float
-    """(L,) energy that accepted steps have lowered in this stretch."""
+    """(L,) by how much accepted steps have lowered the energy in this stretch, less by how much they have raised it."""
     cost: Int
     """(L,) cost of the steps in this stretch, in proposals."""
     steps: Int
@@ -71,23 +76,26 @@ class Neighbourhoods(NamedTuple):
     scratch: Scratch
 
 
-def new_neighbourhoods(larger: int) -> Neighbourhoods:
+def new_neighbourhoods(larger: int, budget_share: float) -> Neighbourhoods:
     """Return the neighbourhoods of a chain: single proposals and a number of larger ones; 0: empty arrays."""
     count = 1 + larger if larger else 0
-    share = np.full(count, FIRST_SHARE)
-    share[:1] = 1.0 - FIRST_SHARE * larger
+    part, usual_cost = np.full(count, 1.0 / max(1, larger)), np.full(count, USUAL_COST)
+    part[:1], usual_cost[:1] = 0.0, 1.0
     sizes = (count, count, count, count, TALLY_SIZE, MOST_DESTROYED, 1)
     cost, steps, tried, accepted, scored, order, asked = (np.zeros(size, np.int64) for size in sizes)
-    return Neighbourhoods(share, np.zeros(count), cost, steps, tried, accepted, Scratch(scored, order, asked))
+    counts = np.zeros(count), cost, steps, tried, accepted, Scratch(scored, order, asked)
+    made = Neighbourhoods(budget_share, np.zeros(count), part, usual_cost, *counts)
+    set_probabilities(made)
+    return made
 
 
 @kernel
 def random_neighbourhood(neighbourhoods: Neighbourhoods, rng: Stream) -> int:
-    """Return a random neighbourhood by the shares."""
+    """Return a random neighbourhood by the probabilities."""
     left = uniform(rng)
-    last = neighbourhoods.share.shape[0] - 1
+    last = neighbourhoods.probability.shape[0] - 1
     for number in range(last):
-        left -= neighbourhoods.share[number]
+        left -= neighbourhoods.probability[number]
         if left < 0.0:
             return number
     return int(last)
@@ -98,39 +106,41 @@ def note_step(neighbourhoods: Neighbourhoods, number: int, cost: int, before: fl
     """Count a step in a neighbourhood that took the energy from `before` to `after`."""
     neighbourhoods.steps[number] += 1
     neighbourhoods.cost[number] += cost
-    neighbourhoods.won[number] += max(0.0, before - after)
+    neighbourhoods.won[number] += before - after
 
 
 @kernel
-def adapt_shares(neighbourhoods: Neighbourhoods) -> None:
-    """At the end of a stretch, bring the shares closer to those that it deserves, and begin the next one.
-
-    The cost that a neighbourhood deserves is proportional to the energy won for its cost.
-    """
+def adapt_parts(neighbourhoods: Neighbourhoods) -> None:
+    """At the end of a stretch, bring the parts closer to the energy won for their cost, and begin the next one."""
     if neighbourhoods.cost.sum() < STRETCH:
         return
+    count = neighbourhoods.part.shape[0]
     total = 0.0
-    for number in range(neighbourhoods.share.shape[0]):
+    for number in range(1, count):
         if neighbourhoods.steps[number] > 0:
-            cost = float(neighbourhoods.cost[number])
-            neighbourhoods.won[number] *= neighbourhoods.steps[number] / (cost * cost)
+            neighbourhoods.usual_cost[number] = neighbourhoods.cost[number] / neighbourhoods.steps[number]
+            neighbourhoods.won[number] = max(0.0, neighbourhoods.won[number]) / neighbourhoods.cost[number]
             total += neighbourhoods.won[number]
     if total > 0.0:
-        _approach(neighbourhoods, total)
+        for number in range(1, count):
+            deserved = LEAST_PART + (1.0 - (count - 1) * LEAST_PART) * neighbourhoods.won[number] / total
+            neighbourhoods.part[number] += REACTION * (deserved - neighbourhoods.part[number])
     neighbourhoods.won[:] = 0.0
     neighbourhoods.cost[:] = 0
     neighbourhoods.steps[:] = 0
+    set_probabilities(neighbourhoods)
 
 
 @kernel
-def _approach(neighbourhoods: Neighbourhoods, total: float) -> None:
-    """Bring the shares closer to `won` as shares of its `total`; neighbourhoods without a step keep theirs."""
-    share = neighbourhoods.share
+def set_probabilities(neighbourhoods: Neighbourhoods) -> None:
+    """Set the probabilities such that each neighbourhood has its part of the budget at its usual cost."""
+    probability = neighbourhoods.probability
     whole = 0.0
-    for number in range(share.shape[0]):
-        if neighbourhoods.steps[number] > 0:
-            share[number] += REACTION * (neighbourhoods.won[number] / total - share[number])
-        share[number] = max(share[number], LEAST_SINGLE if number == SINGLE else LEAST_SHARE)
-        whole += share[number]
-    for number in range(share.shape[0]):
-        share[number] /= whole
+    for number in range(probability.shape[0]):
+        part = neighbourhoods.budget_share * neighbourhoods.part[number]
+        if number == SINGLE:
+            part = 1.0 - neighbourhoods.budget_share
+        probability[number] = part / neighbourhoods.usual_cost[number]
+        whole += probability[number]
+    for number in range(probability.shape[0]):
+        probability[number] /= whole

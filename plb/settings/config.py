@@ -167,13 +167,16 @@ class PlbConfig(
     exchange_probability : share, default 0.1
         Share of exchanges of two replicas of different partitions among the proposals that are not swaps. Service
         Fabric has no such proposal: 0.
+    exchange_moved_replicas : switch, default False
+        Whether exchanges have that share also among the proposals for replicas that the search has moved already. Where
+        most replicas have moved and nodes are full, few other proposals are left.
     similar_exchange_share : share, default 0.0
         Share of the exchanges of balancing whose partner has about the size of the replica. Where nodes are full, few
         other exchanges are allowed.
-    larger_neighbourhoods : switch, default False
-        Whether balancing also makes steps of several moves, which get replicas past full nodes: ejection chains, and
-        the new placement of several replicas of a partition, of two nodes or of a service. Each is made as often as it
-        pays, and counts as as many proposals as it asks for nodes and tries moves.
+    larger_neighbourhood_share : share, default 0.0
+        Part of the budget of balancing for steps of several moves, which get replicas past full nodes: ejection chains,
+        and the new placement of several replicas of a partition, of two nodes or of a service. Each of these is made as
+        often as it pays. A step counts as as many proposals as it asks for nodes and tries moves.
     allow_chained_moves : switch, default False
         Whether, in one plan, a replica may take the node that another replica of its partition leaves, as in Service
         Fabric. The moves then have to be applied in the order of the plan, each after the departure from its target.
@@ -210,8 +213,9 @@ class PlbConfig(
     chains: int = count(4, low=1)
     threads: int | None = count(None, low=1, none=True)
     exchange_probability: float = share(0.1)
+    exchange_moved_replicas: bool = switch(False)
     similar_exchange_share: float = share(0.0)
-    larger_neighbourhoods: bool = switch(False)
+    larger_neighbourhood_share: float = share(0.0)
     allow_chained_moves: bool = switch(False)
     spread_moves: bool = switch(False)
     biased_sampling: bool = switch(False)

@@ -316,7 +316,8 @@ def test_values_have_the_types_and_shapes_that_are_declared():
     assert [np.asarray(one).dtype for one in data] == [float, float, np.int64, float, np.int64, bool]
     assert (data.discount, data.most, data.counts_all) == (0.5, 2, False)
     assert [one.dtype for one in sums] == [np.int64] * 2
-    assert (sums.by_group.shape, sums.by_service.shape) == ((2,), (1, 2))
+    services = len(configuration.problem.max_service_moves)
+    assert (sums.by_group.shape, sums.by_service.shape) == ((2,), (services, 2))
 
 
 class WrongData(NamedTuple):

@@ -15,19 +15,18 @@ from plb import Checks, Metric, Node, Partition, PlacementAndLoadBalancing, PlbC
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
 from plb.evaluation.self_checks import compare_with_scratch
-from plb.search import annealing, neighbourhoods
+from plb.search import annealing
 from plb.search.balancing import order_of_sizes
 from plb.search.move_generation import Choice, generate_proposal
 from plb.search.neighbourhoods import (
-    LEAST_SHARE,
+    LEAST_PART,
     MOST_ASKED,
     NEIGHBOURHOODS,
     NODE,
     PARTITION,
     SERVICE,
-    SINGLE,
     STRETCH,
-    adapt_shares,
+    adapt_parts,
     new_neighbourhoods,
     note_step,
     random_neighbourhood,
@@ -39,6 +38,7 @@ from plb.search.transactions import (
     try_move,
     undo_transaction,
 )
+from plb.state.proposal import Proposal
 from plb.testing import all_clusters, busy_clusters, configuration_of
 from tests.engine.strategies import examples
 
@@ -59,7 +59,7 @@ def _draw(problem, solution, choice, rng, drawn):
         drawn[number, 0], drawn[number, 1], drawn[number, 2] = proposal.row, proposal.target, proposal.partner
 
 
-LARGER = {"larger_neighbourhoods": True, "similar_exchange_share": 0.5}
+LARGER = {"larger_neighbourhood_share": 1.0, "exchange_moved_replicas": True, "similar_exchange_share": 0.5}
 
 
 def things(violations):
@@ -144,56 +144,51 @@ def test_transaction_is_undone_into_one_move_of_each_row(cluster, data):
     compare_with_scratch(problem, solution, "after the moves")
 
 
-@pytest.fixture(autouse=True)
-def _often():
-    """Larger neighbourhoods have all steps at first."""
-    with patch.object(neighbourhoods, "FIRST_SHARE", 1.0 / len(NEIGHBOURHOODS)):
-        yield
-
-
 @examples(100)
 @given(
-    st.lists(st.tuples(st.floats(0, 1e6), st.integers(1, 100)), min_size=5, max_size=5),
-    st.integers(1, 200),
+    st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(1, 100)), min_size=5, max_size=5),
+    st.floats(0.0, 1.0),
+    st.integers(1, 100),
 )
-def test_shares_follow_what_each_neighbourhood_wins_for_its_cost(results, rounds):
-    """They stay probabilities, none falls below its least share, and the cost that each gets follows its winnings."""
-    of_chain = new_neighbourhoods(len(results) - 1)
-    for _ in range(rounds):
+def test_parts_of_the_budget_are_kept_whatever_is_won(results, budget_share, stretches):
+    """Single proposals have their share; the parts of the others add up to 1, and none falls below the least."""
+    of_chain = new_neighbourhoods(len(results) - 1, budget_share)
+    for _ in range(stretches):
         for number, (won, cost) in enumerate(results):
-            for _ in range(60):
-                note_step(of_chain, number, cost, won / 60, 0.0)
-            of_chain.cost[0] += STRETCH
-        of_chain.cost[0] -= STRETCH * len(results)
-        before = of_chain.share.copy()
-        adapt_shares(of_chain)
-        if of_chain.cost.any():
-            assert (of_chain.share == before).all(), "the stretch has not ended"
-            of_chain.won[:], of_chain.cost[:], of_chain.steps[:] = 0.0, 0, 0
-    assert of_chain.share.sum() == pytest.approx(1.0)
-    if any(won for won, _ in results):
-        assert of_chain.share.min() >= LEAST_SHARE / 2
+            for _ in range(STRETCH // cost // 4 + 1):
+                note_step(of_chain, number, cost, won, 0.0)
+        adapt_parts(of_chain)
+        assert not of_chain.cost.any(), "the next stretch has begun"
+    assert of_chain.part[1:].sum() == pytest.approx(1.0)
+    assert of_chain.part[1:].min() >= LEAST_PART - 1e-9
+    cost = of_chain.probability * np.array([1, *(cost for _, cost in results[1:])])
+    assert cost[1:].sum() / cost.sum() == pytest.approx(budget_share)
+    assert cost[1:] == pytest.approx(of_chain.part[1:] * cost[1:].sum())
+    rates = np.maximum(0.0, [won / cost for won, cost in results[1:]])
+    for first in range(len(rates)):
+        for second in range(len(rates)):
+            if rates[first] > rates[second]:
+                assert of_chain.part[1 + first] >= of_chain.part[1 + second]
 
 
-def test_share_of_the_budget_is_that_of_the_winnings():
-    """Two neighbourhoods of which one wins twice as much for its cost get twice as much of the budget."""
-    of_chain = new_neighbourhoods(1)
+def test_part_of_the_budget_is_that_of_the_winnings():
+    """Of two neighbourhoods one wins twice as much for its cost, and gets nearly twice as much of the budget."""
+    of_chain = new_neighbourhoods(2, 0.5)
     for _ in range(200):
-        for number, cost, won in ((SINGLE, 1, 1.0), (1, 20, 40.0)):
+        for number, cost, won in ((1, 10, 10.0), (2, 20, 40.0)):
             for _ in range(STRETCH // cost):
                 note_step(of_chain, number, cost, won, 0.0)
-        adapt_shares(of_chain)
-    cost_of_each = of_chain.share * (1, 20)
-    assert cost_of_each[1] / cost_of_each[0] == pytest.approx(2.0, rel=1e-6)
+        adapt_parts(of_chain)
+    assert of_chain.part[1] == pytest.approx(LEAST_PART + (1 - 2 * LEAST_PART) / 3)
 
 
-def test_neighbourhoods_are_drawn_by_their_shares():
-    """In 20,000 draws each comes as often as its share says."""
-    of_chain = new_neighbourhoods(2)
-    of_chain.share[:] = 0.2, 0.7, 0.1
+def test_neighbourhoods_are_drawn_by_their_probabilities():
+    """In 20,000 draws each comes as often as its probability says."""
+    of_chain = new_neighbourhoods(2, 0.9)
+    of_chain.probability[:] = 0.2, 0.7, 0.1
     rng = Stream(np.random.SeedSequence(5))
     drawn = np.bincount([random_neighbourhood(of_chain, rng) for _ in range(20_000)], minlength=3)
-    assert drawn / 20_000 == pytest.approx(of_chain.share, abs=0.02)
+    assert drawn / 20_000 == pytest.approx(of_chain.probability, abs=0.02)
 
 
 def full_nodes(**settings):
@@ -218,7 +213,7 @@ def full_nodes(**settings):
 def test_larger_steps_get_replicas_past_full_nodes():
     """No single move and no exchange of two is possible; one replica against two is."""
     assert not full_nodes().balance(budget=4000).moves
-    plan = full_nodes(larger_neighbourhoods=True).balance(budget=4000)
+    plan = full_nodes(larger_neighbourhood_share=0.5).balance(budget=4000)
     assert {(move.partition, move.target) for move in plan.moves} == {("one", "b"), ("two", "a"), ("three", "a")}
     assert plan.energy_after.imbalance == 0.0
     assert plan.proposals.accepted_by_neighbourhood
@@ -253,14 +248,14 @@ def circle(**settings):
 def test_ejection_chain_moves_replicas_in_a_circle():
     """Each may only take the place of the next one, so all three move or none."""
     assert not circle().balance(budget=4000).moves
-    plan = circle(larger_neighbourhoods=True).balance(budget=4000)
+    plan = circle(larger_neighbourhood_share=0.5).balance(budget=4000)
     assert {(move.partition, move.target) for move in plan.moves} == {("p0", "n1"), ("p1", "n2"), ("p2", "n0")}
     assert plan.proposals.accepted_by_neighbourhood.get("ejection_chain", 0) > 0
 
 
 def test_small_budgets_leave_no_room_for_larger_steps():
     """A step is made only if the budget holds all moves that it may try."""
-    plan = full_nodes(larger_neighbourhoods=True, chains=1).balance(budget=60)
+    plan = full_nodes(larger_neighbourhood_share=0.5, chains=1).balance(budget=60)
     assert plan.proposals.generated == 60 < MOST_ASKED
     assert not plan.proposals.tried_by_neighbourhood
 
@@ -269,7 +264,7 @@ def test_settings_can_be_changed_between_plans():
     """The lists of rows on nodes come and go with the setting."""
     engine = full_nodes()
     assert not engine.balance(budget=4000).moves
-    engine.configure(full_nodes(larger_neighbourhoods=True).config)
+    engine.configure(full_nodes(larger_neighbourhood_share=0.5).config)
     assert engine.balance(budget=4000).moves
     engine.configure(full_nodes().config)
     assert not engine.balance(budget=4000).moves
@@ -304,3 +299,28 @@ def test_exchanges_of_similar_size_are_exchanges_of_movable_rows(cluster, seed):
 def test_names_of_neighbourhoods_are_in_the_order_of_their_numbers():
     """Plans show names, kernels use numbers."""
     assert [NEIGHBOURHOODS[number - 1] for number in (PARTITION, NODE, SERVICE)] == ["partition", "node", "service"]
+
+
+@examples(40)
+@given(busy_clusters(), st.integers(0, 2**32 - 1))
+def test_replicas_that_have_moved_are_exchanged_where_the_settings_ask_for_it(cluster, seed):
+    """With all replicas moved, only returns, retargets and substitutes are proposed otherwise."""
+    configuration = configuration_of(cluster.engine())
+    problem, solution = configuration.problem, configuration.solution
+    movable = np.flatnonzero(problem.movable & (solution.node >= 0))
+    moved = movable[:2]
+    if len(moved) < 2 or len(problem.limit) < 3:
+        return
+    for row in moved.tolist():
+        target = next(n for n in range(len(problem.limit)) if n != problem.origin[row])
+        configuration.apply(Proposal(row, target))
+    for share in (0.0, 1.0):
+        choice = Choice(movable[:0], moved, len(moved), 0, 0.0, 0.0, exchanges_of_moved=share)
+        drawn = np.empty((60, 3), np.int64)
+        _draw(problem, solution, choice, Stream(np.random.SeedSequence(seed)), drawn)
+        for row, target, partner in drawn.tolist():
+            if row != NOWHERE and partner != NOWHERE and share:
+                assert partner in moved
+                assert target == solution.node[partner]
+            elif row != NOWHERE:
+                assert not share, "all proposals are exchanges"
