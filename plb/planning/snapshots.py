@@ -160,7 +160,7 @@ def planner_of(snapshot: Snapshot, history: DemandHistory | None) -> Planner:
         return _planner_of(part, configs, history)
     except PlbError:
         raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise InvalidValueError(ITEM, "content", str(error), "what PlacementAndLoadBalancing.snapshot wrote") from error
 
 
