@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from collections.abc import Collection, Mapping
 from typing import Any, NoReturn, TypeVar
 
@@ -141,6 +142,12 @@ def _is_a(value: object, kind: type[Any]) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
+def _listed_members(data: bytes | bytearray | memoryview) -> int:
+    """Return how many members an archive says that it has, at its end; `zipfile` does not compare it."""
+    (count,) = struct.unpack_from("<H", data, len(data) - 12)
+    return int(count)
+
+
 def joined(values: Mapping[str, Any], parts: Mapping[str, Part]) -> Part:
     """Return a part with other parts under their names."""
     arrays = {f"{name}.{field}": array for name, part in parts.items() for field, array in part.arrays.items()}
@@ -222,6 +229,8 @@ class Snapshot:
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
+            if len(arrays) != _listed_members(data):
+                raise ValueError("a member of the archive is missing")
             version = arrays.pop(FORMAT).tolist()
             document = arrays.pop(DOCUMENT).tobytes().decode("utf-8", "surrogatepass")
         except Exception as error:  # NumPy and zipfile raise errors without a common class for other data
