@@ -11,7 +11,7 @@ from types import FrameType
 
 @contextmanager
 def interrupts_deferred() -> Iterator[None]:
-    """Let Ctrl-C take effect at the end of the context; a second one takes effect at once.
+    """Let Ctrl-C take effect at the end of the context, also after an error; a second one takes effect at once.
 
     An exception in the middle of LLVM's bindings leaves objects with two owners, and the process crashes when both free
     them. Only the main thread of Python is interrupted, so others need nothing.
@@ -32,8 +32,8 @@ def interrupts_deferred() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-    if received:
-        handler(*received[0])
+        if received:
+            handler(*received[0])
 
 
 def _is_deferring(handler: object) -> bool:

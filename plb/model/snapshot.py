@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 from collections.abc import Collection, Mapping
 from typing import Any, NoReturn, TypeVar
 
@@ -89,16 +90,25 @@ class Part:
     def value(self, field: str, kind: type[Kind]) -> Kind:
         """Return a value of a type; a missing one, or one of another type, raises `InvalidValueError`."""
         value = self.values.get(field)
-        if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
+        if not _is_a(value, kind):
             self.refuse(field, value, f"a {kind.__name__}")
+        return value  # type: ignore[return-value]
+
+    def count(self, field: str, *, high: int | None = None) -> int:
+        """Return a whole number of at least 0, at most `high`."""
+        value = self.value(field, int)
+        if value < 0 or (high is not None and value > high):
+            self.refuse(field, value, "a whole number >= 0" + ("" if high is None else f" and <= {high}"))
         return value
 
-    def count(self, field: str) -> int:
-        """Return a whole number of at least 0."""
-        value = self.value(field, int)
-        if value < 0:
-            self.refuse(field, value, "a whole number >= 0")
-        return value
+    def entries(self, field: str, *kinds: type[Any]) -> list[tuple[Any, ...]]:
+        """Return a list of tuples with values of these types."""
+        found = self.value(field, list)
+        for entry in found:
+            fits = isinstance(entry, list) and len(entry) == len(kinds)
+            if not fits or not all(_is_a(one, kind) for one, kind in zip(entry, kinds, strict=True)):
+                self.refuse(field, entry, f"a list of {', '.join(kind.__name__ for kind in kinds)}")
+        return [tuple(entry) for entry in found]
 
     def names(self, field: str) -> list[str]:
         """Return a list of names."""
@@ -125,6 +135,17 @@ class Part:
         prefix = f"{field}."
         arrays = {name.removeprefix(prefix): array for name, array in self.arrays.items() if name.startswith(prefix)}
         return Part(self.value(field, dict), arrays, f"{self.name}.{field}" if self.name else field)
+
+
+def _is_a(value: object, kind: type[Any]) -> bool:
+    """Return whether a value of JSON is of a type: true and false are no numbers."""
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _listed_members(data: bytes | bytearray | memoryview) -> int:
+    """Return how many members an archive says that it has, at its end; `zipfile` does not compare it."""
+    (count,) = struct.unpack_from("<H", data, len(data) - 12)
+    return int(count)
 
 
 def joined(values: Mapping[str, Any], parts: Mapping[str, Part]) -> Part:
@@ -208,6 +229,8 @@ class Snapshot:
         try:
             with np.load(io.BytesIO(data), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
+            if len(arrays) != _listed_members(data):
+                raise ValueError("a member of the archive is missing")
             version = arrays.pop(FORMAT).tolist()
             document = arrays.pop(DOCUMENT).tobytes().decode("utf-8", "surrogatepass")
         except Exception as error:  # NumPy and zipfile raise errors without a common class for other data

@@ -282,6 +282,8 @@ class LiveState:
         """
         metrics, capacity = len(self._state.config.metrics), self._state.rows.capacity
         changed = part.array("changed", (None,), np.int64, low=0, high=capacity - 1)
+        if not np.array_equal(changed, self._state.rows.changes.noted):
+            part.refuse("changed", f"{len(changed)} rows", "the rows that the table of rows has as changed")
         local_of = part.array("local_of", (len(self._state.services),), np.int64)
         local = np.flatnonzero(local_of != NOWHERE)
         unsampled = part.array("unsampled", (None,), np.int64, low=0, high=capacity - 1)

@@ -100,6 +100,9 @@ class DomainRecord:
         fields: dict[str, Any] = {}
         for field in OF_STAGES:
             given = stages.value(field, dict)
+            of_field = stages.under(field)
+            if (kind := OF_STAGES[field]) is not None:
+                given = {name: of_field.value(name, kind) for name in given}
             fields[field] = {known[stages.member(field, name, known)]: version_of(one) for name, one in given.items()}
         if part.values.get("made") is not None:
             fields["made"] = part.value("made", float)
@@ -107,12 +110,12 @@ class DomainRecord:
             **fields,
             last_action=Action(part.member("last_action", part.values.get("last_action"), ACTIONS)),
             at_fixed_point=version_of(part.values.get("at_fixed_point")),
-            under_way={name: (issued, version) for name, issued, version in part.value("under_way", list)},
+            under_way={name: (issued, version) for name, issued, version in part.entries("under_way", str, float, int)},
         )
 
 
-OF_STAGES = ("last_run", "tries", "tried_at")
-"""Fields of a `DomainRecord` with an entry for each stage."""
+OF_STAGES: Mapping[str, type[float] | None] = {"last_run": float, "tries": int, "tried_at": None}
+"""Fields of a `DomainRecord` with an entry for each stage, and the type of the entries; None: a version."""
 
 
 def version_of(value: object) -> object:
@@ -153,9 +156,10 @@ class Scheduler:
         """Remember what a snapshot says."""
         domains = part.under("domains")
         self._records = {int(key): DomainRecord.of_part(domains.under(key)) for key in domains.values}
-        self._node_events = {(service, NodeChange(event)): at for service, event, at in part.value("node_events", list)}
-        self._issued = [(at, Action(action), moves) for at, action, moves in part.value("issued", list)]
-        self._moved = [(at, partition, count) for at, partition, count in part.value("moved", list)]
+        events = part.entries("node_events", int, str, float)
+        self._node_events = {(service, NodeChange(event)): at for service, event, at in events}
+        self._issued = [(at, Action(action), moves) for at, action, moves in part.entries("issued", float, str, int)]
+        self._moved = [(at, partition, count) for at, partition, count in part.entries("moved", float, str, int)]
 
     def copied(self) -> Scheduler:
         """Return a copy of what refreshes change; events of nodes are the same."""

@@ -162,7 +162,7 @@ def planner_of(snapshot: Snapshot, history: DemandHistory | None, given: GivenEx
         return _planner_of(part, configs, history, EngineExtensions.resolve(configs[0], given))
     except PlbError:
         raise
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise InvalidValueError(ITEM, "content", str(error), "what PlacementAndLoadBalancing.snapshot wrote") from error
 
 

@@ -18,7 +18,7 @@ from plb.model.snapshot import Part, joined
 from plb.risk.estimators import estimator_of, samples_kept
 from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState, FeasibilityClass
-from plb.state.partition_parts import part_of_partitions, take_partitions
+from plb.state.partition_parts import LARGEST_NUMBER, part_of_partitions, take_partitions
 from plb.state.replica_table import RowTable
 
 Key = TypeVar("Key")
@@ -94,7 +94,7 @@ def cluster_of(part: Part, config: PlbConfig) -> ClusterState:
     """
     state, given = ClusterState(config), part.under("cluster")
     for name in VERSIONS:
-        setattr(state, name, given.count(name))
+        setattr(state, name, given.count(name, high=LARGEST_NUMBER))
     state.quanta.take(given)
     state.nodes = items_of(Node, given.under("nodes"))
     state.node_index = {node.name: index for index, node in enumerate(state.nodes)}

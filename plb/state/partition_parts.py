@@ -25,6 +25,8 @@ PLACES = {"role_load": 3, "secondary_load": 3, "move_cost": 2}
 DERIVED = ("slot_keys",)
 """Fields that follow from others."""
 COSTS = tuple(MoveCost)
+LARGEST_NUMBER = 2**62
+"""Largest version, and most partitions that ever were: no engine lives to see so many changes."""
 
 
 def part_of_partitions(state: ClusterState) -> Part:
@@ -107,7 +109,7 @@ def take_partitions(state: ClusterState, part: Part) -> None:
     ]
     _take_reports(state, part, records)
     state.partitions = {one.name: one for one in records}
-    state.partitions_made = part.count("made")
+    state.partitions_made = part.count("made", high=LARGEST_NUMBER)
     surplus = part.array("surplus", (count,), np.bool_).tolist()
     state.reported_surplus = {name for name, is_surplus in zip(names, surplus, strict=True) if is_surplus}
     state.row_partition = {row: one.name for one in records for row in one.rows}

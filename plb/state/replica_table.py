@@ -213,6 +213,18 @@ class RowTable:
             {**arrays, "free": np.array(self._free, np.int64), "changed": self.changes.noted},
         )
 
+    def _check_unused(self, part: Part) -> None:
+        """Refuse a part in which a row that is out of use is not as if never used, or is where a replica arrives."""
+        unused = ~self.used
+        for name in ("node", "arriving"):
+            if (getattr(self, name)[unused] != NOWHERE).any():
+                part.refuse(name, "a row out of use with one", f"{NOWHERE} for rows out of use")
+        for name in ("load", *FLAGS):
+            if getattr(self, name)[: -1 if name == "load" else None][unused].any():
+                part.refuse(name, "a row out of use with one", "0 or false for rows out of use")
+        if not self.used[self.arriving[self.arriving != NOWHERE]].all():
+            part.refuse("arriving", "a row out of use", "rows in use")
+
     @classmethod
     def of_part(cls, part: Part, metrics: int, samples: int, nodes: int, services: int) -> RowTable:
         """Return the table of a part; the rings of siblings are those of partitions.
@@ -245,6 +257,7 @@ class RowTable:
         is_free[free] = True
         if len(free) != np.count_nonzero(is_free) or (is_free == table.used).any():
             part.refuse("free", f"{len(free)} rows", "each row that is not in use, once")
+        table._check_unused(part)
         table._free = free.tolist()
         table.changes.note_many(part.array("changed", (None,), np.int64, low=0, high=capacity - 1))
         return table

@@ -69,6 +69,15 @@ def test_context_without_an_interrupt_changes_nothing():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_interrupt_is_not_lost_in_an_error():
+    """Who catches the error of a failed compilation still gets the interrupt, with the error as its context."""
+    with pytest.raises(KeyboardInterrupt) as raised, interrupts_deferred():
+        interrupt()
+        raise ValueError("of the compiler")
+    assert isinstance(raised.value.__context__, ValueError)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
 def test_handlers_that_are_no_functions_stay(handler):
     """A host that ignores Ctrl-C goes on ignoring it."""

@@ -484,6 +484,32 @@ def test_arrays_that_contradict_others_are_refused(arrays, message):
 
 
 @pytest.mark.parametrize(
+    ("name", "value"), [("node", 2), ("arriving", 0), ("load", [1, 0]), ("leaving", True), ("standby", True)]
+)
+def test_row_out_of_use_with_a_replica_is_refused(name, value):
+    """Else it would be a replica of no partition."""
+    engine = engine_of()
+    engine.remove_partition("db/5")
+    snapshot = engine.snapshot()
+    array = snapshot.content().arrays[f"state.rows.{name}"].copy()
+    array[-1] = value
+    with pytest.raises(InvalidValueError, match=rf"state\.rows\.{name} = 'a row out of use"):
+        PlacementAndLoadBalancing.from_snapshot(changed(snapshot, **{f"state__rows__{name}": array}))
+
+
+def test_arrays_of_the_last_plan_know_the_changed_rows():
+    """Both parts of a snapshot name the same rows."""
+    engine = engine_of()
+    engine.apply(engine.repair(budget=40))
+    engine.balance(budget=40)
+    engine.report_load("db/0", engine.replicas("db/0")[0].node, {"cpu": 4})
+    snapshot = engine.snapshot()
+    assert len(snapshot.content().arrays["live.changed"])
+    with pytest.raises(InvalidValueError, match=r"live\.changed = '1 rows'"):
+        PlacementAndLoadBalancing.from_snapshot(changed(snapshot, live__changed=np.array([7])))
+
+
+@pytest.mark.parametrize(
     "change",
     [
         lambda values: values.pop("settings"),
@@ -497,7 +523,14 @@ def test_arrays_that_contradict_others_are_refused(arrays, message):
         lambda values: values["state"]["cluster"].update(present_services=[7]),
         lambda values: values["state"]["partitions"]["name"].append("x"),
         lambda values: values["state"]["partitions"].update(missing=["x"] * 6),
+        lambda values: values["state"]["cluster"].update(services_version=2**70),
+        lambda values: values["state"]["partitions"].update(made=2**70),
+        lambda values: values["state"]["partitions"].update(missing=[2**70] * 6),
         lambda values: values["scheduler"].update(issued=[["x"]]),
+        lambda values: values["scheduler"].update(moved=[["soon", "db/0", 1]]),
+        lambda values: values["scheduler"].update(node_events=[[0, "down", None]]),
+        lambda values: values["batch"]["stages"].update(last_run={"PLACEMENT": []}),
+        lambda values: values["batch"].update(under_way=[["db/0", 0.0, "x"]]),
         lambda values: values["scheduler"].update(domains={"x": {}}),
         lambda values: values["batch"].update(last_action="Nothing"),
         lambda values: values.update(now="soon"),
