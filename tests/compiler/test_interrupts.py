@@ -71,9 +71,14 @@ def test_context_without_an_interrupt_changes_nothing():
 
 def test_interrupt_is_not_lost_in_an_error():
     """Who catches the error of a failed compilation still gets the interrupt, with the error as its context."""
-    with pytest.raises(KeyboardInterrupt) as raised, interrupts_deferred():
-        interrupt()
-        raise ValueError("of the compiler")
+
+    def fail():
+        with interrupts_deferred():
+            interrupt()
+            raise ValueError("of the compiler")
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        fail()
     assert isinstance(raised.value.__context__, ValueError)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
