@@ -38,13 +38,13 @@ def _without_sums(problem: Problem, node: Int) -> Solution:
         aggregate=np.zeros((nodes, metrics, problem.peak.shape[2]), np.int32),
         ceiling=np.zeros((nodes, metrics), np.int64),
         totals=Totals.new(),
+        journal=np.zeros((0, 3), np.int64),
         displaced=np.zeros(len(node), np.int64),
         displaced_at=np.full(len(node), NOWHERE, np.int64),
         node_moves=np.zeros(nodes, np.int64),
         service_moves=np.zeros(len(problem.max_service_moves), np.int64),
         departed=np.zeros((nodes if problem.keeps_departed else 0, metrics), np.int64),
         arrivals=np.zeros(nodes if problem.throttles else 0, np.int64),
-        journal=np.zeros((0, 3), np.int64),
         **terms.new_sums(problem),
     )
 
