@@ -1,0 +1,151 @@
+"""A least number of distinct domains: agreement with what is broken, facts, and the phases of an engine."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb import InvalidValueError, Service
+from plb.rules import LeastDomains
+from plb.testing import Cluster, configuration_of, machine_of, small_clusters, verify
+from tests.rules.questions import RACKS, check_every_proposal, domain_of, engine_with, racks_of
+
+pytestmark = pytest.mark.kernels
+
+LEVELS = (1, 2, "upgrade_domain", "property:rack")
+NODES = st.fixed_dictionaries(
+    {
+        "fault_domain": st.sampled_from([None, "fd:/a/1", "fd:/a/2", "fd:/b"]),
+        "upgrade_domain": st.sampled_from([None, "u0", "u1"]),
+        "properties": st.sampled_from([{}, {"rack": "r0"}, {"rack": "r1"}]),
+    }
+)
+CLUSTERS = small_clusters(nodes=NODES)
+
+
+def drawn(cluster: Cluster) -> LeastDomains:
+    """Return a rule whose numbers, level and groups follow from the cluster."""
+    level = LEVELS[len(cluster.nodes) % len(LEVELS)]
+    of = ("service", "partition")[len(cluster.partitions) % 2]
+    numbers = {one.name: 1 + one.target_replicas for one in cluster.services[:1]} | {"s1": 2, "s2": 3, "absent": 2}
+    return LeastDomains(numbers, level=level, of=of)
+
+
+TestLeastDomains = machine_of(LeastDomains({"s0": 2, "s1": 3}), clusters=CLUSTERS)
+TestLeastDomainsOfEveryKind = machine_of(LeastDomains({}), clusters=CLUSTERS, made_for=drawn)
+
+
+def oracle_of(rule: LeastDomains, group_of):
+    """Return a function that finds the broken rows by sets of names."""
+
+    def broken(configuration):
+        found = set()
+        rows = [row for row in configuration.rows.tolist() if configuration.service_of(row).name in rule.least]
+        for group in {group_of(configuration, row) for row in rows}:
+            members = [row for row in rows if group_of(configuration, row) == group]
+            at = {row: configuration.node_of(row) for row in members}
+            waiting = [row for row in members if at[row] < 0 and configuration.problem.origin[row] < 0]
+            domains = {row: domain_of(configuration.node(at[row]), rule.level) for row in members if at[row] >= 0}
+            least = rule.least[configuration.service_of(members[0]).name]
+            most = len(set(domains.values())) + len(waiting)
+            if most < min(least, len(domains) + len(waiting)):
+                all_domains = list(domains.values())
+                found |= {row for row, domain in domains.items() if all_domains.count(domain) > 1}
+        return found
+
+    return broken
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    cluster=CLUSTERS,
+    numbers=st.dictionaries(st.sampled_from(["s0", "s1", "s2"]), st.integers(1, 4), min_size=1),
+    level=st.sampled_from(LEVELS),
+    of=st.sampled_from(["service", "partition"]),
+)
+def test_exactly_the_proposals_that_break_it_are_refused(cluster, numbers, level, of):
+    """Every proposal in a small cluster is compared with what is broken before and after it."""
+    rule, configuration = LeastDomains(numbers, level=level, of=of), configuration_of(cluster.engine())
+
+    def group_of(configuration, row):
+        return configuration.service_of(row).name if of == "service" else configuration.partition_of(row)
+
+    check_every_proposal(rule, oracle_of(rule, group_of), lambda row: group_of(configuration, row), configuration)
+
+
+def test_last_replica_of_a_domain_may_not_join_another():
+    """It may go to a further domain, and another replica may leave a shared one."""
+    standing = [(0, 1, "db"), (1, 1, "db"), (2, 1, "db")]
+    two = verify(LeastDomains({"db": 2}))
+    two.given(nodes=RACKS, replicas=standing).moves((2, 0)).is_refused().breaks(0, 1, 2)
+    two.given(nodes=RACKS, replicas=standing).moves((2, 4), (1, 3)).is_allowed().breaks()
+    two.given(nodes=RACKS, replicas=standing).exchanges((0, 2)).is_allowed().breaks()
+    verify(LeastDomains({"db": 3})).given(nodes=RACKS, replicas=standing).moves((1, 4)).is_allowed().breaks()
+
+
+def test_broken_placement_does_not_get_worse():
+    """A replica with a domain of its own stays there, and one that shares goes only to a new domain."""
+    three = verify(LeastDomains({"db": 3})).given(nodes=RACKS, replicas=[(0, 1, "db"), (1, 1, "db"), (2, 1, "db")])
+    three.breaks(0, 1).moves((0, 3)).is_refused()
+
+
+def test_placement_reaches_the_number_and_explains_what_it_refuses():
+    """Three replicas find three racks; a fourth rack does not exist, and the fourth replica says so."""
+    engine = engine_with(LeastDomains({"db": 3}), db=(["n0"], 2))
+    engine.apply(engine.place())
+    assert racks_of(engine, "db/0") == ["a", "b", "c"]
+    assert engine.violations() == ()
+    engine = engine_with(LeastDomains({"db": 4}), db=(["n0"], 3))
+    plan = engine.place()
+    assert len(plan.moves) == 2
+    assert plan.unplaced[0].ruled_out["least_domains"] == 2
+    assert plan.proposals.refused_by_rule["least_domains"] > 0
+    assert "least domains" in plan.explain("db/0")
+
+
+def test_repair_spreads_replicas_and_then_nothing_is_broken():
+    """Violations name the replicas that share a rack; moves have the rule as their reason."""
+    engine = engine_with(LeastDomains({"db": 3}), db=(["n0", "n1", "n2"], 0))
+    assert [(one.rule, one.node) for one in engine.violations()] == [("least_domains", "n0"), ("least_domains", "n1")]
+    plan = engine.repair()
+    assert [(move.target, move.reason.rule) for move in plan.moves] == [("n4", "least_domains")]
+    engine.apply(plan)
+    assert engine.violations() == ()
+    assert engine.repair().moves == ()
+
+
+def test_surplus_replica_leaves_a_shared_domain():
+    """The drop of the only replica of a rack is refused."""
+    engine = engine_with(LeastDomains({"db": 2}), db=(["n0", "n1", "n2"], 0))
+    engine.update_service(Service("db", stateful=False, target_replicas=2))
+    engine.apply(engine.place())
+    assert racks_of(engine, "db/0") == ["a", "b"]
+
+
+def test_swap_of_roles_is_allowed():
+    """The primary leaves its node for an upgrade; domains stay as they are."""
+    rule = verify(LeastDomains({"db": 2}))
+    rule.given(nodes=RACKS, replicas=[(0, 1, "db"), (2, 1, "db")]).exchanges((0, 1)).is_allowed().breaks()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fields", "message"),
+    [
+        (["db"], {}, r"constraint least_domains: least = .* expected a mapping"),
+        ({"db": 0}, {}, r"least\[db\] = 0 is not allowed; expected a whole number >= 1"),
+        ({"db": 1.5}, {}, r"least\[db\] = 1.5"),
+        ({"": 1}, {}, "service in least"),
+        ({3: 1}, {}, "service in least = 3"),
+        ({"db": 1}, {"level": 0}, "level = 0 is not allowed; expected a depth"),
+        ({"db": 1}, {"level": True}, "level = True"),
+        ({"db": 1}, {"level": "rack"}, "level = 'rack' .* 'upgrade_domain'"),
+        ({"db": 1}, {"level": "property:"}, "level = 'property:'"),
+        ({"db": 1}, {"of": "node"}, "of = 'node' is not allowed; expected 'service' or 'partition'"),
+        ({"db": 1}, {"name": ""}, "name = ''"),
+    ],
+)
+def test_invalid_arguments_are_refused(arguments, fields, message):
+    """The error names item, field and range."""
+    with pytest.raises(InvalidValueError, match=message):
+        LeastDomains(arguments, **fields)

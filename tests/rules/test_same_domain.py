@@ -1,0 +1,123 @@
+"""Replicas beside those of a service they depend on: agreement with what is broken, facts, and phases of an engine."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb import InvalidValueError, Partition, Service
+from plb.rules import SameDomain
+from plb.testing import configuration_of, machine_of, verify
+from tests.rules.questions import RACKS, check_every_proposal, domain_of, engine_with, racks_of
+from tests.rules.test_least_domains import CLUSTERS, LEVELS
+
+pytestmark = pytest.mark.kernels
+
+NEEDS = [{"s0": "s1"}, {"s1": "s0", "s2": "s0"}, {"s0": "s1", "s1": "s2", "s3": "absent"}]
+
+
+def drawn(cluster) -> SameDomain:
+    """Return a rule whose dependencies and level follow from the cluster."""
+    return SameDomain(NEEDS[len(cluster.nodes) % 3], level=LEVELS[len(cluster.partitions) % 4])
+
+
+TestSameDomain = machine_of(SameDomain({"s0": "s1"}), clusters=CLUSTERS)
+TestSameDomainOfEveryKind = machine_of(SameDomain({}), clusters=CLUSTERS, made_for=drawn)
+
+
+def oracle_of(rule: SameDomain):
+    """Return a function that finds the broken rows by sets of domains."""
+
+    def broken(configuration):
+        rows = configuration.rows.tolist()
+        service = {row: configuration.service_of(row).name for row in rows}
+        placed = [row for row in rows if configuration.node_of(row) >= 0]
+        domain = {row: domain_of(configuration.node(configuration.node_of(row)), rule.level) for row in placed}
+        return {
+            row
+            for row in placed
+            if rule.needs.get(service[row]) in service.values()
+            and domain[row] not in {domain[one] for one in placed if service[one] == rule.needs[service[row]]}
+        }
+
+    return broken
+
+
+@settings(max_examples=40, deadline=None)
+@given(cluster=CLUSTERS, needs=st.sampled_from(NEEDS), level=st.sampled_from(LEVELS))
+def test_exactly_the_proposals_that_break_it_are_refused(cluster, needs, level):
+    """Every proposal in a small cluster is compared with what is broken before and after it."""
+    rule, configuration = SameDomain(needs, level=level), configuration_of(cluster.engine())
+    check_every_proposal(rule, oracle_of(rule), lambda row: configuration.service_of(row).name, configuration)
+
+
+FRONT = SameDomain({"web": "db"})
+
+
+def test_last_replica_that_others_need_may_not_leave():
+    """It may after another one has come."""
+    standing = [(0, 1, "db"), (2, 1, "db"), (1, 1, "web")]
+    facts = verify(FRONT).given(nodes=RACKS, replicas=standing)
+    facts.moves((0, 4)).is_refused().breaks(2)
+    verify(FRONT).given(nodes=RACKS, replicas=standing).moves((2, 3), (0, 4)).is_allowed().breaks()
+    verify(FRONT).given(nodes=RACKS, replicas=standing).moves((2, 4)).is_refused().breaks(2)
+
+
+def test_exchange_counts_both_ends():
+    """A replica and the one that it needs change places, and each ends where the other is missing."""
+    apart = [(0, 1, "db"), (2, 1, "db"), (1, 1, "web")]
+    verify(FRONT).given(nodes=RACKS, replicas=apart).exchanges((1, 2)).is_refused().breaks(2)
+    pair = [(0, 1, "db"), (1, 1, "db"), (2, 1, "db"), (3, 1, "web")]
+    verify(FRONT).given(nodes=RACKS, replicas=pair).exchanges((0, 3)).is_allowed().breaks()
+    verify(FRONT).given(nodes=RACKS, replicas=pair).exchanges((0, 2)).is_allowed().breaks()
+
+
+def test_placement_goes_to_the_domains_of_the_other_service():
+    """Without a replica of that service there is no place, and the plan names the rule."""
+    engine = engine_with(FRONT, db=(["n2"], 0), web=([], 2))
+    engine.apply(engine.place())
+    assert racks_of(engine, "web/0") == ["b", "b"]
+    engine = engine_with(FRONT, db=(["n2"], 0), web=([], 3))
+    plan = engine.place()
+    assert len(plan.moves) == 2
+    assert plan.unplaced[0].ruled_out == {"exclusion": 2, "same_domain": 3}
+    assert plan.proposals.refused_by_rule["same_domain"] > 0
+
+
+def test_repair_brings_replicas_to_the_other_service():
+    """Violations and reasons name the rule."""
+    engine = engine_with(FRONT, db=(["n2"], 0), web=(["n0", "n3"], 0))
+    assert [str(one) for one in engine.violations()] == ["instance of web/0 on node n0 breaks same domain"]
+    plan = engine.repair()
+    assert [(move.source, move.target, move.reason.rule) for move in plan.moves] == [("n0", "n2", "same_domain")]
+    engine.apply(plan)
+    assert engine.violations() == ()
+
+
+def test_service_that_does_not_exist_is_not_needed():
+    """The rule begins when the service has replicas, placed or missing."""
+    engine = engine_with(FRONT, web=(["n0"], 0))
+    assert engine.violations() == ()
+    engine.update_service(Service("db", stateful=False))
+    engine.update_partition(Partition("db/0", service="db"))
+    assert len(engine.violations()) == 1
+
+
+@pytest.mark.parametrize(
+    ("needs", "fields", "message"),
+    [
+        ("db", {}, "constraint same_domain: needs = 'db' is not allowed; expected a mapping"),
+        ({"web": 1}, {}, r"needs\[web\] = 1"),
+        ({"": "db"}, {}, "service in needs"),
+        ({"web": "web"}, {}, r"needs\[web\] = 'web'"),
+        ({"c": "a", "a": "b", "b": "a"}, {}, r"needs\[a\] = 'b'"),
+        ({"web": "db"}, {"level": "room"}, "level = 'room'"),
+        ({"web": "db"}, {"level": 1.0}, "level = 1.0"),
+        ({"web": "db"}, {"name": " "}, "name = ' '"),
+    ],
+)
+def test_invalid_arguments_are_refused(needs, fields, message):
+    """The error names item, field and range."""
+    with pytest.raises(InvalidValueError, match=message):
+        SameDomain(needs, **fields)
