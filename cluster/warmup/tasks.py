@@ -22,6 +22,7 @@ from plb.risk import DemandHistory, Evaluation, MonteCarloRisk, ObservedRisk, Re
 from plb.risk.peaks import MachinePeak, TaskSamples, parse, predict
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal
+from plb.terms import MetricBalance, MostMovedService, MoveCostBetweenDomains, SafetyCapacity
 from plb.testing import verify
 
 NODES = 4
@@ -133,6 +134,27 @@ def plan_with_extension_terms() -> None:
         engine.balance()
         engine.configure(attrs.evolve(engine.config, spread_moves=False))
         engine.balance()
+
+
+def plan_with_ready_made_terms() -> None:
+    """Balance with the terms of `plb.terms`, and compute their changes by a move, as property tests do."""
+    terms = (
+        SafetyCapacity({"cpu": 0.1}),
+        MetricBalance("cpu", "disk"),
+        MoveCostBetweenDomains({}, default=1.0),
+        MostMovedService(),
+    )
+    capacities = {"cpu": 10.0, "disk": 10.0}
+    for term in terms:
+        facts = verify(term).given(nodes=[capacities] * 2, replicas=[(0, 4.0), (0, 2.0)], metrics=("cpu", "disk"))
+        facts.moves((1, 1))
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu"), Metric("disk")]), extension_terms=terms)
+    for number in range(NODES):
+        engine.update_node(Node(f"n{number}", capacities=capacities))
+    engine.update_service(Service("wide", stateful=False))
+    engine.update_partition(Partition("wide", service="wide", replicas=[Replica(Role.INSTANCE, "n0")]))
+    engine.report_load("wide", "n0", {"cpu": 4.0})
+    engine.balance()
 
 
 def repair_extension_constraints() -> None:
@@ -344,6 +366,7 @@ TASKS: Mapping[str, Callable[[], None]] = {
     "repair": repair,
     "peak predictions": predict_peaks,
     "extension terms": plan_with_extension_terms,
+    "ready-made terms": plan_with_ready_made_terms,
     "energy terms": change_terms,
     "extension constraints": repair_extension_constraints,
     "placement policies": place_one_at_a_time,

@@ -194,7 +194,7 @@ class TermMachine(ConfigurationMachine):
     def reorder(self, first: int) -> None:
         """Reach the present places from the start by single moves in another order."""
         if Invariant.ORDER in self.asked:
-            check_order(self.subject, self.configuration, first)
+            check_order(self.tested, self.configuration, first)
 
 
 class ConstraintMachine(ConfigurationMachine):

@@ -24,6 +24,8 @@ from tests.command_line import plb
 from tests.sources import ROOT, modules
 
 LOG = "warmup.log"
+OF_EXTENSIONS = "plb.terms."
+"""Modules whose kernels are compiled as parts of those that adapt them, under the names of the latter."""
 WITHOUT_COMPILER = ("plb.risk.node_violations.gaussian_excess",)
 """Kernels that Python calls as plain functions."""
 
@@ -151,7 +153,7 @@ def called_from_python() -> Iterator[str]:
     """Yield the kernels of the engine that are used outside of kernels."""
     kernels = {f"{name}.{one.name}" for name, tree in modules().items() for one in _kernels_of(tree)}
     for name, tree in modules().items():
-        if name.startswith("plb."):
+        if name.startswith("plb.") and not name.startswith(OF_EXTENSIONS):
             inside = {id(one) for kernel in _kernels_of(tree) for one in ast.walk(kernel)}
             imports = [one for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)]
             known = {alias.asname or alias.name: f"{one.module}.{alias.name}" for one in imports for alias in one.names}

@@ -1,0 +1,94 @@
+"""The balance of two metrics: by hand, after random walks, at the optimum, and with bad input."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb import InvalidValueError, Node, UnknownNameError
+from plb.terms import MetricBalance
+from plb.testing import Cluster, Invariant, machine_of, small_clusters, verify
+from tests.terms.walks import engine_with, least
+
+pytestmark = pytest.mark.kernels
+
+of_two = small_clusters().filter(lambda cluster: len(cluster.metrics) > 1)
+
+
+def _for_cluster(cluster: Cluster) -> MetricBalance:
+    first, second = (metric.name for metric in cluster.metrics[:2])
+    return MetricBalance(first, second, 1.5)
+
+
+TestBalance = machine_of(
+    MetricBalance("cpu", "disk"), without=[Invariant.SCALE], clusters=of_two, made_for=_for_cluster
+)
+
+
+NODES = [Node(name, capacities={"cpu": 10, "disk": 12}) for name in ("n0", "n1")]
+
+
+def test_shortages_by_hand():
+    """Free are 4 and 2 on the first node, 10 and 12 on the second one: short of 2·4 − 2 and 2·10 − 12."""
+    facts = verify(MetricBalance("cpu", "disk", 2)).given(
+        nodes=NODES, replicas=[(0, {"cpu": 6, "disk": 6}), (0, {"disk": 4})], metrics=("cpu", "disk")
+    )
+    facts.totals(6 + 8).moves((1, 1)).totals(2 + 12).moves((0, 1)).totals(8 + 6).changes_by(0)
+    facts.moves((1, 0)).totals(12 + 2).changes_by(0).exchanges((0, 1)).totals(2 + 12).changes_by(0)
+
+
+def test_a_missing_capacity_means_no_shortage():
+    """Free capacity without a limit is not defined."""
+    nodes = [Node("n0", capacities={"cpu": 10}), Node("n1", capacities={"disk": 1})]
+    facts = verify(MetricBalance("cpu", "disk")).given(
+        nodes=nodes, replicas=[(0, {"cpu": 1, "disk": 9})], metrics=("cpu", "disk")
+    )
+    facts.totals(0).moves((0, 1)).changes_by(0)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=5))
+def test_search_ends_at_the_optimum_of_an_enumeration(loads: list[tuple[int, int]]):
+    """The shortages are the least over all placements."""
+    if sum(cpu for cpu, _ in loads) > 10 or sum(disk for _, disk in loads) > 20:
+        return
+    engine = engine_with(MetricBalance("cpu", "disk", 2), loads, ["s"] * len(loads))
+
+    def cost(_nodes: tuple[int, ...], sums: list[tuple[int, int]]) -> float:
+        return sum(max(0, 2 * (10 - cpu) - (20 - disk)) for cpu, disk in sums)
+
+    plan = engine.balance(budget=3_000)
+    assert plan.energy_after.extension_terms["metric_balance"] == least(loads, cost)
+
+
+def test_two_balances_have_two_names():
+    """A plan reports both."""
+    terms = [MetricBalance("cpu", "disk", name="disk_for_cpu"), MetricBalance("disk", "cpu", name="cpu_for_disk")]
+    nodes = [Node("n0", capacities={"cpu": 3, "disk": 5})]
+    for term, value in zip(terms, (0, 2), strict=True):
+        verify(term).given(nodes=nodes, replicas=[(0, 0)], metrics=("cpu", "disk")).totals(value)
+    assert [term.name for term in terms] == ["disk_for_cpu", "cpu_for_disk"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("cpu", "cpu"), "energy term metric_balance: second = 'cpu' .* another metric"),
+        (("", "cpu"), "first = ''"),
+        (("cpu", 3), "second = 3"),
+        (("cpu", "disk", 0), "target = 0 .* > 0"),
+        (("cpu", "disk", float("inf")), "target = inf"),
+    ],
+)
+def test_bad_values_are_refused(arguments: tuple[object, ...], message: str):
+    """The message names item, field and range."""
+    with pytest.raises(InvalidValueError, match=message):
+        MetricBalance(*arguments)  # type: ignore[arg-type]
+
+
+def test_an_unknown_metric_is_refused_by_the_search():
+    """The message names the term and its field."""
+    engine = engine_with(MetricBalance("cpu", "disks"), [(1, 1)], ["s"])
+    with pytest.raises(UnknownNameError, match="energy term metric_balance: second: unknown metric 'disks'"):
+        engine.balance()

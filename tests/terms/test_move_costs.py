@@ -1,0 +1,118 @@
+"""The cost of moves between domains: by hand, after random walks, at the optimum, and with bad input."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plb import InvalidValueError, Node
+from plb.extensions.configuration import Proposal
+from plb.extensions.energy_terms import apply_proposal_of_terms, begin
+from plb.terms import MoveCostBetweenDomains
+from plb.testing import machine_of, small_clusters, verify
+from tests.terms.walks import engine_with, least
+
+pytestmark = pytest.mark.kernels
+
+zones = small_clusters(
+    nodes=st.sampled_from([{"properties": {"zone": "east"}}, {"properties": {"zone": "west"}}, {}]),
+)
+COSTS = {("east", "west"): 3.0, ("west", "east"): 5.0}
+RACKS = MoveCostBetweenDomains({("fd:/a", "b"): 4.0}, depth=1, default=1.0)
+
+TestZones = machine_of(MoveCostBetweenDomains(COSTS, node_property="zone", default=0.5), clusters=zones)
+TestRacks = machine_of(RACKS)
+TestNodes = machine_of(MoveCostBetweenDomains({("n0", "n1"): 2.0}, symmetric=False, default=1.5))
+
+NODES = [
+    Node("n0", fault_domain="fd:/a/r0"),
+    Node("n1", fault_domain="fd:/a/r1"),
+    Node("n2", fault_domain="fd:/b/r0"),
+    Node("n3"),
+]
+
+
+@pytest.mark.parametrize(
+    ("term", "costs"),
+    [
+        (RACKS, [0, 0, 4, 1]),
+        (MoveCostBetweenDomains({("a/r0", "/a/r1"): 7.0}, depth=2), [0, 7, 0, 0]),
+        (MoveCostBetweenDomains({("n1", "n0"): 7.0, ("n0", "n2"): 2}), [0, 7, 2, 0]),
+        (MoveCostBetweenDomains({("n1", "n0"): 7.0, ("n0", "n2"): 2}, symmetric=False, default=3), [0, 3, 2, 3]),
+        (MoveCostBetweenDomains({("fd:/a/r0", "fd:/b/r0"): 6}, node_property="FaultDomain", default=1), [0, 1, 6, 1]),
+        (MoveCostBetweenDomains({("n0", "nowhere"): 6}), [0, 0, 0, 0]),
+    ],
+)
+def test_moves_by_hand(term: MoveCostBetweenDomains, costs: list[float]):
+    """A replica of the first node moves to each node in turn; what counts is the way from its first node."""
+    facts = verify(term).given(nodes=NODES, replicas=[(0, 1)])
+    facts.totals(0)
+    for node in (1, 2, 3, 2, 1, 0):
+        facts.moves((0, node)).totals(costs[node])
+
+
+def test_an_exchange_costs_both_ways():
+    """Each replica pays for its own direction; the way back is free."""
+    term = MoveCostBetweenDomains({("n0", "n1"): 2.0, ("n1", "n0"): 3.0})
+    facts = verify(term).given(nodes=2, replicas=[(0, 1), (1, 1)])
+    facts.exchanges((0, 1)).changes_by(5).exchanges((0, 1)).changes_by(0).totals(0)
+
+
+def test_a_swap_of_roles_is_free():
+    """A third node breaks the swap: then both replicas have moved."""
+    term = MoveCostBetweenDomains({}, default=1.0)
+    facts = verify(term).given(nodes=3, replicas=[(0, 1, "p"), (1, 1, "p")])
+    facts.exchanges((0, 1)).changes_by(0).moves((0, 2)).changes_by(2).moves((0, 1)).changes_by(0)
+    facts.exchanges((0, 1)).changes_by(0).totals(0)
+
+
+def test_new_and_dropped_replicas_are_free():
+    """A replica that was on no node before the search has no way, and one that is dropped has no end."""
+    engine = engine_with(MoveCostBetweenDomains({}, default=1.0), [(1, 1)], ["s"])
+    facts = verify(MoveCostBetweenDomains({}, default=1.0)).given(nodes=2, replicas=[(0, 1), (0, 1)])
+    term, configuration = facts.subject, facts.configuration
+    begin(term, configuration)
+    for target, cost in ((1, 1), (-1, 0), (1, 1)):
+        apply_proposal_of_terms((term,), configuration, Proposal(0, target))
+        assert term.total(configuration) == cost
+    assert engine.balance().energy_after.extension_terms == {"move_cost_between_domains": 0}
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=4),
+    st.tuples(st.integers(0, 5), st.integers(0, 5)),
+)
+def test_totals_are_sums_over_moves(loads: list[tuple[int, int]], costs: tuple[int, int]):
+    """Nothing pays a move here, so the search ends at the least of all placements, which is the present one."""
+    if sum(cpu for cpu, _ in loads) > 10 or sum(disk for _, disk in loads) > 20:
+        return
+    term = MoveCostBetweenDomains({("n0", "n1"): costs[0], ("n0", "n2"): costs[1]})
+    prices = [0, *costs]
+    plan = engine_with(term, loads, ["s"] * len(loads)).balance(budget=500)
+    best = least(loads, lambda nodes, _sums: sum(prices[node] for node in nodes))
+    assert plan.energy_after.extension_terms["move_cost_between_domains"] == best == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"costs": {("a", "a"): 1}}, r"costs = \('a', 'a'\) .* two different domains"),
+        ({"costs": {("fd:/a", "a/"): 1}, "depth": 1}, "costs = .* two different domains"),
+        ({"costs": {"ab": 1}}, "costs = 'ab' .* a pair"),
+        ({"costs": {("a", 1): 1}}, "costs = .* a pair"),
+        ({"costs": {("a", "b", "c"): 1}}, "costs = .* a pair"),
+        ({"costs": {("a", "b"): -1}}, r"energy term move_cost_between_domains: costs\[\('a', 'b'\)\] = -1 .* >= 0"),
+        ({"costs": [1]}, r"costs = \[1\] .* a mapping"),
+        ({"costs": {}, "depth": 0}, "depth = 0 .* >= 1"),
+        ({"costs": {}, "node_property": ""}, "node_property = ''"),
+        ({"costs": {}, "depth": 1, "node_property": "zone"}, "node_property = 'zone' .* None beside a depth"),
+        ({"costs": {}, "symmetric": 1}, "symmetric = 1"),
+        ({"costs": {}, "default": -1}, "default = -1"),
+    ],
+)
+def test_bad_values_are_refused(arguments: dict[str, object], message: str):
+    """The message names item, field and range."""
+    with pytest.raises(InvalidValueError, match=message):
+        MoveCostBetweenDomains(**arguments)  # type: ignore[arg-type]
