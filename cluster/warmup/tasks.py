@@ -20,6 +20,7 @@ from plb.provisioning import AUTO, Affinity, Instance, NodeType, provision, repl
 from plb.registry import register_constraint, register_term
 from plb.risk import DemandHistory, Evaluation, MonteCarloRisk, ObservedRisk, ReplicaForecast, eligible_traces
 from plb.risk.peaks import MachinePeak, TaskSamples, parse, predict
+from plb.rules import LeastDomains, SameDomain
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal
 from plb.terms import MetricBalance, MostMovedService, MoveCostBetweenDomains, SafetyCapacity
@@ -161,6 +162,16 @@ def repair_extension_constraints() -> None:
     """Move the replicas that break a constraint in plain Python."""
     register_constraint(_EmptyNode())
     _tiny_engine(extension_constraints=[_EmptyNode.name]).repair()
+
+
+def plan_with_ready_made_rules() -> None:
+    """Place a replica, and then repair, with each rule of `plb.rules`."""
+    for rule in (LeastDomains({"wide": 2, "new": 1}, of="partition"), SameDomain({"new": "wide"})):
+        verify(rule).given(nodes=2, replicas=[(0, 1.0, "wide"), (1, 1.0, "wide"), (0, 1.0, "new")]).moves((2, 1))
+        register_constraint(rule)
+        engine = _tiny_engine(extension_constraints=[rule.name])
+        engine.update_partition(Partition("new", service="wide"))
+        engine.refresh(0.0)
 
 
 def change_terms() -> None:
@@ -369,6 +380,7 @@ TASKS: Mapping[str, Callable[[], None]] = {
     "ready-made terms": plan_with_ready_made_terms,
     "energy terms": change_terms,
     "extension constraints": repair_extension_constraints,
+    "ready-made rules": plan_with_ready_made_rules,
     "placement policies": place_one_at_a_time,
     "evictions for new replicas": evict,
     "peaks of a machine": predict_a_machine,
