@@ -303,22 +303,18 @@ class Planner:
         with self._restored_after_error():
             for domain in self.domains():
                 run = self.search(domain, at, budget, runs)
+                todo = work.of(domain)
                 with run.kernel_errors():
-                    plans.append(self._phases(run, phases, work.of(domain), domain, idle))
+                    self._run_phases(run, phases, todo, self._occasion(domain, budget))
+                    for phase in Phase:
+                        run.note_idle(phase, idle[phase])
+                    plans.append(run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain))
                 runs.append(run)
                 self._take_back(run)
         return self._with_renewed(merged(plans))
 
-    def _phases(
-        self,
-        run: PhaseRun,
-        phases: Collection[Phase],
-        todo: Work,
-        domain: ServiceDomain | None,
-        idle: Mapping[Phase, Idle],
-    ) -> Plan:
-        """Run phases on one service domain and return the plan; see `run`."""
-        occasion = self._occasion(domain, run.budget)
+    def _run_phases(self, run: PhaseRun, phases: Collection[Phase], todo: Work, occasion: Occasion) -> None:
+        """Run phases on one service domain."""
         if Phase.PLACEMENT in phases:
             _place(run, todo)
         if Phase.REPAIR in phases:
@@ -327,9 +323,6 @@ class Planner:
             self._fixed_point.search(Phase.BALANCING, run, occasion)
         elif Phase.BALANCING in phases:
             run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
-        for phase in Phase:
-            run.note_idle(phase, idle[phase])
-        return run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain)
 
     @contextmanager
     def _restored_after_error(self) -> Iterator[None]:
