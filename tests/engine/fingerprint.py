@@ -11,6 +11,9 @@ import numpy as np
 
 from plb import PlacementAndLoadBalancing
 
+MADE_WHEN_READ = ("_sampler", "_partition_names")
+"""What follows from the rest of the state, and is made by the first query that reads it."""
+
 
 def snapshot(engine: PlacementAndLoadBalancing) -> dict[str, Any]:
     """Return a deep copy of the state of the engine, arrays as bytes."""
@@ -25,7 +28,7 @@ def snapshot(engine: PlacementAndLoadBalancing) -> dict[str, Any]:
         if attrs.has(type(value)) and not isinstance(value, type):
             return {field.name: frozen(getattr(value, field.name)) for field in attrs.fields(type(value))}
         if hasattr(value, "__dict__") and type(value).__module__.startswith("plb") and not callable(value):
-            return {key: frozen(item) for key, item in vars(value).items() if key != "_sampler"}
+            return {key: frozen(item) for key, item in vars(value).items() if key not in MADE_WHEN_READ}
         return getattr(value, "__qualname__", value) if callable(value) else copy.copy(value)
 
     of_planner = ("demand_forecast", "searches", "scheduler", "batch", "now")
