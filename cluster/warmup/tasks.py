@@ -94,6 +94,21 @@ def balance() -> None:
     engine.violation_probabilities()
 
 
+def balance_full_nodes() -> None:
+    """Balance with steps of several moves, and with exchanges of replicas of similar size."""
+    engine = _tiny_engine(
+        w_imbalance=1e6,
+        max_percentage_to_move=1.0,
+        exchange_moved_replicas=True,
+        similar_exchange_share=0.5,
+        larger_neighbourhood_share=0.5,
+    )
+    _add_service(engine, "small", 20.0)
+    for number in range(3):
+        _add_placed(engine, f"small/{number}", "n0")
+    engine.balance()
+
+
 def place_one_at_a_time() -> None:
     """Place and repair by a placement policy, with affinity moves."""
     engine = _tiny_engine(policy="prv_worst_fit")
@@ -380,6 +395,7 @@ TASKS: Mapping[str, Callable[[], None]] = {
     "ready-made terms": plan_with_ready_made_terms,
     "energy terms": change_terms,
     "extension constraints": repair_extension_constraints,
+    "full nodes": balance_full_nodes,
     "ready-made rules": plan_with_ready_made_rules,
     "placement policies": place_one_at_a_time,
     "evictions for new replicas": evict,

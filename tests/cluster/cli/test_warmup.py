@@ -24,7 +24,7 @@ from tests.command_line import plb
 from tests.sources import ROOT, modules
 
 LOG = "warmup.log"
-OF_EXTENSIONS = "plb.terms."
+OF_EXTENSIONS = ("plb.terms.", "plb.rules.")
 """Modules whose kernels are compiled as parts of those that adapt them, under the names of the latter."""
 WITHOUT_COMPILER = ("plb.risk.node_violations.gaussian_excess",)
 """Kernels that Python calls as plain functions."""
