@@ -236,7 +236,8 @@ def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementA
 
     Its settings differ from the defaults where the objective, one thread or the instance ask for it: moves are free and
     any number of replicas may move, there is one chain, whose rounds have a proposal for each replica, no partition has
-    roles to swap, and exchanges are as frequent as moves. Capacities have no margin for violations.
+    roles to swap, and exchanges are as frequent as moves. The schedule and the moves are those for a long search on
+    full nodes (docs/search.md). Capacities have no margin for violations.
     """
     shape = instance.shape
     weight = _weight_of_excess(instance)
