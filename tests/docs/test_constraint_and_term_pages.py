@@ -91,10 +91,10 @@ def test_parameters_are_fields_with_their_defaults(page):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["constraint", "term"])
 def test_machines_of_the_guide_pass(name, tmp_path):
-    """The code is a complete test file with two state machines."""
+    """The code is a complete test file with three state machines."""
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / "extending" / f"{name}.md").read_text(), re.DOTALL)
     (tmp_path / "test_guide.py").write_text("\n".join(blocks))
-    assert "2 passed" in run_tests(["test_guide.py"], tmp_path, {})
+    assert "3 passed" in run_tests(["test_guide.py"], tmp_path, {})
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=name_of)
