@@ -54,8 +54,6 @@ from plb.state.proposal import Proposal, inverse_of
 
 PROBES_FOR_ONE = 200
 """Largest number of probes generated for each one of the settings: where nodes are full, few proposals are allowed."""
-_AFFINITY = int(Rule.AFFINITY)
-_MOVES = int(Rule.MOVES)
 _FAULT_DOMAIN = int(Rule.FAULT_DOMAIN)
 _UPGRADE_DOMAIN = int(Rule.UPGRADE_DOMAIN)
 _WITHOUT_SPREADING = ~SPREADING

@@ -21,7 +21,6 @@ from plb.search.extension_kernels import (
     newly_broken,
     note_broken,
     refusing,
-    undo_with_terms,
     weighed,
 )
 from plb.search.move_generation import Choice
@@ -94,8 +93,7 @@ def compound_proposal(
     after = present_energy(problem, solution) + weighed(extension_state, extension_state.after)
     idle = schedule.temperature == 0.0 and after == schedule.energy and solution.totals.movement >= movement
     if after > step.highest or idle:
-        for entry in range(transaction.length[0] - 1, -1, -1):
-            undo_with_terms(problem, solution, extension_state, move_of(transaction, entry))
+        undo_tried_with_terms(problem, solution, extension_state, transaction, 0)
         return
     tally[ACCEPTED] += 1
     copy_values(extension_state.after, extension_state.value)
@@ -202,8 +200,7 @@ def _is_accepted(
         tally[FIRST_RULE + _MOVES] += 1
         refused = True
     if refused or _is_refused(problem, solution, choice, chain_state, extension_state):
-        for entry in range(length - 1, -1, -1):
-            undo_with_terms(problem, solution, extension_state, move_of(transaction, entry))
+        undo_tried_with_terms(problem, solution, extension_state, transaction, 0)
         return False
     tally[ACCEPTED] += 1
     copy_values(extension_state.after, extension_state.value)
