@@ -120,13 +120,19 @@ def last_target(problem: Problem, solution: Solution, extension_state: Extension
 
 
 @kernel
-def try_move(problem: Problem, solution: Solution, transaction: Transaction, row: int, target: int) -> None:
-    """Move `row` to `target` and append the move to the transaction."""
+def _append(solution: Solution, transaction: Transaction, row: int, target: int) -> None:
+    """Append the move of `row` from its present node to `target` to the transaction, before it is made."""
     entry = transaction.length[0]
     transaction.row[entry] = row
     transaction.source[entry] = solution.node[row]
     transaction.target[entry] = target
     transaction.length[0] += 1
+
+
+@kernel
+def try_move(problem: Problem, solution: Solution, transaction: Transaction, row: int, target: int) -> None:
+    """Move `row` to `target` and append the move to the transaction."""
+    _append(solution, transaction, row, target)
     move_row(problem, solution, row, target)
 
 
@@ -193,12 +199,9 @@ def try_with_terms(
     target: int,
 ) -> None:
     """Move `row` to `target`, with the sums of extension terms, and append the move to the transaction."""
-    entry = transaction.length[0]
-    transaction.row[entry] = row
-    transaction.source[entry] = solution.node[row]
-    transaction.target[entry] = target
-    transaction.length[0] += 1
-    apply_with_terms(problem, solution, extension_state, move_of(transaction, entry))
+    _append(solution, transaction, row, target)
+    last = transaction.length[0] - 1
+    apply_with_terms(problem, solution, extension_state, move_of(transaction, last))
 
 
 @kernel
