@@ -28,7 +28,9 @@ TERMS = {"built-in": {}, "compiled": {"swift_busy_racks": 0.1}, "python": {"busy
 
 def crowded_engine(terms: dict[str, float]) -> PlacementAndLoadBalancing:
     """Return an engine whose first nodes have most of the replicas."""
-    config = PlbConfig(metrics=[Metric("cpu")], extension_terms=terms, chains=1, max_percentage_to_move=1.0)
+    config = PlbConfig(
+        metrics=[Metric("cpu")], extension_terms=terms, chains=1, max_percentage_to_move=1.0, cooling="by_budget"
+    )
     engine = PlacementAndLoadBalancing(config, seed=5)
     for index in range(40):
         engine.update_node(Node(f"n{index}", capacities={"cpu": 400}, fault_domain=f"fd:/rack{index // 4}"))

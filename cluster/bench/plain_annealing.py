@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 
-from cluster.bench.excess_load import excess_load_change
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform, working_time
 from plb.evaluation.delta import apply_proposal, present_energy
@@ -18,6 +17,7 @@ from plb.evaluation.proposals import GENERATED, REJECTED, TALLY_SIZE, evaluate_i
 from plb.model.rules import NO_REFUSAL
 from plb.state.arrays import Problem, Solution, are_siblings
 from plb.state.proposal import Proposal, proposed
+from plb.terms.safety_capacity import SafetySteps, change_of_safety_capacity
 
 EXCHANGES = 0.5
 """Share of exchanges among the proposals."""
@@ -50,7 +50,14 @@ def _draw(problem: Problem, solution: Solution, enforced: int, rows: Int, rng: S
 
 @kernel
 def mean_change(
-    problem: Problem, solution: Solution, enforced: int, rows: Int, safety: Int, weight: float, rng: Stream, tally: Int
+    problem: Problem,
+    solution: Solution,
+    enforced: int,
+    rows: Int,
+    steps: SafetySteps,
+    weight: float,
+    rng: Stream,
+    tally: Int,
 ) -> float:
     """Return the mean absolute change of the energy by the allowed ones of PROBES random proposals, or 0.
 
@@ -64,7 +71,7 @@ def mean_change(
             continue
         change = evaluate_in_place(problem, solution, REJECTED, proposal, tally) - energy
         if weight > 0.0:
-            change += weight * excess_load_change(problem, solution, safety, proposal)
+            change += weight * change_of_safety_capacity(problem, solution, steps, proposal)
         total += abs(change)
         allowed += 1
     return total / max(1, allowed)
@@ -76,7 +83,7 @@ def anneal_plainly(
     solution: Solution,
     enforced: int,
     rows: Int,
-    safety: Int,
+    steps: SafetySteps,
     weight: float,
     temperature: float,
     rng: Stream,
@@ -92,8 +99,8 @@ def anneal_plainly(
         Bit mask over `Rule`.
     rows
         The replicas that may move.
-    safety
-        (N·R,) safety capacities, metric by metric.
+    steps
+        Of the safety capacities.
     weight
         Weight of the excess load; 0: it does not count.
     tally
@@ -106,7 +113,7 @@ def anneal_plainly(
             continue
         highest = present_energy(problem, solution) - temperature * math.log(1.0 - uniform(rng))
         if weight > 0.0:
-            highest -= weight * excess_load_change(problem, solution, safety, proposal)
+            highest -= weight * change_of_safety_capacity(problem, solution, steps, proposal)
         if evaluate_in_place(problem, solution, highest, proposal, tally) < REJECTED:
             apply_proposal(problem, solution, proposal)
 
@@ -115,7 +122,7 @@ def anneal_for(
     problem: Problem,
     solution: Solution,
     enforced: int,
-    safety: Int,
+    steps: SafetySteps,
     weight: float,
     seconds: float,
     seed: int,
@@ -126,12 +133,12 @@ def anneal_for(
     ----------
     solution
         Modified.
-    enforced, safety, weight
+    enforced, steps, weight
         As in `anneal_plainly`.
     """
     rows, rng = np.flatnonzero(problem.movable), Stream(np.random.SeedSequence(seed))
     tally = np.zeros(TALLY_SIZE, np.int64)
-    fixed = problem, solution, enforced, rows, safety, weight
+    fixed = problem, solution, enforced, rows, steps, weight
     begun = working_time()
     first = mean_change(*fixed, rng, tally)
     while (share := (working_time() - begun) / seconds) < 1.0:

@@ -15,7 +15,6 @@ import attrs
 import numpy as np
 from rich.table import Table
 
-from cluster.bench.excess_load import ExcessLoad
 from cluster.bench.plain_annealing import anneal_for
 from cluster.bench.search_instances import (
     Fullness,
@@ -31,9 +30,9 @@ from plb.engine import PlacementAndLoadBalancing
 from plb.errors import UnknownNameError
 from plb.model import Metric, Node, Partition, Replica, Role, Service
 from plb.planning.rule_priorities import rule_masks
-from plb.registry import register_term
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
+from plb.terms import SafetyCapacity
 from plb.testing import configuration_of
 
 SECONDS, QUICK_SECONDS = 30.0, 3.0
@@ -48,6 +47,7 @@ SHAPES = tuple(
         SearchShape(10, 500, 3, 2, 5, fullness, Objective.EXCESS_LOAD),
         SearchShape(20, 400, 4, 4, 10, fullness, Objective.IMBALANCE),
         SearchShape(50, 500, 4, 10, 25, fullness, Objective.EXCESS_LOAD),
+        SearchShape(50, 1_000, 4, 4, 10, fullness, Objective.EXCESS_LOAD, transient=2),
         SearchShape(100, 400, 4, 4, 20, fullness, Objective.EXCESS_LOAD),
         SearchShape(100, 1_000, 6, 4, 20, fullness, Objective.EXCESS_LOAD),
         SearchShape(100, 2_000, 12, 4, 20, fullness, Objective.EXCESS_LOAD),
@@ -220,12 +220,10 @@ def search_plainly(instance: SearchInstance, seconds: float, seed: int) -> Searc
     engine = engine_of(instance, instance.start, seed)
     rows = rows_of(engine, instance)
     configuration = configuration_of(engine)
-    weight = _weight_of_excess(instance)
+    steps, weight = excess_load(instance).new_data(configuration), _weight_of_excess(instance)
     enforced = rule_masks(engine.config)[0]
     begun = working_time()
-    proposals = anneal_for(
-        configuration.problem, configuration.solution, enforced, instance.safety.ravel(), weight, seconds, seed
-    )
+    proposals = anneal_for(configuration.problem, configuration.solution, enforced, steps, weight, seconds, seed)
     taken = working_time() - begun
     energy = instance.energy(configuration.solution.node[rows])
     return SearchRun(energy, instance.share_left(energy), taken, 1, proposals)
@@ -241,12 +239,14 @@ def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementA
     """
     shape = instance.shape
     weight = _weight_of_excess(instance)
-    if weight > 0:
-        register_term(ExcessLoad(instance.safety))
-    metrics = [Metric(f"m{index}", quantum=1.0, violation_threshold=1.0) for index in range(shape.metrics)]
+    terms = [excess_load(instance)] if weight > 0 else []
+    metrics = [
+        Metric(f"m{index}", quantum=1.0, violation_threshold=1.0, transient=index < shape.transient)
+        for index in range(shape.metrics)
+    ]
     config = PlbConfig(
         metrics=metrics,
-        extension_terms={ExcessLoad.name: weight} if weight > 0 else {},
+        extension_terms={term.name: weight for term in terms},
         w_imbalance=0.0 if weight > 0 else 1.0,
         w_failovers=0.0,
         w_overload=0.0,
@@ -262,7 +262,7 @@ def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementA
         cooling="by_budget",
         simulated_annealing_iterations_per_round=shape.replicas,
     )
-    engine = PlacementAndLoadBalancing(config, seed=seed)
+    engine = PlacementAndLoadBalancing(config, seed=seed, extension_terms=terms)
     for index, (capacity, rack) in enumerate(zip(instance.capacity.tolist(), instance.rack.tolist(), strict=True)):
         capacities = dict(zip(config.metric_names, capacity, strict=True))
         engine.update_node(Node(f"n{index}", capacities=capacities, fault_domain=f"fd:/rack{rack}"))
@@ -272,6 +272,15 @@ def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementA
         engine.update_partition(Partition(name, service="tenants", replicas=replicas))
     engine.report_loads(rows_of(engine, instance), instance.load)
     return engine
+
+
+def excess_load(instance: SearchInstance) -> SafetyCapacity:
+    """Return the term for the load above the safety capacities, without a metric where it is not the objective."""
+    if instance.shape.objective is not Objective.EXCESS_LOAD:
+        return SafetyCapacity()
+    names = [f"m{index}" for index in range(instance.shape.metrics)]
+    loads = {f"n{node}": dict(zip(names, safety, strict=True)) for node, safety in enumerate(instance.safety.tolist())}
+    return SafetyCapacity(loads=loads)
 
 
 def _partitions(instance: SearchInstance) -> list[str]:

@@ -48,7 +48,7 @@ class Objective(Enum):
     IMBALANCE = "imbalance"
     """The mean over metrics of the coefficient of variation of the loads of nodes (`plb.energy.imbalance`)."""
     EXCESS_LOAD = "excess load"
-    """The share of all load that is above the safety capacities of nodes (`cluster.bench.excess_load`)."""
+    """The share of all load that is above the safety capacities of nodes (`plb.terms.safety_capacity`)."""
 
 
 @attrs.frozen
@@ -65,6 +65,9 @@ class SearchShape:
         Number of fault domains: at least `siblings`, at most `nodes`.
     fullness, objective
         See there.
+    transient
+        Number of metrics, the first ones, of which a moved replica also loads the node that it has left
+        (`plb.model.metric.Metric`).
 
     Raises
     ------
@@ -79,6 +82,7 @@ class SearchShape:
     racks: int
     fullness: Fullness
     objective: Objective
+    transient: int = 0
 
     def __attrs_post_init__(self) -> None:
         for name, low in (("nodes", 2), ("metrics", 1), ("siblings", 1)):
@@ -86,6 +90,8 @@ class SearchShape:
         if not self.siblings <= self.racks <= self.nodes:
             allowed = f"from {self.siblings}, the replicas of a partition, to {self.nodes}, the nodes"
             raise InvalidValueError("shape", "racks", self.racks, allowed)
+        if not 0 <= self.transient <= self.metrics:
+            raise InvalidValueError("shape", "transient", self.transient, f"from 0 to {self.metrics}, the metrics")
         least = 2 * self.nodes + self.siblings
         if self.replicas < least or self.replicas % self.siblings:
             allowed = f"a multiple of {self.siblings} that is at least {least}"
@@ -94,7 +100,8 @@ class SearchShape:
     @property
     def name(self) -> str:
         """Name of the instance in the table."""
-        return f"{self.fullness.name.lower()}-{self.nodes}-{self.replicas}"
+        transient = "-transient" if self.transient else ""
+        return f"{self.fullness.name.lower()}-{self.nodes}-{self.replicas}{transient}"
 
 
 @attrs.frozen(eq=False)
@@ -154,6 +161,10 @@ class SearchInstance:
             return float((loads.std(axis=0) / loads.mean(axis=0)).mean())
         return float(np.maximum(0, loads - self.safety).sum() / self.load.sum())
 
+    def loads_with_left(self, placement: Int) -> Int:
+        """Return the load of each node with what a plan from the start to a placement leaves behind, (N, R)."""
+        return _loads_with_left(self.shape, self.load, self.start, placement)
+
     def is_feasible(self, placement: Int) -> bool:
         """Return whether a placement keeps to the capacities and to the spread over racks."""
         racks = np.sort(self.rack[placement].reshape(-1, self.shape.siblings), axis=1)
@@ -175,9 +186,21 @@ def draw_instance(seed: int, shape: SearchShape) -> SearchInstance:
     load = _loads(rng, perfect, target)
     capacity = np.floor(target / full).astype(np.int64)
     margin = np.floor(target * rng.uniform(0.0, LARGEST_MARGIN, target.shape)).astype(np.int64)
-    safety = np.minimum(target + margin, capacity - 1)
     start = _shuffled(rng, shape, rack, load, capacity, perfect)
+    if shape.transient:
+        left = _loads_with_left(shape, load, start, perfect)[:, : shape.transient]
+        capacity[:, : shape.transient] = np.floor(left / rng.uniform(*shape.fullness.value, left.shape))
+    safety = np.minimum(target + margin, capacity - 1)
     return SearchInstance(shape, load, rack, capacity, safety, start, perfect)
+
+
+def _loads_with_left(shape: SearchShape, load: Int, start: Int, placement: Int) -> Int:
+    """Return the load of each node with what a plan from the start to a placement leaves behind, (N, R)."""
+    found = np.zeros((shape.nodes, shape.metrics), np.int64)
+    np.add.at(found, placement, load)
+    moved = placement != start
+    np.add.at(found[:, : shape.transient], start[moved], load[moved, : shape.transient])
+    return found
 
 
 def _dealt(rng: np.random.Generator, shape: SearchShape, rack: Int, size: Float) -> Int:

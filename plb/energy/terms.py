@@ -53,10 +53,13 @@ def values_of(solution: Solution) -> TermValues:
 
 @kernel
 def without_peaks(problem: Problem, solution: Solution, proposal: Proposal) -> TermValues:
-    """Return the terms after a proposal, those that are computed from peaks as they are now."""
+    """Return the terms after a proposal; those that are computed from peaks, or do not count, as they are now."""
+    deviation = solution.totals.imbalance
+    if problem.weights.imbalance != 0.0 or problem.weights.product_form:
+        deviation = imbalance.after(problem, solution, proposal)
     return TermValues(
         movement.after(problem, solution, proposal),
-        imbalance.after(problem, solution, proposal),
+        deviation,
         fragmentation.after(problem, solution, proposal),
         solution.totals.expected_failovers,
         solution.totals.expected_overload,

@@ -16,6 +16,7 @@ from plb.evaluation.proposals import (
     FIRST_TERM,
     GENERATED,
     REJECTED,
+    TALLY_SIZE,
     evaluate,
     evaluate_in_place,
     refusal,
@@ -246,15 +247,13 @@ def extended_step(
     copy_values(extension_state.value, extension_state.after)
     foresee(problem, solution, extension_state, proposal)
     extension_energy = weighed(extension_state, extension_state.after)
-    extension_state.tally[:] = 0
-    base = evaluate(problem, solution, step.highest - extension_energy, proposal, extension_state.tally)
-    worst = worst_of(extension_state) if base == REJECTED else NOWHERE
-    if worst != NOWHERE:
-        extension_state.rejected[worst] += 1
-        extension_state.tally[FIRST_TERM:] = 0
-    for entry in range(tally.shape[0]):
-        tally[entry] += extension_state.tally[entry]
+    _copy_rejections(tally, extension_state.tally)
+    base = evaluate(problem, solution, step.highest - extension_energy, proposal, tally)
     if base == REJECTED:
+        worst = worst_of(extension_state)
+        if worst != NOWHERE:
+            extension_state.rejected[worst] += 1
+            _copy_rejections(extension_state.tally, tally)
         return
     movement = solution.totals.movement
     apply_with_terms(problem, solution, extension_state, proposal)
@@ -266,3 +265,10 @@ def extended_step(
     tally[ACCEPTED] += 1
     note_accepted(schedule, chain_state.undo_log, proposal)
     record_energy(solution, schedule, extension_state, present_energy(problem, solution) + extension_energy)
+
+
+@kernel
+def _copy_rejections(tally: Int, into: Int) -> None:
+    """Copy the counts of the proposals that each built-in term rejected."""
+    for entry in range(FIRST_TERM, TALLY_SIZE):
+        into[entry] = tally[entry]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import attrs
 import numpy as np
@@ -16,6 +15,7 @@ from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice, migration_slots
 from plb.search.places import NO_ROWS, go_to, places_of
 from plb.search.result import Annealed
+from plb.search.similar_replicas import similar_partners
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 
@@ -51,21 +51,6 @@ def most_displaced(problem: Problem, start: Solution, config: PlbConfig) -> int:
     """Return the largest number of replicas that a balancing run may displace."""
     slots = migration_slots(problem, start, config.max_percentage_to_move)
     return min(slots, problem.max_moves * 2)  # a swap of roles is one move and displaces two replicas
-
-
-def order_of_sizes(problem: Problem, rows: Int, config: PlbConfig) -> dict[str, Any]:
-    """Return the fields of `Choice` for exchanges with replicas of similar size, if there are any.
-
-    The size of a replica is the sum over metrics of its share of the load of all movable replicas.
-    """
-    if config.similar_exchange_share == 0.0 or config.exchange_probability == 0.0:
-        return {}
-    load = problem.load[rows]
-    sizes = (load / np.maximum(1, load.sum(axis=0))).sum(axis=1)
-    by_size = rows[np.argsort(sizes, kind="stable")]
-    place = np.zeros(len(problem.origin), np.int64)
-    place[by_size] = np.arange(len(by_size))
-    return {"similar_share": config.similar_exchange_share, "by_size": by_size, "place_by_size": place}
 
 
 def balance(
@@ -112,7 +97,7 @@ def balance(
             config.spread_moves,
             exchanges_of_moved=variant.exchange_probability if config.exchange_moved_replicas else 0.0,
             larger_share=variant.larger_share,
-            **order_of_sizes(problem, rows, config),
+            **similar_partners(problem, solution, rows, config),
         )
         share = budget.share(len(variants) - index)
         result = anneal_chains(seen, solution, choice, config, stream, share, extensions, others)

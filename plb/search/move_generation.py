@@ -23,6 +23,7 @@ RETARGET_PROBABILITY = 0.4
 SUBSTITUTE_PROBABILITY = 0.3
 """Share that move another replica off the origin instead; the rest return the replica to its origin."""
 NO_ROWS: Int = np.zeros(0, np.int64)
+NO_PARTNERS: Int = np.zeros((0, 0), np.int64)
 COMPARED_ROWS = 3
 """Random rows of which the one on the costliest node begins a step in a larger neighbourhood."""
 
@@ -48,10 +49,10 @@ class Choice(NamedTuple):
     """Share of exchanges among the proposals for replicas that have moved."""
     similar_share: float = 0.0
     """Share of the exchanges with a replica of similar size."""
-    by_size: Int = NO_ROWS
-    """The movable rows in ascending order of size; empty without such exchanges."""
-    place_by_size: Int = NO_ROWS
-    """(M,) place of each movable row in this order; empty without such exchanges."""
+    similar: Int = NO_PARTNERS
+    """(movable rows, P) the rows with the most similar load, the most similar first; empty without such exchanges."""
+    place: Int = NO_ROWS
+    """(M,) position of each row among the movable ones; empty without such exchanges."""
     larger_share: float = 0.0
     """Part of the budget for steps of several moves (`plb.search.neighbourhoods`)."""
 
@@ -146,16 +147,15 @@ def _leaves_origin(problem: Problem, solution: Solution, row: int) -> int:
 
 @kernel
 def _partner_of(choice: Choice, row: int, rng: Stream) -> int:
-    """Return a random movable row, or, for a share of the exchanges, one of about the size of `row`.
+    """Return a random movable row, or, for a share of the exchanges, one with a load similar to that of `row`.
 
-    Its distance in the order of sizes is at most M^u for a uniform u, so that all orders of magnitude are as likely.
+    With P of these, it is number P^u for a uniform u, so that all orders of magnitude are as likely.
     """
-    count = choice.movable.shape[0]
-    if choice.by_size.shape[0] == 0 or uniform(rng) >= choice.similar_share:
+    partners = choice.similar.shape[1]
+    if partners == 0 or uniform(rng) >= choice.similar_share:
         return _random_of(choice.movable, rng)
-    reach = float(count) ** uniform(rng)
-    place = choice.place_by_size[row] + int((2.0 * uniform(rng) - 1.0) * (reach + 1.0))
-    return int(choice.by_size[min(max(place, 0), count - 1)])
+    number = int((partners + 1.0) ** uniform(rng)) - 1
+    return int(choice.similar[choice.place[row], number])
 
 
 @kernel

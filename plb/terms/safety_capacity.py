@@ -41,22 +41,21 @@ class SafetySteps(NamedTuple):
 
 
 @kernel
-def _cost_of_load(data: SafetySteps, node: int, column: int, load: int) -> float:
-    """Return the cost of a load of one metric on a node.
+def _change_on(data: SafetySteps, node: int, column: int, load: int, gain: int) -> float:
+    """Return the change of the cost of a node by a change of its load of one metric.
 
     Parameters
     ----------
     column
         Position of the metric in the data.
-    load
-        Quanta.
+    load, gain
+        Quanta: the load of before, and by how much it rises.
     """
-    cost = 0.0
+    change = 0.0
     for step in range(data.start.shape[2]):
         above = load - data.start[node, column, step]
-        if above > 0.0:
-            cost += data.rise[node, column, step] * above
-    return cost
+        change += data.rise[node, column, step] * (max(0.0, above + gain) - max(0.0, above))
+    return change
 
 
 @kernel
@@ -70,11 +69,9 @@ def change_of_safety_capacity(problem: Problem, solution: Solution, data: Safety
         if gain == 0:
             continue
         if target != NOWHERE:
-            load = solution.node_load[target, metric]
-            change += _cost_of_load(data, target, column, load + gain) - _cost_of_load(data, target, column, load)
+            change += _change_on(data, target, column, solution.node_load[target, metric], gain)
         if source != NOWHERE:
-            load = solution.node_load[source, metric]
-            change += _cost_of_load(data, source, column, load - gain) - _cost_of_load(data, source, column, load)
+            change += _change_on(data, source, column, solution.node_load[source, metric], -gain)
     return change
 
 

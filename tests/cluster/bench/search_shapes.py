@@ -18,4 +18,6 @@ def small_shapes(draw: st.DrawFn, *, most_nodes: int = 6, most_more: int = 12) -
     least, more = 2 * nodes + siblings, draw(st.integers(0, most_more))
     partitions = -(-least // siblings) + more // siblings
     fullness, objective = draw(st.sampled_from(Fullness)), draw(st.sampled_from(Objective))
-    return SearchShape(nodes, partitions * siblings, draw(st.integers(1, 3)), siblings, racks, fullness, objective)
+    metrics = draw(st.integers(1, 3))
+    transient = draw(st.integers(0, metrics))
+    return SearchShape(nodes, partitions * siblings, metrics, siblings, racks, fullness, objective, transient)

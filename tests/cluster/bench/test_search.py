@@ -8,17 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings
 
 from cluster.bench import plain_annealing, search
-from cluster.bench.excess_load import ExcessLoad
 from cluster.bench.plain_annealing import STRETCH, anneal_for
 from cluster.bench.search import (
     QUICK,
     SHAPES,
     SearchRun,
     engine_of,
+    excess_load,
     placement_of,
     rows_of,
     search_by_engine,
@@ -28,11 +27,9 @@ from cluster.bench.search import (
 from cluster.bench.search_instances import Fullness, Objective, SearchShape, draw_instance
 from cluster.console.output import BAD_INPUT
 from plb import UnknownNameError
-from plb.extensions.configuration import Proposal
-from plb.extensions.energy_terms import begin, delta
 from plb.model.rules import ALL_RULES
 from plb.testing import configuration_of
-from tests.cluster.bench.search_shapes import SEEDS
+from tests.cluster.bench.search_shapes import SEEDS, small_shapes
 from tests.command_line import plb
 
 SHAPE = {objective: SearchShape(5, 120, 3, 2, 3, Fullness.TIGHT, objective) for objective in Objective}
@@ -49,27 +46,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "working_time", lambda: float(next(passed)))
 
 
-@settings(max_examples=20, deadline=None)
-@given(SEEDS, st.data())
-def test_changes_of_the_excess_load_are_differences_of_totals(seed: int, data: st.DataObject):
-    """For random moves and exchanges, one after the other, feasible or not."""
-    shape = SHAPE[Objective.EXCESS_LOAD]
-    instance = draw_instance(seed, shape)
-    configuration = configuration_of(engine_of(instance, instance.start, seed))
-    term = ExcessLoad(instance.safety)
-    begin(term, configuration)
-    for _ in range(10):
-        row, other = (data.draw(st.integers(0, shape.replicas - 1)) for _ in range(2))
-        proposal = Proposal(row, data.draw(st.integers(0, shape.nodes - 1)))
-        if data.draw(st.booleans()):
-            proposal = Proposal(row, configuration.node_of(other), other)
-        if proposal.target == configuration.node_of(row):
-            continue
-        before, change = term.total(configuration), delta(term, configuration, proposal)
-        configuration.apply(proposal)
-        assert term.total(configuration) - before == change
-
-
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize("objective", Objective)
 def test_the_plain_annealer_ends_at_a_better_feasible_placement(objective: Objective):
@@ -78,10 +54,8 @@ def test_the_plain_annealer_ends_at_a_better_feasible_placement(objective: Objec
     engine = engine_of(instance, instance.start, 1)
     rows = rows_of(engine, instance)
     configuration = configuration_of(engine)
-    weight = sum(engine.config.extension_terms.values())
-    proposals = anneal_for(
-        configuration.problem, configuration.solution, ALL_RULES, instance.safety.ravel(), weight, READINGS, 1
-    )
+    weight, steps = sum(engine.config.extension_terms.values()), excess_load(instance).new_data(configuration)
+    proposals = anneal_for(configuration.problem, configuration.solution, ALL_RULES, steps, weight, READINGS, 1)
     placement = configuration.solution.node[rows]
     assert proposals == STRETCH * (READINGS - 1)
     assert instance.is_feasible(placement)
@@ -98,6 +72,23 @@ def test_both_searches_lower_the_energy(objective: Objective):
         assert 0 <= run.left < 0.9
         assert run.left == run.energy / instance.initial_excess
         assert run.proposals > 0
+
+
+@pytest.mark.usefixtures("clock")
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(small_shapes(), SEEDS)
+def test_a_plan_keeps_to_the_capacities_with_what_it_leaves_behind(shape: SearchShape, seed: int):
+    """Both searches see the transient load, and end at a feasible placement."""
+    instance = draw_instance(seed, shape)
+    engine = engine_of(instance, instance.start, seed)
+    rows = rows_of(engine, instance)
+    engine.apply(engine.balance(budget=2000))
+    configuration = configuration_of(engine_of(instance, instance.start, seed))
+    steps, weight = excess_load(instance).new_data(configuration), sum(engine.config.extension_terms.values())
+    anneal_for(configuration.problem, configuration.solution, ALL_RULES, steps, weight, 3, seed)
+    for placement in (placement_of(engine, instance, rows), configuration.solution.node[rows]):
+        assert instance.is_feasible(placement)
+        assert (instance.loads_with_left(placement) < instance.capacity).all()
 
 
 @pytest.mark.usefixtures("clock")
