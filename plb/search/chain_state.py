@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from plb.array_types import Int
-from plb.compiler import Stream, kernel, uniform
+from plb.compiler import Stream, by_pointer, kernel, uniform
 from plb.search.cooling_schedule import Schedule
 from plb.search.extension_kernels import NO_KERNEL, ExtensionState, copy_values
 from plb.search.neighbourhoods import Neighbourhoods
@@ -27,6 +27,7 @@ class StepAddresses(NamedTuple):
     """`larger_proposal`, for larger neighbourhoods."""
 
 
+@by_pointer
 class ChainState(NamedTuple):
     """State, undo log and counters of a chain."""
 

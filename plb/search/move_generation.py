@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
-from plb.compiler import Peek, Stream, fetch, kernel, uniform
+from plb.compiler import Peek, Stream, by_pointer, fetch, kernel, uniform
 from plb.energy.terms import cost_of_node
 from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
 from plb.state.arrays import Problem, Solution, are_siblings
@@ -28,6 +28,7 @@ COMPARED_ROWS = 3
 """Random rows of which the one on the costliest node begins a step in a larger neighbourhood."""
 
 
+@by_pointer
 class Choice(NamedTuple):
     """The proposals that a search may generate."""
 

@@ -12,7 +12,7 @@ from plb.state.arrays import Problem, Solution
 
 PARTNERS = 64
 """Largest number of similar replicas that are known for each replica."""
-COMPARED_METRICS = 4
+COMPARED_METRICS = 12
 """Largest number of compared metrics: near replicas are not found fast in more dimensions."""
 
 
@@ -32,7 +32,7 @@ def similar_partners(problem: Problem, solution: Solution, rows: Int, config: Pl
     sizes = relative_sizes(problem, solution, rows)
     compared = np.argsort(-sizes.std(axis=0), kind="stable")[:COMPARED_METRICS]
     tree = cKDTree(sizes[:, compared])
-    nearest: Int = tree.query(tree.data, partners + 1, p=np.inf)[1]
+    nearest: Int = tree.query(tree.data, partners + 1, p=np.inf, eps=0.5)[1]
     others = nearest[:, 1:].copy()
     for at, row in zip(*np.nonzero(others == np.arange(len(rows))[:, None]), strict=True):
         others[at, row] = nearest[at, 0]
