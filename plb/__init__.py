@@ -34,9 +34,10 @@ from plb.model.unplaced import Unplaced
 from plb.model.violations import BrokenConstraint, Violation
 from plb.planning.queries import DomainState, PlacedReplica
 from plb.search.budget import Budget, EndReason
-from plb.settings.config import CapacityLimit, Checks, Combination, PlbConfig, Replay
+from plb.settings.config import LONG_SEARCH, CapacityLimit, Checks, Combination, PlbConfig, Replay
 
 __all__ = [
+    "LONG_SEARCH",
     "Alternatives",
     "Apart",
     "BrokenConstraint",

@@ -31,14 +31,12 @@ from plb.errors import UnknownNameError
 from plb.model import Metric, Node, Partition, Replica, Role, Service
 from plb.planning.rule_priorities import rule_masks
 from plb.search.budget import Budget
-from plb.settings.config import PlbConfig
+from plb.settings.config import LONG_SEARCH, PlbConfig
 from plb.terms import SafetyCapacity
 from plb.testing import configuration_of
 
 SECONDS, QUICK_SECONDS = 30.0, 3.0
 """Time of each search."""
-EXCHANGE_PROBABILITY = 0.5
-"""Share of exchanges among the proposals of the engine."""
 SHAPES = tuple(
     shape
     for fullness in Fullness
@@ -233,9 +231,9 @@ def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementA
     """Return an engine with an instance in some placement, whose energy is the objective of the instance.
 
     Its settings differ from the defaults where the objective, one thread or the instance ask for it: moves are free and
-    any number of replicas may move, there is one chain, whose rounds have a proposal for each replica, no partition has
-    roles to swap, and exchanges are as frequent as moves. The schedule and the moves are those for a long search on
-    full nodes (docs/search.md). Capacities have no margin for violations.
+    any number of replicas may move, there is one chain, whose rounds have a proposal for each replica, and no partition
+    has roles to swap. The schedule and the moves are those for a long search on full nodes (`LONG_SEARCH`). Capacities
+    have no margin for violations.
     """
     shape = instance.shape
     weight = _weight_of_excess(instance)
@@ -255,11 +253,7 @@ def engine_of(instance: SearchInstance, placement: Int, seed: int) -> PlacementA
         chains=1,
         threads=1,
         swap_primary_probability=0.0,
-        exchange_probability=EXCHANGE_PROBABILITY,
-        exchange_moved_replicas=True,
-        similar_exchange_share=0.5,
-        larger_neighbourhood_share=0.05,
-        cooling="by_budget",
+        **LONG_SEARCH,
         simulated_annealing_iterations_per_round=shape.replicas,
     )
     engine = PlacementAndLoadBalancing(config, seed=seed, extension_terms=terms)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.array_types import NOWHERE, Int
+from plb.array_types import NOWHERE, Int, Int32
 from plb.compiler import Peek, Stream, by_pointer, fetch, kernel, uniform
 from plb.energy.terms import cost_of_node
 from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
@@ -23,7 +23,7 @@ RETARGET_PROBABILITY = 0.4
 SUBSTITUTE_PROBABILITY = 0.3
 """Share that move another replica off the origin instead; the rest return the replica to its origin."""
 NO_ROWS: Int = np.zeros(0, np.int64)
-NO_PARTNERS: Int = np.zeros((0, 0), np.int64)
+NO_PARTNERS: Int32 = np.zeros((0, 0), np.int32)
 COMPARED_ROWS = 3
 """Random rows of which the one on the costliest node begins a step in a larger neighbourhood."""
 
@@ -50,7 +50,7 @@ class Choice(NamedTuple):
     """Share of exchanges among the proposals for replicas that have moved."""
     similar_share: float = 0.0
     """Share of the exchanges with a replica of similar size."""
-    similar: Int = NO_PARTNERS
+    similar: Int32 = NO_PARTNERS
     """(movable rows, P) the rows with the most similar load, the most similar first; empty without such exchanges."""
     place: Int = NO_ROWS
     """(M,) position of each row among the movable ones; empty without such exchanges."""

@@ -12,8 +12,8 @@ from plb.state.arrays import Problem, Solution
 
 PARTNERS = 64
 """Largest number of similar replicas that are known for each replica."""
-COMPARED_METRICS = 12
-"""Largest number of compared metrics: near replicas are not found fast in more dimensions."""
+ACCURACY = 0.5
+"""By how much the distances may exceed those of the nearest, as a share: these take long to find in many dimensions."""
 
 
 def similar_partners(problem: Problem, solution: Solution, rows: Int, config: PlbConfig) -> dict[str, Any]:
@@ -30,15 +30,13 @@ def similar_partners(problem: Problem, solution: Solution, rows: Int, config: Pl
     if config.similar_exchange_share == 0.0 or config.exchange_probability == 0.0 or partners < 1:
         return {}
     sizes = relative_sizes(problem, solution, rows)
-    compared = np.argsort(-sizes.std(axis=0), kind="stable")[:COMPARED_METRICS]
-    tree = cKDTree(sizes[:, compared])
-    nearest: Int = tree.query(tree.data, partners + 1, p=np.inf, eps=0.5)[1]
-    others = nearest[:, 1:].copy()
-    for at, row in zip(*np.nonzero(others == np.arange(len(rows))[:, None]), strict=True):
-        others[at, row] = nearest[at, 0]
+    found: Int = cKDTree(sizes).query(sizes, partners + 1, p=np.inf, eps=ACCURACY)[1]
+    itself = found == np.arange(len(rows))[:, None]
+    itself[~itself.any(axis=1), -1] = True  # so many are equal that it is not among them
     place = np.zeros(len(problem.origin), np.int64)
     place[rows] = np.arange(len(rows))
-    return {"similar_share": config.similar_exchange_share, "similar": rows[others], "place": place}
+    similar = rows.astype(np.int32)[found[~itself].reshape(len(rows), partners)]
+    return {"similar_share": config.similar_exchange_share, "similar": similar, "place": place}
 
 
 def relative_sizes(problem: Problem, solution: Solution, rows: Int) -> Float:
@@ -54,4 +52,5 @@ def relative_sizes(problem: Problem, solution: Solution, rows: Int) -> Float:
     """
     free = np.maximum(0, problem.limit - solution.node_load).mean(axis=0)
     unit = np.maximum(1.0, np.minimum(free, solution.node_load.mean(axis=0)))
-    return problem.load[rows] / unit
+    sizes: Float = problem.load[rows] / unit
+    return sizes

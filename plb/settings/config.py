@@ -90,6 +90,21 @@ def _tuple_of_metrics(metrics: object) -> tuple[Metric, ...]:
     return check_items("PlbConfig", "metrics", metrics, Metric)
 
 
+LONG_SEARCH: Mapping[str, Any] = MappingProxyType(
+    {
+        "cooling": "by_budget",
+        "initial_temperature": 0.2,
+        "last_temperature": 0.005,
+        "exchange_probability": 0.9,
+        "exchange_moved_replicas": True,
+        "similar_exchange_share": 0.7,
+        "larger_neighbourhood_share": 0.05,
+    }
+)
+"""Settings for balancing that has seconds or minutes, where nodes are full: ``PlbConfig(metrics=..., **LONG_SEARCH)``.
+
+`plb bench search` measures them (docs/performance.md, Known optima).
+"""
 SERVICE_FABRIC_FORM: Mapping[str, Any] = MappingProxyType(
     {
         "combination": Combination.SERVICE_FABRIC,
@@ -171,8 +186,8 @@ class PlbConfig(
         Whether exchanges have that share also among the proposals for replicas that the search has moved already. Where
         most replicas have moved and nodes are full, few other proposals are left.
     similar_exchange_share : share, default 0.0
-        Share of the exchanges of balancing whose partner has about the size of the replica. Where nodes are full, few
-        other exchanges are allowed.
+        Share of the exchanges of balancing whose partner has about the load of the replica in every metric, above all
+        in the full ones. Where nodes are full, few other exchanges are allowed.
     larger_neighbourhood_share : share, default 0.0
         Part of the budget of balancing for steps of several moves, which get replicas past full nodes: ejection chains,
         and the new placement of several replicas of a partition, of two nodes or of a service. Each of these is made as

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -13,11 +12,10 @@ from hypothesis import strategies as st
 
 from plb import Checks, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
-from plb.compiler import Stream, kernel
+from plb.compiler import Stream
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.search import annealing
-from plb.search.balancing import order_of_sizes
-from plb.search.move_generation import Choice, generate_proposal
+from plb.search.move_generation import Choice
 from plb.search.neighbourhoods import (
     LEAST_PART,
     MOST_ASKED,
@@ -41,6 +39,7 @@ from plb.search.transactions import (
 from plb.state.proposal import Proposal
 from plb.testing import all_clusters, busy_clusters, configuration_of
 from tests.engine.strategies import examples
+from tests.search.random_proposals import random_proposals
 
 
 class Move(NamedTuple):
@@ -49,14 +48,6 @@ class Move(NamedTuple):
     row: int
     source: int
     target: int
-
-
-@kernel
-def _draw(problem, solution, choice, rng, drawn):
-    """Write row, target and partner of random proposals."""
-    for number in range(drawn.shape[0]):
-        proposal = generate_proposal(problem, solution, choice, rng)
-        drawn[number, 0], drawn[number, 1], drawn[number, 2] = proposal.row, proposal.target, proposal.partner
 
 
 LARGER = {"larger_neighbourhood_share": 1.0, "exchange_moved_replicas": True, "similar_exchange_share": 0.5}
@@ -271,32 +262,6 @@ def test_settings_can_be_changed_between_plans():
     assert not engine.balance(budget=4000).moves
 
 
-@examples(60)
-@given(busy_clusters(), st.integers(0, 2**32 - 1))
-def test_exchanges_of_similar_size_are_exchanges_of_movable_rows(cluster, seed):
-    """Also where the plan before has moved most of them; the order is that of the sizes."""
-    engine = cluster.engine(similar_exchange_share=1.0, exchange_probability=1.0)
-    configuration = configuration_of(engine)
-    problem, solution = configuration.problem, configuration.solution
-    movable = np.flatnonzero(problem.movable & (solution.node >= 0))
-    if len(movable) < 2:
-        return
-    fields = order_of_sizes(problem, movable, engine.config)
-    load = problem.load[movable] / np.maximum(1, problem.load[movable].sum(axis=0))
-    sizes = dict(zip(movable.tolist(), load.sum(axis=1), strict=True))
-    order = fields["by_size"].tolist()
-    assert sorted(order) == movable.tolist()
-    assert all(sizes[first] <= sizes[second] for first, second in pairwise(order))
-    choice = Choice(movable[:0], movable, len(movable), 0, 0.0, 1.0, **fields)
-    rng = Stream(np.random.SeedSequence(seed))
-    drawn = np.empty((50, 3), np.int64)
-    _draw(problem, solution, choice, rng, drawn)
-    for row, target, partner in drawn.tolist():
-        if row != NOWHERE:
-            assert partner in sizes
-            assert target == solution.node[partner]
-
-
 def test_names_of_neighbourhoods_are_in_the_order_of_their_numbers():
     """Plans show names, kernels use numbers."""
     assert [NEIGHBOURHOODS[number - 1] for number in (PARTITION, NODE, SERVICE)] == ["partition", "node", "service"]
@@ -317,9 +282,7 @@ def test_replicas_that_have_moved_are_exchanged_where_the_settings_ask_for_it(cl
         configuration.apply(Proposal(row, target))
     for share in (0.0, 1.0):
         choice = Choice(movable[:0], moved, len(moved), 0, 0.0, 0.0, exchanges_of_moved=share)
-        drawn = np.empty((60, 3), np.int64)
-        _draw(problem, solution, choice, Stream(np.random.SeedSequence(seed)), drawn)
-        for row, target, partner in drawn.tolist():
+        for row, target, partner in random_proposals(configuration, choice, seed, 60):
             if row != NOWHERE and partner != NOWHERE and share:
                 assert partner in moved
                 assert target == solution.node[partner]
