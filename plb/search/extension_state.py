@@ -11,7 +11,7 @@ import numpy as np
 
 from plb.array_types import Int
 from plb.compiler import address_of
-from plb.errors import CheckFailedError
+from plb.errors import CheckFailedError, ExtensionError
 from plb.extensions.configuration import Configuration
 from plb.extensions.constraints import Constraint, count_in
 from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, SummedTerm, begin
@@ -50,9 +50,12 @@ class ChainExtensions:
     sums: Sequence[Any] = ()
 
     def raise_error(self) -> None:
-        """Raise the error of an extension in Python, if there was one."""
+        """Raise the error of an extension that kernels have let pass, if there was one."""
         if self.callbacks is not None:
             self.callbacks.raise_error()
+        if self.extensions is not None and self.state.unfit[0] != NOTHING:
+            term = self.extensions.terms[int(self.state.unfit[0])]
+            raise ExtensionError(TERM, term.name, "change", "it returned a number that is not finite")
 
     def finish(self) -> None:
         """Raise the error of an extension, if there was one, and count the refused and rejected proposals."""
@@ -103,6 +106,7 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         tally=new_tally(),
         python=np.array([callbacks.address]),
         running=np.full(2, NOTHING),
+        unfit=np.full(1, NOTHING),
     )
     extensions.running.append(state.running)
     return ChainExtensions(state, extensions, callbacks, data, sums)
