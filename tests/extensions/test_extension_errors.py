@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 
 import attrs
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -200,6 +202,50 @@ def test_error_has_all_its_parts_in_another_process():
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error) == "policy mine: choose has failed: ValueError: none"
     assert (again.kind, again.name, again.method, again.reason) == error.args
+
+
+# answers without a meaning
+
+
+@kernel
+def _returns_nan(_problem, _solution, _sums, _proposal):
+    return np.nan
+
+
+@kernel
+def _returns_infinity(_problem, _solution, _sums, _proposal):
+    return -np.inf
+
+
+@pytest.mark.parametrize("change", [_returns_nan, _returns_infinity])
+def test_change_of_a_kernel_that_is_not_finite_ends_the_search(monkeypatch, small, change):
+    """The energy would have no meaning from then on, and the search would find nothing, or anything."""
+    monkeypatch.setattr(Spent, "change", change)
+    engine = small(extension_terms=[Spent()])
+    before = fingerprint(engine)
+    with pytest.raises(ExtensionError, match="energy term spent: change has failed: it returned a number that is not"):
+        engine.place()
+    assert fingerprint(engine) == before
+
+
+@pytest.mark.parametrize("change", [math.nan, math.inf, -math.inf])
+def test_change_in_python_that_is_not_finite_ends_the_search(monkeypatch, small, change):
+    """The error says what it was."""
+    monkeypatch.setattr(Spread, "delta", lambda *_: change)
+    with pytest.raises(
+        ExtensionError, match=f"energy term spread: delta has failed: ValueError: {change} is no finite"
+    ):
+        small(extension_terms=[Spread()]).place()
+
+
+@pytest.mark.parametrize("row", [-1, 10**6, 1.5])
+def test_broken_rows_have_to_be_rows(monkeypatch, small, row):
+    """The error names the constraint and the range."""
+    monkeypatch.setattr(OffFirstNode, "broken", lambda *_: [row])
+    engine = small(extension_constraints=[OffFirstNode()])
+    for call in (engine.violations, engine.repair):
+        with pytest.raises(ExtensionError, match=f"constraint off_first_node: broken .* {row} is no row, .* from 0 to"):
+            call()
 
 
 # kernels that cannot be compiled
