@@ -172,14 +172,14 @@ def is_refused(problem: Problem, solution: Solution, extension_state: ExtensionS
 def change_of(
     problem: Problem, solution: Solution, extension_state: ExtensionState, term: int, proposal: Proposal
 ) -> float:
-    """Return the change of a term with kernels by a proposal; infinity for one that is no finite number."""
+    """Return the change of a term with kernels by a proposal; 0 for one that is no finite number."""
     data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
     _begin_call(extension_state, CHANGE, term)
     found: float = _change(extension_state.change[term], problem, solution, data, sums, proposal)
     _end_call(extension_state)
     if not math.isfinite(found):
         extension_state.unfit[0] = term
-        return math.inf
+        return 0.0  # until the search ends with the error
     return found
 
 
