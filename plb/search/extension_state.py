@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import attrs
 import numpy as np
 
 from plb.array_types import Int
-from plb.compiler import address_of
+from plb.compiler import address_of, interrupts_deferred
 from plb.errors import CheckFailedError, ExtensionError
 from plb.extensions.configuration import Configuration
 from plb.extensions.constraints import Constraint, count_in
@@ -48,6 +49,13 @@ class ChainExtensions:
     callbacks: ExtensionCallbacks | None = None
     data: Sequence[Any] = ()
     sums: Sequence[Any] = ()
+
+    def calls(self) -> AbstractContextManager[None]:
+        """Return a context for kernels that may call extensions in Python: Ctrl-C takes effect at its end.
+
+        At the beginning of a callback it would be lost, and the answer with it.
+        """
+        return nullcontext() if self.callbacks is None else interrupts_deferred()
 
     def raise_error(self) -> None:
         """Raise the error of an extension that kernels have let pass, if there was one."""

@@ -87,7 +87,8 @@ def place_rows(
     if len(left) and with_moves:
         rng = Stream(stream_of(seed, len(stages)))
         constraints = constraints_of(extensions, problem, solution)
-        evict(problem, solution, constraints.state, left, all_or_nothing, masks[-1], slots, tries, rng)
+        with constraints.calls():
+            evict(problem, solution, constraints.state, left, all_or_nothing, masks[-1], slots, tries, rng)
         constraints.finish()
     return Annealed(present_energy(problem, solution), tally, reason)
 
@@ -114,7 +115,8 @@ def _place_randomly(
     """Place `rows` by `_walk`, within the extension constraints."""
     constraints = constraints_of(extensions, problem, solution)
     scratch = new_transaction(len(rows)), rows.copy()
-    _walk(problem, solution, constraints.state, rows, all_or_nothing, enforced, tries, last, rng, *scratch)
+    with constraints.calls():
+        _walk(problem, solution, constraints.state, rows, all_or_nothing, enforced, tries, last, rng, *scratch)
     constraints.finish()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import pickle
+import signal
+from threading import Timer
 
 import attrs
 import numpy as np
@@ -202,6 +204,29 @@ def test_error_has_all_its_parts_in_another_process():
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error) == "policy mine: choose has failed: ValueError: none"
     assert (again.kind, again.name, again.method, again.reason) == error.args
+
+
+def test_interrupt_between_kernels_and_an_extension_in_python_is_not_lost():
+    """Ctrl-C while a kernel runs takes effect where Python goes on, which is mostly at the call of an extension."""
+    metrics = [Metric("cpu")]
+    config = PlbConfig(metrics=metrics, w_imbalance=1000.0, max_percentage_to_move=1.0, chains=1, cooling="by_budget")
+    engines = [PlacementAndLoadBalancing(config, extension_terms=[Spread()]) for _ in range(2)]
+    for engine in engines:
+        engine.update_service(Service("web", stateful=False))
+        for index in range(3):
+            engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))
+        for index in range(9):
+            engine.update_partition(Partition(f"p{index}", service="web", replicas=[Replica(Role.INSTANCE, "n0")]))
+            engine.report_load(f"p{index}", "n0", {"cpu": 1 + index})
+    engine, twin = engines
+    for one in engines:
+        one.balance(budget=100)
+    for number in range(10):
+        timer = Timer(0.02 + 0.001 * number, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            engine.balance(budget=10_000_000)
+    check_same_afterwards(engine, twin)
 
 
 # answers without a meaning
