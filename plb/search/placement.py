@@ -64,8 +64,7 @@ def place_rows(
     slots = migration_slots(problem, solution, config.max_percentage_to_move_for_placement) if with_moves else 0
     if extensions is not None and extensions.policy is not None:
         return place_by_policy(extensions, problem, solution, rows, all_or_nothing, masks, seed, slots)
-    tally = new_tally()
-    reason = EndReason.NOTHING_TO_DO
+    tally, reason = new_tally(), EndReason.NOTHING_TO_DO
     left = np.array(rows, np.int64)
     last = config.dummy_plb_enabled
     tries = 1 if last else max(1, config.placement_search_iterations_per_round)
