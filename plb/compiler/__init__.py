@@ -7,6 +7,7 @@ names of Numba that are not documented.
 
 from plb.compiler.callbacks import Callback, call_python
 from plb.compiler.clock import working_time
+from plb.compiler.interrupts import interrupts_deferred
 from plb.compiler.kernels import ByPointer, CallByAddress, Kernel, address_of, by_pointer, kernel, pointer_to
 from plb.compiler.prefetch import fetch
 from plb.compiler.records import Record
@@ -24,6 +25,7 @@ __all__ = [
     "by_pointer",
     "call_python",
     "fetch",
+    "interrupts_deferred",
     "kernel",
     "pointer_to",
     "uniform",

@@ -1,4 +1,4 @@
-"""Interrupts by the user while a kernel is compiled."""
+"""Interrupts by the user while a kernel is compiled, or calls Python."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def interrupts_deferred() -> Iterator[None]:
     """Let Ctrl-C take effect at the end of the context, also after an error; a second one takes effect at once.
 
     An exception in the middle of LLVM's bindings leaves objects with two owners, and the process crashes when both free
-    them. Only the main thread of Python is interrupted, so others need nothing.
+    them; one at the beginning of a callback is lost. Only the main thread of Python is interrupted, so others need
+    nothing.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler) or _is_deferring(handler):

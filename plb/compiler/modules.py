@@ -160,6 +160,12 @@ def _pass_builder(target_machine: Any, level: int) -> Any:
     return llvmlite.binding.create_pass_builder(target_machine, options)
 
 
+def _symbol(mangler: Any, tag: str, name: str, types: Any, *, abi_tags: Any = (), uid: Any = None) -> str:
+    """Return the name of a symbol; that of a kernel has its tag and no types, as Numba numbers some in each process."""
+    symbol: str = mangler(name, () if uid == tag else types, abi_tags=abi_tags, uid=uid)
+    return symbol
+
+
 class _Passes(Compiler):
     """The passes of Numba, with our kind of module and names of symbols that are the same in every process."""
 
@@ -174,6 +180,7 @@ class _Passes(Compiler):
         identity = self.state.func_id
         identity.unique_id = self.tag(identity.func)
         identity.unique_name = f"{identity.func_qualname}${identity.unique_id}"
+        self.state.targetctx.mangler = partial(_symbol, self.state.targetctx.mangler, identity.unique_id)
         self.state.library = self.module(self.state.targetctx.codegen(), identity.unique_name)
         return super()._compile_bytecode()
 

@@ -40,6 +40,9 @@ NAMES = {
 """What is imported, and what for."""
 
 MEMBERS = {
+    "numba.core.base.BaseContext": {
+        "mangler": "the names of symbols",
+    },
     "numba.core.codegen.JITCPUCodegen": {
         "_engine": "what holds the machine code of this process",
         "_tm": "the target machine, for which LLVM optimises",

@@ -56,7 +56,9 @@ class Configuration:
     @property
     def rows(self) -> Int:
         """The replicas that are placed or missing, without departing ones."""
-        problem = self.problem
+        problem, table = self.problem, self.description.replicas
+        if table is not None:
+            return np.flatnonzero(table.used & ~problem.leaving)
         known = (problem.origin != NOWHERE) | problem.movable | (self.solution.node != NOWHERE)
         return np.flatnonzero(known & ~problem.leaving)
 

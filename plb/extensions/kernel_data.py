@@ -84,10 +84,15 @@ def _constant(item: str, name: str, value: object) -> object:
     """Return a value of data as kernels get it: whole numbers and others of 64 bits, or switches."""
     found: npt.NDArray[Any] = np.asarray(value)
     for kind, ours in ((np.bool_, np.bool_), (np.integer, np.int64), (np.floating, np.float64)):
-        if np.issubdtype(found.dtype, kind):
+        if np.issubdtype(found.dtype, kind) and _fits(found):
             converted = np.require(found, ours, ["C_CONTIGUOUS", "ALIGNED", "WRITEABLE"])
             return converted if found.ndim else converted.item()
     raise InvalidValueError(item, f"new_data.{name}", value, DATA)
+
+
+def _fits(values: npt.NDArray[Any]) -> bool:
+    """Return whether whole numbers without a sign fit into 64 bits with one; others do."""
+    return values.dtype != np.uint64 or bool(values.max(initial=0) <= np.iinfo(np.int64).max)
 
 
 def _whole_numbers(item: str, field: str, values: object) -> Int:

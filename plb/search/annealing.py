@@ -308,7 +308,8 @@ def _run_chain(
     begun = working_time()
     while chain.schedule.end == RUNNING and not chain.timed_out:
         arguments = (problem, chain.solution, choice, settings, chain.chain_state, chain.extension_state, chain.rng)
-        anneal(*arguments, 1 if check else stretch)
+        with chain.extensions.calls():
+            anneal(*arguments, 1 if check else stretch)
         chain.extensions.raise_error()
         if check:
             check(chain, f"proposal {chain.tally[GENERATED]}")

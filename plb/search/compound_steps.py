@@ -199,7 +199,8 @@ def _is_accepted(
     if not refused and solution.totals.displaced > most:
         tally[FIRST_RULE + _MOVES] += 1
         refused = True
-    if refused or _is_refused(problem, solution, choice, chain_state, extension_state):
+    refused = refused or _is_refused(problem, solution, choice, chain_state, extension_state)
+    if refused or _is_refused_together(problem, solution, transaction, extension_state):
         undo_tried_with_terms(problem, solution, extension_state, transaction, 0)
         return False
     tally[ACCEPTED] += 1
@@ -231,6 +232,22 @@ def _is_refused(
         if refused != NO_REFUSAL or refused_by_extension:
             return True
     return False
+
+
+@kernel
+def _is_refused_together(
+    problem: Problem, solution: Solution, transaction: Transaction, extension_state: ExtensionState
+) -> bool:
+    """Return whether an extension constraint refuses all moves together, and count the refusal.
+
+    Two moves may together break what neither breaks after the other, where each alone breaks it already.
+    """
+    if extension_state.test.shape[0] == 0:
+        return False
+    refused = _refusing_all(problem, solution, transaction, extension_state)
+    if refused != ALLOWED:
+        extension_state.refused[refused] += 1
+    return bool(refused != ALLOWED)
 
 
 @kernel

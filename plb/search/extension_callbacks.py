@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -81,7 +82,10 @@ class ExtensionCallbacks:
             return float(self._extensions.constraints[index].refuses(configuration, proposal))
         term = self._terms[index]
         if question == CHANGE:
-            return float(delta(term, configuration, proposal))
+            change = float(delta(term, configuration, proposal))
+            if not math.isfinite(change):
+                raise ValueError(f"{change} is no finite number")
+            return change
         assert isinstance(term, SummedTerm)
         if question == APPLY:
             term.apply(configuration, proposal)

@@ -5,6 +5,7 @@ Those with kernels are called by the addresses of these; those in plain Python b
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,6 +76,8 @@ class ExtensionState(NamedTuple):
 
     NOTHING between calls, so that the kernel is known after an error.
     """
+    unfit: Int
+    """(1,) index of a term whose kernel has returned a change that is no finite number, or NOTHING."""
 
 
 def no_extension_state(tally: Int) -> ExtensionState:
@@ -83,7 +86,7 @@ def no_extension_state(tally: Int) -> ExtensionState:
     of_terms: Any = dict.fromkeys(("change", "keep", "data", "sums", "rejected"), none)
     of_constraints: Any = dict.fromkeys(("test", "adding", "test_data", "test_sums", "counted", "refused"), none)
     values: Any = dict.fromkeys(("weight", "value", "after", "best"), nothing)
-    return ExtensionState(**of_terms, **values, **of_constraints, tally=tally, python=none, running=none)
+    return ExtensionState(**of_terms, **values, **of_constraints, tally=tally, python=none, running=none, unfit=none)
 
 
 @kernel
@@ -169,11 +172,14 @@ def is_refused(problem: Problem, solution: Solution, extension_state: ExtensionS
 def change_of(
     problem: Problem, solution: Solution, extension_state: ExtensionState, term: int, proposal: Proposal
 ) -> float:
-    """Return the change of a term with kernels by a proposal."""
+    """Return the change of a term with kernels by a proposal; 0 for one that is no finite number."""
     data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
     _begin_call(extension_state, CHANGE, term)
     found: float = _change(extension_state.change[term], problem, solution, data, sums, proposal)
     _end_call(extension_state)
+    if not math.isfinite(found):
+        extension_state.unfit[0] = term
+        return 0.0  # until the search ends with the error
     return found
 
 

@@ -29,7 +29,8 @@ def repair_constraints(
         if not problem.movable[row] or row not in extensions.broken(configuration):
             continue
         here = configuration.node_of(row)
-        target = int(random_target(problem, solution, constraints.state, enforced, row, here, rng))
+        with constraints.calls():
+            target = int(random_target(problem, solution, constraints.state, enforced, row, here, rng))
         constraints.raise_error()
         if target != NOWHERE:
             configuration.apply(Proposal(row, target))

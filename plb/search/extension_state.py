@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import attrs
 import numpy as np
 
 from plb.array_types import Int
-from plb.compiler import address_of
-from plb.errors import CheckFailedError
+from plb.compiler import address_of, interrupts_deferred
+from plb.errors import CheckFailedError, ExtensionError
 from plb.extensions.configuration import Configuration
 from plb.extensions.constraints import Constraint, count_in
 from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, SummedTerm, begin
@@ -49,10 +50,20 @@ class ChainExtensions:
     data: Sequence[Any] = ()
     sums: Sequence[Any] = ()
 
+    def calls(self) -> AbstractContextManager[None]:
+        """Return a context for kernels that may call extensions in Python: Ctrl-C takes effect at its end.
+
+        At the beginning of a callback it would be lost, and the answer with it.
+        """
+        return nullcontext() if self.callbacks is None else interrupts_deferred()
+
     def raise_error(self) -> None:
-        """Raise the error of an extension in Python, if there was one."""
+        """Raise the error of an extension that kernels have let pass, if there was one."""
         if self.callbacks is not None:
             self.callbacks.raise_error()
+        if self.extensions is not None and self.state.unfit[0] != NOTHING:
+            term = self.extensions.terms[int(self.state.unfit[0])]
+            raise ExtensionError(TERM, term.name, "change", "it returned a number that is not finite")
 
     def finish(self) -> None:
         """Raise the error of an extension, if there was one, and count the refused and rejected proposals."""
@@ -103,6 +114,7 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         tally=new_tally(),
         python=np.array([callbacks.address]),
         running=np.full(2, NOTHING),
+        unfit=np.full(1, NOTHING),
     )
     extensions.running.append(state.running)
     return ChainExtensions(state, extensions, callbacks, data, sums)

@@ -185,7 +185,7 @@ class Extensions:
         """Yield the name of each constraint with every placed row that violates it."""
         for one in self.constraints:
             with errors_of(CONSTRAINT, one.name, "broken"):
-                rows = sorted({int(row) for row in one.broken(configuration)})
+                rows = sorted({_row(configuration, row) for row in one.broken(configuration)})
             yield from ((one.name, row) for row in rows if configuration.node_of(row) != NOWHERE)
 
     def _newly_broken(self, before: Configuration, after: Configuration) -> list[str]:
@@ -234,6 +234,14 @@ def energy_with(extensions: Extensions | None, problem: Problem, solution: Solut
     return attrs.evolve(
         energy, total=energy.total + extensions.weighted(extension_terms), extension_terms=extension_terms
     )
+
+
+def _row(configuration: Configuration, row: int) -> int:
+    """Return the row of a replica; raise `ValueError` for another number."""
+    number, rows = int(row), len(configuration.solution.node)
+    if number != row or not 0 <= number < rows:
+        raise ValueError(f"{row} is no row, a whole number from 0 to {rows - 1}")
+    return number
 
 
 def _refuses(constraint: Constraint, configuration: Configuration, proposal: Proposal) -> bool:

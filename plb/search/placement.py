@@ -64,8 +64,7 @@ def place_rows(
     slots = migration_slots(problem, solution, config.max_percentage_to_move_for_placement) if with_moves else 0
     if extensions is not None and extensions.policy is not None:
         return place_by_policy(extensions, problem, solution, rows, all_or_nothing, masks, seed, slots)
-    tally = new_tally()
-    reason = EndReason.NOTHING_TO_DO
+    tally, reason = new_tally(), EndReason.NOTHING_TO_DO
     left = np.array(rows, np.int64)
     last = config.dummy_plb_enabled
     tries = 1 if last else max(1, config.placement_search_iterations_per_round)
@@ -87,7 +86,8 @@ def place_rows(
     if len(left) and with_moves:
         rng = Stream(stream_of(seed, len(stages)))
         constraints = constraints_of(extensions, problem, solution)
-        evict(problem, solution, constraints.state, left, all_or_nothing, masks[-1], slots, tries, rng)
+        with constraints.calls():
+            evict(problem, solution, constraints.state, left, all_or_nothing, masks[-1], slots, tries, rng)
         constraints.finish()
     return Annealed(present_energy(problem, solution), tally, reason)
 
@@ -114,7 +114,8 @@ def _place_randomly(
     """Place `rows` by `_walk`, within the extension constraints."""
     constraints = constraints_of(extensions, problem, solution)
     scratch = new_transaction(len(rows)), rows.copy()
-    _walk(problem, solution, constraints.state, rows, all_or_nothing, enforced, tries, last, rng, *scratch)
+    with constraints.calls():
+        _walk(problem, solution, constraints.state, rows, all_or_nothing, enforced, tries, last, rng, *scratch)
     constraints.finish()
 
 

@@ -188,7 +188,10 @@ class Decisions:
             if not has_children:
                 continue
             before, constraints = int(transaction.length[0]) - 1, self._constraints.state
-            together = move_children(problem, solution, constraints, enforced, one.row, before, self._rng, transaction)
+            with self._constraints.calls():
+                together = move_children(
+                    problem, solution, constraints, enforced, one.row, before, self._rng, transaction
+                )
             self._constraints.raise_error()
             if not together:
                 return False

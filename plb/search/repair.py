@@ -474,6 +474,7 @@ def _repair_randomly(
         scores=config.use_score_in_constraint_check,
     )
     constraints = constraints_of(extensions, problem, solution)
-    try_repairs(problem, solution, constraints.state, repairs, load, rng, state, best)
+    with constraints.calls():
+        try_repairs(problem, solution, constraints.state, repairs, load, rng, state, best)
     constraints.finish()
     return bool(best.length[0] > 0)

@@ -125,6 +125,34 @@ def test_change_of_a_shared_kernel_compiles_no_caller_again(runner):
     assert runner.run(SHARED.format("1")).result == [10020, 1], "the first entries fit the present callers"
 
 
+SHARED_ON_A_RECORD = """
+import numba
+from plb.compiler import Record, kernel
+
+class Count(Record):
+    number: int
+
+@kernel(shared=True)
+def add(count, x):
+    count.number += x + {0}
+
+@kernel
+def f(count, x):
+    add(count, x)
+    return count.number
+
+def run():
+    [numba.types.UniTuple(numba.int64, size) for size in range({1})]  # takes the next numbers of types
+    return f(Count.new(), 1)
+"""
+
+
+def test_symbol_of_a_shared_kernel_does_not_depend_on_the_process(runner):
+    """Numba numbers the types of records as they are made, here earlier or later."""
+    assert runner.run(SHARED_ON_A_RECORD.format(0, 0)) == Ran(1, ["example.add", "example.f"], [])
+    assert runner.run(SHARED_ON_A_RECORD.format(5, 40)) == Ran(6, ["example.add"], [])
+
+
 def test_lost_shared_kernel_is_compiled_again(runner):
     """Only this kernel is compiled, after an entry is removed or on another machine."""
     runner.run(SHARED.format("1"))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
+import signal
+from threading import Timer
 
 import attrs
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -200,6 +204,73 @@ def test_error_has_all_its_parts_in_another_process():
     again = pickle.loads(pickle.dumps(error))
     assert str(again) == str(error) == "policy mine: choose has failed: ValueError: none"
     assert (again.kind, again.name, again.method, again.reason) == error.args
+
+
+def test_interrupt_between_kernels_and_an_extension_in_python_is_not_lost():
+    """Ctrl-C while a kernel runs takes effect where Python goes on, which is mostly at the call of an extension."""
+    metrics = [Metric("cpu")]
+    config = PlbConfig(metrics=metrics, w_imbalance=1000.0, max_percentage_to_move=1.0, chains=1, cooling="by_budget")
+    engines = [PlacementAndLoadBalancing(config, extension_terms=[Spread()]) for _ in range(2)]
+    for engine in engines:
+        engine.update_service(Service("web", stateful=False))
+        for index in range(3):
+            engine.update_node(Node(f"n{index}", capacities={"cpu": 100}))
+        for index in range(9):
+            engine.update_partition(Partition(f"p{index}", service="web", replicas=[Replica(Role.INSTANCE, "n0")]))
+            engine.report_load(f"p{index}", "n0", {"cpu": 1 + index})
+    engine, twin = engines
+    for one in engines:
+        one.balance(budget=100)
+    for number in range(10):
+        timer = Timer(0.02 + 0.001 * number, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            engine.balance(budget=10_000_000)
+    check_same_afterwards(engine, twin)
+
+
+# answers without a meaning
+
+
+@kernel
+def _returns_nan(_problem, _solution, _sums, _proposal):
+    return np.nan
+
+
+@kernel
+def _returns_infinity(_problem, _solution, _sums, _proposal):
+    return -np.inf
+
+
+@pytest.mark.parametrize("change", [_returns_nan, _returns_infinity])
+def test_change_of_a_kernel_that_is_not_finite_ends_the_search(monkeypatch, small, change):
+    """The energy would have no meaning from then on, and the search would find nothing, or anything."""
+    monkeypatch.setattr(Spent, "change", change)
+    engine = small(extension_terms=[Spent()])
+    before = fingerprint(engine)
+    with pytest.raises(ExtensionError, match="energy term spent: change has failed: it returned a number that is not"):
+        engine.place()
+    assert fingerprint(engine) == before
+
+
+@pytest.mark.parametrize("change", [math.nan, math.inf, -math.inf])
+def test_change_in_python_that_is_not_finite_ends_the_search(monkeypatch, small, change):
+    """The error says what it was."""
+    monkeypatch.setattr(Spread, "delta", lambda *_: change)
+    with pytest.raises(
+        ExtensionError, match=f"energy term spread: delta has failed: ValueError: {change} is no finite"
+    ):
+        small(extension_terms=[Spread()]).place()
+
+
+@pytest.mark.parametrize("row", [-1, 10**6, 1.5])
+def test_broken_rows_have_to_be_rows(monkeypatch, small, row):
+    """The error names the constraint and the range."""
+    monkeypatch.setattr(OffFirstNode, "broken", lambda *_: [row])
+    engine = small(extension_constraints=[OffFirstNode()])
+    for call in (engine.violations, engine.repair):
+        with pytest.raises(ExtensionError, match=f"constraint off_first_node: broken .* {row} is no row, .* from 0 to"):
+            call()
 
 
 # kernels that cannot be compiled

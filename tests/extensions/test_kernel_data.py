@@ -326,7 +326,9 @@ class WrongData(NamedTuple):
     names: object
 
 
-@pytest.mark.parametrize("data", [None, [1, 2], {"a": 1}, np.ones(2), WrongData(["a"]), WrongData(object())])
+@pytest.mark.parametrize(
+    "data", [None, [1, 2], {"a": 1}, np.ones(2), WrongData(["a"]), WrongData(object()), WrongData([2**63])]
+)
 @pytest.mark.parametrize("kind", [Bill, FewOfAService])
 def test_data_that_are_no_numbers_are_refused(monkeypatch, kind, data):
     """The message names the extension and the field."""

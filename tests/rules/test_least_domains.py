@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb import InvalidValueError, Service
+from plb import InvalidValueError, MoveKind, Partition, Replica, Role, Service
 from plb.rules import LeastDomains
 from plb.testing import Cluster, configuration_of, machine_of, small_clusters, verify
 from tests.rules.questions import RACKS, check_every_proposal, domain_of, engine_with, racks_of
@@ -127,6 +128,56 @@ def test_swap_of_roles_is_allowed():
     """The primary leaves its node for an upgrade; domains stay as they are."""
     rule = verify(LeastDomains({"db": 2}))
     rule.given(nodes=RACKS, replicas=[(0, 1, "db"), (2, 1, "db")]).exchanges((0, 1)).is_allowed().breaks()
+
+
+@pytest.mark.parametrize(("least", "kind"), [(2, MoveKind.PROMOTE), (3, MoveKind.VOID)])
+def test_promotion_in_a_broken_group_is_refused_where_it_shares_a_domain(least, kind):
+    """It is asked for as a new primary on the node of the secondary; another replica of the rack stays."""
+    engine = engine_with(LeastDomains({"db": least}))
+    engine.update_service(Service("db", target_replicas=3))
+    returns = Replica(Role.SECONDARY, "n0", upgrade="primary_returns")
+    others = [Replica(Role.SECONDARY, "n1"), Replica(Role.SECONDARY, "n2")]
+    engine.update_partition(Partition("db/0", service="db", replicas=[returns, *others]))
+    assert [move.kind for move in engine.place().moves] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("state", "moves"),
+    [
+        ({"up": False}, False),
+        ({"deactivation_intent": "pause", "deactivation_status": "safety_check_in_progress"}, False),
+        ({"deactivation_intent": "remove_node"}, False),
+        ({"deactivation_intent": "remove_node", "deactivation_status": "safety_check_in_progress"}, True),
+    ],
+)
+def test_repair_moves_broken_replicas_off_nodes_that_are_evacuated(state, moves):
+    """Off no other nodes that are out of service; what stands there counts in its domain."""
+    engine = engine_with(LeastDomains({"db": 3}), db=(["n0", "n1", "n2"], 0))
+    for node in RACKS[:2]:
+        engine.update_node(attrs.evolve(node, **state))
+    assert len(engine.violations()) == 2
+    plan = engine.repair()
+    assert [move.target for move in plan.moves] == (["n4"] if moves else [])
+
+
+def test_replica_that_makes_room_stays_where_its_group_needs_it():
+    """The first rack has another node for it; without that, the new replica finds no place."""
+    for rack, room in (("a", True), ("b", False)):
+        engine = engine_with(LeastDomains({"db": 2}))
+        for index, node in enumerate(RACKS):
+            capacities = {"cpu": (10, 5, 5, 0, 0)[index]}
+            domain = ("fd:/a", "fd:/b", f"fd:/{rack}", "fd:/c", "fd:/c")[index]
+            engine.update_node(attrs.evolve(node, fault_domain=domain, capacities=capacities))
+        for name, load in (("db", 4), ("big", 8)):
+            load_of_role = {Role.INSTANCE: {"cpu": load}}
+            engine.update_service(
+                Service(name, stateful=False, target_replicas=2 if name == "db" else 1, default_load=load_of_role)
+            )
+        both = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n1")]
+        engine.update_partition(Partition("db/0", service="db", replicas=both))
+        engine.update_partition(Partition("big/0", service="big"))
+        moved = {(move.partition, move.source, move.target) for move in engine.place().moves}
+        assert moved == ({("db/0", "n0", "n2"), ("big/0", None, "n0")} if room else set())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plb import InvalidValueError, Partition, Service
+from plb import (
+    InvalidValueError,
+    Metric,
+    MoveKind,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+)
 from plb.rules import SameDomain
 from plb.testing import configuration_of, machine_of, verify
 from tests.rules.questions import RACKS, check_every_proposal, domain_of, engine_with, racks_of
@@ -102,6 +113,31 @@ def test_service_that_does_not_exist_is_not_needed():
     engine.update_service(Service("db", stateful=False))
     engine.update_partition(Partition("db/0", service="db"))
     assert len(engine.violations()) == 1
+
+
+def test_missing_replica_beside_a_mark_of_an_upgrade_counts():
+    """It is placed while no other replica of its partition may move, and keeps the rule."""
+    engine = engine_with(FRONT, db=(["n0"], 0))
+    engine.update_service(Service("web", target_replicas=3))
+    marked = [Replica(Role.PRIMARY, "n0", upgrade="swap_out"), Replica(Role.SECONDARY, "n1")]
+    engine.update_partition(Partition("web/0", service="web", replicas=marked))
+    plan = engine.place()
+    assert [move.kind for move in plan.moves] == [MoveKind.SWAP]
+    assert plan.unplaced[0].ruled_out["same_domain"] == 3
+
+
+def test_missing_replica_of_another_service_domain_counts():
+    """What a service needs is searched apart from it, as both have no metric in common."""
+    metrics = [Metric("cpu"), Metric("disk")]
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics), extension_constraints=[FRONT])
+    engine.update_node(Node("n0"))
+    for name, metric in (("web", "cpu"), ("db", "disk")):
+        engine.update_service(Service(name, stateful=False, metrics={metric: 1.0}))
+        engine.update_partition(Partition(f"{name}/0", service=name))
+    plan = engine.place()
+    assert [(move.partition, move.target) for move in plan.moves] == [("db/0", "n0")]
+    engine.apply(plan)
+    assert len(engine.place().moves) == 1
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,45 @@ def test_larger_steps_get_replicas_past_full_nodes():
     assert plan.proposals.accepted_by_neighbourhood
 
 
+class Company:
+    """A replica of the service lead has at least three others on its node."""
+
+    name = "company"
+
+    def refuses(self, configuration, proposal):
+        """Refuse a proposal that breaks the constraint for a replica; one that is alone already may be left."""
+        before = set(self.broken(configuration))
+        back = configuration.apply(proposal)
+        after = set(self.broken(configuration))
+        configuration.apply(back)
+        return not after <= before
+
+    def broken(self, configuration):
+        """Return the replicas of the service that have fewer others."""
+        rows = [row for row in configuration.rows.tolist() if configuration.service_of(row).name == "lead"]
+        return [row for row in rows if len(configuration.rows_on(configuration.node_of(row))) < 4]
+
+
+def test_step_breaks_no_constraint_that_each_of_its_moves_alone_would_break():
+    """Each of two replicas that leave together finds the constraint broken by the other one."""
+    config = PlbConfig(
+        metrics=[Metric("cpu")], w_imbalance=1000.0, max_percentage_to_move=1.0, larger_neighbourhood_share=0.9
+    )
+    engine = PlacementAndLoadBalancing(config, seed=0, extension_constraints=[Company()])
+    for name in ("a", "b", "c"):
+        engine.update_node(Node(name, capacities={"cpu": 100}))
+    for service, count in (("lead", 1), ("web", 3)):
+        engine.update_service(Service(service, stateful=False))
+        for number in range(count):
+            replica = Replica(Role.INSTANCE, "a", pinned=service == "lead")
+            engine.update_partition(Partition(f"{service}/{number}", service=service, replicas=[replica]))
+            engine.report_load(f"{service}/{number}", "a", {"cpu": 10})
+    plan = engine.balance(budget=2000)
+    assert plan.proposals.tried_by_neighbourhood
+    assert plan.proposals.refused_by_rule["company"] > 0
+    assert plan.moves == ()
+
+
 def circle(**settings):
     """Return three full nodes whose replicas may each go to the next one only, and lower the energy only together."""
     config = PlbConfig(

@@ -62,13 +62,22 @@ def test_search_ends_at_the_optimum_of_an_enumeration(loads: list[tuple[int, int
     assert plan.energy_after.extension_terms["metric_balance"] == least(loads, cost)
 
 
-def test_two_balances_have_two_names():
-    """A plan reports both."""
-    terms = [MetricBalance("cpu", "disk", name="disk_for_cpu"), MetricBalance("disk", "cpu", name="cpu_for_disk")]
-    nodes = [Node("n0", capacities={"cpu": 3, "disk": 5})]
-    for term, value in zip(terms, (0, 2), strict=True):
-        verify(term).given(nodes=nodes, replicas=[(0, 0)], metrics=("cpu", "disk")).totals(value)
-    assert [term.name for term in terms] == ["disk_for_cpu", "cpu_for_disk"]
+def test_two_balances_of_one_engine_add_up():
+    """A plan reports each under its name, and the search minimises their sum."""
+    loads = [(3, 1), (1, 6), (2, 2), (1, 1)]
+    terms = [MetricBalance("cpu", "disk", 3, name="disk_for_cpu"), MetricBalance("disk", "cpu", name="cpu_for_disk")]
+    plan = engine_with(terms[0], loads, ["s"] * len(loads), terms[1]).balance(budget=5_000)
+
+    def shortages(sums: list[tuple[int, int]]) -> dict[str, float]:
+        free = [(10 - cpu, 20 - disk) for cpu, disk in sums]
+        return {
+            "disk_for_cpu": sum(max(0, 3 * cpu - disk) for cpu, disk in free),
+            "cpu_for_disk": sum(max(0, disk - cpu) for cpu, disk in free),
+        }
+
+    best = least(loads, lambda _nodes, sums: sum(shortages(sums).values()))
+    assert plan.energy_before.extension_terms == shortages([(7, 10), (0, 0), (0, 0)])
+    assert sum(plan.energy_after.extension_terms.values()) == best < sum(plan.energy_before.extension_terms.values())
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from plb import InvalidValueError, Node
 from plb.extensions.configuration import Proposal
-from plb.extensions.energy_terms import apply_proposal_of_terms, begin
-from plb.terms import MoveCostBetweenDomains
+from plb.extensions.energy_terms import apply_proposal_of_terms, begin, delta
+from plb.terms import MoveCostBetweenDomains, SafetyCapacity
 from plb.testing import machine_of, small_clusters, verify
 from tests.terms.walks import engine_with, least
 
@@ -79,20 +79,52 @@ def test_new_and_dropped_replicas_are_free():
     assert engine.balance().energy_after.extension_terms == {"move_cost_between_domains": 0}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 4)), min_size=1, max_size=5),
     st.tuples(st.integers(0, 5), st.integers(0, 5)),
+    st.sampled_from([{}, {"depth": 1}]),
 )
-def test_totals_are_sums_over_moves(loads: list[tuple[int, int]], costs: tuple[int, int]):
-    """Nothing pays a move here, so the search ends at the least of all placements, which is the present one."""
+def test_search_weighs_the_way_against_load(loads: list[tuple[int, int]], costs: tuple[int, int], levels):
+    """With a cost of load beside it, the energy is the least over all placements."""
     if sum(cpu for cpu, _ in loads) > 10 or sum(disk for _, disk in loads) > 20:
         return
-    term = MoveCostBetweenDomains({("n0", "n1"): costs[0], ("n0", "n2"): costs[1]})
-    prices = [0, *costs]
-    plan = engine_with(term, loads, ["s"] * len(loads)).balance(budget=500)
-    best = least(loads, lambda nodes, _sums: sum(prices[node] for node in nodes))
-    assert plan.energy_after.extension_terms["move_cost_between_domains"] == best == 0
+    prices = {("n0", "n1"): costs[0], ("n0", "n2"): costs[1]}
+    term, load = MoveCostBetweenDomains(prices, **levels), SafetyCapacity({"cpu": 0.1}, weights={"cpu": 2.0})
+    plan = engine_with(term, loads, ["s"] * len(loads), load).balance(budget=5_000)
+    prices_by_node = [0, *costs]
+
+    def cost(nodes: tuple[int, ...], sums: list[tuple[int, int]]) -> float:
+        return sum(prices_by_node[node] for node in nodes) + 2.0 * sum(max(0, cpu - 1) for cpu, _ in sums)
+
+    assert sum(plan.energy_after.extension_terms.values()) == least(loads, cost)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    racks=st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=6),
+    costs=st.dictionaries(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")).filter(lambda pair: pair[0] != pair[1]),
+        st.integers(0, 9),
+    ),
+    symmetric=st.booleans(),
+    default=st.integers(0, 9),
+)
+def test_kernel_has_the_cost_of_every_pair_of_nodes(racks, costs, symmetric: bool, default: int):
+    """Whichever domains the costs name, and whichever the cluster has."""
+    term = MoveCostBetweenDomains(costs, node_property="rack", symmetric=symmetric, default=default)
+    nodes = [Node(f"n{i}", properties={} if rack is None else {"rack": rack}) for i, rack in enumerate(racks)]
+    for start, rack in enumerate(racks):
+        configuration = verify(term).given(nodes=nodes, replicas=[(start, 1)]).configuration
+        begin(term, configuration)
+        for end, other in enumerate(racks):
+            if start == end or (rack == other and rack is not None):
+                right = 0
+            else:
+                right = costs.get((rack, other), costs.get((other, rack), default) if symmetric else default)
+            if start != end:
+                assert delta(term, configuration, Proposal(0, end)) == right
+    assert len(term.data.cost) <= 1 + len({one for pair in costs for one in pair})
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def assert_sums_follow(term: CompiledTerm, cluster: Cluster, data: st.DataObject
 
 
 def engine_with(
-    term: CompiledTerm, loads: list[tuple[int, int]], services: list[str], *others: CompiledTerm
+    term: CompiledTerm, loads: list[tuple[int, int]], services: list[str], *others: CompiledTerm, checks: str = "off"
 ) -> PlacementAndLoadBalancing:
     """Return an engine whose energy is a term, or the sum of several: replicas without siblings, all on the first node.
 
@@ -42,6 +42,8 @@ def engine_with(
         Of each replica the service.
     others
         Further terms.
+    checks
+        When the sums of a search are compared with those from scratch.
     """
     metrics = [Metric(name, quantum=1.0, violation_threshold=1.0) for name in CAPACITIES]
     config = PlbConfig(
@@ -52,6 +54,7 @@ def engine_with(
         ignore_cost_in_scoring=True,
         max_percentage_to_move=1.0,
         threads=1,
+        checks=checks,
     )
     engine = PlacementAndLoadBalancing(config, seed=1, extension_terms=[term, *others])
     for name in NODES:
