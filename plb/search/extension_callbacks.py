@@ -9,14 +9,24 @@ import numpy as np
 from plb.array_types import Int
 from plb.compiler import Callback
 from plb.extensions.configuration import Configuration
-from plb.extensions.energy_terms import EnergyTerm, IncrementalTerm, SummedTerm, delta
+from plb.extensions.energy_terms import EnergyTerm, IncrementalTerm, SummedTerm, cost_at_node, delta
 from plb.extensions.failures import CONSTRAINT, TERM, named
-from plb.search.extension_kernels import ALLOWED, APPLY, CHANGE, COUNT, NEWLY_BROKEN, NOTE_BROKEN, TEST, UNDO
+from plb.search.extension_kernels import (
+    ALLOWED,
+    APPLY,
+    CHANGE,
+    COUNT,
+    NEWLY_BROKEN,
+    NODE_COST,
+    NOTE_BROKEN,
+    TEST,
+    UNDO,
+)
 from plb.search.extensions import Extensions
 from plb.state.proposal import Proposal
 
-METHODS = {CHANGE: "delta", APPLY: "apply", UNDO: "undo", TEST: "refuses"}
-"""The methods that answer questions about a proposal."""
+METHODS = {CHANGE: "delta", APPLY: "apply", UNDO: "undo", TEST: "refuses", NODE_COST: "node_cost"}
+"""The methods of one extension that answer questions."""
 
 
 class ExtensionCallbacks:
@@ -75,13 +85,15 @@ class ExtensionCallbacks:
         return 0.0
 
     def _answer_of_one(self, question: int, index: int, proposal: Proposal) -> float:
-        """Return the answer of one extension on a proposal."""
+        """Return the answer of one extension on a proposal, or on the node that is its target."""
         configuration = self._configuration
         if question == TEST:
             return float(self._extensions.constraints[index].refuses(configuration, proposal))
         term = self._terms[index]
         if question == CHANGE:
             return float(delta(term, configuration, proposal))
+        if question == NODE_COST:
+            return float(cost_at_node(term, configuration, proposal.target))
         assert isinstance(term, SummedTerm)
         if question == APPLY:
             term.apply(configuration, proposal)

@@ -20,11 +20,12 @@ IN_PYTHON = 1
 """In place of an address: the extension is in plain Python."""
 ALLOWED = -1
 NOTHING = -1
-CHANGE, APPLY, UNDO, TEST, NOTE_BROKEN, NEWLY_BROKEN, COUNT = range(7)
+CHANGE, APPLY, UNDO, TEST, NOTE_BROKEN, NEWLY_BROKEN, COUNT, NODE_COST = range(8)
 """What kernels ask of extensions in Python."""
 
 _change = CallByAddress(float)
 _keep = CallByAddress(None)
+_node_cost = CallByAddress(float)
 _test = CallByAddress(bool)
 _count = CallByAddress(None)
 
@@ -40,6 +41,8 @@ class ExtensionState(NamedTuple):
     """(T,) address of each term's kernel `change`, or IN_PYTHON."""
     keep: Int
     """(T,) address of the kernel that updates the term's sums, or IN_PYTHON, or NO_KERNEL."""
+    node_cost: Int
+    """(T,) address of the kernel that says what a node contributes to the term, or IN_PYTHON, or NO_KERNEL."""
     weight: Float
     """(T,)"""
     value: Float
@@ -71,7 +74,7 @@ class ExtensionState(NamedTuple):
     python: Int
     """(1,) address of the callback of extensions in Python (`plb.search.extension_callbacks`), or NO_KERNEL."""
     running: Int
-    """(2,) what the running kernel of an extension answers, CHANGE, APPLY, TEST or COUNT, and the extension's index.
+    """(2,) what the running kernel of an extension answers, such as CHANGE or TEST, and the extension's index.
 
     NOTHING between calls, so that the kernel is known after an error.
     """
@@ -80,7 +83,7 @@ class ExtensionState(NamedTuple):
 def no_extension_state(tally: Int) -> ExtensionState:
     """Return the state of a chain without extensions."""
     none, nothing = np.empty(0, np.int64), np.empty(0)
-    of_terms: Any = dict.fromkeys(("change", "keep", "data", "sums", "rejected"), none)
+    of_terms: Any = dict.fromkeys(("change", "keep", "node_cost", "data", "sums", "rejected"), none)
     of_constraints: Any = dict.fromkeys(("test", "adding", "test_data", "test_sums", "counted", "refused"), none)
     values: Any = dict.fromkeys(("weight", "value", "after", "best"), nothing)
     return ExtensionState(**of_terms, **values, **of_constraints, tally=tally, python=none, running=none)
@@ -196,6 +199,24 @@ def weighed(extension_state: ExtensionState, values: Float) -> float:
     for term in range(values.shape[0]):
         energy += extension_state.weight[term] * values[term]
     return energy
+
+
+@kernel
+def cost_in_terms(problem: Problem, solution: Solution, extension_state: ExtensionState, node: int) -> float:
+    """Return what a node contributes to the energy by those terms that say it."""
+    cost = 0.0
+    for term in range(extension_state.node_cost.shape[0]):
+        address = extension_state.node_cost[term]
+        if address == IN_PYTHON:
+            found = call_python(extension_state.python[0], NODE_COST, term, NOWHERE, node, NOWHERE, NOWHERE)
+            cost += extension_state.weight[term] * found
+        elif address != NO_KERNEL:
+            data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
+            _begin_call(extension_state, NODE_COST, term)
+            of_kernel: float = _node_cost(address, problem, solution, data, sums, node)
+            _end_call(extension_state)
+            cost += extension_state.weight[term] * of_kernel
+    return cost
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -14,7 +14,7 @@ from plb.compiler import address_of
 from plb.errors import CheckFailedError
 from plb.extensions.configuration import Configuration
 from plb.extensions.constraints import Constraint, count_in
-from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, SummedTerm, begin
+from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, LocatedTerm, SummedTerm, begin
 from plb.extensions.failures import TERM, errors_of
 from plb.extensions.kernel_data import COUNT, NO_VALUES, WithKernels, difference
 from plb.search.extension_callbacks import ExtensionCallbacks
@@ -24,6 +24,8 @@ from plb.search.result import new_tally
 from plb.state.arrays import UNKNOWN, Problem, Solution, moves_of
 from plb.state.proposal import Proposal
 
+ANSWERING: Mapping[str, Any] = {"keep": SummedTerm, "node_cost": LocatedTerm, COUNT: ()}
+"""Which extensions in Python have a method for a kernel, if not all; sums of constraints are only with kernels."""
 TOLERANCE = 1e-6
 """Largest allowed difference, relative and absolute, between a term and the sum of its changes."""
 
@@ -83,10 +85,12 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
     value = np.array([totals[term.name] for term in terms], np.float64)
     given = [(problem, start, *own, Proposal(0, 0)) for own in zip(data, sums, strict=True)]
     counted = [(problem, *own, 0, 0, 1) for own in zip(data, sums, strict=True)]
+    at_node = [(problem, start, *own, 0) for own in zip(data, sums, strict=True)]
     callbacks = ExtensionCallbacks(extensions, terms, all_sums, configuration)
     state = ExtensionState(
         change=_addresses(terms, "change", float, given[: len(terms)]),
         keep=_addresses(terms, "keep", None, given[: len(terms)]),
+        node_cost=_addresses(terms, "node_cost", float, at_node[: len(terms)]),
         weight=np.array([extensions.weights[term.name] for term in terms], np.float64),
         value=value,
         after=value.copy(),
@@ -200,8 +204,7 @@ def _addresses(
     found = np.full(len(extensions), NO_KERNEL)
     for index, one in enumerate(extensions):
         if not isinstance(one, WithKernels):
-            has_none = method == COUNT or (method == "keep" and not isinstance(one, SummedTerm))
-            found[index] = NO_KERNEL if has_none else IN_PYTHON
+            found[index] = IN_PYTHON if isinstance(one, ANSWERING.get(method, object)) else NO_KERNEL
         elif getattr(one, method) is not None:
             found[index] = one.address_of(method, returning, arguments[index])
     return found

@@ -26,14 +26,14 @@ from plb.model.outcome import Proposals
 from plb.model.plan import Energy
 from plb.policies import KNOWN as KNOWN_POLICIES
 from plb.risk.demand_history import DemandHistory
-from plb.search.extension_kernels import APPLY, CHANGE, COUNT, NOTHING, TEST
+from plb.search.extension_kernels import APPLY, CHANGE, COUNT, NODE_COST, NOTHING, TEST
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.index_names import Description, describe
 
 JOURNAL = 1024
 """Moves that a solution notes for the sums of constraints; more of them between two tests are seldom."""
-KERNELS = {CHANGE: "change", APPLY: "keep", TEST: "test", COUNT: "count"}
+KERNELS = {CHANGE: "change", APPLY: "keep", NODE_COST: "node_cost", TEST: "test", COUNT: "count"}
 """The kernels of extensions by what they answer."""
 
 

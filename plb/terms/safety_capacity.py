@@ -78,6 +78,15 @@ def change_of_safety_capacity(problem: Problem, solution: Solution, data: Safety
     return change
 
 
+@kernel
+def safety_cost_of_node(_problem: Problem, solution: Solution, data: SafetySteps, node: int) -> float:
+    """Return the cost of the loads of a node; O(C·K)."""
+    cost = 0.0
+    for column in range(data.metric.shape[0]):
+        cost += _cost_of_load(data, node, column, solution.node_load[node, data.metric[column]])
+    return cost
+
+
 class SafetyCapacity(CompiledTerm):
     """The cost of the load above safety capacities.
 
@@ -111,6 +120,7 @@ class SafetyCapacity(CompiledTerm):
 
     name = "safety_capacity"
     change = change_of_safety_capacity
+    node_cost = safety_cost_of_node
 
     def __init__(
         self,
