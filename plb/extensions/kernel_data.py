@@ -115,7 +115,7 @@ def difference(kept: Any, right: Any) -> tuple[str, int, int] | None:
 
 
 class WithKernels:
-    """Base of terms and constraints with kernels: their data and sums.
+    """Base of extensions with kernels: their data and sums.
 
     Attributes
     ----------
@@ -217,7 +217,9 @@ OF_TERMS, WITH_SUMS = ("change", "keep", "node_cost"), 4
 """Kernels that may take sums that are empty, and how many arguments they have then."""
 COUNT = "count"
 """The method whose kernel counts one replica."""
-LAST = {COUNT: ("row", "node", "sign"), "node_cost": ("node",)}
+PROPOSE = "propose"
+"""The method whose kernel proposes moves; those of the others get a proposal or a node."""
+LAST = {COUNT: ("row", "node", "sign"), PROPOSE: ("row", "rng", "moves"), "node_cost": ("node",)}
 """The last arguments of kernels, by method; those of the others get a proposal."""
 
 
@@ -242,6 +244,8 @@ def adapted(function: Kernel[..., Any], method: str, *, data: bool, sums: bool, 
     taken = [*first, *(["data"] if data else []), *(["sums"] if sums else []), *last]
     if _arguments_of(function) != len(taken):
         raise KernelError(function.py_func.__qualname__, f"it has to take {', '.join(taken)}")
+    if method == PROPOSE:
+        return _of_moves(function, data)
     if data and sums and not flat:
         return function
     return _of_replica(function, data, flat) if method == COUNT else _of_one(function, data, sums, flat)
@@ -266,6 +270,18 @@ def _of_replica(function: Any, data: bool, flat: bool) -> Kernel[..., Any]:
     if data:
         return kernel(with_data)
     return kernel(with_flat_sums if flat else with_sums)
+
+
+def _of_moves(function: Any, data: bool) -> Kernel[..., Any]:
+    """Return a kernel with all arguments of a question for moves; there are no sums."""
+
+    def with_data(problem: Any, solution: Any, data: Any, _sums: Any, row: int, rng: Any, moves: Any) -> Any:
+        return function(problem, solution, data, row, rng, moves)
+
+    def plain(problem: Any, solution: Any, _data: Any, _sums: Any, row: int, rng: Any, moves: Any) -> Any:
+        return function(problem, solution, row, rng, moves)
+
+    return kernel(with_data if data else plain)
 
 
 def _of_one(function: Any, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:

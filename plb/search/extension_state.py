@@ -10,13 +10,14 @@ import attrs
 import numpy as np
 
 from plb.array_types import Int
-from plb.compiler import address_of
+from plb.compiler import Stream, address_of
 from plb.errors import CheckFailedError
 from plb.extensions.configuration import Configuration
 from plb.extensions.constraints import Constraint, count_in
 from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, LocatedTerm, SummedTerm, begin
 from plb.extensions.failures import TERM, errors_of
-from plb.extensions.kernel_data import COUNT, NO_VALUES, WithKernels, difference
+from plb.extensions.kernel_data import COUNT, NO_VALUES, PROPOSE, WithKernels, difference
+from plb.extensions.neighbourhoods import AnyNeighbourhood, new_moves
 from plb.search.extension_callbacks import ExtensionCallbacks
 from plb.search.extension_kernels import IN_PYTHON, NO_KERNEL, NOTHING, ExtensionState, no_extension_state
 from plb.search.extensions import Extensions
@@ -43,6 +44,8 @@ class ChainExtensions:
         without any extension.
     data, sums
         Of the terms and then the constraints, as their kernels get them.
+    proposing
+        What the kernels of neighbourhoods get: the data of each, and the moves.
     """
 
     state: ExtensionState
@@ -50,6 +53,7 @@ class ChainExtensions:
     callbacks: ExtensionCallbacks | None = None
     data: Sequence[Any] = ()
     sums: Sequence[Any] = ()
+    proposing: Sequence[Any] = ()
 
     def raise_error(self) -> None:
         """Raise the error of an extension in Python, if there was one."""
@@ -86,7 +90,9 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
     given = [(problem, start, *own, Proposal(0, 0)) for own in zip(data, sums, strict=True)]
     counted = [(problem, *own, 0, 0, 1) for own in zip(data, sums, strict=True)]
     at_node = [(problem, start, *own, 0) for own in zip(data, sums, strict=True)]
-    callbacks = ExtensionCallbacks(extensions, terms, all_sums, configuration)
+    neighbourhoods, moves = extensions.new_neighbourhoods(), new_moves()
+    proposing = [_data_of(extensions, one, configuration) for one in neighbourhoods]
+    callbacks = ExtensionCallbacks(extensions, terms, all_sums, configuration, neighbourhoods, moves)
     state = ExtensionState(
         change=_addresses(terms, "change", float, given[: len(terms)]),
         keep=_addresses(terms, "keep", None, given[: len(terms)]),
@@ -104,12 +110,29 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         test_sums=_pointers(constraints, all_sums),
         counted=np.full(len(constraints), moves_of(start)),
         refused=np.zeros(len(constraints), np.int64),
+        **_proposals_of(neighbourhoods, proposing, moves, configuration),
         tally=new_tally(),
         python=np.array([callbacks.address]),
-        running=np.full(2, NOTHING),
+        running=np.full(7, NOTHING),
     )
     extensions.running.append(state.running)
-    return ChainExtensions(state, extensions, callbacks, data, sums)
+    return ChainExtensions(state, extensions, callbacks, data, sums, (*proposing, moves))
+
+
+def _proposals_of(
+    neighbourhoods: Sequence[AnyNeighbourhood], data: Sequence[Any], moves: Any, configuration: Configuration
+) -> dict[str, Int]:
+    """Return the fields of `ExtensionState` for neighbourhoods."""
+    problem, solution, rng = configuration.problem, configuration.solution, Stream(0)
+    given = [(problem, solution, own, NO_VALUES, 0, rng, moves) for own in data]
+    return {
+        "propose": _addresses(neighbourhoods, PROPOSE, int, given),
+        "propose_data": _pointers(neighbourhoods, data),
+        "proposed_row": moves.row,
+        "proposed_target": moves.target,
+        "moves": np.array([address_of(moves)]),
+        "no_sums": np.array([address_of(NO_VALUES)]),
+    }
 
 
 def _begun_terms(extensions: Extensions, configuration: Configuration) -> tuple[EnergyTerm, ...]:
@@ -123,12 +146,12 @@ def _begun_terms(extensions: Extensions, configuration: Configuration) -> tuple[
     return terms
 
 
-def _data_of(extensions: Extensions, one: EnergyTerm | Constraint, configuration: Configuration) -> Any:
-    """Return the data of a term or a constraint, as its kernels get them."""
+def _data_of(extensions: Extensions, one: object, configuration: Configuration) -> Any:
+    """Return the data of an extension, as its kernels get them."""
     return extensions.data_of(one, configuration) if isinstance(one, WithKernels) else NO_VALUES
 
 
-def _pointers(extensions: Sequence[EnergyTerm | Constraint], values: Sequence[Any]) -> Int:
+def _pointers(extensions: Sequence[object], values: Sequence[Any]) -> Int:
     """Return the address of the data or sums of each extension with kernels, else NO_KERNEL."""
     pairs = zip(extensions, values, strict=True)
     found = [address_of(of_one) if isinstance(one, WithKernels) else NO_KERNEL for one, of_one in pairs]
@@ -139,7 +162,7 @@ def constraints_of(extensions: Extensions | None, problem: Problem, solution: So
     """Return the constraints for moves that change `solution` and do not weigh terms."""
     if extensions is None or not extensions.constraints:
         return NO_EXTENSIONS
-    return extensions_of_chain(attrs.evolve(extensions, weights={}, terms=()), problem, solution)
+    return extensions_of_chain(attrs.evolve(extensions, weights={}, terms=(), neighbourhoods=()), problem, solution)
 
 
 def compare_extension_state(
@@ -182,7 +205,7 @@ def _compare_term(name: str, kept: float, right: float, moment: str) -> None:
 
 
 def _addresses(
-    extensions: Sequence[EnergyTerm | Constraint],
+    extensions: Sequence[object],
     method: str,
     returning: type | None,
     arguments: Sequence[tuple[Any, ...]],
