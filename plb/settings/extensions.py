@@ -57,7 +57,7 @@ class ExtensionSettings(Checked):
         Extension terms and their weights. Each adds weight·term to the energy in both forms.
     extension_constraints : names, default ()
         Extension constraints. They are hard.
-    larger_neighbourhoods : names, default ("ejection_chain", "partition", "node", "service")
+    larger_neighbourhoods : names, default ('ejection_chain', 'partition', 'node', 'service')
         The larger neighbourhoods that balancing searches, with a `larger_neighbourhood_share`; other names than these
         are of extensions.
     policy : name, default annealing
