@@ -123,8 +123,8 @@ def _proposals_of(
     neighbourhoods: Sequence[AnyNeighbourhood], data: Sequence[Any], moves: Any, configuration: Configuration
 ) -> dict[str, Int]:
     """Return the fields of `ExtensionState` for neighbourhoods."""
-    problem, solution, rng = configuration.problem, configuration.solution, Stream(0)
-    given = [(problem, solution, own, NO_VALUES, 0, rng, moves) for own in data]
+    problem, solution = configuration.problem, configuration.solution
+    given = [(problem, solution, own, NO_VALUES, 0, Stream(0), moves) for own in data]
     return {
         "propose": _addresses(neighbourhoods, PROPOSE, int, given),
         "propose_data": _pointers(neighbourhoods, data),

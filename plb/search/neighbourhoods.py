@@ -6,6 +6,8 @@ larger neighbourhoods have a fixed part of the budget. Each has a part of that, 
 for its cost. These are the adaptive weights of Ropke and Pisinger, "An Adaptive Large Neighborhood Search Heuristic for
 the Pickup and Delivery Problem with Time Windows", Transportation Science 40(4), 2006, section 3.4. Single proposals
 are left out of that comparison: at a temperature they also raise the energy, and the others gain from that.
+
+Neighbourhoods of users (`plb.search.extension_neighbourhoods`) have parts like the built-in ones.
 """
 
 from __future__ import annotations

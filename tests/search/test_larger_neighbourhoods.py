@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from plb import Checks, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
+from plb.energy.rows_on_nodes import stand_in_list
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.search import annealing
 from plb.search.balancing import order_of_sizes
@@ -338,3 +339,17 @@ def test_any_number_of_neighbourhoods_shares_the_budget(larger):
     least = min(LEAST_PART, 0.5 / larger)
     assert of_chain.part[1:-1] == pytest.approx(least, rel=1e-6)
     assert of_chain.part[-1] == pytest.approx(1.0 - (larger - 1) * least)
+
+
+@examples(60)
+@given(st.lists(st.integers(0, 6), max_size=12))
+def test_row_joins_the_list_of_its_node_once(rows):
+    """A list is ascending and without repetitions, also where a row joins again."""
+    first, following = np.full(1, NOWHERE), np.full(7, NOWHERE)
+    for row in rows:
+        stand_in_list(first, following, row, 0)
+    found, row = [], int(first[0])
+    while row != NOWHERE and len(found) <= len(rows):
+        found.append(row)
+        row = int(following[row])
+    assert found == sorted(set(rows))
