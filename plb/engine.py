@@ -11,6 +11,7 @@ from plb.engine_extensions import EngineExtensions, GivenExtensions
 from plb.errors import ConflictError
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
+from plb.extensions.neighbourhoods import AnyNeighbourhood
 from plb.extensions.policies import PlacementPolicy
 from plb.model import MoveCost, Node, Partition, Role, Service
 from plb.model.alternatives import Alternatives
@@ -66,6 +67,9 @@ class PlacementAndLoadBalancing:
         registered one (`plb.registry`).
     extension_policy
         A placement policy of the engine's own, or None. `config` names it or no policy.
+    extension_neighbourhoods
+        Neighbourhoods of the engine's own, which it copies, for the steps of several moves in balancing. They follow
+        those that `config` names; its `larger_neighbourhood_share` has to be above 0.
 
     Raises
     ------
@@ -75,8 +79,8 @@ class PlacementAndLoadBalancing:
     UnknownNameError
         If the estimator needs a metric that the history lacks, or no extension has a name of `config`.
     ConflictError
-        If two terms or constraints have one name, one has the name of a built-in, or `config` names a policy other
-        than the given one.
+        If two extensions of a kind have one name, one has the name of a built-in, `config` names a policy other than
+        the given one, or a neighbourhood has no part of the budget.
     """
 
     def __init__(
@@ -88,12 +92,13 @@ class PlacementAndLoadBalancing:
         extension_terms: Iterable[EnergyTerm] = (),
         extension_constraints: Iterable[Constraint] = (),
         extension_policy: PlacementPolicy | None = None,
+        extension_neighbourhoods: Iterable[AnyNeighbourhood] = (),
     ) -> None:
         from plb.planning.planner import Planner
         from plb.risk.demand_history import DemandHistory
 
         check_kind("engine", "config", config, PlbConfig)
-        given = GivenExtensions.of(extension_terms, extension_constraints, extension_policy)
+        given = GivenExtensions.of(extension_terms, extension_constraints, extension_policy, extension_neighbourhoods)
         extensions = EngineExtensions.resolve(config, given)
         if history is not None:
             check_kind("engine", "history", history, DemandHistory)
@@ -111,10 +116,11 @@ class PlacementAndLoadBalancing:
         extension_terms: Iterable[EnergyTerm] = (),
         extension_constraints: Iterable[Constraint] = (),
         extension_policy: PlacementPolicy | None = None,
+        extension_neighbourhoods: Iterable[AnyNeighbourhood] = (),
     ) -> PlacementAndLoadBalancing:
         """Return an engine that continues from a snapshot: its plans are those of the engine of the snapshot.
 
-        Its placement policy, energy terms and constraints have to be given or registered as before.
+        Its extensions have to be given or registered as before.
 
         Parameters
         ----------
@@ -123,7 +129,7 @@ class PlacementAndLoadBalancing:
             be larger than all else, stays the same from snapshot to snapshot, and hosts have it anyway.
         config
             Settings to continue with, as by `configure`; None: those of the snapshot.
-        extension_terms, extension_constraints, extension_policy
+        extension_terms, extension_constraints, extension_policy, extension_neighbourhoods
             As for a new engine. A snapshot holds their names, not the objects.
 
         Raises
@@ -143,7 +149,7 @@ class PlacementAndLoadBalancing:
         if history is not None:
             check_kind("from_snapshot", "history", history, DemandHistory)
         engine = cls.__new__(cls)
-        given = GivenExtensions.of(extension_terms, extension_constraints, extension_policy)
+        given = GivenExtensions.of(extension_terms, extension_constraints, extension_policy, extension_neighbourhoods)
         engine._planner = planner_of(snapshot, history, given)
         engine._state = engine._planner.state
         if config is not None:

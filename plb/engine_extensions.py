@@ -5,34 +5,37 @@ Names are resolved when an engine is made or gets other settings. What is regist
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import attrs
 
 from plb.errors import ConflictError
 from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
-from plb.extensions.failures import CONSTRAINT, POLICY, TERM, errors_of
+from plb.extensions.failures import CONSTRAINT, NEIGHBOURHOOD, POLICY, TERM, errors_of
+from plb.extensions.neighbourhoods import AnyNeighbourhood
 from plb.extensions.policies import PlacementPolicy, remembers
 from plb.policies.options import with_options
 from plb.registry import (
     Registration,
     check_constraint,
+    check_neighbourhood,
     check_policy,
     check_term,
     extension_constraint,
+    extension_neighbourhood,
     extension_policy,
     extension_term,
     registration,
 )
 from plb.settings.config import PlbConfig
-from plb.settings.extensions import ANNEALING
+from plb.settings.extensions import ANNEALING, NEIGHBOURHOODS
 from plb.validation import check_collection
 
 Sources: TypeAlias = Mapping[tuple[str, str], Registration | None]
-Item = TypeVar("Item", EnergyTerm, Constraint)
+Item = TypeVar("Item", EnergyTerm, Constraint, AnyNeighbourhood)
 WEIGHT = 1.0
 """Weight of a term of the host that the settings do not name."""
 
@@ -44,9 +47,16 @@ class GivenExtensions:
     terms: Mapping[str, EnergyTerm]
     constraints: Mapping[str, Constraint]
     policy: PlacementPolicy | None
+    neighbourhoods: Mapping[str, AnyNeighbourhood]
 
     @classmethod
-    def of(cls, terms: Iterable[object], constraints: Iterable[object], policy: object) -> GivenExtensions:
+    def of(
+        cls,
+        terms: Iterable[object],
+        constraints: Iterable[object],
+        policy: object,
+        neighbourhoods: Iterable[object],
+    ) -> GivenExtensions:
         """Return copies of objects.
 
         Raises
@@ -54,13 +64,19 @@ class GivenExtensions:
         InvalidValueError
             If one of them is no such extension.
         ConflictError
-            If two terms or two constraints have one name, or one has that of a built-in.
+            If two of a kind have one name, or one has that of a built-in.
         """
         terms = check_collection("engine", "extension_terms", terms, "a list of energy terms")
         constraints = check_collection("engine", "extension_constraints", constraints, "a list of constraints")
+        allowed = "a list of neighbourhoods"
+        neighbourhoods = check_collection("engine", "extension_neighbourhoods", neighbourhoods, allowed)
         of_terms = [copied(TERM, check_term("engine: extension_terms", one)) for one in terms]
         of_constraints = [
             copied(CONSTRAINT, check_constraint("engine: extension_constraints", one)) for one in constraints
+        ]
+        of_neighbourhoods = [
+            copied(NEIGHBOURHOOD, check_neighbourhood("engine: extension_neighbourhoods", one))
+            for one in neighbourhoods
         ]
         if policy is not None:
             known = check_policy("engine: extension_policy", policy)
@@ -70,10 +86,11 @@ class GivenExtensions:
             _by_name("extension_terms", of_terms),
             _by_name("extension_constraints", of_constraints),
             policy,
+            _by_name("extension_neighbourhoods", of_neighbourhoods),
         )
 
 
-NOTHING_GIVEN = GivenExtensions({}, {}, None)
+NOTHING_GIVEN = GivenExtensions({}, {}, None, {})
 
 
 @attrs.frozen(eq=False)
@@ -86,7 +103,7 @@ class EngineExtensions:
         The objects of the host.
     config
         The settings of the engine. They also name all objects of the host.
-    terms, constraints
+    terms, constraints, neighbourhoods
         In the order of the settings; searches work on copies.
     policy
         It keeps its attributes from plan to plan. None: the search of the engine.
@@ -100,6 +117,7 @@ class EngineExtensions:
     config: PlbConfig
     terms: tuple[EnergyTerm, ...]
     constraints: tuple[Constraint, ...]
+    neighbourhoods: tuple[AnyNeighbourhood, ...]
     policy: PlacementPolicy | None
     new_policy: PlacementPolicy | None
     sources: Sources
@@ -122,13 +140,19 @@ class EngineExtensions:
         InvalidValueError
             If the policy has no options, or refuses the value of one.
         ConflictError
-            If the host gives a policy, and the settings name another one.
+            If the host gives a policy, and the settings name another one; or if a neighbourhood has no part of the
+            budget.
         """
         config = _naming(config, given)
         terms = [given.terms[name] if name in given.terms else extension_term(name) for name in config.extension_terms]
         constraints = [
             given.constraints[name] if name in given.constraints else extension_constraint(name)
             for name in config.extension_constraints
+        ]
+        of_users = [name for name in config.larger_neighbourhoods if name not in NEIGHBOURHOODS]
+        neighbourhoods = [
+            given.neighbourhoods[name] if name in given.neighbourhoods else extension_neighbourhood(name)
+            for name in of_users
         ]
         sources = _sources(config, given)
         with errors_of(POLICY, config.policy, "__deepcopy__"):
@@ -144,6 +168,7 @@ class EngineExtensions:
             config,
             tuple(_kept(before, sources, TERM, one) for one in terms),
             tuple(_kept(before, sources, CONSTRAINT, one) for one in constraints),
+            tuple(_kept(before, sources, NEIGHBOURHOOD, one) for one in neighbourhoods),
             policy,
             new_policy,
             sources,
@@ -156,7 +181,7 @@ class EngineExtensions:
     @property
     def is_any(self) -> bool:
         """Whether there is an extension at all."""
-        return bool(self.terms or self.constraints) or self.policy is not None
+        return bool(self.terms or self.constraints or self.neighbourhoods) or self.policy is not None
 
     def kept_policy(self) -> PlacementPolicy | None:
         """Return the policy as it is, to go on with if a plan ends with an error.
@@ -183,15 +208,17 @@ def _naming(config: PlbConfig, given: GivenExtensions) -> PlbConfig:
     """Return settings that name all objects of the host."""
     weights = {name: WEIGHT for name in given.terms if name not in config.extension_terms}
     others = [name for name in given.constraints if name not in config.extension_constraints]
+    neighbourhoods = [name for name in given.neighbourhoods if name not in config.larger_neighbourhoods]
     name = config.policy if given.policy is None else given.policy.name
     if config.policy not in (ANNEALING, name):
         raise ConflictError(f"engine: its policy {name} is given, but the settings name {config.policy}")
-    if not weights and not others and name == config.policy:
+    if not weights and not others and not neighbourhoods and name == config.policy:
         return config
     return attrs.evolve(
         config,
         extension_terms={**config.extension_terms, **weights},
         extension_constraints=(*config.extension_constraints, *others),
+        larger_neighbourhoods=(*config.larger_neighbourhoods, *neighbourhoods),
         policy=name,
     )
 
@@ -200,7 +227,9 @@ def _sources(config: PlbConfig, given: GivenExtensions) -> Sources:
     """Return where each object comes from."""
     keys = [(TERM, name) for name in config.extension_terms]
     keys += [(CONSTRAINT, name) for name in config.extension_constraints]
+    keys += [(NEIGHBOURHOOD, name) for name in config.larger_neighbourhoods if name not in NEIGHBOURHOODS]
     of_host = {(TERM, name) for name in given.terms} | {(CONSTRAINT, name) for name in given.constraints}
+    of_host |= {(NEIGHBOURHOOD, name) for name in given.neighbourhoods}
     if given.policy is not None:
         of_host.add((POLICY, config.policy))
     return {key: None if key in of_host else registration(*key) for key in [*keys, (POLICY, config.policy)]}
@@ -222,13 +251,15 @@ def _kept(before: EngineExtensions | None, sources: Sources, kind: str, source: 
     """Return the copy of an object, made now unless it was made before."""
     key = kind, source.name
     if before is not None and key in before.sources and _is_same(before.sources[key], sources[key]):
-        known = before.terms if kind == TERM else before.constraints
-        return next(one for one in known if one.name == source.name)  # type: ignore[return-value]
+        of_kinds = {TERM: before.terms, CONSTRAINT: before.constraints, NEIGHBOURHOOD: before.neighbourhoods}
+        known: Sequence[Any] = of_kinds[kind]
+        found: Item = next(one for one in known if one.name == source.name)
+        return found
     return copied(kind, source)
 
 
 def copied(kind: str, source: Item) -> Item:
-    """Return a copy of a term or constraint."""
+    """Return a copy of a term, a constraint or a neighbourhood."""
     with errors_of(kind, source.name, "__deepcopy__"):
         return deepcopy(source)
 

@@ -128,7 +128,7 @@ class ExtensionError(PlbError):
     Parameters
     ----------
     kind
-        ``"energy term"``, ``"constraint"`` or ``"policy"``.
+        ``"energy term"``, ``"constraint"``, ``"policy"`` or ``"neighbourhood"``.
     name
         Name of the extension.
     method

@@ -1,4 +1,4 @@
-"""Energy terms, constraints and placement policies of users, by the names with which settings choose them.
+"""Terms, constraints, neighbourhoods and policies of users, by the names with which settings choose them.
 
 A file of a scenario ends with ``register_term(MyTerm())``. After the import of that file,
 ``PlbConfig(extension_terms={"my_term": 1.0})`` uses it. An engine looks names up when it is made or gets other
@@ -20,14 +20,15 @@ import attrs
 from plb.errors import ConflictError, InvalidValueError, UnknownNameError
 from plb.extensions.constraints import CompiledConstraint, Constraint
 from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, missing_methods
-from plb.extensions.failures import CONSTRAINT, POLICY, TERM
+from plb.extensions.failures import CONSTRAINT, NEIGHBOURHOOD, POLICY, TERM
+from plb.extensions.neighbourhoods import AnyNeighbourhood, CompiledNeighbourhood, Neighbourhood
 from plb.extensions.policies import PlacementPolicy
 from plb.model.plan import Energy
 from plb.model.rules import Rule
 from plb.policies import KNOWN as KNOWN_POLICIES
 from plb.policies.options import with_options
 from plb.settings.config import PlbConfig
-from plb.settings.extensions import ANNEALING
+from plb.settings.extensions import ANNEALING, NEIGHBOURHOODS
 from plb.validation import check_name
 
 BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "extension_terms")
@@ -35,6 +36,7 @@ BUILT_IN = tuple(field.name for field in attrs.fields(Energy) if field.name != "
 
 _terms: dict[str, EnergyTerm] = {}
 _constraints: dict[str, Constraint] = {}
+_neighbourhoods: dict[str, AnyNeighbourhood] = {}
 _policies: dict[str, PlacementPolicy] = {policy.name: policy for policy in KNOWN_POLICIES}
 _origins: dict[tuple[str, str], tuple[str, str]] = {}
 """Of each registered object, by kind and name: the origin of its class."""
@@ -44,7 +46,7 @@ _counter = count(1)
 _PROCESS = uuid4().hex
 RESERVED = (ANNEALING, *_policies)
 """Reserved names of policies: the search of the engine, and the built-in ones."""
-Item = TypeVar("Item", EnergyTerm, Constraint, PlacementPolicy)
+Item = TypeVar("Item", EnergyTerm, Constraint, AnyNeighbourhood, PlacementPolicy)
 
 
 class Registration(NamedTuple):
@@ -86,6 +88,19 @@ def register_constraint(constraint: object) -> None:
     _enter(_constraints, CONSTRAINT, check_constraint("register_constraint", constraint))
 
 
+def register_neighbourhood(neighbourhood: object) -> None:
+    """Make a neighbourhood known under its name; every engine that names it afterwards works on a copy of it.
+
+    Raises
+    ------
+    InvalidValueError
+        If it is a class, or has no `name` or no `propose`, or has sums.
+    ConflictError
+        If a neighbourhood of another class, or a built-in one, has this name.
+    """
+    _enter(_neighbourhoods, NEIGHBOURHOOD, check_neighbourhood("register_neighbourhood", neighbourhood))
+
+
 def register_policy(policy: object) -> None:
     """Make a placement policy known under its name; every engine that names it afterwards works with a copy of it.
 
@@ -122,6 +137,20 @@ def check_constraint(item: str, constraint: object) -> Constraint:
     return constraint
 
 
+def check_neighbourhood(item: str, neighbourhood: object) -> AnyNeighbourhood:
+    """Return a neighbourhood; raise an error that begins with `item` if it is none, or has a built-in name."""
+    has_sums = isinstance(neighbourhood, CompiledNeighbourhood) and neighbourhood.has_sums
+    if isinstance(neighbourhood, type) or not isinstance(neighbourhood, Neighbourhood):
+        allowed = "an object with a `name` and a `propose(configuration, row, random)` or a kernel `propose`"
+        raise InvalidValueError(item, "neighbourhood", neighbourhood, allowed)
+    if check_name(item, neighbourhood.name) in NEIGHBOURHOODS:
+        raise ConflictError(f"{item}: {neighbourhood.name!r} is the name of a built-in neighbourhood")
+    if has_sums:
+        allowed = "one without `new_sums`"
+        raise InvalidValueError(item, f"neighbourhood {neighbourhood.name}", neighbourhood, allowed)
+    return neighbourhood
+
+
 def check_policy(item: str, policy: object) -> PlacementPolicy:
     """Return a placement policy; raise an error that begins with `item` if it is none, or has a built-in name."""
     if isinstance(policy, type) or not isinstance(policy, PlacementPolicy):
@@ -140,6 +169,11 @@ def extension_term(name: str) -> EnergyTerm:
 def extension_constraint(name: str) -> Constraint:
     """Return the constraint with a name; raise an error for an unknown name."""
     return _known(_constraints, "constraint", name)
+
+
+def extension_neighbourhood(name: str) -> AnyNeighbourhood:
+    """Return the neighbourhood with a name; raise an error for an unknown name."""
+    return _known(_neighbourhoods, NEIGHBOURHOOD, name)
 
 
 def extension_policy(name: str, options: Mapping[str, Any] = MappingProxyType({})) -> PlacementPolicy | None:
@@ -179,6 +213,9 @@ def check_extensions(config: PlbConfig) -> None:
         extension_term(name)
     for name in config.extension_constraints:
         extension_constraint(name)
+    for name in config.larger_neighbourhoods:
+        if name not in NEIGHBOURHOODS:
+            extension_neighbourhood(name)
     extension_policy(config.policy, config.policy_options)
 
 

@@ -39,7 +39,10 @@ def list_rows(problem: Problem, solution: Solution) -> None:
 
 @kernel
 def stand_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
-    """Insert a row into the list of rows on a node, in ascending order.
+    """Insert a row into the list of rows on a node, in ascending order, unless it is in the list.
+
+    It is there if an extension in Python has failed before it took back what it tried: the search goes on to the next
+    point at which it can end, and must not make the list a circle.
 
     Parameters
     ----------
@@ -51,6 +54,8 @@ def stand_in_list(first_on: Int, next_on: Int, row: int, node: int) -> None:
     while after != NOWHERE and after < row:
         before = after
         after = next_on[after]
+    if after == row:
+        return
     next_on[row] = after
     if before == NOWHERE:
         first_on[node] = row

@@ -1,7 +1,8 @@
 """The interface of energy terms: built-in ones, extensions, and extensions with kernels.
 
 A term needs a `name` and a `total`. The other methods are for speed: without `delta` a change is the difference of
-two totals, and `begin`, `apply` and `undo` are only for terms that keep sums.
+two totals, and `begin`, `apply` and `undo` are only for terms that keep sums. With `node_cost` the steps of several
+moves begin where the term is large.
 """
 
 from __future__ import annotations
@@ -52,6 +53,14 @@ class SummedTerm(EnergyTerm, Protocol):
         """Undo `apply` of the same proposal, after the configuration has undone it."""
 
 
+@runtime_checkable
+class LocatedTerm(EnergyTerm, Protocol):
+    """A term that says which nodes are costly; larger neighbourhoods begin at replicas on these."""
+
+    def node_cost(self, configuration: Configuration, node: int) -> float:
+        """Return what a node contributes to the term, unweighted."""
+
+
 SUM_METHODS = ("begin", "apply", "undo")
 
 
@@ -77,6 +86,13 @@ def delta(term: EnergyTerm, configuration: Configuration, proposal: Proposal) ->
     after = term.total(configuration)
     configuration.apply(back)
     return after - before
+
+
+def cost_at_node(term: EnergyTerm, configuration: Configuration, node: int) -> float:
+    """Return what a node contributes to a term with the sums of the configuration; 0 if the term does not say it."""
+    if isinstance(term, CompiledTerm):
+        return term.cost_at(configuration, node)
+    return term.node_cost(configuration, node) if isinstance(term, LocatedTerm) else 0.0
 
 
 def apply_proposal_of_terms(
@@ -115,11 +131,15 @@ class CompiledTerm(WithKernels):
     keep
         Kernel with the same arguments: updates the sums, before the solution applies the proposal. With
         the inverse proposal it has to restore them, before the solution goes back. None: there are no sums.
+    node_cost
+        Kernel: what a node contributes to the term, unweighted. Arguments: problem, solution, the data and the sums
+        that the term has, node. Larger neighbourhoods begin at replicas on costly nodes. None: no node costs more.
     """
 
     kind = TERM
     change: ClassVar[Kernel[..., float]]
     keep: ClassVar[Kernel[..., None] | None] = None
+    node_cost: ClassVar[Kernel[..., float] | None] = None
 
     def begin(self, configuration: Configuration) -> None:
         """Make the data, and compute the sums from scratch.
@@ -139,6 +159,13 @@ class CompiledTerm(WithKernels):
         problem, solution = configuration.problem, configuration.solution
         change, whole = self.kernel_of("change", self.sums), configuration.from_its_node(proposal)
         return float(change(problem, solution, self.data, self.sums, whole))
+
+    def cost_at(self, configuration: Configuration, node: int) -> float:
+        """Return what a node contributes to the term; 0 without a kernel `node_cost`."""
+        if self.node_cost is None:
+            return 0.0
+        node_cost = self.kernel_of("node_cost", self.sums)
+        return float(node_cost(configuration.problem, configuration.solution, self.data, self.sums, node))
 
     def apply(self, configuration: Configuration, proposal: Proposal) -> None:
         """Update the sums, before the configuration applies the proposal."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from plb.errors import ExtensionError, PlbError
 
-TERM, CONSTRAINT, POLICY = "energy term", "constraint", "policy"
+TERM, CONSTRAINT, POLICY, NEIGHBOURHOOD = "energy term", "constraint", "policy", "neighbourhood"
 """Kinds of extensions."""
 
 

@@ -120,7 +120,7 @@ def difference(kept: Any, right: Any) -> tuple[str, int, int] | None:
 
 
 class WithKernels:
-    """Base of terms and constraints with kernels: their data and sums.
+    """Base of extensions with kernels: their data and sums.
 
     Attributes
     ----------
@@ -218,10 +218,14 @@ class WithKernels:
         return self.has_sums or (may_be_empty and _arguments_of(self._own_kernel(method)) == WITH_SUMS)
 
 
-OF_TERMS, WITH_SUMS = ("change", "keep"), 4
+OF_TERMS, WITH_SUMS = ("change", "keep", "node_cost"), 4
 """Kernels that may take sums that are empty, and how many arguments they have then."""
 COUNT = "count"
-"""The method whose kernel counts one replica; those of the others get a proposal."""
+"""The method whose kernel counts one replica."""
+PROPOSE = "propose"
+"""The method whose kernel proposes moves; those of the others get a proposal or a node."""
+LAST = {COUNT: ("row", "node", "sign"), PROPOSE: ("row", "rng", "moves"), "node_cost": ("node",)}
+"""The last arguments of kernels, by method; those of the others get a proposal."""
 
 
 @cache
@@ -240,13 +244,16 @@ def adapted(function: Kernel[..., Any], method: str, *, data: bool, sums: bool, 
     KernelError
         If it takes another number of arguments.
     """
-    first, last = (["problem"], ["row", "node", "sign"]) if method == COUNT else (["problem", "solution"], ["proposal"])
+    first = ["problem"] if method == COUNT else ["problem", "solution"]
+    last = LAST.get(method, ("proposal",))
     taken = [*first, *(["data"] if data else []), *(["sums"] if sums else []), *last]
     if _arguments_of(function) != len(taken):
         raise KernelError(function.py_func.__qualname__, f"it has to take {', '.join(taken)}")
+    if method == PROPOSE:
+        return _of_moves(function, data)
     if data and sums and not flat:
         return function
-    return _of_replica(function, data, flat) if method == COUNT else _of_proposal(function, data, sums, flat)
+    return _of_replica(function, data, flat) if method == COUNT else _of_one(function, data, sums, flat)
 
 
 def _arguments_of(function: Kernel[..., Any]) -> int:
@@ -270,23 +277,35 @@ def _of_replica(function: Any, data: bool, flat: bool) -> Kernel[..., Any]:
     return kernel(with_flat_sums if flat else with_sums)
 
 
-def _of_proposal(function: Any, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
-    """Return a kernel with all arguments of a question about a proposal."""
+def _of_moves(function: Any, data: bool) -> Kernel[..., Any]:
+    """Return a kernel with all arguments of a question for moves; there are no sums."""
 
-    def with_data_and_flat_sums(problem: Any, solution: Any, data: Any, sums: Any, proposal: Any) -> Any:
-        return function(problem, solution, data, sums.values, proposal)
+    def with_data(problem: Any, solution: Any, data: Any, _sums: Any, row: int, rng: Any, moves: Any) -> Any:
+        return function(problem, solution, data, row, rng, moves)
 
-    def with_data(problem: Any, solution: Any, data: Any, _sums: Any, proposal: Any) -> Any:
-        return function(problem, solution, data, proposal)
+    def plain(problem: Any, solution: Any, _data: Any, _sums: Any, row: int, rng: Any, moves: Any) -> Any:
+        return function(problem, solution, row, rng, moves)
 
-    def with_flat_sums(problem: Any, solution: Any, _data: Any, sums: Any, proposal: Any) -> Any:
-        return function(problem, solution, sums.values, proposal)
+    return kernel(with_data if data else plain)
 
-    def with_sums(problem: Any, solution: Any, _data: Any, sums: Any, proposal: Any) -> Any:
-        return function(problem, solution, sums, proposal)
 
-    def plain(problem: Any, solution: Any, _data: Any, _sums: Any, proposal: Any) -> Any:
-        return function(problem, solution, proposal)
+def _of_one(function: Any, data: bool, sums: bool, flat: bool) -> Kernel[..., Any]:
+    """Return a kernel with all arguments of a question about a proposal or a node."""
+
+    def with_data_and_flat_sums(problem: Any, solution: Any, data: Any, sums: Any, one: Any) -> Any:
+        return function(problem, solution, data, sums.values, one)
+
+    def with_data(problem: Any, solution: Any, data: Any, _sums: Any, one: Any) -> Any:
+        return function(problem, solution, data, one)
+
+    def with_flat_sums(problem: Any, solution: Any, _data: Any, sums: Any, one: Any) -> Any:
+        return function(problem, solution, sums.values, one)
+
+    def with_sums(problem: Any, solution: Any, _data: Any, sums: Any, one: Any) -> Any:
+        return function(problem, solution, sums, one)
+
+    def plain(problem: Any, solution: Any, _data: Any, _sums: Any, one: Any) -> Any:
+        return function(problem, solution, one)
 
     if data:
         return kernel(with_data_and_flat_sums if sums else with_data)

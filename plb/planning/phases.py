@@ -40,7 +40,7 @@ from plb.search.placement import place_rows
 from plb.search.places import NO_PLACES, NO_ROWS, Places, go_to, moved_rows
 from plb.search.random_streams import stream_of
 from plb.search.repair import repair
-from plb.search.result import Annealed, moves_of, new_tally, no_larger_steps, proposals_of
+from plb.search.result import Annealed, moves_of, new_tally, proposals_of
 from plb.settings.config import Checks
 from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
@@ -112,7 +112,7 @@ class PhaseRun:
         self._orders: list[Move] = []
         self._phases: list[Phase] = []
         self._tally = new_tally()
-        self._larger_steps = no_larger_steps()
+        self._larger_steps = Proposals()
         self._bounding: set[Rule] = set()
         self._end = EndReason.NOTHING_TO_DO
         self._out_of_time = False

@@ -26,7 +26,7 @@ from plb.provisioning.algorithms import first_fit_plan
 from plb.provisioning.measures import Measure, sizes
 from plb.provisioning.neighbourhood import (
     MOST_CLEARED,
-    Neighbourhood,
+    ClearedPart,
     SearchState,
     best_node,
     change,
@@ -80,7 +80,7 @@ def empty_a_node(search: SearchState, rng: Stream, annealing: Annealing, rounds:
 
 
 @kernel
-def _first_empty(by_node: ReplicasByNode, neighbourhood: Neighbourhood, cleared: int) -> int:
+def _first_empty(by_node: ReplicasByNode, neighbourhood: ClearedPart, cleared: int) -> int:
     """Return the number in use of a cleared node without replicas, or `NOTHING`."""
     for place in range(cleared):
         number = neighbourhood.cleared[place]
@@ -109,7 +109,7 @@ def empty_in_turn(search: SearchState, rng: Stream) -> int:
 
 
 @kernel
-def _choose(neighbourhood: Neighbourhood, rng: Stream, cleared: int) -> None:
+def _choose(neighbourhood: ClearedPart, rng: Stream, cleared: int) -> None:
     """Choose nodes to clear, by their number among those in use: of two random ones the one with more free capacity."""
     for place in range(cleared):
         while True:
@@ -122,7 +122,7 @@ def _choose(neighbourhood: Neighbourhood, rng: Stream, cleared: int) -> None:
 
 
 @kernel
-def _is_cleared(neighbourhood: Neighbourhood, cleared: int, number: int) -> bool:
+def _is_cleared(neighbourhood: ClearedPart, cleared: int, number: int) -> bool:
     """Return whether a node, by its number among those in use, is one of the first `cleared` that are cleared."""
     found = False
     for place in range(cleared):
@@ -176,7 +176,7 @@ def _rebuild(search: SearchState, rng: Stream, cleared: int, most_open: int) -> 
 
 
 @kernel
-def _list_open(packing: Packing, neighbourhood: Neighbourhood, rng: Stream, cleared: int, most_open: int) -> int:
+def _list_open(packing: Packing, neighbourhood: ClearedPart, rng: Stream, cleared: int, most_open: int) -> int:
     """List candidate nodes for replicas; return their number.
 
     These are the cleared ones without the first and, from a random one on, those in use that are not full, up to a

@@ -20,8 +20,8 @@ MOST_CLEARED = 4
 """Nodes that are cleared at a time, at the most."""
 
 
-class Neighbourhood(NamedTuple):
-    """The present neighbourhood and its undo log."""
+class ClearedPart(NamedTuple):
+    """The present part of the plan that is cleared, and its undo log."""
 
     used: Int32
     """(N,) the nodes in use; `nodes` is their number."""
@@ -56,7 +56,7 @@ class SearchState(NamedTuple):
 
     packing: Packing
     by_node: ReplicasByNode
-    neighbourhood: Neighbourhood
+    neighbourhood: ClearedPart
     residual: Residual
     """The measure of free capacity, with constant weights."""
 
@@ -80,7 +80,7 @@ def search_state_of(
         (D,) of the largest node.
     """
     nodes, replicas, applications = len(packing.free), len(packing.node), len(size)
-    neighbourhood = Neighbourhood(
+    neighbourhood = ClearedPart(
         used=np.zeros(nodes, np.int32),
         nodes=np.full(1, len(used), np.int64),
         cleared=np.zeros(MOST_CLEARED, np.int32),

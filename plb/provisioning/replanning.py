@@ -19,7 +19,7 @@ from plb.errors import ConflictError, NoCapacityError
 from plb.provisioning.large_neighbourhood_search import TEMPERATURE, Annealing, empty, empty_in_turn
 from plb.provisioning.measures import Measure, sizes
 from plb.provisioning.neighbourhood import (
-    Neighbourhood,
+    ClearedPart,
     SearchState,
     allowed_on,
     best_node,
@@ -284,7 +284,7 @@ def _place_missing(search: SearchState, order: Int) -> int:
 
 
 @kernel
-def _list_used(packing: Packing, neighbourhood: Neighbourhood) -> int:
+def _list_used(packing: Packing, neighbourhood: ClearedPart) -> int:
     """List the nodes in use that are not full; return how many there are."""
     live = 0
     for number in range(neighbourhood.nodes[0]):

@@ -27,9 +27,9 @@ from plb.search.extension_kernels import NO_KERNEL, ExtensionState
 from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
 from plb.search.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
-from plb.search.neighbourhoods import MOST_ASKED, NEIGHBOURHOODS, new_neighbourhoods
+from plb.search.neighbourhoods import MOST_ASKED, Neighbourhoods, kinds_of, new_neighbourhoods
 from plb.search.places import NO_ROWS, Places, go_to, places_of
-from plb.search.result import Annealed, new_tally, no_larger_steps
+from plb.search.result import Annealed, larger_steps_of, new_tally
 from plb.search.transactions import new_transaction
 from plb.search.undo_log import UndoLog, return_to_best, return_to_start
 from plb.settings.annealing import Cooling
@@ -107,19 +107,18 @@ def anneal_chains(
     energy = float(best.schedule.best_energy)
     if extensions is not None:
         energy = energy_with(extensions, problem, start).total
-    return _annealed(chains, best, energy)
+    return _annealed(chains, best, energy, config.larger_neighbourhoods)
 
 
-def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float) -> Annealed:
-    """Return the statistics of chains."""
+def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float, names: Sequence[str]) -> Annealed:
+    """Return the statistics of chains; `names` are those of the larger neighbourhoods."""
     neighbourhoods = [chain.chain_state.neighbourhoods for chain in chains]
-    searched = [one for one in neighbourhoods if len(one.part)]
     return Annealed(
         energy,
         tally=np.sum([chain.tally for chain in chains], axis=0),
         end_reason=_end_of(chains),
         temperature=float(best.schedule.temperature),
-        larger_steps=sum((np.array([one.tried[1:], one.accepted[1:]]) for one in searched), no_larger_steps()),
+        larger_steps=larger_steps_of(names, neighbourhoods),
     )
 
 
@@ -207,6 +206,7 @@ def _new_chains(
     Each has a copy of `start`; `in_place`: all have `start` itself, and change it in turn.
     """
     sort_displaced(start)
+    kinds = kinds_of(config.larger_neighbourhoods) if choice.larger_share else []
     solutions = (start if in_place else start.copy() for _ in range(config.chains))
     chains = [
         _new_chain(
@@ -215,7 +215,7 @@ def _new_chains(
             stream,
             settings,
             capacity,
-            choice.larger_share,
+            new_neighbourhoods(kinds, choice.larger_share),
         )
         for solution, stream in zip(solutions, seed.spawn(config.chains), strict=True)
     ]
@@ -231,7 +231,7 @@ def _new_chain(
     stream: np.random.SeedSequence,
     settings: Settings,
     capacity: int,
-    budget_share: float,
+    neighbourhoods: Neighbourhoods,
 ) -> _Chain:
     """Return a new chain that begins at `solution`.
 
@@ -239,11 +239,8 @@ def _new_chain(
     ----------
     capacity
         Largest number of moves of one proposal; 0 where no proposal has further moves.
-    budget_share
-        Part of the budget of the larger neighbourhoods.
     """
     undo_log = new_undo_log(_proposals_of(settings), capacity)
-    neighbourhoods = new_neighbourhoods(len(NEIGHBOURHOODS) if budget_share else 0, budget_share)
     chain_state = ChainState(new_schedule(), undo_log, new_tally(), new_transaction(capacity), neighbourhoods)
     return _Chain(solution, extensions, chain_state, Stream(stream))
 

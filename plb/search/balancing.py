@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import Int
+from plb.model.outcome import Proposals
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget
 from plb.search.defragmentation import emptying_moves
@@ -18,9 +19,6 @@ from plb.search.result import Annealed
 from plb.search.similar_replicas import similar_partners
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
-
-SUMMED = ("tally", "larger_steps")
-"""Counts of the searches of all variants."""
 
 
 @attrs.frozen
@@ -107,5 +105,6 @@ def balance(
         go_to(problem, solution, begun, others)
     best, _, places = min(found, key=lambda one: (one[0].energy, one[1]))
     go_to(problem, solution, places, others)
-    tally, larger_steps = (np.sum([getattr(result, name) for result, *_ in found], axis=0) for name in SUMMED)
+    tally = np.sum([result.tally for result, *_ in found], axis=0)
+    larger_steps = sum((result.larger_steps for result, *_ in found), Proposals())
     return attrs.evolve(best, tally=tally, larger_steps=larger_steps)

@@ -23,8 +23,9 @@ from plb.search.extension_kernels import (
     refusing,
     weighed,
 )
+from plb.search.extension_neighbourhoods import make_proposed_step
 from plb.search.move_generation import Choice
-from plb.search.neighbourhoods import EJECTION_CHAIN
+from plb.search.neighbourhoods import EJECTION_CHAIN, OF_USERS
 from plb.search.spread_moves import make_spread_moves
 from plb.search.transactions import (
     Transaction,
@@ -117,16 +118,20 @@ def larger_proposal(
     Parameters
     ----------
     number
-        The neighbourhood.
+        The neighbourhood, by its place in `Neighbourhoods`.
     """
     schedule, transaction, neighbourhoods = chain_state.schedule, chain_state.transaction, chain_state.neighbourhoods
     highest = highest_energy(schedule, rng)
     scratch = neighbourhoods.scratch
     transaction.length[0] = scratch.asked[0] = 0
-    if number == EJECTION_CHAIN:
+    kind = neighbourhoods.kind[number]
+    if kind == EJECTION_CHAIN:
         found = make_ejection_chain(problem, solution, choice, extension_state, scratch, rng, transaction)
+    elif kind < OF_USERS:
+        found = destroy_and_repair(problem, solution, choice, extension_state, kind, scratch, rng, transaction)
     else:
-        found = destroy_and_repair(problem, solution, choice, extension_state, number, scratch, rng, transaction)
+        index = kind - OF_USERS
+        found = make_proposed_step(problem, solution, choice, extension_state, index, scratch, rng, transaction)
     tried = transaction.length[0]
     cost = max(1, int(tried + scratch.asked[0]))
     neighbourhoods.tried[number] += 1

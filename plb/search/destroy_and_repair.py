@@ -39,7 +39,7 @@ def destroy_and_repair(
     kind
         PARTITION: all replicas of a partition; NODE: replicas of two nodes; SERVICE: replicas of a service.
     """
-    row = costly_row(problem, solution, choice, rng)
+    row = costly_row(problem, solution, choice, extension_state, rng)
     if solution.node[row] == NOWHERE:
         return False
     if kind == PARTITION:

@@ -39,7 +39,7 @@ def make_ejection_chain(
 
     The moves begin at entry 0 of the transaction. A moving replica is on no node until it has its place.
     """
-    row = costly_row(problem, solution, choice, rng)
+    row = costly_row(problem, solution, choice, extension_state, rng)
     start = solution.node[row]
     target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
     if start in (target, NOWHERE):

@@ -10,18 +10,37 @@ import numpy as np
 from plb.array_types import Int
 from plb.compiler import Callback
 from plb.extensions.configuration import Configuration
-from plb.extensions.energy_terms import EnergyTerm, IncrementalTerm, SummedTerm, delta
-from plb.extensions.failures import CONSTRAINT, TERM, named
-from plb.search.extension_kernels import ALLOWED, APPLY, CHANGE, COUNT, NEWLY_BROKEN, NOTE_BROKEN, TEST, UNDO
+from plb.extensions.energy_terms import EnergyTerm, IncrementalTerm, SummedTerm, cost_at_node, delta
+from plb.extensions.failures import CONSTRAINT, NEIGHBOURHOOD, TERM, named
+from plb.extensions.neighbourhoods import AnyNeighbourhood, CompiledNeighbourhood, ProposedMoves, write_moves
+from plb.search.extension_kernels import (
+    ALLOWED,
+    APPLY,
+    CHANGE,
+    COUNT,
+    NEWLY_BROKEN,
+    NODE_COST,
+    NOTE_BROKEN,
+    PROPOSE,
+    TEST,
+    UNDO,
+)
 from plb.search.extensions import Extensions
 from plb.state.proposal import Proposal
 
-METHODS = {CHANGE: "delta", APPLY: "apply", UNDO: "undo", TEST: "refuses"}
-"""The methods that answer questions about a proposal."""
+METHODS = {
+    CHANGE: "delta",
+    APPLY: "apply",
+    UNDO: "undo",
+    TEST: "refuses",
+    NODE_COST: "node_cost",
+    PROPOSE: "propose",
+}
+"""The methods of one extension that answer questions."""
 
 
 class ExtensionCallbacks:
-    """Answers of the terms and constraints of one chain.
+    """Answers of the terms, constraints and neighbourhoods of one chain.
 
     An error of an extension cannot pass through kernels: it is kept, all further answers are 0, and the caller of the
     kernel has to call `raise_error`.
@@ -34,6 +53,10 @@ class ExtensionCallbacks:
         The chain's sums of each constraint (`plb.extensions.kernel_data`).
     configuration
         The solution of the chain.
+    neighbourhoods
+        The chain's copies of the neighbourhoods.
+    moves
+        Where these write what they propose.
     """
 
     def __init__(
@@ -42,8 +65,11 @@ class ExtensionCallbacks:
         terms: Sequence[EnergyTerm],
         sums: Sequence[Sequence[Int]],
         configuration: Configuration,
+        neighbourhoods: Sequence[AnyNeighbourhood],
+        moves: ProposedMoves,
     ) -> None:
         self._extensions, self._terms, self._sums, self._configuration = extensions, terms, sums, configuration
+        self._neighbourhoods, self._moves = neighbourhoods, moves
         self._known: set[tuple[str, int]] = set()
         self._error: BaseException | None = None
         self._callback = Callback(self._answer, 6)
@@ -69,6 +95,8 @@ class ExtensionCallbacks:
                 return float(self._newly_broken())
             elif question == COUNT:
                 self._count_again(index)
+            elif question == PROPOSE:
+                return float(self._propose(index, row, seed=target))
             else:
                 return self._answer_of_one(question, index, Proposal(row, target, partner, source))
         except BaseException as error:  # also an interrupt by the user; raised by `raise_error`
@@ -76,7 +104,7 @@ class ExtensionCallbacks:
         return 0.0
 
     def _answer_of_one(self, question: int, index: int, proposal: Proposal) -> float:
-        """Return the answer of one extension on a proposal."""
+        """Return the answer of one extension on a proposal, or on the node that is its target."""
         configuration = self._configuration
         if question == TEST:
             return float(self._extensions.constraints[index].refuses(configuration, proposal))
@@ -86,6 +114,8 @@ class ExtensionCallbacks:
             if not math.isfinite(change):
                 raise ValueError(f"{change} is no finite number")
             return change
+        if question == NODE_COST:
+            return float(cost_at_node(term, configuration, proposal.target))
         assert isinstance(term, SummedTerm)
         if question == APPLY:
             term.apply(configuration, proposal)
@@ -99,9 +129,18 @@ class ExtensionCallbacks:
             return error
         if question == TEST:
             return named(error, CONSTRAINT, self._extensions.constraints[index].name, METHODS[question])
+        if question == PROPOSE:
+            return named(error, NEIGHBOURHOOD, self._neighbourhoods[index].name, METHODS[question])
         term = self._terms[index]
         by_trial = question == CHANGE and not isinstance(term, IncrementalTerm)
         return named(error, TERM, term.name, "total" if by_trial else METHODS[question])
+
+    def _propose(self, index: int, row: int, seed: int) -> int:
+        """Write the moves that a neighbourhood proposes; return their number."""
+        one, configuration = self._neighbourhoods[index], self._configuration
+        assert not isinstance(one, CompiledNeighbourhood)
+        proposed = one.propose(configuration, row, np.random.default_rng(seed))
+        return write_moves(one.name, proposed, len(configuration.solution.node), configuration.nodes, self._moves)
 
     def _count_again(self, index: int) -> None:
         """Compute the sums of a constraint from scratch."""

@@ -1,4 +1,4 @@
-"""Extension terms and constraints of a chain, as kernels use them.
+"""Extension terms, constraints and neighbourhoods of a chain, as kernels use them.
 
 Those with kernels are called by the addresses of these; those in plain Python by one callback of the chain.
 """
@@ -21,18 +21,21 @@ IN_PYTHON = 1
 """In place of an address: the extension is in plain Python."""
 ALLOWED = -1
 NOTHING = -1
-CHANGE, APPLY, UNDO, TEST, NOTE_BROKEN, NEWLY_BROKEN, COUNT = range(7)
+CHANGE, APPLY, UNDO, TEST, NOTE_BROKEN, NEWLY_BROKEN, COUNT, NODE_COST, PROPOSE = range(9)
 """What kernels ask of extensions in Python."""
+OUT_OF_RANGE = 9
+"""Instead of what a kernel is asked: the moves that it has proposed are out of range."""
 
 _change = CallByAddress(float)
 _keep = CallByAddress(None)
+_node_cost = CallByAddress(float)
 _test = CallByAddress(bool)
 _count = CallByAddress(None)
 
 
 @by_pointer
 class ExtensionState(NamedTuple):
-    """State of T terms and C constraints in one chain.
+    """State of T terms, C constraints and P neighbourhoods in one chain.
 
     Data and sums are by the address of a named tuple (`plb.compiler.address_of`).
     """
@@ -41,6 +44,8 @@ class ExtensionState(NamedTuple):
     """(T,) address of each term's kernel `change`, or IN_PYTHON."""
     keep: Int
     """(T,) address of the kernel that updates the term's sums, or IN_PYTHON, or NO_KERNEL."""
+    node_cost: Int
+    """(T,) address of the kernel that says what a node contributes to the term, or IN_PYTHON, or NO_KERNEL."""
     weight: Float
     """(T,)"""
     value: Float
@@ -67,14 +72,27 @@ class ExtensionState(NamedTuple):
     """(C,) up to where in `Solution.journal` the sums follow the solution."""
     refused: Int
     """(C,) number of proposals refused by each constraint."""
+    propose: Int
+    """(P,) address of each neighbourhood's kernel `propose`, or IN_PYTHON."""
+    propose_data: Int
+    """(P,) data of each neighbourhood, or NO_KERNEL of one in Python."""
+    proposed_row: Int
+    """(MOST_PROPOSED,) rows of the moves that a neighbourhood proposes; empty without any."""
+    proposed_target: Int
+    """(MOST_PROPOSED,) their new nodes."""
+    moves: Int
+    """(1,) address of a named tuple of both."""
+    no_sums: Int
+    """(1,) address of sums without numbers, which neighbourhoods have."""
     tally: Int
     """(TALLY_SIZE,) scratch."""
     python: Int
     """(1,) address of the callback of extensions in Python (`plb.search.extension_callbacks`), or NO_KERNEL."""
     running: Int
-    """(2,) what the running kernel of an extension answers, CHANGE, APPLY, TEST or COUNT, and the extension's index.
+    """(7,) what the running kernel of an extension answers, such as CHANGE or TEST, and the extension's index.
 
-    NOTHING between calls, so that the kernel is known after an error.
+    NOTHING between calls, so that the kernel is known after an error. After OUT_OF_RANGE follow the number of proposed
+    moves, row and node of the wrong one, and the numbers of rows and nodes.
     """
     unfit: Int
     """(1,) index of a term whose kernel has returned a change that is no finite number, or NOTHING."""
@@ -83,10 +101,22 @@ class ExtensionState(NamedTuple):
 def no_extension_state(tally: Int) -> ExtensionState:
     """Return the state of a chain without extensions."""
     none, nothing = np.empty(0, np.int64), np.empty(0)
-    of_terms: Any = dict.fromkeys(("change", "keep", "data", "sums", "rejected"), none)
+    of_terms: Any = dict.fromkeys(("change", "keep", "node_cost", "data", "sums", "rejected"), none)
     of_constraints: Any = dict.fromkeys(("test", "adding", "test_data", "test_sums", "counted", "refused"), none)
     values: Any = dict.fromkeys(("weight", "value", "after", "best"), nothing)
-    return ExtensionState(**of_terms, **values, **of_constraints, tally=tally, python=none, running=none, unfit=none)
+    others = (
+        "propose",
+        "propose_data",
+        "proposed_row",
+        "proposed_target",
+        "moves",
+        "no_sums",
+        "python",
+        "running",
+        "unfit",
+    )
+    of_others: Any = dict.fromkeys(others, none)
+    return ExtensionState(**of_terms, **values, **of_constraints, **of_others, tally=tally)
 
 
 @kernel
@@ -97,14 +127,14 @@ def _ask(extension_state: ExtensionState, question: int, index: int, proposal: P
 
 
 @kernel
-def _begin_call(extension_state: ExtensionState, question: int, index: int) -> None:
+def begin_call(extension_state: ExtensionState, question: int, index: int) -> None:
     """Note that a kernel of an extension runs."""
     extension_state.running[0] = question
     extension_state.running[1] = index
 
 
 @kernel
-def _end_call(extension_state: ExtensionState) -> None:
+def end_call(extension_state: ExtensionState) -> None:
     """Note that the kernel has ended."""
     extension_state.running[0] = NOTHING
 
@@ -117,9 +147,9 @@ def _refuses(
     data, sums = pointer_to(extension_state.test_data[index]), pointer_to(extension_state.test_sums[index])
     if extension_state.adding[index] != NO_KERNEL:
         _count_moves(problem, solution, extension_state, index)
-    _begin_call(extension_state, TEST, index)
+    begin_call(extension_state, TEST, index)
     refused: bool = _test(extension_state.test[index], problem, solution, data, sums, proposal)
-    _end_call(extension_state)
+    end_call(extension_state)
     return refused
 
 
@@ -135,12 +165,12 @@ def _count_moves(problem: Problem, solution: Solution, extension_state: Extensio
         call_python(extension_state.python[0], COUNT, index, 0, 0, 0, 0)
     else:
         data, sums = pointer_to(extension_state.test_data[index]), pointer_to(extension_state.test_sums[index])
-        _begin_call(extension_state, COUNT, index)
+        begin_call(extension_state, COUNT, index)
         for number in range(extension_state.counted[index], journal[0, 0]):
             entry = 1 + number % entries
             row, node, sign = journal[entry, 0], journal[entry, 1], journal[entry, 2]
             _count(extension_state.adding[index], problem, data, sums, row, node, sign)
-        _end_call(extension_state)
+        end_call(extension_state)
     if entries >= 1:
         extension_state.counted[index] = journal[0, 0]
 
@@ -174,9 +204,9 @@ def change_of(
 ) -> float:
     """Return the change of a term with kernels by a proposal; 0 for one that is no finite number."""
     data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
-    _begin_call(extension_state, CHANGE, term)
+    begin_call(extension_state, CHANGE, term)
     found: float = _change(extension_state.change[term], problem, solution, data, sums, proposal)
-    _end_call(extension_state)
+    end_call(extension_state)
     if not math.isfinite(found):
         extension_state.unfit[0] = term
         return 0.0  # until the search ends with the error
@@ -202,6 +232,24 @@ def weighed(extension_state: ExtensionState, values: Float) -> float:
     for term in range(values.shape[0]):
         energy += extension_state.weight[term] * values[term]
     return energy
+
+
+@kernel
+def cost_in_terms(problem: Problem, solution: Solution, extension_state: ExtensionState, node: int) -> float:
+    """Return what a node contributes to the energy by those terms that say it."""
+    cost = 0.0
+    for term in range(extension_state.node_cost.shape[0]):
+        address = extension_state.node_cost[term]
+        if address == IN_PYTHON:
+            found = call_python(extension_state.python[0], NODE_COST, term, NOWHERE, node, NOWHERE, NOWHERE)
+            cost += extension_state.weight[term] * found
+        elif address != NO_KERNEL:
+            data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
+            begin_call(extension_state, NODE_COST, term)
+            of_kernel: float = _node_cost(address, problem, solution, data, sums, node)
+            end_call(extension_state)
+            cost += extension_state.weight[term] * of_kernel
+    return cost
 
 
 @kernel
@@ -262,9 +310,9 @@ def _update_sums(
     keep = extension_state.keep[term]
     if keep != NO_KERNEL:
         data, sums = pointer_to(extension_state.data[term]), pointer_to(extension_state.sums[term])
-        _begin_call(extension_state, APPLY, term)
+        begin_call(extension_state, APPLY, term)
         _keep(keep, problem, solution, data, sums, proposal)
-        _end_call(extension_state)
+        end_call(extension_state)
 
 
 @kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -11,13 +11,14 @@ import attrs
 import numpy as np
 
 from plb.array_types import Int
-from plb.compiler import address_of, interrupts_deferred
+from plb.compiler import Stream, address_of, interrupts_deferred
 from plb.errors import CheckFailedError, ExtensionError
 from plb.extensions.configuration import Configuration
 from plb.extensions.constraints import Constraint, count_in
-from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, SummedTerm, begin
+from plb.extensions.energy_terms import CompiledTerm, EnergyTerm, LocatedTerm, SummedTerm, begin
 from plb.extensions.failures import TERM, errors_of
-from plb.extensions.kernel_data import COUNT, NO_VALUES, WithKernels, difference
+from plb.extensions.kernel_data import COUNT, NO_VALUES, PROPOSE, WithKernels, difference
+from plb.extensions.neighbourhoods import AnyNeighbourhood, new_moves
 from plb.search.extension_callbacks import ExtensionCallbacks
 from plb.search.extension_kernels import IN_PYTHON, NO_KERNEL, NOTHING, ExtensionState, no_extension_state
 from plb.search.extensions import Extensions
@@ -25,6 +26,8 @@ from plb.search.result import new_tally
 from plb.state.arrays import UNKNOWN, Problem, Solution, moves_of
 from plb.state.proposal import Proposal
 
+ANSWERING: Mapping[str, Any] = {"keep": SummedTerm, "node_cost": LocatedTerm, COUNT: ()}
+"""Which extensions in Python have a method for a kernel, if not all; sums of constraints are only with kernels."""
 TOLERANCE = 1e-6
 """Largest allowed difference, relative and absolute, between a term and the sum of its changes."""
 
@@ -42,6 +45,8 @@ class ChainExtensions:
         without any extension.
     data, sums
         Of the terms and then the constraints, as their kernels get them.
+    proposing
+        What the kernels of neighbourhoods get: the data of each, and the moves.
     """
 
     state: ExtensionState
@@ -49,6 +54,7 @@ class ChainExtensions:
     callbacks: ExtensionCallbacks | None = None
     data: Sequence[Any] = ()
     sums: Sequence[Any] = ()
+    proposing: Sequence[Any] = ()
 
     def calls(self) -> AbstractContextManager[None]:
         """Return a context for kernels that may call extensions in Python: Ctrl-C takes effect at its end.
@@ -94,10 +100,14 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
     value = np.array([totals[term.name] for term in terms], np.float64)
     given = [(problem, start, *own, Proposal(0, 0)) for own in zip(data, sums, strict=True)]
     counted = [(problem, *own, 0, 0, 1) for own in zip(data, sums, strict=True)]
-    callbacks = ExtensionCallbacks(extensions, terms, all_sums, configuration)
+    at_node = [(problem, start, *own, 0) for own in zip(data, sums, strict=True)]
+    neighbourhoods, moves = extensions.new_neighbourhoods(), new_moves()
+    proposing = [_data_of(extensions, one, configuration) for one in neighbourhoods]
+    callbacks = ExtensionCallbacks(extensions, terms, all_sums, configuration, neighbourhoods, moves)
     state = ExtensionState(
         change=_addresses(terms, "change", float, given[: len(terms)]),
         keep=_addresses(terms, "keep", None, given[: len(terms)]),
+        node_cost=_addresses(terms, "node_cost", float, at_node[: len(terms)]),
         weight=np.array([extensions.weights[term.name] for term in terms], np.float64),
         value=value,
         after=value.copy(),
@@ -111,13 +121,30 @@ def extensions_of_chain(extensions: Extensions | None, problem: Problem, start: 
         test_sums=_pointers(constraints, all_sums),
         counted=np.full(len(constraints), moves_of(start)),
         refused=np.zeros(len(constraints), np.int64),
+        **_proposals_of(neighbourhoods, proposing, moves, configuration),
         tally=new_tally(),
         python=np.array([callbacks.address]),
-        running=np.full(2, NOTHING),
+        running=np.full(7, NOTHING),
         unfit=np.full(1, NOTHING),
     )
     extensions.running.append(state.running)
-    return ChainExtensions(state, extensions, callbacks, data, sums)
+    return ChainExtensions(state, extensions, callbacks, data, sums, (*proposing, moves))
+
+
+def _proposals_of(
+    neighbourhoods: Sequence[AnyNeighbourhood], data: Sequence[Any], moves: Any, configuration: Configuration
+) -> dict[str, Int]:
+    """Return the fields of `ExtensionState` for neighbourhoods."""
+    problem, solution = configuration.problem, configuration.solution
+    given = [(problem, solution, own, NO_VALUES, 0, Stream(0), moves) for own in data]
+    return {
+        "propose": _addresses(neighbourhoods, PROPOSE, int, given),
+        "propose_data": _pointers(neighbourhoods, data),
+        "proposed_row": moves.row,
+        "proposed_target": moves.target,
+        "moves": np.array([address_of(moves)]),
+        "no_sums": np.array([address_of(NO_VALUES)]),
+    }
 
 
 def _begun_terms(extensions: Extensions, configuration: Configuration) -> tuple[EnergyTerm, ...]:
@@ -131,12 +158,12 @@ def _begun_terms(extensions: Extensions, configuration: Configuration) -> tuple[
     return terms
 
 
-def _data_of(extensions: Extensions, one: EnergyTerm | Constraint, configuration: Configuration) -> Any:
-    """Return the data of a term or a constraint, as its kernels get them."""
+def _data_of(extensions: Extensions, one: object, configuration: Configuration) -> Any:
+    """Return the data of an extension, as its kernels get them."""
     return extensions.data_of(one, configuration) if isinstance(one, WithKernels) else NO_VALUES
 
 
-def _pointers(extensions: Sequence[EnergyTerm | Constraint], values: Sequence[Any]) -> Int:
+def _pointers(extensions: Sequence[object], values: Sequence[Any]) -> Int:
     """Return the address of the data or sums of each extension with kernels, else NO_KERNEL."""
     pairs = zip(extensions, values, strict=True)
     found = [address_of(of_one) if isinstance(one, WithKernels) else NO_KERNEL for one, of_one in pairs]
@@ -147,7 +174,7 @@ def constraints_of(extensions: Extensions | None, problem: Problem, solution: So
     """Return the constraints for moves that change `solution` and do not weigh terms."""
     if extensions is None or not extensions.constraints:
         return NO_EXTENSIONS
-    return extensions_of_chain(attrs.evolve(extensions, weights={}, terms=()), problem, solution)
+    return extensions_of_chain(attrs.evolve(extensions, weights={}, terms=(), neighbourhoods=()), problem, solution)
 
 
 def compare_extension_state(
@@ -190,7 +217,7 @@ def _compare_term(name: str, kept: float, right: float, moment: str) -> None:
 
 
 def _addresses(
-    extensions: Sequence[EnergyTerm | Constraint],
+    extensions: Sequence[object],
     method: str,
     returning: type | None,
     arguments: Sequence[tuple[Any, ...]],
@@ -212,8 +239,7 @@ def _addresses(
     found = np.full(len(extensions), NO_KERNEL)
     for index, one in enumerate(extensions):
         if not isinstance(one, WithKernels):
-            has_none = method == COUNT or (method == "keep" and not isinstance(one, SummedTerm))
-            found[index] = NO_KERNEL if has_none else IN_PYTHON
+            found[index] = IN_PYTHON if isinstance(one, ANSWERING.get(method, object)) else NO_KERNEL
         elif getattr(one, method) is not None:
             found[index] = one.address_of(method, returning, arguments[index])
     return found

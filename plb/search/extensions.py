@@ -1,4 +1,4 @@
-"""The extensions of one plan: extension terms, extension constraints and the placement policy."""
+"""The extensions of one plan: terms, constraints, neighbourhoods and the placement policy."""
 
 from __future__ import annotations
 
@@ -15,31 +15,40 @@ from plb.array_types import NOWHERE, Int
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import energy_of_solution
 from plb.engine_extensions import EngineExtensions, copied
-from plb.errors import InvalidValueError
+from plb.errors import ExtensionError, InvalidValueError
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import CompiledConstraint, Constraint, sums_from_scratch
 from plb.extensions.energy_terms import CompiledTerm, EnergyTerm
-from plb.extensions.failures import CONSTRAINT, TERM, errors_of, named
+from plb.extensions.failures import CONSTRAINT, NEIGHBOURHOOD, TERM, errors_of, named
 from plb.extensions.kernel_data import WithKernels
+from plb.extensions.neighbourhoods import AnyNeighbourhood, CompiledNeighbourhood, what_is_wrong
 from plb.extensions.policies import PlacementPolicy
 from plb.model.outcome import Proposals
 from plb.model.plan import Energy
 from plb.policies import KNOWN as KNOWN_POLICIES
 from plb.risk.demand_history import DemandHistory
-from plb.search.extension_kernels import APPLY, CHANGE, COUNT, NOTHING, TEST
+from plb.search.extension_kernels import APPLY, CHANGE, COUNT, NODE_COST, NOTHING, OUT_OF_RANGE, PROPOSE, TEST
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.index_names import Description, describe
 
 JOURNAL = 1024
 """Moves that a solution notes for the sums of constraints; more of them between two tests are seldom."""
-KERNELS = {CHANGE: "change", APPLY: "keep", TEST: "test", COUNT: "count"}
+KERNELS = {
+    CHANGE: "change",
+    APPLY: "keep",
+    NODE_COST: "node_cost",
+    TEST: "test",
+    COUNT: "count",
+    PROPOSE: "propose",
+    OUT_OF_RANGE: "propose",
+}
 """The kernels of extensions by what they answer."""
 
 
 @attrs.frozen(eq=False)
 class Extensions:
-    """Terms with their weights, constraints, a policy, and counts of the proposals that they refused or rejected.
+    """Terms with their weights, constraints, neighbourhoods, a policy, and counts of refused and rejected proposals.
 
     Parameters
     ----------
@@ -53,6 +62,8 @@ class Extensions:
         Names and models behind the arrays.
     policy
         Placement policy that decides in place of the search, or None.
+    neighbourhoods
+        In the order of the settings; chains work on copies.
     refused, rejected
         Number of proposals refused by each constraint, and rejected because of each term.
     declined
@@ -66,12 +77,13 @@ class Extensions:
     constraints: tuple[Constraint, ...]
     description: Description
     policy: PlacementPolicy | None = None
+    neighbourhoods: tuple[AnyNeighbourhood, ...] = ()
     refused: Counter[str] = attrs.field(factory=Counter)
     rejected: Counter[str] = attrs.field(factory=Counter)
     declined: set[int] = attrs.field(factory=set)
     running: list[Int] = attrs.field(factory=list)
     _data: dict[str, tuple[Problem, Any]] = attrs.field(factory=dict)
-    """Data of terms and constraints with kernels, and for which problem they are, by kind and name."""
+    """Data of extensions with kernels, and for which problem they are, by kind and name."""
 
     @property
     def proposals(self) -> Proposals:
@@ -81,13 +93,14 @@ class Extensions:
     @property
     def may_leave_changes(self) -> bool:
         """Whether code of users is called, which may fail to undo what it tries in a solution."""
-        return bool(self.terms or self.constraints or type(self.policy) not in map(type, KNOWN_POLICIES))
+        of_users = self.terms or self.constraints or self.neighbourhoods
+        return bool(of_users or type(self.policy) not in map(type, KNOWN_POLICIES))
 
     @property
     def has_python(self) -> bool:
         """Whether an extension is plain Python, so that its chains run in one thread."""
-        terms = all(isinstance(term, CompiledTerm) for term in self.terms)
-        return not (terms and all(isinstance(one, CompiledConstraint) for one in self.constraints))
+        everything = (*self.terms, *self.constraints, *self.neighbourhoods)
+        return not all(isinstance(one, CompiledTerm | CompiledConstraint | CompiledNeighbourhood) for one in everything)
 
     @contextmanager
     def kernel_errors(self) -> Iterator[None]:
@@ -98,12 +111,21 @@ class Extensions:
             failed = next((one.tolist() for one in self.running if one[0] != NOTHING), None)
             if failed is None:
                 raise
-            question, index = failed
-            kind, extensions = (CONSTRAINT, self.constraints) if question in (TEST, COUNT) else (TERM, self.terms)
-            failure = named(error, kind, extensions[index].name, KERNELS[question])
+            failure = self._failure(error, *failed)
             if failure is error:
                 raise
             raise failure from error
+
+    def _failure(self, error: Exception, question: int, index: int, *proposed: int) -> BaseException:
+        """Return an error of the kernel that answers a question as one that names the extension."""
+        if question == OUT_OF_RANGE:
+            name = self.neighbourhoods[index].name
+            return ExtensionError(NEIGHBOURHOOD, name, KERNELS[question], what_is_wrong(*proposed))
+        if question == PROPOSE:
+            return named(error, NEIGHBOURHOOD, self.neighbourhoods[index].name, KERNELS[question])
+        if question in (TEST, COUNT):
+            return named(error, CONSTRAINT, self.constraints[index].name, KERNELS[question])
+        return named(error, TERM, self.terms[index].name, KERNELS[question])
 
     def configuration(self, problem: Problem, solution: Solution) -> Configuration:
         """Return a configuration of these arrays."""
@@ -113,8 +135,12 @@ class Extensions:
         """Return copies of the terms, because a chain changes their sums."""
         return tuple(copied(TERM, one) for one in self.terms)
 
+    def new_neighbourhoods(self) -> tuple[AnyNeighbourhood, ...]:
+        """Return copies of the neighbourhoods, because a chain may change what they keep."""
+        return tuple(copied(NEIGHBOURHOOD, one) for one in self.neighbourhoods)
+
     def data_of(self, extension: WithKernels, configuration: Configuration) -> Any:
-        """Return the data of a term or constraint with kernels, made once for the chains of a problem."""
+        """Return the data of an extension with kernels, made once for the chains of a problem."""
         problem, key = configuration.problem, f"{extension.kind} {extension.name}"
         known = self._data.get(key)
         if known is None or known[0] is not problem:
@@ -205,7 +231,7 @@ def extensions_of(
 ) -> Extensions | None:
     """Return the extensions of an engine for one plan, or None if it has none.
 
-    The terms and constraints are copies: what they keep in their attributes is lost with the plan.
+    All but the policy are copies: what they keep in their attributes is lost with the plan.
 
     Parameters
     ----------
@@ -222,6 +248,7 @@ def extensions_of(
         tuple(copied(CONSTRAINT, one) for one in bound.constraints),
         describe(state, now, history),
         bound.policy,
+        tuple(copied(NEIGHBOURHOOD, one) for one in bound.neighbourhoods),
     )
 
 

@@ -11,6 +11,7 @@ from plb.array_types import NOWHERE, Int, Int32
 from plb.compiler import Peek, Stream, by_pointer, fetch, kernel, uniform
 from plb.energy.terms import cost_of_node
 from plb.search.biased_sampling import is_worth_swapping, node_worth_reaching, replica_worth_moving
+from plb.search.extension_kernels import ExtensionState, cost_in_terms
 from plb.state.arrays import Problem, Solution, are_siblings
 from plb.state.proposal import Proposal, proposed
 
@@ -160,19 +161,27 @@ def _partner_of(choice: Choice, row: int, rng: Stream) -> int:
 
 
 @kernel
-def costly_row(problem: Problem, solution: Solution, choice: Choice, rng: Stream) -> int:
-    """Return the movable row, of a few random ones, whose node costs most."""
+def costly_row(
+    problem: Problem, solution: Solution, choice: Choice, extension_state: ExtensionState, rng: Stream
+) -> int:
+    """Return the movable row, of a few random ones, whose node costs most by all terms that say it."""
     best = _random_of(choice.movable, rng)
     if solution.node[best] == NOWHERE:
         return best
-    most = cost_of_node(problem, solution, solution.node[best])
+    most = _cost_by_all_terms(problem, solution, extension_state, solution.node[best])
     for _ in range(COMPARED_ROWS - 1):
         row = _random_of(choice.movable, rng)
         if solution.node[row] != NOWHERE:
-            cost = cost_of_node(problem, solution, solution.node[row])
+            cost = _cost_by_all_terms(problem, solution, extension_state, solution.node[row])
             if cost > most:
                 best, most = row, cost
     return best
+
+
+@kernel
+def _cost_by_all_terms(problem: Problem, solution: Solution, extension_state: ExtensionState, node: int) -> float:
+    """Return what a node contributes to the energy by built-in and extension terms."""
+    return cost_of_node(problem, solution, node) + cost_in_terms(problem, solution, extension_state, node)
 
 
 @kernel

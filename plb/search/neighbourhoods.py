@@ -6,10 +6,13 @@ larger neighbourhoods have a fixed part of the budget. Each has a part of that, 
 for its cost. These are the adaptive weights of Ropke and Pisinger, "An Adaptive Large Neighborhood Search Heuristic for
 the Pickup and Delivery Problem with Time Windows", Transportation Science 40(4), 2006, section 3.4. Single proposals
 are left out of that comparison: at a temperature they also raise the energy, and the others gain from that.
+
+Neighbourhoods of users (`plb.search.extension_neighbourhoods`) have parts like the built-in ones.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,10 +20,11 @@ import numpy as np
 from plb.array_types import Float, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.evaluation.proposals import TALLY_SIZE
+from plb.settings.extensions import NEIGHBOURHOODS
 
-SINGLE, EJECTION_CHAIN, PARTITION, NODE, SERVICE = range(5)
-NEIGHBOURHOODS = ("ejection_chain", "partition", "node", "service")
-"""Names of the larger neighbourhoods, in the order of their numbers, which follow that of single proposals."""
+SINGLE, EJECTION_CHAIN, PARTITION, NODE, SERVICE, OF_USERS = range(6)
+"""Kinds of neighbourhoods: single proposals, the built-in larger ones in the order of their names, and the first of
+those of users."""
 MOST_EJECTED = 4
 """Largest number of replicas that make room in one ejection chain."""
 MOST_DESTROYED = 5
@@ -35,6 +39,8 @@ USUAL_COST = 25.0
 """Cost of a step in a larger neighbourhood before any was made."""
 LEAST_PART = 0.05
 """Least part of a larger neighbourhood, so that one that did not pay is tried again later."""
+LEAST_OF_ALL = 0.5
+"""Where there are many, their least parts add up to this."""
 STRETCH = 5000
 """Proposals after which the parts are adapted."""
 REACTION = 0.3
@@ -57,6 +63,8 @@ class Neighbourhoods(NamedTuple):
 
     budget_share: float
     """Part of the budget of the larger neighbourhoods together."""
+    kind: Int
+    """(L,) the kind of each; single proposals first."""
     probability: Float
     """(L,) probability that a step is drawn from each; the sum is 1."""
     part: Float
@@ -76,15 +84,25 @@ class Neighbourhoods(NamedTuple):
     scratch: Scratch
 
 
-def new_neighbourhoods(larger: int, budget_share: float) -> Neighbourhoods:
-    """Return the neighbourhoods of a chain: single proposals and a number of larger ones; 0: empty arrays."""
-    count = 1 + larger if larger else 0
-    part, usual_cost = np.full(count, 1.0 / max(1, larger)), np.full(count, USUAL_COST)
+def kinds_of(names: Sequence[str]) -> list[int]:
+    """Return the kinds of larger neighbourhoods; those of users are numbered in their order."""
+    of_users = [name for name in names if name not in NEIGHBOURHOODS]
+    return [
+        OF_USERS + of_users.index(name) if name in of_users else EJECTION_CHAIN + NEIGHBOURHOODS.index(name)
+        for name in names
+    ]
+
+
+def new_neighbourhoods(larger: Sequence[int], budget_share: float) -> Neighbourhoods:
+    """Return the neighbourhoods of a chain: single proposals and these kinds of larger ones; none: empty arrays."""
+    count = 1 + len(larger) if larger else 0
+    kind = np.array([SINGLE, *larger][:count], np.int64)
+    part, usual_cost = np.full(count, 1.0 / max(1, len(larger))), np.full(count, USUAL_COST)
     part[:1], usual_cost[:1] = 0.0, 1.0
     sizes = (count, count, count, count, TALLY_SIZE, MOST_DESTROYED, 1)
     cost, steps, tried, accepted, scored, order, asked = (np.zeros(size, np.int64) for size in sizes)
     counts = np.zeros(count), cost, steps, tried, accepted, Scratch(scored, order, asked)
-    made = Neighbourhoods(budget_share, np.zeros(count), part, usual_cost, *counts)
+    made = Neighbourhoods(budget_share, kind, np.zeros(count), part, usual_cost, *counts)
     set_probabilities(made)
     return made
 
@@ -121,9 +139,10 @@ def adapt_parts(neighbourhoods: Neighbourhoods) -> None:
             neighbourhoods.usual_cost[number] = neighbourhoods.cost[number] / neighbourhoods.steps[number]
             neighbourhoods.won[number] = max(0.0, neighbourhoods.won[number]) / neighbourhoods.cost[number]
             total += neighbourhoods.won[number]
+    least = min(LEAST_PART, LEAST_OF_ALL / (count - 1))
     if total > 0.0:
         for number in range(1, count):
-            deserved = LEAST_PART + (1.0 - (count - 1) * LEAST_PART) * neighbourhoods.won[number] / total
+            deserved = least + (1.0 - (count - 1) * least) * neighbourhoods.won[number] / total
             neighbourhoods.part[number] += REACTION * (deserved - neighbourhoods.part[number])
     neighbourhoods.won[:] = 0.0
     neighbourhoods.cost[:] = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -25,7 +25,7 @@ from plb.model.role import ROLES
 from plb.model.rules import Rule
 from plb.search.budget import EndReason
 from plb.search.move_order import executable_order
-from plb.search.neighbourhoods import NEIGHBOURHOODS
+from plb.search.neighbourhoods import Neighbourhoods
 from plb.state.arrays import TENTHS, Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState
 from plb.state.move_checks import ADD, DROP, MOVE, SWAP
@@ -35,10 +35,10 @@ RULE_NAMES = tuple(rule.name.lower() for rule in Rule)
 _PRIMARY, _SECONDARY = int(Role.PRIMARY), int(Role.SECONDARY)
 
 
-def proposals_of(tally: Int, larger_steps: Int) -> Proposals:
-    """Return a tally, (TALLY_SIZE,), and the steps in larger neighbourhoods, (2, L), as `Proposals`."""
+def proposals_of(tally: Int, larger_steps: Proposals) -> Proposals:
+    """Return a tally, (TALLY_SIZE,), and the steps in larger neighbourhoods as `Proposals`."""
     counts = tally.tolist()
-    tried, accepted = larger_steps.tolist()
+    tried, accepted = larger_steps.tried_by_neighbourhood, larger_steps.accepted_by_neighbourhood
     rules = zip(RULE_NAMES, counts[FIRST_RULE:FIRST_TERM], strict=True)
     terms = zip(TERM_NAMES, counts[FIRST_TERM:], strict=True)
     return Proposals(
@@ -48,8 +48,8 @@ def proposals_of(tally: Int, larger_steps: Int) -> Proposals:
         accepted=counts[ACCEPTED],
         refused_by_rule={name: count for name, count in rules if count},
         rejected_by_term={name: count for name, count in terms if count},
-        tried_by_neighbourhood={name: count for name, count in zip(NEIGHBOURHOODS, tried, strict=True) if count},
-        accepted_by_neighbourhood={name: count for name, count in zip(NEIGHBOURHOODS, accepted, strict=True) if count},
+        tried_by_neighbourhood={name: count for name, count in tried.items() if count},
+        accepted_by_neighbourhood={name: count for name, count in accepted.items() if count},
     )
 
 
@@ -119,9 +119,17 @@ def _move(state: ClusterState, problem: Problem, solution: Solution, row: int, k
     )
 
 
-def no_larger_steps() -> Int:
-    """Return zeros for `Annealed.larger_steps`."""
-    return np.zeros((2, len(NEIGHBOURHOODS)), np.int64)
+def larger_steps_of(names: Sequence[str], chains: Iterable[Neighbourhoods]) -> Proposals:
+    """Return the steps of chains in the larger neighbourhoods with these names."""
+    searched = [one for one in chains if len(one.part)]
+    steps = (
+        Proposals(
+            tried_by_neighbourhood=dict(zip(names, one.tried[1:].tolist(), strict=True)),
+            accepted_by_neighbourhood=dict(zip(names, one.accepted[1:].tolist(), strict=True)),
+        )
+        for one in searched
+    )
+    return sum(steps, Proposals())
 
 
 @attrs.frozen(eq=False)
@@ -139,14 +147,14 @@ class Annealed:
     temperature
         The temperature at the end of the chain with the best result, in units of the energy; None: no chain ran.
     larger_steps
-        (2, L) steps tried and accepted in each larger neighbourhood.
+        Steps tried and accepted in each larger neighbourhood that was searched; all other counts are 0.
     """
 
     energy: float
     tally: Int
     end_reason: EndReason
     temperature: float | None = None
-    larger_steps: Int = attrs.field(factory=no_larger_steps)
+    larger_steps: Proposals = attrs.field(factory=Proposals)
 
 
 def new_tally() -> Int:

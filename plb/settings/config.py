@@ -17,7 +17,7 @@ from plb.risk.monte_carlo import Evaluation
 from plb.settings.annealing import AnnealingSettings, Cooling
 from plb.settings.balancing import BalancingSettings, DefragmentationSettings
 from plb.settings.constraints import ConstraintSettings
-from plb.settings.extensions import ExtensionSettings
+from plb.settings.extensions import NEIGHBOURHOODS, ExtensionSettings
 from plb.settings.scheduling import SchedulingSettings
 from plb.settings.search import SEARCH_TIMEOUTS, PlacementSettings, SearchSettings
 from plb.settings.service_fabric_settings import original_defaults, translated, with_maps
@@ -190,8 +190,9 @@ class PlbConfig(
         in the full ones. Where nodes are full, few other exchanges are allowed.
     larger_neighbourhood_share : share, default 0.0
         Part of the budget of balancing for steps of several moves, which get replicas past full nodes: ejection chains,
-        and the new placement of several replicas of a partition, of two nodes or of a service. Each of these is made as
-        often as it pays. A step counts as as many proposals as it asks for nodes and tries moves.
+        and the new placement of several replicas of a partition, of two nodes or of a service, unless
+        `larger_neighbourhoods` chooses others. Each of these is made as often as it pays. A step counts as as many
+        proposals as it asks for nodes and tries moves.
     allow_chained_moves : switch, default False
         Whether, in one plan, a replica may take the node that another replica of its partition leaves, as in Service
         Fabric. The moves then have to be applied in the order of the plan, each after the departure from its target.
@@ -246,11 +247,24 @@ class PlbConfig(
             raise InvalidValueError("PlbConfig", "metrics", (), "at least one Metric")
         if len(set(names)) < len(names):
             raise ConflictError(f"PlbConfig: metrics has a name twice: {names}")
+        self._check_neighbourhoods()
         if self.cooling is Cooling.BY_BUDGET and self.max_simulated_annealing_iterations is None:
             unlimited = [name for name in SEARCH_TIMEOUTS if getattr(self, name) is None]
             if unlimited:
                 limits = f"max_simulated_annealing_iterations and {unlimited[0]} are None"
                 raise ConflictError(f"PlbConfig: cooling by_budget needs a budget, but {limits}")
+
+    def _check_neighbourhoods(self) -> None:
+        """Raise `ConflictError` if neighbourhoods are chosen without a part of the budget, or the reverse."""
+        share, names = self.larger_neighbourhood_share, self.larger_neighbourhoods
+        of_users = [name for name in names if name not in NEIGHBOURHOODS]
+        if of_users and share == 0.0:
+            raise ConflictError(
+                f"PlbConfig: larger_neighbourhoods names {of_users[0]!r}, which has no effect: "
+                "larger_neighbourhood_share is 0"
+            )
+        if not names and share > 0.0:
+            raise ConflictError(f"PlbConfig: larger_neighbourhood_share is {share}, but larger_neighbourhoods is empty")
 
     @classmethod
     def from_service_fabric(cls, mapping: Mapping[str, Any], *, metrics: Iterable[Metric], **fields: Any) -> PlbConfig:

@@ -1,4 +1,4 @@
-"""Settings that choose extensions: energy terms and constraints, and placement policies.
+"""Settings that choose extensions: energy terms, constraints and placement policies; and neighbourhoods.
 
 `plb.registry.check_extensions` resolves the names when an engine is created. Here only the shapes are checked.
 """
@@ -18,6 +18,10 @@ ANNEALING = "annealing"
 """Name under which settings choose the search of the engine instead of a policy."""
 
 
+NEIGHBOURHOODS = ("ejection_chain", "partition", "node", "service")
+"""Names of the built-in larger neighbourhoods (`plb.search.neighbourhoods`)."""
+
+
 def _weights(item: str, field: str, value: Any) -> Mapping[str, float]:
     given = check_mapping(item, field, value, "a mapping of names of energy terms to weights")
     return ReadOnlyMapping({name: check_number(item, f"{field}[{name}]", weight) for name, weight in given.items()})
@@ -25,7 +29,7 @@ def _weights(item: str, field: str, value: Any) -> Mapping[str, float]:
 
 def _names(item: str, field: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
-        raise InvalidValueError(item, field, value, "a list of names of constraints")
+        raise InvalidValueError(item, field, value, "a list of names")
     if len(set(value)) < len(value):
         raise ConflictError(f"{item}: {field} has a name twice: {list(value)}")
     return tuple(value)
@@ -45,7 +49,7 @@ def _options(item: str, field: str, value: Any) -> Mapping[str, Any]:
 
 @attrs.frozen(kw_only=True, slots=False)
 class ExtensionSettings(Checked):
-    """The registered terms, constraints and policies (`plb.registry`) that an engine uses.
+    """The registered terms, constraints, neighbourhoods and policies (`plb.registry`) that an engine uses.
 
     Parameters
     ----------
@@ -53,6 +57,9 @@ class ExtensionSettings(Checked):
         Extension terms and their weights. Each adds weight·term to the energy in both forms.
     extension_constraints : names, default ()
         Extension constraints. They are hard.
+    larger_neighbourhoods : names, default ('ejection_chain', 'partition', 'node', 'service')
+        The larger neighbourhoods that balancing searches, with a `larger_neighbourhood_share`; other names than these
+        are of extensions.
     policy : name, default annealing
         Placement policy that places and repairs one replica at a time, without balancing. annealing: the search of the
         engine.
@@ -63,5 +70,6 @@ class ExtensionSettings(Checked):
 
     extension_terms: Mapping[str, float] = declared({}, Setting("", None, "weight by name", _weights))
     extension_constraints: tuple[str, ...] = declared((), Setting("", None, "names", _names))
+    larger_neighbourhoods: tuple[str, ...] = declared(NEIGHBOURHOODS, Setting("", None, "names", _names))
     policy: str = declared(ANNEALING, Setting("", None, "name", _policy))
     policy_options: Mapping[str, Any] = declared({}, Setting("", None, "value by name", _options))

@@ -54,6 +54,12 @@ def change_of_metric_balance(problem: Problem, solution: Solution, data: Balance
     return change
 
 
+@kernel
+def shortage_of_node(_problem: Problem, solution: Solution, data: BalanceOfTwo, node: int) -> float:
+    """Return the shortage of a node; O(1)."""
+    return _shortage(data, node, solution.node_load[node, data.first], solution.node_load[node, data.second])
+
+
 class MetricBalance(CompiledTerm):
     """The shortage of one metric beside another one, summed over nodes.
 
@@ -81,6 +87,7 @@ class MetricBalance(CompiledTerm):
 
     name = "metric_balance"
     change = change_of_metric_balance
+    node_cost = shortage_of_node
 
     def __init__(self, first: str, second: str, target: float = 1.0, *, name: str = name) -> None:
         super().__init__()

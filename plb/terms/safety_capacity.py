@@ -75,6 +75,16 @@ def change_of_safety_capacity(problem: Problem, solution: Solution, data: Safety
     return change
 
 
+@kernel
+def safety_cost_of_node(_problem: Problem, solution: Solution, data: SafetySteps, node: int) -> float:
+    """Return the cost of the loads of a node; O(C·K)."""
+    cost = 0.0
+    for column in range(data.metric.shape[0]):
+        load = solution.node_load[node, data.metric[column]]
+        cost += _change_on(data, node, column, 0, load)  # no load costs nothing
+    return cost
+
+
 class SafetyCapacity(CompiledTerm):
     """The cost of the load above safety capacities.
 
@@ -108,6 +118,7 @@ class SafetyCapacity(CompiledTerm):
 
     name = "safety_capacity"
     change = change_of_safety_capacity
+    node_cost = safety_cost_of_node
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model import Metric, MoveCost, Node, Partition, Replica, Role, Service
+from plb.settings.extensions import NEIGHBOURHOODS
 from plb.testing.cluster import Cluster
 from plb.testing.histories import peak_columns
 
@@ -114,6 +115,7 @@ def settings_of_engines(draw: st.DrawFn) -> dict[str, Any]:
         "similar_exchange_share": draw(st.sampled_from([0.0, 0.5])),
         "exchange_moved_replicas": draw(st.booleans()),
         "larger_neighbourhood_share": draw(st.sampled_from([0.0, 0.5])),
+        "larger_neighbourhoods": draw(st.sampled_from([NEIGHBOURHOODS, ("node", "partition"), ("service",)])),
         "cooling": draw(st.sampled_from(["by_round", "by_budget"])),
         "restarts": draw(st.sampled_from([0, 0, 1])),
         "max_percentage_to_move": draw(st.sampled_from([0.3, 1.0, 0.5])),

@@ -14,7 +14,7 @@ from plb.engine import PlacementAndLoadBalancing
 from plb.errors import InvalidValueError
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.constraints import Constraint
-from plb.extensions.energy_terms import EnergyTerm, apply_proposal_of_terms, begin, delta
+from plb.extensions.energy_terms import EnergyTerm, apply_proposal_of_terms, begin, cost_at_node, delta
 from plb.model import Metric, Node, Partition, Replica, Role, Service
 from plb.settings.config import PlbConfig
 from plb.testing.cluster import configuration_of
@@ -101,6 +101,13 @@ class Facts:
         """Assert by how much the moves changed the term: its totals, and the sum of its increments."""
         self._expect("change of the total", value, value_from_scratch(self._term, self.configuration) - self.before)
         self._expect("sum of the increments", value, self.predicted)
+        return self
+
+    def costs_by_node(self, *values: float) -> Facts:
+        """Assert what each node contributes to the term now, by its `node_cost`."""
+        assert len(values) == self.configuration.nodes, f"there are {self.configuration.nodes} nodes"
+        for node, value in enumerate(values):
+            self._expect(f"cost of node {node}", value, cost_at_node(self._term, self.configuration, node))
         return self
 
     def is_refused(self) -> Facts:

@@ -6,6 +6,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
+from plb.extensions.configuration import Proposal
 from plb.extensions.constraints import CompiledConstraint
 from plb.extensions.energy_terms import CompiledTerm
 
@@ -102,6 +103,21 @@ class OffFirstNode:
         """Return the replicas on the first node."""
         FUSE.burn(self.name, "broken")
         return [row for row in configuration.rows.tolist() if configuration.node_of(row) == 0]
+
+
+class Restless:
+    """A neighbourhood that tries a move of its row before it proposes it, and fails before it takes that back."""
+
+    name = "restless"
+
+    def propose(self, configuration, row, random):
+        """Propose the move, and another replica in return."""
+        here, target = configuration.node_of(row), int(random.integers(configuration.nodes))
+        back = configuration.apply(Proposal(row, target))
+        there = configuration.rows_on(target)
+        FUSE.burn(self.name, "propose")
+        configuration.apply(back)
+        return [(row, target), *((int(one), here) for one in there[:1] if one != row)]
 
 
 class InTurn:

@@ -40,6 +40,7 @@ from .failing import (
     InTurn,
     InTurnWithMemory,
     OffFirstNode,
+    Restless,
     Spent,
     SpentOnKeeping,
     Spread,
@@ -53,7 +54,13 @@ CALLS = {
     "balance": lambda engine: engine.balance(budget=60),
     "refresh": lambda engine: engine.refresh(engine._planner.now, budget=60),
 }
-KINDS = {Spread: "energy term", OffFirstNode: "constraint", InTurn: "policy", InTurnWithMemory: "policy"}
+KINDS = {
+    Spread: "energy term",
+    OffFirstNode: "constraint",
+    InTurn: "policy",
+    InTurnWithMemory: "policy",
+    Restless: "neighbourhood",
+}
 OF_ENGINES = {
     "term": {"extension_terms": [Spread()]},
     "constraint": {"extension_constraints": [OffFirstNode()]},
@@ -62,7 +69,7 @@ OF_ENGINES = {
     "policy with a memory": {"extension_policy": InTurnWithMemory()},
     "policy and constraint": {"extension_policy": InTurn(), "extension_constraints": [OffFirstNode()]},
 }
-IN_PYTHON = [Spread(), OffFirstNode(), InTurn(), InTurnWithMemory()]
+IN_PYTHON = [Spread(), OffFirstNode(), InTurn(), InTurnWithMemory(), Restless()]
 
 
 def kind_of(name):
@@ -118,6 +125,29 @@ def test_engine_is_as_before_after_an_error_at_any_call(cluster, extensions, ear
     if FUSE.failed is None:
         assert raised is None
         assert plan == CALLS[verb](twin)
+    else:
+        assert fingerprint(engine) == before
+        check_error(raised, error)
+    check_same_afterwards(engine, twin)
+
+
+@examples(60)
+@given(
+    cluster=busy_clusters(),
+    others=st.sampled_from([{}, OF_ENGINES["both"]]),
+    k=st.integers(0, 12),
+    error=st.sampled_from([FuseError, FuseError, KeyboardInterrupt, ConflictError]),
+)
+def test_engine_is_as_before_after_an_error_of_a_neighbourhood(cluster, others, k, error):
+    """At any of its calls, with a move that it has not taken back, and beside other extensions."""
+    extensions = {**others, "extension_neighbourhoods": [Restless()]}
+    engine, twin = pair_of(cluster, extensions, larger_neighbourhood_share=1.0, larger_neighbourhoods=["restless"])
+    before = fingerprint(engine)
+    FUSE.set(k, error)
+    plan, raised = attempt(lambda: engine.balance(budget=1000))
+    FUSE.left = None
+    if raised is None:
+        assert plan == twin.balance(budget=1000)
     else:
         assert fingerprint(engine) == before
         check_error(raised, error)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from plb import Checks, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.compiler import Stream
+from plb.energy.rows_on_nodes import stand_in_list
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.search import annealing
 from plb.search.move_generation import Choice
@@ -144,7 +145,7 @@ def test_transaction_is_undone_into_one_move_of_each_row(cluster, data):
 )
 def test_parts_of_the_budget_are_kept_whatever_is_won(results, budget_share, stretches):
     """Single proposals have their share; the parts of the others add up to 1, and none falls below the least."""
-    of_chain = new_neighbourhoods(len(results) - 1, budget_share)
+    of_chain = new_neighbourhoods(range(1, len(results)), budget_share)
     for _ in range(stretches):
         for number, (won, cost) in enumerate(results):
             for _ in range(STRETCH // cost // 4 + 1):
@@ -165,7 +166,7 @@ def test_parts_of_the_budget_are_kept_whatever_is_won(results, budget_share, str
 
 def test_part_of_the_budget_is_that_of_the_winnings():
     """Of two neighbourhoods one wins twice as much for its cost, and gets nearly twice as much of the budget."""
-    of_chain = new_neighbourhoods(2, 0.5)
+    of_chain = new_neighbourhoods([PARTITION, NODE], 0.5)
     for _ in range(200):
         for number, cost, won in ((1, 10, 10.0), (2, 20, 40.0)):
             for _ in range(STRETCH // cost):
@@ -176,7 +177,7 @@ def test_part_of_the_budget_is_that_of_the_winnings():
 
 def test_neighbourhoods_are_drawn_by_their_probabilities():
     """In 20,000 draws each comes as often as its probability says."""
-    of_chain = new_neighbourhoods(2, 0.9)
+    of_chain = new_neighbourhoods([PARTITION, NODE], 0.9)
     of_chain.probability[:] = 0.2, 0.7, 0.1
     rng = Stream(np.random.SeedSequence(5))
     drawn = np.bincount([random_neighbourhood(of_chain, rng) for _ in range(20_000)], minlength=3)
@@ -327,3 +328,30 @@ def test_replicas_that_have_moved_are_exchanged_where_the_settings_ask_for_it(cl
                 assert target == solution.node[partner]
             elif row != NOWHERE:
                 assert not share, "all proposals are exchanges"
+
+
+@pytest.mark.parametrize("larger", [1, 2, 10, 11, 40])
+def test_any_number_of_neighbourhoods_shares_the_budget(larger):
+    """The least parts of many are smaller, so that the one that wins has at least half of the budget."""
+    of_chain = new_neighbourhoods(range(1, larger + 1), 0.5)
+    for _ in range(60):
+        for number in range(1, larger + 1):
+            note_step(of_chain, number, STRETCH, 1.0 if number == larger else 0.0, 0.0)
+        adapt_parts(of_chain)
+    least = min(LEAST_PART, 0.5 / larger)
+    assert of_chain.part[1:-1] == pytest.approx(least, rel=1e-6)
+    assert of_chain.part[-1] == pytest.approx(1.0 - (larger - 1) * least)
+
+
+@examples(60)
+@given(st.lists(st.integers(0, 6), max_size=12))
+def test_row_joins_the_list_of_its_node_once(rows):
+    """A list is ascending and without repetitions, also where a row joins again."""
+    first, following = np.full(1, NOWHERE), np.full(7, NOWHERE)
+    for row in rows:
+        stand_in_list(first, following, row, 0)
+    found, row = [], int(first[0])
+    while row != NOWHERE and len(found) <= len(rows):
+        found.append(row)
+        row = int(following[row])
+    assert found == sorted(set(rows))
