@@ -14,7 +14,7 @@ from plb.array_types import Int
 from plb.compiler import kernel
 from plb.extensions.built_in_terms import TERMS
 from plb.extensions.configuration import Configuration
-from plb.extensions.energy_terms import CompiledTerm, cost_at_node
+from plb.extensions.energy_terms import CompiledTerm, begin, cost_at_node
 from plb.model import UpgradeMark
 from plb.provisioning import AUTO, Affinity, Instance, NodeType, provision, replan
 from plb.registry import register_constraint, register_term
@@ -164,6 +164,7 @@ def plan_with_ready_made_terms() -> None:
     for term in terms:
         facts = verify(term).given(nodes=[capacities] * 2, replicas=[(0, 4.0), (0, 2.0)], metrics=("cpu", "disk"))
         facts.moves((1, 1))
+        begin(term, facts.configuration)
         cost_at_node(term, facts.configuration, 0)
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu"), Metric("disk")]), extension_terms=terms)
     for number in range(NODES):
