@@ -1,7 +1,7 @@
 """Speed of searches with extension terms. The figures are in docs/property-testing.md.
 
-40 nodes in ten racks, 400 replicas of one metric, one chain on one thread: balancing with the built-in energy, with the
-term of examples/swift_racks.py, and with the term of examples/racks.py, which is plain Python.
+40 nodes in ten racks, 400 replicas of one metric, one chain on one thread that uses its whole budget: balancing with
+the built-in energy, with the term of examples/swift_racks.py, and with that of examples/racks.py, in plain Python.
 
     python benchmarks/extension_terms.py
 """
