@@ -27,7 +27,7 @@ from plb.search.extension_kernels import NO_KERNEL, ExtensionState
 from plb.search.extension_state import ChainExtensions, compare_extension_state, extensions_of_chain
 from plb.search.extensions import Extensions, energy_with
 from plb.search.move_generation import Choice
-from plb.search.neighbourhoods import MOST_ASKED, Neighbourhoods, kinds_of, new_neighbourhoods
+from plb.search.neighbourhoods import MOST_ASKED, SINGLE_ONLY, Neighbourhoods, kinds_of, new_neighbourhoods
 from plb.search.places import NO_ROWS, Places, go_to, places_of
 from plb.search.result import Annealed, larger_steps_of, new_tally
 from plb.search.transactions import new_transaction
@@ -215,7 +215,7 @@ def _new_chains(
             stream,
             settings,
             capacity,
-            new_neighbourhoods(kinds, choice.larger_share),
+            new_neighbourhoods(kinds, choice.larger_share) if kinds else SINGLE_ONLY,
         )
         for solution, stream in zip(solutions, seed.spawn(config.chains), strict=True)
     ]

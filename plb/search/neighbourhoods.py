@@ -94,17 +94,27 @@ def kinds_of(names: Sequence[str]) -> list[int]:
 
 
 def new_neighbourhoods(larger: Sequence[int], budget_share: float) -> Neighbourhoods:
-    """Return the neighbourhoods of a chain: single proposals and these kinds of larger ones; none: empty arrays."""
-    count = 1 + len(larger) if larger else 0
-    kind = np.array([SINGLE, *larger][:count], np.int64)
-    part, usual_cost = np.full(count, 1.0 / max(1, len(larger))), np.full(count, USUAL_COST)
-    part[:1], usual_cost[:1] = 0.0, 1.0
-    sizes = (count, count, count, count, TALLY_SIZE, MOST_DESTROYED, 1)
-    cost, steps, tried, accepted, scored, order, asked = (np.zeros(size, np.int64) for size in sizes)
-    counts = np.zeros(count), cost, steps, tried, accepted, Scratch(scored, order, asked)
-    made = Neighbourhoods(budget_share, kind, np.zeros(count), part, usual_cost, *counts)
+    """Return the neighbourhoods of a chain: single proposals and these kinds of larger ones, at least one."""
+    made = _neighbourhoods_of([SINGLE, *larger], budget_share)
+    made.part[:], made.usual_cost[:] = 1.0 / len(larger), USUAL_COST
+    made.part[SINGLE], made.usual_cost[SINGLE] = 0.0, 1.0
     set_probabilities(made)
     return made
+
+
+def _neighbourhoods_of(kinds: Sequence[int], budget_share: float) -> Neighbourhoods:
+    """Return neighbourhoods of these kinds, with zeros."""
+    count = len(kinds)
+    sizes = (count, count, count, count, TALLY_SIZE, MOST_DESTROYED, 1)
+    cost, steps, tried, accepted, scored, order, asked = (np.zeros(size, np.int64) for size in sizes)
+    probability, part, usual_cost, won = (np.zeros(count) for _ in range(4))
+    scratch = Scratch(scored, order, asked)
+    kind = np.array(kinds, np.int64)
+    return Neighbourhoods(budget_share, kind, probability, part, usual_cost, won, cost, steps, tried, accepted, scratch)
+
+
+SINGLE_ONLY = _neighbourhoods_of((), 0.0)
+"""The neighbourhoods of every chain that makes single proposals only, which changes none of its arrays."""
 
 
 @kernel
