@@ -80,11 +80,7 @@ def compound_proposal(
         tally[FIRST_RULE + (_MOVES if affinity_moves else _AFFINITY)] += 1
         undo_transaction(problem, solution, transaction, 0)
         return
-    refused = ALLOWED
-    if extension_state.test.shape[0] > 0:
-        refused = _refusing_all(problem, solution, transaction, extension_state)
-    if refused != ALLOWED:
-        extension_state.refused[refused] += 1
+    if _is_refused_together(problem, solution, transaction, extension_state):
         undo_transaction(problem, solution, transaction, 0)
         return
     tally[SCORED] += 1
