@@ -150,9 +150,7 @@ class SearchInstance:
 
     def node_loads(self, placement: Int) -> Int:
         """Return the load of each node by metric, (N, R)."""
-        found = np.zeros(self.capacity.shape, np.int64)
-        np.add.at(found, placement, self.load)
-        return found
+        return _node_loads(self.shape, self.load, placement)
 
     def energy(self, placement: Int) -> float:
         """Return the objective of a placement."""
@@ -194,10 +192,16 @@ def draw_instance(seed: int, shape: SearchShape) -> SearchInstance:
     return SearchInstance(shape, load, rack, capacity, safety, start, perfect)
 
 
-def _loads_with_left(shape: SearchShape, load: Int, start: Int, placement: Int) -> Int:
-    """Return the load of each node with what a plan from the start to a placement leaves behind, (N, R)."""
+def _node_loads(shape: SearchShape, load: Int, placement: Int) -> Int:
+    """Return the load of each node by metric, (N, R)."""
     found = np.zeros((shape.nodes, shape.metrics), np.int64)
     np.add.at(found, placement, load)
+    return found
+
+
+def _loads_with_left(shape: SearchShape, load: Int, start: Int, placement: Int) -> Int:
+    """Return the load of each node with what a plan from the start to a placement leaves behind, (N, R)."""
+    found = _node_loads(shape, load, placement)
     moved = placement != start
     np.add.at(found[:, : shape.transient], start[moved], load[moved, : shape.transient])
     return found
