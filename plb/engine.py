@@ -20,7 +20,15 @@ from plb.model.plan import Plan
 from plb.model.scores import NodeScores
 from plb.model.snapshot import Snapshot
 from plb.model.violations import Violation
-from plb.planning.queries import DomainState, PlacedReplica, loads_of_nodes, placed_replicas, states_of_domains
+from plb.planning.queries import (
+    DomainState,
+    PlacedReplica,
+    load_of_next,
+    loads_of_nodes,
+    placed_replicas,
+    states_of_domains,
+    total_capacities,
+)
 from plb.planning.scheduler import node_event
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
@@ -384,6 +392,25 @@ class PlacementAndLoadBalancing:
             If the partition is not known.
         """
         return placed_replicas(self._state, partition)
+
+    def expected_load(self, partition: str, role: Role | str) -> dict[str, float]:
+        """Return the load by metric, in user units, that the next replica of a role has until its own report.
+
+        Raises
+        ------
+        UnknownNameError
+            If the partition is not known.
+        InvalidValueError
+            If the role does not fit the service.
+        """
+        return load_of_next(self._state, partition, role)
+
+    def total_capacities(self) -> dict[str, float]:
+        """Return the capacity by metric, in user units, of all nodes that are up and not deactivated.
+
+        A node without a capacity for a metric adds nothing.
+        """
+        return total_capacities(self._state)
 
     def node_loads(self) -> dict[str, dict[str, float]]:
         """Return the load of every node by metric, in user units; departing replicas do not count.

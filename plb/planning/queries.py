@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 
 import attrs
 
 from plb.array_types import NOWHERE, Int
-from plb.model import Role
-from plb.model.role import ROLES
+from plb.errors import InvalidValueError
+from plb.model import DeactivationIntent, Role
+from plb.model.role import ROLES, check_role
 from plb.planning.scheduler import Scheduler
 from plb.planning.service_domains import ServiceDomain
 from plb.state.cluster_state import ClusterState
+from plb.state.role_slots import default_loads, expected_load, roles_of
 
 
 @attrs.frozen
@@ -29,12 +31,18 @@ class PlacedReplica:
         Name of its node; None while it waits for a place.
     leaving
         True for the departing end of a move under way.
+    load
+        Its load by metric, in user units: the reported, or else the default one. A dropped replica has none.
+    in_build
+        Whether its data are being copied.
     """
 
     index: int
     role: Role
     node: str | None
     leaving: bool
+    load: Mapping[str, float]
+    in_build: bool
 
 
 @attrs.frozen
@@ -63,11 +71,39 @@ def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica,
     table, record = state.rows, state.partition(partition)
     everywhere = state.services[record.service].on_every_node
     found = [
-        PlacedReplica(row, ROLES[table.role[row]], _name_of(state, int(table.node[row])), bool(table.leaving[row]))
+        PlacedReplica(
+            index=row,
+            role=ROLES[table.role[row]],
+            node=_name_of(state, int(table.node[row])),
+            leaving=bool(table.leaving[row]),
+            load=_by_metric(state, table.load[row]),
+            in_build=bool(table.building[row]),
+        )
         for row in record.rows
         if not (everywhere and table.node[row] == NOWHERE)
     ]
     return tuple(sorted(found, key=attrgetter("leaving")))
+
+
+def load_of_next(state: ClusterState, partition: str, role: Role | str) -> dict[str, float]:
+    """Return the load of the next replica of a role, by metric in user units."""
+    record, role = state.partition(partition), check_role(f"partition {partition}", "role", role)
+    service = state.services[record.service]
+    if role not in roles_of(service):
+        names = " or ".join(one.name for one in roles_of(service))
+        raise InvalidValueError(f"partition {partition}", "role", role, names)
+    default = default_loads(state.quanta.copy(), service)[role]
+    return _by_metric(state, expected_load(state, record, role, default))
+
+
+def total_capacities(state: ClusterState) -> dict[str, float]:
+    """Return the capacity by metric of the nodes that are up and not deactivated, in user units."""
+    capacities = dict.fromkeys(state.config.metric_names, 0.0)
+    for node in state.nodes:
+        if node.up and node.deactivation_intent is DeactivationIntent.NONE:
+            for metric, capacity in node.capacities.items():
+                capacities[metric] += capacity
+    return capacities
 
 
 def loads_of_nodes(state: ClusterState, node_load: Int) -> dict[str, dict[str, float]]:
@@ -96,6 +132,11 @@ def states_of_domains(
         )
         for domain in domains
     )
+
+
+def _by_metric(state: ClusterState, load: Int) -> dict[str, float]:
+    """Return a load, (R,) quanta, by metric in user units."""
+    return dict(zip(state.config.metric_names, (load * state.quanta.quanta).tolist(), strict=True))
 
 
 def _name_of(state: ClusterState, node: int) -> str | None:

@@ -127,6 +127,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "report_loads": {"replica_index": [0, 1], "loads": [[1.0, 2.0], [3.0, 4.0]]},
     "report_move_cost": {"partition": "db/0", "role": Role.PRIMARY, "cost": "high"},
     "replicas": {"partition": "db/0"},
+    "expected_load": {"partition": "db/0", "role": "secondary"},
     "alternatives": {"partition": "db/0", "now": 1.0},
     "score": {"partition": "db/0", "now": 1.0},
     "violations": {"soft": True},

@@ -30,6 +30,12 @@ MAPS = by_original_name(MetricSettings)
 ROLE_FIELDS = {"primary": Role.PRIMARY, "secondary": Role.SECONDARY, "instance": Role.INSTANCE}
 """The fields of loads and move costs that apply to a whole role."""
 
+SWITCHES = {"constraint_check": "constraint_check_enabled", "balancing": "load_balancing_enabled"}
+"""The settings of the phases that a host may switch off."""
+
+NO_ERROR = "Success"
+"""The error of an update that was accepted."""
+
 FAILOVER_MANAGER = "Failover."
 """Prefix of the names of settings of the failover manager."""
 SINGLETONS = FAILOVER_MANAGER + "IsSingletonReplicaMoveAllowedDuringUpgrade"
@@ -73,7 +79,9 @@ class Player:
         self.scenario = scenario
         self.actions = CollectedActions()
         self.updates_from_plb = 0
+        self.update_error = NO_ERROR
         self._settings = dict(settings)
+        self._switches: dict[str, bool] = {}
         self._metrics = metrics_of(scenario)
         self._metric_names = frozenset(metric.name for metric in self._metrics)
         self._stateful = stateful_services(scenario)
@@ -96,7 +104,7 @@ class Player:
         """
         operation = OPERATIONS.get(step["op"])
         if operation is None:
-            raise NotImplementedError(f"op {step['op']!r}: not played, as its fields are not described")
+            raise NotImplementedError(f"op {step['op']!r}: not played, as it is not described")
         operation(self, step)
 
     def service_domains(self) -> tuple[ServiceDomain, ...]:
@@ -106,6 +114,34 @@ class Player:
     def node_load(self, node: int, metric: str) -> float:
         """Return the load of a node."""
         return self._engine.node_loads()[name_of(node)][metric]
+
+    def replica_load(self, step: Step) -> float:
+        """Return the load that the engine has for the replica of an expectation; 0 without one.
+
+        An effective load is that of the replica that the partition would have there.
+        """
+        role = Role[step["role"].upper()] if step["service"] in self._stateful else Role.INSTANCE
+        partition, node, metric = name_of(step["id"]), name_of(step["node"]), step["metric"]
+        replicas = self._engine.replicas(partition)
+        loads = [one.load[metric] for one in replicas if one.node == node and one.role is role]
+        if loads or not step["effective"]:
+            return loads[0] if loads else 0.0
+        return self._engine.expected_load(partition, role)[metric]
+
+    def in_build_count(self, node: int, metric: str | None) -> int:
+        """Return the number of replicas in build on a node, of all services or of the domain of a metric."""
+        domains = [one for one in self.service_domains() if metric is None or metric in one.metrics]
+        services = {service for domain in domains for service in domain.services}
+        return sum(
+            replica.in_build and replica.node == name_of(node)
+            for number, step in self._partitions.items()
+            if step["service"] in services
+            for replica in self._engine.replicas(name_of(number))
+        )
+
+    def total_capacity(self, metric: str) -> float:
+        """Return the capacity of the cluster for a metric."""
+        return self._engine.total_capacities()[metric]
 
     # settings
 
@@ -118,13 +154,24 @@ class Player:
             for key, value in self._settings.items()
             if not key.startswith(FAILOVER_MANAGER)
         }
+        fields |= {name: False for name, on in self._switches.items() if not on}
         return PlbConfig.from_service_fabric(settings, metrics=self._metrics, **fields)
 
     def _set(self, step: Step) -> None:
         self._settings[step["key"]] = step["value"]
         self._engine.configure(self._config())
 
+    def _switch_phases(self, step: Step) -> None:
+        self._switches = {name: step[field] for field, name in SWITCHES.items()}
+        self._engine.configure(self._config())
+
     # immediate updates
+
+    def _put_application(self, _: Step) -> None:
+        raise NotImplementedError("applications")
+
+    def _upgrade_cluster(self, step: Step) -> None:
+        self._engine.update_upgraded_domains(step["completed_uds"] if step["in_progress"] else ())
 
     def _put_service_type(self, step: Step) -> None:
         self._blocked[step["name"]] = tuple(step["blocklist"])
@@ -301,7 +348,10 @@ OPERATIONS: Mapping[str, Operation] = {
     "delete_partition": Player._buffer_partition,
     "delete_service": Player._delete_service,
     "delete_service_type": Player._delete_service_type,
+    "application": Player._put_application,
     "delete_application": Player._delete_application,
+    "cluster_upgrade": Player._upgrade_cluster,
+    "movement_enabled": Player._switch_phases,
     "reset": Player._reset,
 }
 """The method for each operation with known fields."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from plb import Metric, Node, Partition, Replica, Role, Service
 from plb.errors import InvalidValueError
-from plb.model import ReplicaState
+from plb.model import ReplicaState, UpgradeMark
 from plb.model.expressions import parse_expression
 from tests.service_fabric.scenario import Scenario, Step
 
@@ -29,7 +29,26 @@ BUILT_IN_LOADS: Mapping[str, Mapping[Role, float]] = {
 ALL_ELIGIBLE_NODES = 2**31 - 1
 """The replica difference that means one replica on every eligible node."""
 
-LEAVING_FLAGS = frozenset({"move_in_progress", "to_be_dropped_by_fm", "to_be_dropped_by_plb"})
+DROPPING_FLAGS = frozenset({"to_be_dropped_by_fm", "to_be_dropped_by_plb", "to_be_dropped_for_node_deactivation"})
+LEAVING_FLAGS = DROPPING_FLAGS | {"move_in_progress"}
+
+UPGRADE_FLAGS = {
+    "primary_to_be_swapped_out": UpgradeMark.SWAP_OUT,
+    "primary_to_be_placed": UpgradeMark.PRIMARY_RETURNS,
+    "replica_to_be_placed": UpgradeMark.REPLICA_RETURNS,
+}
+"""The marks of the upgrade pass."""
+
+UPGRADING = "upgrading"
+"""The flag of a partition in an upgrade; the marks of its replicas say what is to be done."""
+
+PROMOTED = "to_be_promoted"
+"""The flag of a replica in transition to primary, which does not move."""
+
+OF_FAILOVER_MANAGER = frozenset({"preferred_primary_location", "preferred_replica_location"})
+"""Flags that the failover manager keeps for itself; placement does not read them."""
+
+KNOWN_FLAGS = LEAVING_FLAGS | UPGRADE_FLAGS.keys() | OF_FAILOVER_MANAGER | {PROMOTED}
 
 
 def name_of(identifier: int) -> str:
@@ -116,7 +135,7 @@ def service_from(step: Step, *, stateful: bool, blocked_nodes: Iterable[int]) ->
     return Service(
         step["name"],
         stateful=stateful,
-        target_replicas=step["target_replica_set_size"],
+        target_replicas=0 if step["on_every_node"] else step["target_replica_set_size"],
         default_load=default_loads(step, stateful=stateful),
         placement_constraint=_parsed(step["placement_constraint"]),
         move_cost=step["default_move_cost"],
@@ -168,15 +187,22 @@ def partition_from(step: Step, *, stateful: bool, on_every_node: bool, nodes: Co
         Ids of the known nodes. A replica on another node is omitted, because the original ignores it.
     """
     present = [item for item in step["replicas"] if item["node"] in nodes]
+    replicas = tuple(replica_from(item, stateful=stateful) for item in present)
     return Partition(
         name_of(step["id"]),
         service=step["service"],
-        replicas=tuple(replica_from(item, stateful=stateful) for item in present),
+        replicas=replicas,
         missing=None if on_every_node else _missing(step["replica_diff"], len(nodes) - len(present)),
         version=step["version"],
-        in_transition=step["reconfiguration_in_progress"] or bool(step["flags"]),
+        in_transition=step["reconfiguration_in_progress"] or _is_held(step, replicas),
         in_quorum_loss=step["in_quorum_lost"],
     )
+
+
+def _is_held(step: Step, replicas: Iterable[Replica]) -> bool:
+    """Return whether the flags of a partition hold its replicas; an upgrade lets its marks act."""
+    marked = any(replica.upgrade is not UpgradeMark.NONE for replica in replicas)
+    return bool({*step["flags"]} - {UPGRADING}) or (UPGRADING in step["flags"] and not marked)
 
 
 def _missing(difference: int, free_nodes: int) -> int:
@@ -185,15 +211,28 @@ def _missing(difference: int, free_nodes: int) -> int:
 
 def replica_from(item: Mapping[str, Any], *, stateful: bool) -> Replica:
     """Return a replica of the step of a partition; one with role ``none`` has no load but occupies its node."""
-    unknown = set(item["flags"]) - LEAVING_FLAGS
-    if unknown:
-        raise NotImplementedError(f"replica flags {sorted(unknown)}: not played, as no shared scenario has them")
+    flags = set(item["flags"])
+    if flags - KNOWN_FLAGS:
+        raise NotImplementedError(f"replica flags {sorted(flags - KNOWN_FLAGS)}: not played, as they are not described")
+    role, leaving = _role(item["role"], stateful=stateful), bool(flags & LEAVING_FLAGS)
     return Replica(
-        _role(item["role"], stateful=stateful),
+        role,
         name_of(item["node"]),
         state=_state(item),
-        leaving=bool(item["flags"]),
+        leaving=leaving,
+        pinned=PROMOTED in flags,
+        upgrade=_upgrade(flags, role, leaving=leaving),
     )
+
+
+def _upgrade(flags: Collection[str], role: Role, *, leaving: bool) -> UpgradeMark:
+    """Return the mark of a replica; the original ignores those of roles that they do not concern."""
+    marks = {mark for flag, mark in UPGRADE_FLAGS.items() if flag in flags}
+    if role is not Role.PRIMARY:
+        marks.discard(UpgradeMark.SWAP_OUT)
+    if leaving:
+        marks.discard(UpgradeMark.PRIMARY_RETURNS)
+    return next(iter(marks), UpgradeMark.NONE) if role is not Role.INSTANCE else UpgradeMark.NONE
 
 
 def _role(written: str, *, stateful: bool) -> Role:

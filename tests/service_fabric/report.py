@@ -3,32 +3,55 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from plb.phrasing import listed
 from tests.service_fabric.run import Outcome
+from tests.service_fabric.scenario import Scenario
 from tests.service_fabric.verdicts import Failure
 
 MOST_ACTIONS = 12
 """Number of actions shown for a failure by default."""
 
 
-def feature_table(outcomes: Sequence[Outcome]) -> str:
-    """Return a table of passed and failed scenarios, one row per feature."""
-    passed, failed = _features(outcomes, passed=True), _features(outcomes, passed=False)
+def suites_of(scenario: Scenario) -> tuple[str, ...]:
+    """Return the suite of a scenario."""
+    return (scenario.suite,)
+
+
+def features_of(scenario: Scenario) -> tuple[str, ...]:
+    """Return the features of a scenario."""
+    return scenario.features
+
+
+def passed_table(kind: str, outcomes: Sequence[Outcome], groups_of: Callable[[Scenario], tuple[str, ...]]) -> str:
+    """Return a table of passed and failed scenarios, one row per group, such as a feature.
+
+    Parameters
+    ----------
+    kind
+        What the groups are.
+    groups_of
+        Returns the groups of a scenario.
+    """
+    passed, failed = _counts(outcomes, groups_of, passed=True), _counts(outcomes, groups_of, passed=False)
     names = sorted(passed.keys() | failed.keys())
-    width = max(map(len, ("feature", *names)))
+    width = max(map(len, (kind, *names)))
     rows = [f"{name:{width}}  {passed[name]:6}  {failed[name]:6}" for name in names]
-    return "\n".join([f"{'feature':{width}}  passed  failed", *rows])
+    return "\n".join([f"{kind:{width}}  passed  failed", *rows])
 
 
-def _features(outcomes: Sequence[Outcome], *, passed: bool) -> Counter[str]:
-    return Counter(name for outcome in outcomes if outcome.passed is passed for name in outcome.scenario.features)
+def _counts(
+    outcomes: Sequence[Outcome], groups_of: Callable[[Scenario], tuple[str, ...]], *, passed: bool
+) -> Counter[str]:
+    return Counter(name for outcome in outcomes if outcome.passed is passed for name in groups_of(outcome.scenario))
 
 
 def failed_text(outcome: Outcome, *, verbose: bool = False) -> str:
     """Return a failed scenario with its expectations and its results."""
     lines = [line for failure in outcome.failures for line in _failure_lines(failure, verbose=verbose)]
-    return "\n".join([f"FAILED {outcome.scenario.name}", *(f"  {line}" for line in lines)])
+    seeds = f" with seeds {listed([*map(str, outcome.failed_seeds)])}" if len(outcome.failed_seeds) > 1 else ""
+    return "\n".join([f"FAILED {outcome.scenario.name}{seeds}", *(f"  {line}" for line in lines)])
 
 
 def _failure_lines(failure: Failure, *, verbose: bool) -> Iterator[str]:

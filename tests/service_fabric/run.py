@@ -1,8 +1,10 @@
-"""Runs a scenario: its steps and its expectations."""
+"""Runs scenarios: their steps and their expectations."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from traceback import format_exc
 from typing import Any
 
@@ -18,15 +20,43 @@ SEED = 255
 
 @attrs.frozen
 class Outcome:
-    """The result of a scenario."""
+    """The result of a scenario.
+
+    Parameters
+    ----------
+    scenario
+        The scenario.
+    failures
+        Those of the first seed with any.
+    failed_seeds
+        The seeds with failures.
+    """
 
     scenario: Scenario
     failures: tuple[Failure, ...]
+    failed_seeds: tuple[int, ...] = ()
 
     @property
     def passed(self) -> bool:
-        """Whether every step ran and every expectation holds."""
+        """Whether every step ran and every expectation holds, with every seed."""
         return not self.failures
+
+
+def run_scenarios(
+    scenarios: Sequence[Scenario], settings: Mapping[str, Any], *, seeds: Sequence[int] = (SEED,), workers: int = 1
+) -> list[Outcome]:
+    """Return the outcomes of scenarios in their order, with each of some seeds, run by a number of processes."""
+    run = partial(_run_with_seeds, settings=settings, seeds=seeds)
+    if workers == 1:
+        return [run(scenario) for scenario in scenarios]
+    with ProcessPoolExecutor(workers) as pool:
+        return [*pool.map(run, scenarios)]
+
+
+def _run_with_seeds(scenario: Scenario, *, settings: Mapping[str, Any], seeds: Sequence[int]) -> Outcome:
+    outcomes = {seed: run_scenario(scenario, settings, seed=seed) for seed in seeds}
+    failed = tuple(seed for seed, outcome in outcomes.items() if not outcome.passed)
+    return Outcome(scenario, outcomes[failed[0]].failures if failed else (), failed)
 
 
 def run_scenario(scenario: Scenario, settings: Mapping[str, Any], *, seed: int = SEED) -> Outcome:
@@ -44,7 +74,7 @@ def run_scenario(scenario: Scenario, settings: Mapping[str, Any], *, seed: int =
                 failures.append(failure)
     except Exception as error:
         failures.append(_raised(error, where, player))
-    return Outcome(scenario, tuple(failures))
+    return Outcome(scenario, tuple(failures), (seed,) if failures else ())
 
 
 def _raised(error: Exception, where: str, player: Player | None) -> Failure:

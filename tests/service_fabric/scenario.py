@@ -41,9 +41,9 @@ def shared_folder() -> Path:
     return Path(os.environ.get("PLB_SHARED", repository.parent / "shared")) / "service-fabric"
 
 
-def scenario_file() -> Path:
-    """Return the path of the shared scenario file, which may not exist."""
-    return shared_folder() / "scenarios.jsonl"
+def scenario_files() -> tuple[Path, ...]:
+    """Return the paths of the shared scenario files, which may not exist: the core scenarios, and further ones."""
+    return shared_folder() / "scenarios.jsonl", shared_folder() / "scenarios_extended.jsonl"
 
 
 def read_settings(folder: Path | None = None) -> dict[str, Any]:
@@ -71,6 +71,12 @@ def read_scenarios(path: Path) -> tuple[Scenario, ...]:
     if problems:
         raise ScenarioFileError("\n".join(problems))
     return tuple(scenarios)
+
+
+def read_open(path: Path) -> dict[str, str]:
+    """Return the reasons of the open scenarios by name, from lines ``NAME: REASON``; those with ``#`` are comments."""
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    return {name: reason.strip() for name, _, reason in (line.partition(":") for line in lines)}
 
 
 def parse_scenario(line: str) -> Scenario:

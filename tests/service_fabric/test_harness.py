@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from plb import Energy, Move, MoveKind, Phase, Plan, Reason, Role
-from plb.model import ReplicaState
+from plb.model import ReplicaState, UpgradeMark
 from tests.service_fabric.actions import CollectedActions, domains_with_moves
 from tests.service_fabric.adapter import OPERATIONS, Player, seen_at
 from tests.service_fabric.described import (
@@ -22,14 +22,15 @@ from tests.service_fabric.described import (
     service_from,
     stateful_services,
 )
-from tests.service_fabric.report import failed_text, feature_table, summary
-from tests.service_fabric.run import Outcome, run_scenario
+from tests.service_fabric.report import failed_text, features_of, passed_table, suites_of, summary
+from tests.service_fabric.run import Outcome, run_scenario, run_scenarios
 from tests.service_fabric.scenario import (
     Scenario,
     ScenarioFileError,
+    read_open,
     read_scenarios,
     read_settings,
-    scenario_file,
+    scenario_files,
     shared_folder,
 )
 from tests.service_fabric.verdicts import Failure, describe, verdict_of
@@ -102,7 +103,7 @@ def test_every_bad_line_is_named(tmp_path: Path) -> None:
 @needs_shared
 def test_every_shared_operation_is_supported() -> None:
     """Every operation in the shared scenarios has a method."""
-    used = {step["op"] for one in read_scenarios(scenario_file()) for step in one.steps}
+    used = {step["op"] for file in scenario_files() for one in read_scenarios(file) for step in one.steps}
     assert used - {"expect"} <= OPERATIONS.keys()
 
 
@@ -174,6 +175,37 @@ def test_roles_states_and_flags(written: dict[str, Any], role: Role, state: Repl
     """The written fields of a replica give its role, its state and whether it leaves."""
     made = partition_from(partition(written), stateful=True, on_every_node=False, nodes={0}).replicas[0]
     assert (made.role, made.state, made.leaving) == (role, state, leaving)
+
+
+@pytest.mark.parametrize(
+    ("written", "mark"),
+    [
+        (replica("primary", 0, flags=["primary_to_be_swapped_out", "preferred_primary_location"]), "swap_out"),
+        (replica("secondary", 0, flags=["primary_to_be_swapped_out"]), "none"),
+        (replica("secondary", 0, flags=["primary_to_be_placed"]), "primary_returns"),
+        (replica("secondary", 0, flags=["primary_to_be_placed", "move_in_progress"]), "none"),
+        (replica("standby", 0, state="standby", flags=["replica_to_be_placed"]), "replica_returns"),
+    ],
+    ids=lambda value: "-".join(value["flags"]) if isinstance(value, dict) else None,
+)
+def test_marks_of_the_upgrade_pass(written: dict[str, Any], mark: str) -> None:
+    """A mark acts on the roles that it concerns, and not on a replica that disappears."""
+    made = partition_from(partition(written, flags=["upgrading"]), stateful=True, on_every_node=False, nodes={0})
+    assert made.replicas[0].upgrade is UpgradeMark(mark)
+    assert made.in_transition is (mark == "none")
+
+
+def test_a_replica_to_be_promoted_does_not_move() -> None:
+    """It is in transition."""
+    written = replica("secondary", 0, flags=["to_be_promoted"])
+    made = partition_from(partition(written), stateful=True, on_every_node=False, nodes={0})
+    assert made.replicas[0].pinned
+
+
+def test_unknown_flags_are_refused() -> None:
+    """The message names them."""
+    with pytest.raises(NotImplementedError, match="'odd'"):
+        partition_from(partition(replica("primary", 0, flags=["odd"])), stateful=True, on_every_node=False, nodes={0})
 
 
 def test_replicas_on_unknown_nodes_are_omitted() -> None:
@@ -322,8 +354,34 @@ def test_the_failover_table_is_applied_as_updates(recorder: Recorder) -> None:
 @pytest.mark.usefixtures("recorder")
 def test_an_unknown_operation_is_refused() -> None:
     """The message contains its name."""
-    with pytest.raises(NotImplementedError, match="'cluster_upgrade'"):
-        player_of({"op": "cluster_upgrade"})
+    with pytest.raises(NotImplementedError, match="'dispose'"):
+        player_of({"op": "dispose"})
+
+
+def test_a_cluster_upgrade_names_its_domains_while_it_runs(recorder: Recorder) -> None:
+    """Without one in progress there are none."""
+    step = {"op": "cluster_upgrade", "in_progress": True, "completed_uds": ["UD0"]}
+    player = Player(scenario(), {}, seed=0)
+    domains: list[tuple[str, ...]] = []
+    player._engine.update_upgraded_domains = domains.append  # type: ignore[method-assign,assignment]
+    player.play(step)
+    player.play({**step, "in_progress": False})
+    assert domains == [["UD0"], ()]
+    assert not recorder.take()
+
+
+def test_phases_are_switched_off_by_settings() -> None:
+    """A phase that is switched on keeps the setting of the scenario."""
+    player = Player(scenario(service()), {"LoadBalancingEnabled": False}, seed=0)
+    player.play({"op": "movement_enabled", "constraint_check": False, "balancing": True})
+    config = player._config()
+    assert (config.constraint_check_enabled, config.load_balancing_enabled) == (False, False)
+
+
+def test_a_scenario_with_applications_fails_with_this_reason() -> None:
+    """It is not skipped."""
+    outcome = run_scenario(scenario(service(), {"op": "application", "name": "app"}), {})
+    assert outcome.failures[0].actual == "NotImplementedError: applications"
 
 
 # collection and evaluation
@@ -366,6 +424,52 @@ def test_a_failed_expectation_has_expected_and_actual_values() -> None:
     assert verdict_of({**requested, "pattern": "0 move * *=>2"}, player) is None
 
 
+@needs_shared
+@pytest.mark.parametrize(
+    ("fields", "actual"),
+    [
+        ({"type": "load_value_is", "node": 1, "role": "secondary", "load": 3, "effective": False, "value": True}, "7"),
+        ({"type": "load_value_is", "node": 9, "role": "secondary", "load": 1, "effective": False, "value": True}, "0"),
+        ({"type": "load_value_is", "node": 9, "role": "secondary", "load": 1, "effective": True, "value": True}, "7"),
+        ({"type": "in_build_count", "node": 1, "cmp": "==", "value": 2}, "1"),
+        ({"type": "in_build_count", "node": 0, "cmp": "==", "value": 2}, "0"),
+        ({"type": "total_cluster_capacity", "cmp": "<", "value": 5}, "5.0"),
+        ({"type": "update_error", "cmp": "==", "value": "InsufficientClusterCapacity"}, "Success"),
+    ],
+    ids=lambda value: f"{value['type']}-{value.get('node')}" if isinstance(value, dict) else None,
+)
+def test_queries_of_the_engine_are_judged(fields: dict[str, Any], actual: str) -> None:
+    """Loads of replicas, replicas in build and the capacity of nodes in service."""
+    one = service(metrics=[{"name": "CPU", "weight": 1.0, "primary": 1, "secondary": 2}])
+    replicas = replica("primary", 0), replica("secondary", 1, state="inbuild")
+    load = {"op": "load", "id": 0, "service": "web", "metric": "CPU", "secondary_per_node": {"1": 7}}
+    nodes = node(0, capacities={"CPU": 5}), node(1), node(2, up=False, capacities={"CPU": 9})
+    steps = (*nodes, one, partition(*replicas), load, {"op": "process_pending"})
+    player = Player(scenario(*steps), {}, seed=0)
+    for step in steps:
+        player.play(step)
+    failure = verdict_of({"op": "expect", "line": 7, "service": "web", "id": 0, "metric": "CPU", **fields}, player)
+    assert failure is not None
+    assert failure.actual == actual
+
+
+@needs_shared
+def test_processes_do_not_change_outcomes() -> None:
+    """The order is that of the scenarios, and a scenario passes if it does with every seed."""
+    good = scenario({"op": "expect", "type": "count", "cmp": "==", "value": 0, "line": 1}, name="Good")
+    bad = scenario({"op": "dispose"}, name="Bad")
+    outcomes = run_scenarios([bad, good], {}, seeds=(1, 2), workers=2)
+    assert [(one.scenario.name, one.failed_seeds) for one in outcomes] == [("Bad", (1, 2)), ("Good", ())]
+    assert [one.passed for one in outcomes] == [False, True]
+
+
+def test_open_scenarios_have_reasons(tmp_path: Path) -> None:
+    """A line has a name and its reason; comments are passed over."""
+    file = tmp_path / "open.txt"
+    file.write_text("# why\n\nOne: no groups\n")
+    assert read_open(file) == {"One": "no groups"}
+
+
 def test_expressions_are_printed() -> None:
     """The text has the infix notation of the file."""
     expression = {"op": "==", "a": [{"fn": "count_if", "pred": {"match": "0 *"}}, {"fn": "service_domains"}]}
@@ -386,7 +490,11 @@ def test_the_report_counts_by_feature() -> None:
     """A scenario counts in every row of its features and once in the summary."""
     good = Outcome(scenario(features=("moves", "stateful")), ())
     bad = Outcome(scenario(name="Bad", features=("moves",)), (Failure(7, "count == 1", "0", ("0 drop primary 1",)),))
-    assert feature_table([good, bad]).splitlines() == [
+    assert passed_table("suite", [good, bad], suites_of).splitlines() == [
+        "suite  passed  failed",
+        "Suite       1       1",
+    ]
+    assert passed_table("feature", [good, bad], features_of).splitlines() == [
         "feature   passed  failed",
         "moves          1       1",
         "stateful       1       0",

@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 
 from tests.service_fabric.report import failed_text
-from tests.service_fabric.run import run_scenario
-from tests.service_fabric.scenario import Scenario, read_scenarios, read_settings, scenario_file
+from tests.service_fabric.run import SEED, run_scenario
+from tests.service_fabric.scenario import Scenario, read_open, read_scenarios, read_settings, scenario_files
 
-FILE = scenario_file()
-SCENARIOS = read_scenarios(FILE) if FILE.exists() else ()
-LINES = (Path(__file__).parent / "open.txt").read_text().splitlines()
-OPEN = {line for line in LINES if not line.startswith("#")}
-"""Names of the open scenarios; `python -m tests.service_fabric` shows their expectations."""
+FILES = scenario_files()
+SCENARIOS = tuple(one for file in FILES if file.exists() for one in read_scenarios(file))
+OPEN = read_open(Path(__file__).parent / "open.txt")
+"""Reasons of the open scenarios by name; `python -m tests.service_fabric` shows their expectations."""
 
-pytestmark = pytest.mark.skipif(not SCENARIOS, reason=f"{FILE} is missing; PLB_SHARED sets the folder")
+pytestmark = pytest.mark.skipif(not SCENARIOS, reason=f"{FILES[0]} is missing; PLB_SHARED sets the folder")
+passing = pytest.mark.parametrize(
+    "scenario", [scenario for scenario in SCENARIOS if scenario.name not in OPEN], ids=lambda scenario: scenario.name
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,15 +28,23 @@ def settings() -> dict[str, Any]:
     return read_settings()
 
 
-@pytest.mark.parametrize(
-    "scenario", [scenario for scenario in SCENARIOS if scenario.name not in OPEN], ids=lambda scenario: scenario.name
-)
+@passing
 def test_scenario(scenario: Scenario, settings: dict[str, Any]) -> None:
     """Every expectation of the scenario holds."""
     outcome = run_scenario(scenario, settings)
     assert outcome.passed, failed_text(outcome, verbose=True)
 
 
-def test_open_scenarios_exist() -> None:
-    """All listed scenarios are in the file."""
-    assert {scenario.name for scenario in SCENARIOS} >= OPEN
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(SEED + 1, SEED + 10))
+@passing
+def test_scenario_with_another_seed(scenario: Scenario, settings: dict[str, Any], seed: int) -> None:
+    """Every expectation of the scenario holds with nine more seeds."""
+    outcome = run_scenario(scenario, settings, seed=seed)
+    assert outcome.passed, failed_text(outcome, verbose=True)
+
+
+def test_open_scenarios_exist_and_have_reasons() -> None:
+    """All listed scenarios are in a file, and each has its reason."""
+    assert {scenario.name for scenario in SCENARIOS} >= OPEN.keys()
+    assert all(OPEN.values())

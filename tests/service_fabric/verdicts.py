@@ -66,6 +66,13 @@ def describe(expectation: Step) -> str:
         case "node_load":
             requested = f"in {expectation['value_in']}" if "value_in" in expectation else f"== {expectation['value']}"
             return f"node_load {expectation['metric']} of node {expectation['node']} {requested}"
+        case "load_value_is":
+            kind = "effective load" if expectation["effective"] else "load"
+            replica = f"{expectation['role']} of {expectation['id']} on {expectation['node']}"
+            return f"{kind} of {expectation['metric']} of {replica} == {expectation['load']} is {expectation['value']}"
+        case "in_build_count":
+            domain = f" in the domain of {expectation['metric']}" if "metric" in expectation else ""
+            return f"in_build_count of node {expectation['node']}{domain} {expectation['cmp']} {expectation['value']}"
         case kind:
             return f"{kind} {expectation['cmp']} {expectation['value']}"
 
@@ -95,17 +102,34 @@ def _answer(query: Mapping[str, Any], player: Player) -> Any:
     """Evaluate a function of an expression, or another type of expectation, for the reference matcher."""
     if "fn" in query:
         return _count(query["fn"], player)
-    if query["type"] == "node_load":
-        load = player.node_load(query["node"], query["metric"])
-        return load in query.get("value_in", [query.get("value")])
-    if query["type"] == "action":
-        return query["value"] in last_actions(player, query.get("metric"))
-    return action_match().CMP[query["cmp"]](_count(query["type"], player), query["value"])
+    match query["type"]:
+        case "node_load":
+            load = player.node_load(query["node"], query["metric"])
+            return load in query.get("value_in", [query.get("value")])
+        case "action":
+            return query["value"] in last_actions(player, query.get("metric"))
+        case "load_value_is":
+            return (player.replica_load(query) == query["load"]) is query["value"]
+        case _:
+            return action_match().CMP[query["cmp"]](_value(query, player), query["value"])
+
+
+def _value(query: Mapping[str, Any], player: Player) -> Any:
+    """Return what an expectation compares with its value."""
+    match query["type"]:
+        case "in_build_count":
+            return player.in_build_count(query["node"], query.get("metric"))
+        case "total_cluster_capacity":
+            return player.total_capacity(query["metric"])
+        case "update_error":
+            return player.update_error
+        case kind:
+            return _count(kind, player)
 
 
 def _count(name: str, player: Player) -> int:
     if name not in COUNTS:
-        raise NotImplementedError(f"expectation {name!r}: not supported, as no shared scenario has it")
+        raise NotImplementedError(f"expectation {name!r}: not supported, as it is not described")
     return COUNTS[name](player)
 
 
@@ -119,8 +143,10 @@ def _actual(expectation: Step, player: Player) -> str:
             return ", ".join(_leaves(expectation["expr"], player))
         case "node_load":
             return f"{player.node_load(expectation['node'], expectation['metric']):g}"
-        case kind:
-            return str(_count(kind, player))
+        case "load_value_is":
+            return f"{player.replica_load(expectation):g}"
+        case _:
+            return str(_value(expectation, player))
 
 
 def _matching(counted: Mapping[str, Any], texts: Iterable[str]) -> int:
