@@ -26,7 +26,7 @@ class MoveKind(Enum):
     PROMOTE = "promote"
     """The secondary on `target` becomes the primary of a partition without one."""
     VOID = "void"
-    """The replica on `source` cannot change its role. The upgrade continues without it, and no further plan tries."""
+    """On `source` a role cannot change, or no replica returns. The upgrade continues, and no further plan tries."""
 
 
 class Phase(Enum):

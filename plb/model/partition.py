@@ -62,8 +62,11 @@ class Replica:
     pinned
         True: no plan moves it.
     leaving
-        True during a move from this node, or a drop: the load still counts against the capacity of the node, but not in
-        the balance statistics.
+        True during a move from this node: the load still counts against the capacity of the node, but not in the
+        balance statistics. A primary that leaves is still the primary of its partition.
+    to_be_dropped
+        True if it is to be dropped: it counts as one that leaves, but no plan drops it, and a primary is no longer the
+        primary, unless it is marked to be swapped out.
     state
         Its state.
     upgrade
@@ -77,13 +80,14 @@ class Replica:
     state: ReplicaState = attrs.field(default=ReplicaState.READY, kw_only=True)
     pinned: bool = attrs.field(default=False, kw_only=True)
     leaving: bool = attrs.field(default=False, kw_only=True)
+    to_be_dropped: bool = attrs.field(default=False, kw_only=True)
     upgrade: UpgradeMark = attrs.field(default=UpgradeMark.NONE, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_name("replica", self.node, field="node")
         item = f"replica on {self.node}"
         object.__setattr__(self, "role", check_role(item, "role", self.role))
-        for field in ("pinned", "leaving"):
+        for field in ("pinned", "leaving", "to_be_dropped"):
             check_switch(item, field, getattr(self, field))
         for field, kind in (("state", ReplicaState), ("upgrade", UpgradeMark)):
             object.__setattr__(self, field, check_member(item, field, getattr(self, field), kind))
@@ -93,6 +97,11 @@ class Replica:
             raise InvalidValueError(
                 item, "upgrade", self.upgrade.value, "none, as instances have no roles to hand over"
             )
+
+    @property
+    def disappears(self) -> bool:
+        """Whether it is on its way out: it moves away, or is to be dropped."""
+        return self.leaving or self.to_be_dropped
 
 
 def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:
@@ -150,6 +159,6 @@ class Partition:
         doubled = sorted({node for node in nodes if nodes.count(node) > 1})
         if doubled:
             raise ConflictError(f"{item}: two replicas on node {doubled[0]}; at most one is allowed")
-        standing = [r for r in self.replicas if r.role == Role.PRIMARY and not r.leaving]
+        standing = [r for r in self.replicas if r.role == Role.PRIMARY and not r.disappears]
         if len(standing) > 1:
             raise ConflictError(f"{item}: two primaries, on nodes {standing[0].node} and {standing[1].node}")

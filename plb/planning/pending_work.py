@@ -8,8 +8,9 @@ from operator import attrgetter
 import attrs
 
 from plb.array_types import NOWHERE
-from plb.model import Role
+from plb.model import DeactivationIntent, Role
 from plb.planning.dropping import Surplus
+from plb.planning.role_returns import Return, return_of
 from plb.planning.service_domains import ServiceDomain
 from plb.planning.upgrades import Handover
 from plb.state.cluster_state import ClusterState, PartitionRecord
@@ -28,16 +29,19 @@ class Work:
         Partitions to cut, children first.
     handovers
         Primaries that hand over their role for an upgrade.
+    returns
+        Places to which replicas return after an upgrade.
     """
 
     missing: list[int]
     surpluses: list[Surplus]
     handovers: list[Handover]
+    returns: list[Return]
 
     @property
     def is_any(self) -> bool:
         """Whether there is work."""
-        return bool(self.missing or self.surpluses or self.handovers)
+        return bool(self.missing or self.surpluses or self.handovers or self.returns)
 
 
 class WorkToPlace:
@@ -72,7 +76,7 @@ class WorkToPlace:
             records.sort(key=lambda record: self._state.services[record.service].affinity_to is not None)
         node = self._state.rows.node
         handovers = [found for record in records if (found := handover_of(self._state, record)) is not None]
-        promoted = {handover.partition for handover in handovers if handover.primary == NOWHERE}
+        promoted = {handover.partition for handover in handovers if handover.primary == NOWHERE and handover.returns}
         missing = [
             row
             for record in records
@@ -84,7 +88,8 @@ class WorkToPlace:
             for record in reversed(records)
             if (count := surplus_of(self._state, record)) > 0
         ]
-        return Work(missing, surpluses, handovers)
+        returns = [wish for record in records if (wish := return_of(self._state, record)) is not None]
+        return Work(missing, surpluses, handovers, returns)
 
 
 def partitions_with_work(state: ClusterState, unfinished: Collection[int]) -> list[PartitionRecord]:
@@ -107,9 +112,37 @@ def handover_of(state: ClusterState, record: PartitionRecord) -> Handover | None
         return None
     standing = [row for row in slots_of(state, record) if table.node[row] != NOWHERE]
     primary = next((row for row in standing if table.role[row] == Role.PRIMARY), NOWHERE)
-    able = may_change_role(state, standing)
-    ready = [row for row, free in zip(standing, able, strict=True) if free and table.role[row] == Role.SECONDARY]
-    back = [row for row in ready if table.regains[row]]
-    if primary != NOWHERE and table.swaps_out[primary]:
-        return Handover(record.name, primary, ready, returns=False)
-    return Handover(record.name, primary, back, returns=True) if back else None
+    secondaries = [row for row in standing if table.role[row] == Role.SECONDARY]
+    out = next((row for row in record.rows if table.swaps_out[row]), NOWHERE)
+    if out != NOWHERE:
+        return _swap_out_of(state, record, out, primary, secondaries)
+    back = [row for row in secondaries if table.regains[row]]
+    moves_away = any(table.moving[row] and table.role[row] == Role.PRIMARY for row in record.rows)
+    if not back or moves_away:
+        return None
+    return Handover(record.name, primary, back, marked=back[0], void=back[0], returns=True)
+
+
+def _swap_out_of(
+    state: ClusterState, record: PartitionRecord, out: int, primary: int, secondaries: list[int]
+) -> Handover | None:
+    """Return the change of roles of a partition of which the primary `out` is to be swapped out.
+
+    Without a secondary there is none. That the role cannot change is told of services with one target replica only,
+    while single replicas may move in upgrades: if all secondaries are on deactivated nodes, or the only one moves away.
+    """
+    table = state.rows
+    single = state.services[record.service].target_replicas == 1
+    single &= state.config.is_singleton_replica_move_allowed_during_upgrade
+    if secondaries:
+        able = may_change_role(state, secondaries)
+        ready = [row for row, free in zip(secondaries, able, strict=True) if free]
+        nodes = [state.nodes[table.node[row]] for row in secondaries]
+        deactivated = all(node.deactivation_intent is not DeactivationIntent.NONE for node in nodes)
+        void = out if single and deactivated else NOWHERE
+        return Handover(record.name, primary, ready, marked=out, void=void, returns=False)
+    present = [row for row in record.rows if table.node[row] != NOWHERE and not table.standby[row]]
+    moving = [row for row in present if table.moving[row] and table.role[row] == Role.SECONDARY]
+    if single and len(present) == len(record.rows) == 2 and moving:
+        return Handover(record.name, NOWHERE, (), marked=out, void=moving[0], returns=False)
+    return None

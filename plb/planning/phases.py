@@ -26,6 +26,8 @@ from plb.planning.dropping import Surplus, drop_surplus, still_surplus
 from plb.planning.immovable import concerned, immovable_replicas
 from plb.planning.missing_replicas import placed_all_or_nothing, unplaced_of
 from plb.planning.move_reasons import MoveReasons
+from plb.planning.pending_work import Work
+from plb.planning.role_returns import Return, Returns
 from plb.planning.rule_priorities import placement_masks, rule_masks, rule_priorities
 from plb.planning.service_domains import ServiceDomain
 from plb.planning.standbys import without_replaced_standbys
@@ -240,9 +242,18 @@ class PhaseRun:
             self.problem = self.problem._replace(movable=movable, repairable=repairable)
             self._left_alone = True
 
+    def begin_placement(self, work: Work) -> None:
+        """Drop surplus replicas, change the roles that an upgrade asks for, and fill the places that it has kept."""
+        if work.handovers or work.returns:
+            self.solution = self.solution.copy()  # the changes of roles are not undone
+        self.drop(work.surpluses)
+        self.hand_over(work.handovers)
+        self.return_replicas(work.returns)
+
     def place(self, rows: list[int], *, with_moves: bool = True) -> None:
         """Place the missing replicas in `rows`; `with_moves`: others may be moved to free capacity."""
         config = self.config
+        rows = [row for row in rows if self.solution.node[row] == NOWHERE]
         # capacity that others free in the same plan would not count
         with_moves = with_moves and config.move_existing_replica_for_placement
         with_moves = with_moves and not config.prevent_transient_overcommit
@@ -267,11 +278,8 @@ class PhaseRun:
         """Drop surplus replicas; placement then starts from the result.
 
         Soft rules are relaxed one by one for replicas that cannot be dropped under them. If a refresh performs one
-        action at a time, it drops the replicas that the most rules allow, and the others wait for the next plan; so
-        do partitions whose primary changes in this plan.
+        action at a time, it drops the replicas that the most rules allow, and the others wait for the next plan.
         """
-        # without its other end, a swap of roles would be a move
-        surpluses = [surplus for surplus in surpluses if self._reasons.keys().isdisjoint(surplus.rows)]
         if not surpluses:
             return
         left = list(surpluses)
@@ -292,27 +300,68 @@ class PhaseRun:
             self._reasons.update({row: reason for row in dropped if row in surplus.rows})
 
     def hand_over(self, handovers: Sequence[Handover]) -> None:
-        """Change the roles of primaries for an upgrade; a role that cannot change is a move that changes nothing."""
+        """Change the roles of primaries for an upgrade; some that cannot change are told by moves of kind void."""
         if not handovers:
             return
-        changes = RoleChanges(self.state, self.problem, self.solution, self._tally, self._extensions)
+        changes = self._role_changes()
         for handover in handovers:
             changes.make(handover)
+        self._take_roles(changes, "hand over")
+
+    def return_replicas(self, wishes: Sequence[Return]) -> None:
+        """Place missing replicas on the places that an upgrade has kept for them."""
+        kept = [wish for wish in wishes if wish.primary == NOWHERE]
+        if not kept:
+            return
+        changes = self._role_changes()
+        returns = Returns(self._problem_of(Phase.PLACEMENT), changes.solution, self._masks, self._extensions)
+        for wish in kept:
+            returns.place(wish)
+        for partition, place in returns.refused:
+            changes.give_up_place(partition, place)
+        self._add_others(returns.placed)
+        self._reasons.update(dict.fromkeys(returns.placed, Reason(Phase.PLACEMENT, "new replica")))
+        self._take_roles(changes, "return")
+
+    def return_primaries(self, wishes: Sequence[Return]) -> None:
+        """Make missing replicas the primaries on the places that an upgrade has kept for these."""
+        for wish in wishes:
+            if wish.primary == NOWHERE:
+                continue
+            changes = self._role_changes()
+            returns = Returns(self._problem_of(Phase.PLACEMENT), changes.solution, self._masks, self._extensions)
+            row = returns.taker(wish)
+            if row != NOWHERE:
+                changes.add_primary(wish, row)
+                self._add_others([row])
+            for partition, place in returns.refused:
+                changes.give_up_place(partition, place)
+            self._take_roles(changes, "return")
+
+    @property
+    def _masks(self) -> tuple[int, ...]:
+        return placement_masks(self.config)
+
+    def _role_changes(self) -> RoleChanges:
+        return RoleChanges(self.state, self.problem, self.solution, self._tally, self._extensions)
+
+    def _take_roles(self, changes: RoleChanges, moment: str) -> None:
+        """Take the result of changes of roles, and leave the partitions alone whose primary changes."""
         self.problem, self.solution = changes.problem, changes.solution
         if self._extensions is not None:
             self.solution = self._extensions.journalled(self.solution)
         self._orders += changes.orders
         self._reasons.update(changes.reasons)
         self.leave_alone({self.state.row_partition[row] for row in changes.reasons})
-        self._note_changes("hand over")
+        self._note_changes(moment)
         self._phases.append(Phase.PLACEMENT)
 
     @property
     def _stays(self) -> Bool:
-        """Rows that must not be dropped, (M,): those that are pinned, or on a paused node."""
+        """Rows that must not be dropped, (M,): those that are pinned, become primaries, or are on a paused node."""
         table = self.state.rows
         paused = [node.deactivation_intent is DeactivationIntent.PAUSE for node in self.state.nodes]
-        return table.pinned | np.array([*paused, False], np.bool_)[table.node]
+        return table.pinned | table.regains | np.array([*paused, False], np.bool_)[table.node]
 
     def repair(self, *, light: bool = False) -> None:
         """Repair broken constraints, if any are; `light`: except the spread over domains."""

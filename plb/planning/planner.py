@@ -410,12 +410,12 @@ class Planner:
 
 def _place(run: PhaseRun, work: Work) -> None:
     """Hand over roles, drop surplus replicas and place missing ones, or note that there is no such work."""
-    run.hand_over(work.handovers)
-    run.drop(work.surpluses)
+    run.begin_placement(work)
     if work.missing:
         run.place(work.missing)
     elif not work.is_any:
         run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
+    run.return_primaries(work.returns)
 
 
 def _sampling(config: PlbConfig) -> tuple[object, ...]:

@@ -82,12 +82,12 @@ class Refresh:
         config = self.scheduler.config
         again = self.scheduler.variant(self.record, Stage.PLACEMENT, self.state_version)
         with_moves = again and config.move_existing_replica_for_placement
-        self.run.hand_over(self.work.handovers)
-        self.run.drop(self.work.surpluses)
+        self.run.begin_placement(self.work)
         if with_moves:
             self.run.limit_moves(self.scheduler.allowance(Action.PLACEMENT_WITH_MOVE, self.replicas, self.now))
         if self.work.missing:
             self.run.place(self.work.missing, with_moves=with_moves)
+        self.run.return_primaries(self.work.returns)
         return Action.PLACEMENT_WITH_MOVE if with_moves else Action.PLACEMENT
 
     def _check_constraints(self) -> Action:

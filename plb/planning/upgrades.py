@@ -1,8 +1,9 @@
 """Upgrades: primaries swap roles before their node is upgraded, and swap back after it.
 
 See docs/embedding.md, Upgrades. A primary swaps roles with a ready secondary on a node in service, the one
-with the least energy among those that the most rules allow. If the settings allow it, the node may then exceed its
-limit. With checks of aligned affinity, the primaries of parent and children on a node swap together.
+with the least energy among those that the most rules allow. Only the new place of the primary is checked. While upgrade
+domains bind, it is in another domain than the old one. If the settings allow it, the node may then exceed its limit.
+With checks of aligned affinity, the primaries of parent and children on a node swap together.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from plb.evaluation.proposals import FIRST_RULE, refusal
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Phase, Reason
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
+from plb.planning.role_returns import Return
 from plb.planning.rule_priorities import rule_masks
 from plb.search.extensions import Extensions
 from plb.state.arrays import Problem, Solution, are_siblings, siblings_of
 from plb.state.cluster_state import ClusterState
 from plb.state.proposal import Proposal
-from plb.state.role_slots import load_of_next_primary, may_change_role
+from plb.state.role_slots import default_loads, expected_load, load_of_next_primary, may_change_role
 
 Swap = tuple[int, int]
 """Rows of a primary and of the secondary that becomes the primary."""
@@ -43,6 +45,10 @@ class Handover:
         Row of the primary; NOWHERE without one: a secondary is then promoted.
     takers
         Rows of the secondaries that may become the primary.
+    marked
+        Row of the replica with the mark.
+    void
+        Row of the replica of which a move of kind void tells that its role cannot change; NOWHERE: none is told.
     returns
         Whether the role goes back to where it was before the upgrade.
     """
@@ -50,7 +56,13 @@ class Handover:
     partition: str
     primary: int
     takers: Sequence[int]
+    marked: int
+    void: int
     returns: bool
+
+
+UNCHECKED = 1 << Rule.AFFINITY | 1 << Rule.PLACEMENT
+"""Rules that no swap for an upgrade is asked about; the placement constraint of the new primary is checked apart."""
 
 
 class HandoverEnd(Enum):
@@ -71,6 +83,7 @@ def hand_over(
     tally: Int,
     *,
     together: bool,
+    upgrade_domain: Sequence[str],
     extensions: Extensions | None = None,
 ) -> HandoverEnd:
     """Swap the roles of a handover's primary and of the best taker, in place; nothing is changed if none can.
@@ -85,6 +98,8 @@ def hand_over(
         (TALLY_SIZE,) counts of the proposals; refusals by budgets are added.
     together
         Whether aligned primaries of its parent and children on its node swap with it.
+    upgrade_domain
+        Name of the upgrade domain of each node.
     extensions
         With the extension constraints; their refusals are counted.
     """
@@ -97,10 +112,14 @@ def hand_over(
     for mask in masks:
         best: tuple[float, list[Swap]] | None = None
         for taker in handover.takers:
-            swaps = _swaps_onto(problem, solution, primaries, taker, able)
-            if not swaps or not problem.receives[0, solution.node[taker]]:
+            there = int(solution.node[taker])
+            apart = handover.returns and not mask >> Rule.UPGRADE_DOMAIN & 1
+            if not (apart or upgrade_domain[there] != upgrade_domain[here]):
                 continue
-            refused, energy = _try(opened, solution, swaps, mask, extensions)
+            swaps = _swaps_onto(problem, solution, primaries, taker, able, anyhow=handover.returns)
+            if not swaps or not _receive(problem, mask, primaries, there):
+                continue
+            refused, energy = _try(opened, solution, swaps, mask & ~UNCHECKED, extensions)
             if isinstance(refused, str):
                 continue
             if refused in BUDGETS:
@@ -113,6 +132,12 @@ def hand_over(
                 apply_proposal(problem, solution, _swap(solution, primary, secondary))
             return HandoverEnd.DONE
     return end
+
+
+def _receive(problem: Problem, mask: int, primaries: Sequence[int], node: int) -> bool:
+    """Return whether a node is in service, and allowed to all of `primaries` by their services."""
+    feasible = all(problem.feasibility_classes[problem.feasibility_class[row], node] for row in primaries)
+    return bool(problem.receives[0, node]) and (feasible or not mask >> Rule.PLACEMENT & 1)
 
 
 def promoted(
@@ -159,8 +184,16 @@ def _aligned_primaries(problem: Problem, solution: Solution, primary: int) -> li
     return [primary, *(row for row in others if row != primary and not problem.unspread[row])]
 
 
-def _swaps_onto(problem: Problem, solution: Solution, primaries: Sequence[int], taker: int, able: Bool) -> list[Swap]:
-    """Return the swaps that move all `primaries` to the node of `taker`; none if one of them cannot."""
+def _swaps_onto(
+    problem: Problem, solution: Solution, primaries: Sequence[int], taker: int, able: Bool, *, anyhow: bool
+) -> list[Swap]:
+    """Return the swaps that move all `primaries` to the node of `taker`; none if one of them cannot.
+
+    Parameters
+    ----------
+    anyhow
+        Whether replicas that are not ready take part.
+    """
     there = solution.node[taker]
     swaps = []
     for primary in primaries:
@@ -169,7 +202,7 @@ def _swaps_onto(problem: Problem, solution: Solution, primaries: Sequence[int], 
         else:
             on_target = [row for row in siblings_of(problem, primary) if able[row] and solution.node[row] == there]
             secondary = next((row for row in on_target if problem.role[row] == Role.SECONDARY), NOWHERE)
-        if secondary == NOWHERE or not able[primary]:
+        if secondary == NOWHERE or not (anyhow or able[primary]):
             return []
         swaps.append((primary, secondary))
     return swaps
@@ -242,12 +275,17 @@ class RoleChanges:
         self._able = may_change_role(state)
         self._relaxed = config.relax_capacity_constraint_for_upgrade
         self._together = config.check_aligned_affinity_for_upgrade
-        self._masks = [mask & ~(1 << Rule.AFFINITY) for mask in rule_masks(config)]
+        self._masks = list(rule_masks(config))
+        self._upgrade_domain = [
+            node.upgrade_domain_name if config.upgrade_domain_enabled else node.name for node in state.nodes
+        ]
         if self._relaxed:
             self._masks.append(self._masks[-1] & ~(1 << Rule.CAPACITY))
 
     def make(self, handover: Handover) -> None:
         """Make another replica of a partition the primary, if possible."""
+        standing = [row for row in handover.takers if self.solution.node[row] != NOWHERE]
+        handover = attrs.evolve(handover, takers=standing)
         if handover.primary == NOWHERE:
             self._promote(handover)
         elif self.solution.node[handover.primary] == self.problem.origin[handover.primary]:
@@ -263,10 +301,11 @@ class RoleChanges:
             self._able,
             self._tally,
             together=self._together,
+            upgrade_domain=self._upgrade_domain,
             extensions=self._extensions,
         )
         if end is HandoverEnd.IMPOSSIBLE:
-            self._order(MoveKind.VOID, handover, handover.primary)
+            self._give_up(handover)
         for row in np.flatnonzero(self.solution.node != before).tolist():
             self.reasons[row] = self._reason(handover)
 
@@ -282,7 +321,7 @@ class RoleChanges:
         growth = {row: load - self.problem.load[row] for row in able}
         row = promoted(self.problem, self.solution, growth, feasibility_class, relaxed=self._relaxed)
         if row == NOWHERE:
-            self._order(MoveKind.VOID, handover, handover.takers[0])
+            self._give_up(handover)
             return
         self._order(MoveKind.PROMOTE, handover, row)
         self.reasons[row] = self._reason(handover)
@@ -306,13 +345,49 @@ class RoleChanges:
         role[row], loads[row], feasibility_classes[row] = Role.PRIMARY, load, feasibility_class
         return problem._replace(role=role, load=loads, feasibility_class=feasibility_classes, leaving_load=kept)
 
+    def add_primary(self, wish: Return, row: int) -> None:
+        """Make a missing replica the primary on the kept place of the primary.
+
+        Parameters
+        ----------
+        row
+            That of the missing replica.
+        """
+        state, place = self.state, wish.places[0]
+        at = self.solution.node.copy()
+        at[row] = at[place]
+        if row != wish.primary:
+            record = state.partition(wish.partition)
+            default = default_loads(state.quanta, state.services[record.service])[Role.PRIMARY]
+            load = expected_load(state, record, Role.PRIMARY, default)
+            self.problem = self._with_primary(row, load, int(self.problem.feasibility_class[wish.primary]))
+        self.solution = solution_from_scratch(self.problem, at)
+        self.reasons[row] = self._returned(place)
+
+    def give_up_place(self, partition: str, place: int) -> None:
+        """Tell that no replica returns to a kept place."""
+        self._add_order(MoveKind.VOID, partition, place, self._returned(place))
+
+    def _give_up(self, handover: Handover) -> None:
+        """Tell that a role cannot change, if that is to be told."""
+        if handover.void != NOWHERE:
+            self._order(MoveKind.VOID, handover, handover.void)
+
     def _order(self, kind: MoveKind, handover: Handover, row: int) -> None:
         """Add a move that changes a role, or nothing, but no node."""
+        self._add_order(kind, handover.partition, row, self._reason(handover))
+
+    def _add_order(self, kind: MoveKind, partition: str, row: int, reason: Reason) -> None:
         node = self.state.nodes[int(self.problem.origin[row])].name
         role = Role(int(self.problem.role[row]))
         source, target = (None, node) if kind is MoveKind.PROMOTE else (node, None)
-        self.orders.append(Move(kind, handover.partition, role, source, target, self._reason(handover), 0.0, row))
+        self.orders.append(Move(kind, partition, role, source, target, reason, 0.0, row))
 
     def _reason(self, handover: Handover) -> Reason:
-        rule, row = ("upgraded", handover.takers[0]) if handover.returns else ("upgrade", handover.primary)
-        return Reason(Phase.PLACEMENT, rule, self.state.nodes[int(self.problem.origin[row])].name)
+        if handover.returns:
+            return self._returned(handover.marked)
+        return Reason(Phase.PLACEMENT, "upgrade", self.state.nodes[int(self.problem.origin[handover.marked])].name)
+
+    def _returned(self, place: int) -> Reason:
+        """Return the reason of what is done for a node that has been upgraded."""
+        return Reason(Phase.PLACEMENT, "upgraded", self.state.nodes[int(self.problem.origin[place])].name)

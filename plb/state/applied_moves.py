@@ -7,7 +7,7 @@ from plb.errors import ConflictError
 from plb.model import Role
 from plb.model.move import Move
 from plb.state.cluster_state import ClusterState, PartitionRecord
-from plb.state.move_checks import ADD, DROP, MOVE, PROMOTE, SWAP, VOID, answers_return, preferred
+from plb.state.move_checks import ADD, DROP, MOVE, PROMOTE, SWAP, VOID, adds_second_primary, answers_return, preferred
 from plb.state.role_slots import (
     default_loads,
     fill_up,
@@ -16,6 +16,7 @@ from plb.state.role_slots import (
     new_slot,
     note_promotion,
     remove_slot,
+    slots_of,
     trim_waiting,
 )
 
@@ -33,10 +34,15 @@ def apply_move(state: ClusterState, move: Move, *, leaving: bool) -> None:
         _drop(state, record, source, move)
         return
     if move.kind is VOID:
-        (table.regains if answers_return(move) else table.swaps_out)[record.rows] = False
+        for mark in (table.regains, table.kept) if answers_return(move) else (table.swaps_out,):
+            mark[record.rows] = False
         return
     if move.kind is PROMOTE:
         _promote(state, record, target)
+        return
+    slots = slots_of(state, record)
+    if adds_second_primary(move, ((table.role[row], table.node[row]) for row in slots)):
+        _add_primary(state, record, target)
         return
     row = _slot_on(state, record, move.role, source, move.index)
     if move.kind is SWAP:
@@ -55,6 +61,22 @@ def apply_move(state: ClusterState, move: Move, *, leaving: bool) -> None:
         table.node[end], table.leaving[end] = source, True
         table.arriving[row] = end
         link(state, record)
+
+
+def _add_primary(state: ClusterState, record: PartitionRecord, node: int) -> None:
+    """Place a missing replica as the primary; the present primary becomes a secondary on its node."""
+    table = state.rows
+    primary = next(row for row in slots_of(state, record) if table.role[row] == Role.PRIMARY)
+    added = _slot_on(state, record, Role.SECONDARY, NOWHERE)
+    _replace_standby(state, record, node)
+    table.node[added], table.node[primary] = table.node[primary], node
+    for flags in (table.still, table.pinned, table.building):
+        flags[added], flags[primary] = flags[primary], False
+    table.still[primary] = record.still
+    table.regains[record.rows] = False
+    if record.missing is not None and record.missing > 0:
+        record.missing -= 1
+    note_promotion(state, record, primary)
 
 
 def _promote(state: ClusterState, record: PartitionRecord, node: int) -> None:

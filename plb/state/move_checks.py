@@ -107,7 +107,13 @@ class _Replay:
         return found
 
     def _move(self, replicas: list[_Slot], move: Move, source: int, target: int) -> None:
-        moved = _slot_of(move, source, _slots_of(replicas))
+        slots = _slots_of(replicas)
+        if adds_second_primary(move, ((slot.role, slot.node) for slot in slots)):
+            moved = _slot_of(attrs.evolve(move, role=Role.SECONDARY), source, slots)
+            moved.role = Role.PRIMARY
+            next(slot for slot in slots if slot.role is Role.PRIMARY).role = Role.SECONDARY
+        else:
+            moved = _slot_of(move, source, slots)
         there = [other for other in replicas if other.node == target]
         if not all(other.standby for other in there) or (move.partition, target) in self.occupied:
             raise ConflictError(f"{move}: a replica of the partition is on {move.target}; make a new plan")
@@ -128,10 +134,11 @@ class _Replay:
         promoted.role = Role.PRIMARY
 
     def _give_up(self, replicas: list[_Slot], move: Move, node: int) -> None:
-        table, slots = self.state.rows, _slots_of(replicas)
-        row = _slot_of(move, node, slots).row
-        asks = any(table.regains[slot.row] for slot in slots) if answers_return(move) else table.swaps_out[row]
-        if not asks:
+        table = self.state.rows
+        if not any(one.node == node and one.role is move.role for one in replicas):
+            raise ConflictError(f"{move}: there is no such replica any more; make a new plan")
+        marks = (table.regains, table.kept) if answers_return(move) else (table.swaps_out,)
+        if not any(mark[one.row] for one in replicas for mark in marks):
             raise ConflictError(f"{move}: no upgrade asks for that any more; make a new plan")
 
 
@@ -155,6 +162,19 @@ def _swap(replicas: list[_Slot], move: Move, source: int, target: int) -> None:
     if partner is None:
         raise ConflictError(f"{move}: no secondary is on {move.target} any more; make a new plan")
     moved.node, partner.node = target, source
+
+
+def adds_second_primary(move: Move, slots: Iterable[tuple[int, int]]) -> bool:
+    """Return whether a move adds a primary beside the present one, which becomes a secondary.
+
+    Parameters
+    ----------
+    slots
+        Role and node of each replica that the partition should have.
+    """
+    if move.kind is not ADD or move.role is not Role.PRIMARY:
+        return False
+    return any(role == Role.PRIMARY and node != NOWHERE for role, node in slots)
 
 
 def answers_return(move: Move) -> bool:

@@ -9,10 +9,14 @@ import attrs
 from plb.array_types import NOWHERE, Int
 from plb.model import Replica, ReplicaState, Role, UpgradeMark
 from plb.state.cluster_state import ClusterState, PartitionRecord
-from plb.state.role_slots import fill_up, link, new_slot, note_promotion, release, slots_of, trim
+from plb.state.role_slots import fill_up, link, new_slot, note_promotion, release, remove_slot, slots_of, trim
 
 End = tuple[Role, int, bool, bool]
 """Identity of replicas without a slot: role, node, whether it leaves or is a standby, and whether that was dropped."""
+
+
+MOVING_STATES = frozenset({ReplicaState.READY, ReplicaState.IN_BUILD, ReplicaState.DOWN})
+"""The states of replicas of which a move may be under way."""
 
 
 @attrs.frozen(eq=False)
@@ -55,9 +59,13 @@ def match_slots(
     for role, rows in free.items():
         for row in rows:
             table.node[row], table.still[row] = NOWHERE, record.still
-            table.pinned[row] = table.building[row] = table.swaps_out[row] = table.regains[row] = False
+            table.pinned[row] = table.building[row] = False
+            table.swaps_out[row] = table.regains[row] = table.kept[row] = False
         trim(state, record, role, rows, len(standing))
-    fill_up(state, record, defaults)
+    led = any(_still_leads(replica) for replica, _ in placed)
+    if led:
+        _remove_waiting_primary(state, record)
+    fill_up(state, record, defaults, led=led)
     record.rows += kept.values()
     for key, replica in others.items():
         if key not in kept:
@@ -67,6 +75,19 @@ def match_slots(
         table.still[record.rows] = True
     table.upgrading[record.rows] = record.upgrading
     link(state, record)
+
+
+def _still_leads(replica: Replica) -> bool:
+    """Return whether a replica on its way out is still the primary."""
+    leads = not replica.to_be_dropped or replica.upgrade is UpgradeMark.SWAP_OUT
+    return replica.role is Role.PRIMARY and replica.disappears and leads
+
+
+def _remove_waiting_primary(state: ClusterState, record: PartitionRecord) -> None:
+    """Remove the slot of a primary that waits for a place."""
+    table = state.rows
+    for row in [row for row in record.rows if table.role[row] == Role.PRIMARY and table.node[row] == NOWHERE]:
+        remove_slot(state, record, row)
 
 
 def _keep_ends(
@@ -129,8 +150,15 @@ def _take_seats(
         table.node[row], table.pinned[row] = seat.node, replica.pinned
         table.still[row] = record.still or replica.state is not ReplicaState.READY
         table.building[row] = replica.state is ReplicaState.IN_BUILD
-        table.swaps_out[row] = replica.upgrade is UpgradeMark.SWAP_OUT
-        table.regains[row] = replica.upgrade is UpgradeMark.PRIMARY_RETURNS and replica.role is Role.SECONDARY
+        _note_mark(state, row, replica)
+
+
+def _note_mark(state: ClusterState, row: int, replica: Replica) -> None:
+    """Record the mark of an upgrade; one that asks for the primary has no effect on a replica that disappears."""
+    table, asks = state.rows, replica.upgrade is UpgradeMark.PRIMARY_RETURNS
+    table.swaps_out[row] = replica.upgrade is UpgradeMark.SWAP_OUT
+    table.regains[row] = asks and replica.role is Role.SECONDARY and not replica.disappears
+    table.kept[row] = replica.upgrade is UpgradeMark.REPLICA_RETURNS
 
 
 def _note_promotion(
@@ -174,9 +202,11 @@ def _describe(state: ClusterState, row: int, replica: Replica) -> None:
     table = state.rows
     table.still[row] = True
     table.leaving[row] = _leaves(replica)
-    table.standby[row] = not table.leaving[row]
+    table.standby[row] = replica.state is ReplicaState.STANDBY or _is_vacant(replica)
     table.vacant[row] = _is_vacant(replica)
-    table.moving[row] = replica.leaving and replica.state is ReplicaState.READY
+    table.dropping[row] = replica.to_be_dropped
+    table.moving[row] = replica.leaving and not replica.to_be_dropped and replica.state in MOVING_STATES
+    _note_mark(state, row, replica)
     if replica.state is ReplicaState.DROPPED:
         table.load[row] = 0
 
@@ -187,13 +217,13 @@ def _end_of(replica: Replica, node: int) -> End:
 
 def _holds_slot(replica: Replica) -> bool:
     """Return whether a replica is one of those that the partition should have."""
-    return not replica.leaving and replica.state not in (ReplicaState.STANDBY, ReplicaState.DROPPED)
+    return not replica.disappears and replica.state not in (ReplicaState.STANDBY, ReplicaState.DROPPED)
 
 
 def _leaves(replica: Replica) -> bool:
     """Return whether a replica without a slot is on its way out; else it is a standby, or holds a place for one."""
     gone = replica.state is ReplicaState.DROPPED and replica.upgrade is UpgradeMark.NONE
-    return replica.leaving or gone
+    return replica.disappears or gone
 
 
 def _is_vacant(replica: Replica) -> bool:

@@ -20,8 +20,10 @@ FLAGS = (
     "moving",
     "still",
     "building",
+    "dropping",
     "swaps_out",
     "regains",
+    "kept",
     "upgrading",
     "used",
     "reported",
@@ -101,10 +103,14 @@ class RowTable:
         """Not ready, so it does not move."""
         self.building: Bool = np.zeros(capacity, np.bool_)
         """In build."""
+        self.dropping: Bool = np.zeros(capacity, np.bool_)
+        """To be dropped: it leaves, and no plan drops it."""
         self.swaps_out: Bool = np.zeros(capacity, np.bool_)
         """A primary that must hand over its role because its node is about to be upgraded."""
         self.regains: Bool = np.zeros(capacity, np.bool_)
-        """A secondary that is to become the primary again, because its node has been upgraded."""
+        """A secondary, or a place, that is to have the primary again, because its node has been upgraded."""
+        self.kept: Bool = np.zeros(capacity, np.bool_)
+        """The place of a replica before the upgrade, to which a missing one is to return."""
         self.upgrading: Bool = np.zeros(capacity, np.bool_)
         """Of a partition with a replica marked by an upgrade: only the phase of upgrades moves it."""
         self.arriving: Int = np.full(capacity, NOWHERE, np.int64)

@@ -40,8 +40,17 @@ def next_role(state: ClusterState, record: PartitionRecord) -> Role:
     """Return the role of the next replica to be added: a primary first if a stateful partition is to have none yet."""
     if not state.services[record.service].stateful:
         return Role.INSTANCE
-    has_primary = any(state.rows.role[row] == Role.PRIMARY for row in slots_of(state, record))
-    return Role.SECONDARY if has_primary else Role.PRIMARY
+    return Role.SECONDARY if has_primary(state, record) else Role.PRIMARY
+
+
+def has_primary(state: ClusterState, record: PartitionRecord) -> bool:
+    """Return whether a partition has a primary, or a slot for one.
+
+    One that moves away is still the primary; one that is to be dropped is not, unless it is to be swapped out.
+    """
+    table = state.rows
+    primaries = [row for row in record.rows if table.role[row] == Role.PRIMARY]
+    return any(not table.dropping[row] or table.swaps_out[row] for row in primaries)
 
 
 def slots_of(state: ClusterState, record: PartitionRecord) -> list[int]:
@@ -185,11 +194,17 @@ def trim_waiting(state: ClusterState, record: PartitionRecord) -> None:
     link(state, record)
 
 
-def fill_up(state: ClusterState, record: PartitionRecord, defaults: Mapping[Role, Int]) -> None:
-    """Add empty slots up to the target: a primary first if a stateful partition has none."""
+def fill_up(state: ClusterState, record: PartitionRecord, defaults: Mapping[Role, Int], *, led: bool = False) -> None:
+    """Add empty slots up to the target: a primary first if a stateful partition has none.
+
+    Parameters
+    ----------
+    led
+        Whether it has a primary whose row is not made yet.
+    """
     slots = slots_of(state, record)
     standing = sum(1 for row in slots if state.rows.node[row] != NOWHERE)
-    role = next_role(state, record)
+    role = Role.SECONDARY if led else next_role(state, record)
     for _ in range(_target(state, record, standing) - len(slots)):
         new_slot(state, record, role, defaults[role])
         role = Role.SECONDARY if role is Role.PRIMARY else role

@@ -93,31 +93,49 @@ def test_removed_replica_cannot_move(first, then):
     assert snapshot(engine) == before
 
 
+def engine_without_return():
+    """Return an engine in which the primary may not return to its node, which is blocked for the service."""
+    engine = engine_of(Replica(P, "n0"), Replica(S, "n1"), Replica(S, "n2"))
+    engine.update_service(Service("db", target_replicas=3, blocked_nodes={"n1"}))
+    add_partition(engine, "db/0", Replica(P, "n0"), Replica(S, "n1", upgrade="primary_returns"), Replica(S, "n2"))
+    return engine
+
+
 def test_stale_void_leaves_newer_marks():
     """It belongs to an upgrade that is over; the next one asks for something else."""
-    engine = engine_of(Replica(P, "n0", upgrade="swap_out"), Replica(S, "n1", pinned=True))
+    engine = engine_without_return()
     plan = engine.place()
     assert [one.kind for one in plan.moves] == [MoveKind.VOID]
-    add_partition(engine, "db/0", Replica(P, "n0"), Replica(S, "n1", upgrade="primary_returns"))
+    add_partition(engine, "db/0", Replica(P, "n0", upgrade="swap_out"), Replica(S, "n1"), Replica(S, "n2"))
     with pytest.raises(ConflictError, match="no upgrade asks for that any more"):
         engine.apply(plan)
-    assert [str(one) for one in engine.place().moves] == ["swap primary of db/0 from n0 to n1"]
+    assert [str(one) for one in engine.place().moves] == ["swap primary of db/0 from n0 to n2"]
 
 
 def test_void_that_is_applied_twice_is_stale():
     """No mark is left to answer."""
-    engine = engine_of(Replica(P, "n0", upgrade="swap_out"), Replica(S, "n1", pinned=True))
+    engine = engine_without_return()
     plan = engine.place()
     engine.apply(plan)
     with pytest.raises(ConflictError, match="no upgrade asks for that any more"):
         engine.apply(plan)
 
 
-def test_new_replica_is_a_primary_if_the_only_primary_leaves():
-    """The leaving replica does not count, and the partition has no other primary."""
-    engine = engine_of(Replica(P, "n0", leaving=True), target=0)
+@pytest.mark.parametrize(
+    ("fields", "role"),
+    [
+        ({"leaving": True}, S),
+        ({"to_be_dropped": True}, P),
+        ({"to_be_dropped": True, "upgrade": "swap_out"}, S),
+        ({"leaving": True, "to_be_dropped": True}, P),
+    ],
+    ids=str,
+)
+def test_primary_that_moves_away_is_still_the_primary(fields, role):
+    """A secondary is added beside it. One that is to be dropped is replaced, unless it is to be swapped out."""
+    engine = engine_of(Replica(P, "n0", **fields), target=0)
     engine.update_service(Service("db", target_replicas=1))
-    assert [(one.kind, one.role) for one in engine.place().moves] == [(MoveKind.ADD, P)]
+    assert [(one.kind, one.role) for one in engine.place().moves] == [(MoveKind.ADD, role)]
 
 
 @pytest.mark.parametrize("settings", [{}, {"combination": "service_fabric"}])

@@ -85,25 +85,134 @@ def test_role_that_cannot_return_stays_and_loses_its_mark() -> None:
     engine = engine_of("n0", limited("n1", 5), replicas=2, relax_capacity_constraint_for_upgrade=False)
     add_partition(engine, "db/0", primary("n0"), secondary("n1", upgrade="primary_returns"))
     plan = engine.place()
-    assert [(m.kind, m.source, m.reason.node) for m in plan.moves] == [(MoveKind.VOID, "n0", "n1")]
+    assert [(m.kind, m.source, m.reason.node) for m in plan.moves] == [(MoveKind.VOID, "n1", "n1")]
     engine.apply(plan)
     assert not engine.place().moves
 
 
 def test_pinned_unready_or_out_of_service_secondary_does_not_take_the_role() -> None:
-    """If no secondary is left, the plan reports once that the upgrade has to go on without a swap."""
+    """If no secondary is left, the role stays, and the mark waits for a later plan."""
     paused = Node("n4", deactivation_intent=DeactivationIntent.PAUSE)
     engine = engine_of("n0", "n1", "n2", Node("n3", up=False), paused, replicas=5)
     others = [secondary("n1", pinned=True), secondary("n2", state="in_build"), secondary("n3"), secondary("n4")]
     add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), *others)
+    assert not engine.place().moves
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), *others[1:])
+    assert texts(engine.place()) == ["swap primary of db/0 from n0 to n1"]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("in_service", [True, False])
+def test_void_tells_that_a_single_replica_cannot_move(*, allowed: bool, in_service: bool) -> None:
+    """It is issued while single replicas may move in upgrades, and all secondaries are on deactivated nodes."""
+    intent = DeactivationIntent.NONE if in_service else DeactivationIntent.RESTART
+    node = Node("n1", deactivation_intent=intent)
+    engine = engine_of("n0", node, replicas=1, is_singleton_replica_move_allowed_during_upgrade=allowed)
+    taker = secondary("n1", pinned=in_service)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), taker, missing=0)
     plan = engine.place()
-    assert [(m.kind, m.source, m.target) for m in plan.moves] == [(MoveKind.VOID, "n0", None)]
-    assert plan.explain("db/0") == (
-        "Leave primary of db/0 on n0, because its role cannot change: node n0 is about to be upgraded."
-    )
+    told = allowed and not in_service
+    assert [(m.kind, m.source, m.target) for m in plan.moves] == [(MoveKind.VOID, "n0", None)] * told
+    if told:
+        assert plan.explain("db/0") == (
+            "Leave primary of db/0 on n0, because its role cannot change: node n0 is about to be upgraded."
+        )
+        engine.apply(plan)
+        assert not engine.place().moves
+
+
+def test_void_tells_that_the_only_secondary_moves_away() -> None:
+    """The move of the single replica was given up, and the upgrade would wait for it."""
+    engine = engine_of("n0", "n1", replicas=1, is_singleton_replica_move_allowed_during_upgrade=True)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1", leaving=True), missing=0)
+    plan = engine.place()
+    assert [(m.kind, m.role, m.source) for m in plan.moves] == [(MoveKind.VOID, S2, "n1")]
     engine.apply(plan)
     assert not engine.place().moves
-    assert engine.replicas("db/0")[0].node == "n0"
+
+
+def test_new_primary_is_in_another_upgrade_domain() -> None:
+    """The whole domain of the old one is upgraded; the node with the least energy is in it."""
+    nodes = [Node(f"n{index}", upgrade_domain=domain) for index, domain in enumerate("aabb")]
+    engine = engine_of(*nodes)
+    add_partition(engine, "db/other", primary("n2"), missing=0)
+    marked = primary("n0", upgrade="swap_out")
+    add_partition(engine, "db/0", marked, secondary("n1"), secondary("n2"))
+    assert texts(engine.place()) == ["swap primary of db/0 from n0 to n2"]
+    add_partition(engine, "db/0", marked, secondary("n1"), missing=0)
+    assert not engine.place().moves
+
+
+@pytest.mark.parametrize("fields", [{"leaving": True}, {"to_be_dropped": True}], ids=str)
+def test_secondary_is_promoted_if_the_marked_primary_disappears(fields: dict[str, bool]) -> None:
+    """A swap would give the role of a secondary to a replica on its way out."""
+    engine = engine_of("n0", "n1", "n2")
+    marked = primary("n0", upgrade="swap_out", **fields)
+    add_partition(engine, "db/0", marked, secondary("n1"), missing=1)
+    assert sorted(texts(engine.place())) == ["add secondary of db/0 on n2", "promote secondary of db/0 on n1"]
+
+
+def test_return_waits_while_the_primary_moves_away() -> None:
+    """The primary is on its way to another node."""
+    engine = engine_of("n0", "n1", "n2")
+    add_partition(engine, "db/0", primary("n0", leaving=True), secondary("n1", upgrade="primary_returns"), missing=0)
+    assert not engine.place().moves
+
+
+def test_role_returns_to_a_replica_in_build() -> None:
+    """The host asks for this replica."""
+    engine = engine_of("n0", "n1")
+    back = secondary("n1", state="in_build", upgrade="primary_returns")
+    add_partition(engine, "db/0", primary("n0"), back, missing=0)
+    assert texts(engine.place()) == ["swap primary of db/0 from n0 to n1"]
+
+
+@pytest.mark.parametrize("state", ["standby", "dropped"])
+def test_missing_replica_becomes_the_primary_on_a_kept_place(state: str) -> None:
+    """The primary returns to its place by a new replica; the present primary becomes a secondary."""
+    engine = engine_of("n0", "n1", "n2", "n3")
+    add_partition(
+        engine, "db/0", primary("n0"), secondary("n1"), secondary("n3", state=state, upgrade="primary_returns")
+    )
+    plan = engine.place()
+    assert texts(plan) == ["add primary of db/0 on n3"]
+    engine.apply(plan)
+    assert {(r.role, r.node) for r in engine.replicas("db/0")} == {(P, "n3"), (S2, "n0"), (S2, "n1")}
+    assert engine.node_loads()["n3"] == {"cpu": 10.0}
+    assert not engine.place().moves
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_place_without_capacity_for_the_primary_is_given_up(missing: int) -> None:
+    """A missing replica is placed as a secondary."""
+    engine = engine_of("n0", "n1", limited("n2", 5))
+    place = secondary("n2", state="dropped", upgrade="primary_returns")
+    add_partition(engine, "db/0", primary("n0"), place, missing=missing)
+    plan = engine.place()
+    assert [(m.kind, m.source) for m in plan.moves if m.kind is MoveKind.VOID] == [(MoveKind.VOID, "n2")]
+    assert [m.role for m in plan.moves if m.kind is MoveKind.ADD] == [S2] * missing
+    engine.apply(plan)
+    assert not engine.place().moves
+
+
+def test_primary_does_not_return_without_a_missing_replica() -> None:
+    """Nothing is built for it."""
+    engine = engine_of("n0", "n1")
+    add_partition(engine, "db/0", primary("n0"), secondary("n1", state="standby", upgrade="primary_returns"), missing=0)
+    assert not engine.place().moves
+
+
+def test_kept_place_that_the_rules_refuse_is_given_up() -> None:
+    """The missing replica goes elsewhere."""
+    engine = engine_of("n0", limited("n1", 1), "n2", replicas=2)
+    add_partition(engine, "db/0", primary("n0"), secondary("n1", state="dropped", upgrade="replica_returns"))
+    plan = engine.place()
+    assert {(m.kind, m.source, m.target) for m in plan.moves} == {
+        (MoveKind.VOID, "n1", None),
+        (MoveKind.ADD, None, "n2"),
+    }
+    engine.apply(plan)
+    assert not engine.place().moves
 
 
 def test_primary_on_a_restarting_node_hands_over_its_role() -> None:
@@ -128,8 +237,7 @@ def test_capacity_is_relaxed_only_by_the_settings(*, relaxes: bool) -> None:
     assert texts(large.place()) == ["swap primary of db/0 from n0 to n2"]
     small = engine_of(limited("n0", 10), limited("n1", 5), limited("n2", 5), **settings)
     add_partition(small, "db/0", *replicas)
-    kinds = [move.kind for move in small.place().moves]
-    assert kinds == [MoveKind.SWAP if relaxes else MoveKind.VOID]
+    assert [move.kind for move in small.place().moves] == [MoveKind.SWAP] * relaxes
 
 
 def test_placement_constraint_of_the_primary_is_kept() -> None:
@@ -194,21 +302,19 @@ def test_promotion_of_a_complete_partition_adds_no_replica() -> None:
 @pytest.mark.parametrize(
     ("replicas", "kind"),
     [
-        ((primary("n0", upgrade="swap_out"), secondary("n1")), MoveKind.SWAP),
+        ((primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2")), MoveKind.SWAP),
         ((secondary("n0", upgrade="primary_returns"), secondary("n1")), MoveKind.PROMOTE),
     ],
 )
-def test_surplus_is_dropped_after_the_role_has_changed(replicas: tuple[Replica, ...], kind: MoveKind) -> None:
-    """One plan cannot do both: the primary would move there, or the promoted replica would be dropped."""
+def test_surplus_is_dropped_before_the_role_changes(replicas: tuple[Replica, ...], kind: MoveKind) -> None:
+    """One plan does both, and does not drop the replica that becomes the primary."""
     engine = engine_of("n0", "n1", "n2")
     add_partition(engine, "db/0", *replicas, missing=-1)
     plan = engine.place()
-    assert [move.kind for move in plan.moves] == [kind]
+    assert {move.kind for move in plan.moves} == {kind, MoveKind.DROP}
     engine.apply(plan)
-    plan = engine.place()
-    assert [(move.kind, move.role) for move in plan.moves] == [(MoveKind.DROP, S2)]
-    engine.apply(plan)
-    assert [replica.role for replica in engine.replicas("db/0")] == [P]
+    left = [replica.role for replica in engine.replicas("db/0") if replica.node]
+    assert left == ([P, S2] if kind is MoveKind.SWAP else [P])
 
 
 @pytest.mark.parametrize("state", ["standby", "dropped"])
@@ -386,7 +492,8 @@ def test_stale_promotion_or_void_is_refused(kind: MoveKind) -> None:
     if kind is MoveKind.PROMOTE:
         add_partition(engine, "db/0", secondary("n0", upgrade="primary_returns"), missing=0)
     else:
-        add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), missing=0)
+        engine.update_service(Service("db", target_replicas=3, default_load=LOADS, blocked_nodes={"n0"}))
+        add_partition(engine, "db/0", primary("n1"), secondary("n0", upgrade="primary_returns"), missing=0)
     plan = engine.place()
     assert [move.kind for move in plan.moves] == [kind]
     add_partition(engine, "db/0", primary("n1"), secondary("n0"), missing=0)

@@ -30,7 +30,7 @@ ALL_ELIGIBLE_NODES = 2**31 - 1
 """The replica difference that means one replica on every eligible node."""
 
 DROPPING_FLAGS = frozenset({"to_be_dropped_by_fm", "to_be_dropped_by_plb", "to_be_dropped_for_node_deactivation"})
-LEAVING_FLAGS = DROPPING_FLAGS | {"move_in_progress"}
+MOVING = "move_in_progress"
 
 UPGRADE_FLAGS = {
     "primary_to_be_swapped_out": UpgradeMark.SWAP_OUT,
@@ -48,7 +48,7 @@ PROMOTED = "to_be_promoted"
 OF_FAILOVER_MANAGER = frozenset({"preferred_primary_location", "preferred_replica_location"})
 """Flags that the failover manager keeps for itself; placement does not read them."""
 
-KNOWN_FLAGS = LEAVING_FLAGS | UPGRADE_FLAGS.keys() | OF_FAILOVER_MANAGER | {PROMOTED}
+KNOWN_FLAGS = DROPPING_FLAGS | UPGRADE_FLAGS.keys() | OF_FAILOVER_MANAGER | {MOVING, PROMOTED}
 
 
 def name_of(identifier: int) -> str:
@@ -186,7 +186,7 @@ def partition_from(step: Step, *, stateful: bool, on_every_node: bool, nodes: Co
     nodes
         Ids of the known nodes. A replica on another node is omitted, because the original ignores it.
     """
-    present = [item for item in step["replicas"] if item["node"] in nodes]
+    present = [item for item in step["replicas"] if item["node"] in nodes and not _is_gone(item)]
     replicas = tuple(replica_from(item, stateful=stateful) for item in present)
     return Partition(
         name_of(step["id"]),
@@ -197,6 +197,11 @@ def partition_from(step: Step, *, stateful: bool, on_every_node: bool, nodes: Co
         in_transition=step["reconfiguration_in_progress"] or _is_held(step, replicas),
         in_quorum_loss=step["in_quorum_lost"],
     )
+
+
+def _is_gone(item: Mapping[str, Any]) -> bool:
+    """Return whether a replica was dropped, and no mark keeps its place."""
+    return item["role"] == "dropped" and not UPGRADE_FLAGS.keys() & {*item["flags"]}
 
 
 def _is_held(step: Step, replicas: Iterable[Replica]) -> bool:
@@ -214,25 +219,24 @@ def replica_from(item: Mapping[str, Any], *, stateful: bool) -> Replica:
     flags = set(item["flags"])
     if flags - KNOWN_FLAGS:
         raise NotImplementedError(f"replica flags {sorted(flags - KNOWN_FLAGS)}: not played, as they are not described")
-    role, leaving = _role(item["role"], stateful=stateful), bool(flags & LEAVING_FLAGS)
+    role = _role(item["role"], stateful=stateful)
     return Replica(
         role,
         name_of(item["node"]),
         state=_state(item),
-        leaving=leaving,
+        leaving=MOVING in flags,
+        to_be_dropped=bool(flags & DROPPING_FLAGS),
         pinned=PROMOTED in flags,
-        upgrade=_upgrade(flags, role, leaving=leaving),
+        upgrade=_upgrade(flags, role),
     )
 
 
-def _upgrade(flags: Collection[str], role: Role, *, leaving: bool) -> UpgradeMark:
+def _upgrade(flags: Collection[str], role: Role) -> UpgradeMark:
     """Return the mark of a replica; the original ignores those of roles that they do not concern."""
-    marks = {mark for flag, mark in UPGRADE_FLAGS.items() if flag in flags}
-    if role is not Role.PRIMARY:
-        marks.discard(UpgradeMark.SWAP_OUT)
-    if leaving:
-        marks.discard(UpgradeMark.PRIMARY_RETURNS)
-    return next(iter(marks), UpgradeMark.NONE) if role is not Role.INSTANCE else UpgradeMark.NONE
+    marks = [mark for flag, mark in UPGRADE_FLAGS.items() if flag in flags]
+    if role is Role.INSTANCE:
+        return UpgradeMark.NONE
+    return next((mark for mark in marks if role is Role.PRIMARY or mark is not UpgradeMark.SWAP_OUT), UpgradeMark.NONE)
 
 
 def _role(written: str, *, stateful: bool) -> Role:

@@ -164,7 +164,7 @@ def test_domains_are_properties_of_a_node() -> None:
     [
         (replica("primary", 0), Role.PRIMARY, ReplicaState.READY, False),
         (replica("standby", 0, state="standby"), Role.SECONDARY, ReplicaState.STANDBY, False),
-        (replica("dropped", 0, state="dropped"), Role.SECONDARY, ReplicaState.DROPPED, False),
+        (replica("none", 0), Role.SECONDARY, ReplicaState.DROPPED, False),
         (replica("secondary", 0, state="inbuild"), Role.SECONDARY, ReplicaState.IN_BUILD, False),
         (replica("primary", 0, up=False), Role.PRIMARY, ReplicaState.DOWN, False),
         (replica("secondary", 0, flags=["move_in_progress"]), Role.SECONDARY, ReplicaState.READY, True),
@@ -183,13 +183,12 @@ def test_roles_states_and_flags(written: dict[str, Any], role: Role, state: Repl
         (replica("primary", 0, flags=["primary_to_be_swapped_out", "preferred_primary_location"]), "swap_out"),
         (replica("secondary", 0, flags=["primary_to_be_swapped_out"]), "none"),
         (replica("secondary", 0, flags=["primary_to_be_placed"]), "primary_returns"),
-        (replica("secondary", 0, flags=["primary_to_be_placed", "move_in_progress"]), "none"),
         (replica("standby", 0, state="standby", flags=["replica_to_be_placed"]), "replica_returns"),
     ],
     ids=lambda value: "-".join(value["flags"]) if isinstance(value, dict) else None,
 )
 def test_marks_of_the_upgrade_pass(written: dict[str, Any], mark: str) -> None:
-    """A mark acts on the roles that it concerns, and not on a replica that disappears."""
+    """A mark acts on the roles that it concerns."""
     made = partition_from(partition(written, flags=["upgrading"]), stateful=True, on_every_node=False, nodes={0})
     assert made.replicas[0].upgrade is UpgradeMark(mark)
     assert made.in_transition is (mark == "none")
@@ -213,6 +212,29 @@ def test_replicas_on_unknown_nodes_are_omitted() -> None:
     step = partition(replica("secondary", 1), replica("secondary", 9))
     made = partition_from(step, stateful=False, on_every_node=False, nodes={0, 1})
     assert [(one.role, one.node) for one in made.replicas] == [(Role.INSTANCE, "1")]
+
+
+def test_a_dropped_replica_is_omitted_unless_its_place_is_kept() -> None:
+    """A mark of the upgrade pass keeps it."""
+    written = replica("dropped", 0), replica("dropped", 1, flags=["replica_to_be_placed"])
+    made = partition_from(partition(*written), stateful=True, on_every_node=False, nodes={0, 1})
+    assert [(one.node, one.state) for one in made.replicas] == [("1", ReplicaState.DROPPED)]
+
+
+@pytest.mark.parametrize(
+    ("flag", "leaving", "dropped"),
+    [
+        ("move_in_progress", True, False),
+        ("to_be_dropped_by_fm", False, True),
+        ("to_be_dropped_by_plb", False, True),
+        ("to_be_dropped_for_node_deactivation", False, True),
+    ],
+)
+def test_moving_away_and_to_be_dropped_are_two_states(flag: str, *, leaving: bool, dropped: bool) -> None:
+    """Each flag gives one of them."""
+    written = replica("secondary", 0, flags=[flag])
+    made = partition_from(partition(written), stateful=True, on_every_node=False, nodes={0}).replicas[0]
+    assert (made.leaving, made.to_be_dropped) == (leaving, dropped)
 
 
 def test_a_replica_without_a_role_has_no_load_and_occupies_its_node() -> None:
