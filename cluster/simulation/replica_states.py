@@ -105,6 +105,11 @@ def as_leaving(one: Replica, node: str | None, *, leaving: bool) -> Replica:
     return attrs.evolve(one, leaving=leaving) if one.node == node else one
 
 
+def as_dropped(one: Replica, node: str, *, dropped: bool) -> Replica:
+    """Return a replica with `to_be_dropped` set if it is on `node`, and then not leaving, else unchanged."""
+    return attrs.evolve(one, leaving=False, to_be_dropped=dropped) if one.node == node else one
+
+
 def _mark_of(role: Role, mark: UpgradeMark) -> UpgradeMark:
     """Return the mark of a replica on a marked node; a mark ends when its replica changes role."""
     marked_role = Role.PRIMARY if mark is UpgradeMark.SWAP_OUT else Role.SECONDARY

@@ -17,7 +17,7 @@ from cluster.simulation.causes import UPGRADE
 from cluster.simulation.failover import FailoverManager
 from cluster.simulation.node_states import NodeStates
 from cluster.simulation.recorder import UpgradeRecord
-from cluster.simulation.replica_states import as_leaving
+from cluster.simulation.replica_states import as_dropped
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Tenancies
 from plb.model import Role, UpgradeMark
@@ -202,7 +202,7 @@ class Drains:
         leaving = [one for one in self._tenancies.on(name) if self._must_leave(one, name)]
         for tenancy in leaving:
             self._tenancies.report_replicas(
-                tenancy, [as_leaving(one, name, leaving=True) for one in self._tenancies.described(tenancy)]
+                tenancy, [as_dropped(one, name, dropped=True) for one in self._tenancies.described(tenancy)]
             )
         return leaving
 
@@ -217,7 +217,7 @@ class Drains:
         for tenancy in tenancies:
             described = self._tenancies.described(tenancy)
             if len(described) == tenancy.replicas:
-                self._tenancies.report_replicas(tenancy, [as_leaving(one, name, leaving=False) for one in described])
+                self._tenancies.report_replicas(tenancy, [as_dropped(one, name, dropped=False) for one in described])
 
     def may_go_down(self, name: str) -> bool:
         """Return whether no tenant loses its quorum and no move fails if a node goes down."""
