@@ -335,10 +335,10 @@ class PlacementAndLoadBalancing:
         set_role_load(self._state, partition, role, loads)
 
     def report_secondary_loads(self, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
-        """Report the loads of a partition's secondaries by node, in user units.
+        """Report the loads of a partition's secondaries, or instances, by node, in user units.
 
-        Future secondaries have the average of all values reported so far, rounded to a whole number. A placed secondary
-        without a report keeps its load. Without `use_separate_secondary_load` all secondaries have the average.
+        Future ones have the average of those of the present ones, rounded to a whole number. A placed replica without a
+        report keeps its load. Without `use_separate_secondary_load` all have the average of the reported values.
 
         Raises
         ------

@@ -42,7 +42,7 @@ _NAMES = {
         IncludeResourceGovernanceNoneReplicaLoad MemoryInMBMetricWeight MemoryPercentageNodeCapacity
         PreferNodesForContainerPlacement
     """,
-    "history of loads: the last report counts": "LoadDecayFactor LoadDecayInterval UseDefaultLoadForServiceOnEveryNode",
+    "history of loads: the last report counts": "LoadDecayFactor LoadDecayInterval",
     "throttles that are off by default and not documented": """
         AvgStdDevDeltaThrottleThreshold InBuildThrottlingAssociatedMetric InBuildThrottlingEnabled
         InBuildThrottlingGlobalMaxValue SwapPrimaryThrottlingAssociatedMetric SwapPrimaryThrottlingEnabled

@@ -93,10 +93,13 @@ class PlacementSettings(Checked):
     relax_constraint_for_placement : switch, default True
         Whether soft constraints are relaxed for a new replica that fits nowhere else.
     use_separate_secondary_load : switch, default True
-        Whether each secondary has its own load, and a new one the mean of the reported loads.
+        Whether each secondary or instance has its own load, and a new one the mean of the present loads.
+    use_default_load_for_service_on_every_node : switch, default False
+        Whether a new replica of a service on every node has the default load instead of this mean.
     """
 
     move_existing_replica_for_placement: bool = switch(True, original=True)
     partially_place_services: bool = switch(True, original=True)
     relax_constraint_for_placement: bool = switch(True, original=True)
     use_separate_secondary_load: bool = switch(True, original=True)
+    use_default_load_for_service_on_every_node: bool = switch(False, original=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,16 +74,16 @@ def set_role_load(
 
 
 def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str, Mapping[str, float]]) -> None:
-    """Set the loads of secondaries by node and metric; new ones have the rounded mean of the reported ones.
+    """Set the loads of secondaries, or instances, by node and metric; new ones have the rounded mean of present ones.
 
-    A placed secondary keeps its load until it is reported. Without
-    `use_separate_secondary_load` all have the mean (docs/service-fabric.md, Loads).
+    A placed replica keeps its load until it is reported. Without `use_separate_secondary_load` all have the mean of the
+    reported ones (docs/service-fabric.md, Loads).
     """
     item = f"partition {partition}"
     given = check_mapping(item, "loads", loads, "a mapping of nodes to loads")
     loads = {node: check_loads(item, f"loads[{node}]", load) for node, load in given.items()}
     record = state.partition(partition)
-    _check_role(state, record, Role.SECONDARY)
+    role = Role.SECONDARY if state.services[record.service].stateful else Role.INSTANCE
     at = {name: state.node(name, item) for name in loads}
     quanta = state.quanta.copy()
     for name, load in loads.items():
@@ -91,17 +91,35 @@ def set_secondary_loads(state: ClusterState, partition: str, loads: Mapping[str,
     for name, load in loads.items():
         for metric, value in load.items():
             record.secondary_load.setdefault(metric, {})[name] = value
-    reported = dict.fromkeys(metric for load in loads.values() for metric in load)
-    values = {metric: record.secondary_load[metric].values() for metric in reported}
-    means = {metric: math.floor(sum(known) / len(known) + 0.5) for metric, known in values.items()}
-    separate = state.config.use_separate_secondary_load
-    set_role_load(state, partition, Role.SECONDARY, means, only_to_come=separate)
-    if not separate:
+    reported = [*dict.fromkeys(metric for load in loads.values() for metric in load)]
+    if not state.config.use_separate_secondary_load:
+        set_role_load(state, partition, role, {one: _mean(record.secondary_load[one].values()) for one in reported})
         return
+    rows = [row for row in record.rows if state.rows.role[row] == role and state.rows.node[row] != NOWHERE]
     for name, load in loads.items():
-        for row in record.rows:
-            if state.rows.role[row] == Role.SECONDARY and state.rows.node[row] == at[name]:
+        for row in rows:
+            if state.rows.node[row] == at[name]:
                 _set_load(state, row, item, load)
+    if rows and not _keeps_default(state, record):
+        means = {one: _mean(state.quanta.in_user_units(one, _loads_of(state, rows, one)).tolist()) for one in reported}
+        set_role_load(state, partition, role, means, only_to_come=True)
+
+
+def _mean(loads: Collection[float]) -> int:
+    """Return the mean of loads, rounded to a whole number."""
+    return math.floor(sum(loads) / len(loads) + 0.5)
+
+
+def _loads_of(state: ClusterState, rows: Sequence[int], metric: str) -> Int:
+    """Return the loads of rows for a metric, (m,) quanta."""
+    loads: Int = state.rows.load[rows, state.quanta.index[metric]]
+    return loads
+
+
+def _keeps_default(state: ClusterState, record: PartitionRecord) -> bool:
+    """Return whether new replicas of a partition have the default load, as its service is on every node."""
+    on_every_node = state.services[record.service].on_every_node
+    return on_every_node and state.config.use_default_load_for_service_on_every_node
 
 
 def set_move_cost(state: ClusterState, partition: str, role: Role | str, cost: MoveCost | str) -> None:

@@ -130,7 +130,7 @@ def _apply_service(
     for row in record.rows:
         role = Role(state.rows.role[row])
         keeps = state.rows.reported[row] or state.rows.leaving[row]
-        if not keeps and not (role is Role.SECONDARY and record.secondary_load):
+        if not keeps and (role is Role.PRIMARY or not record.secondary_load):
             state.rows.load[row] = expected_load(state, record, role, defaults[role])
     if not service.on_every_node:
         fill_up(state, record, defaults)
