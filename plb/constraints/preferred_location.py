@@ -11,7 +11,7 @@ import numpy as np
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, RuleDescription
-from plb.constraints.standbys import standby_on
+from plb.constraints.standbys import has_standby, standby_on
 from plb.model.expressions import UnmetClause
 from plb.model.rules import Rule
 from plb.model.unplaced import RuledOut
@@ -25,9 +25,15 @@ RULE = int(Rule.PREFERRED_LOCATION)
 
 @kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
-    """Return whether `row` prefers other nodes: `target` has no standby of its partition and is not upgraded."""
-    prefers = problem.preferring and enforced >> RULE & 1 and problem.prefers_siblings[row]
-    return bool(prefers and not problem.upgraded[target] and standby_on(problem, solution, row, target) == NOWHERE)
+    """Return whether `row` prefers other nodes: `target` has no standby of its partition and is not upgraded.
+
+    If the partition has a standby, or a place that an upgrade has kept, upgraded nodes are not preferred.
+    """
+    if not (problem.preferring and enforced >> RULE & 1 and problem.prefers_siblings[row]):
+        return False
+    if problem.upgraded[target] and not has_standby(problem, row):
+        return False
+    return standby_on(problem, solution, row, target) == NOWHERE
 
 
 @attrs.frozen

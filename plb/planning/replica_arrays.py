@@ -155,8 +155,8 @@ def _kinds(state: ClusterState, service: Int, node: Int) -> Int8:
 def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
     """Return `Problem.prefers_siblings` of rows: all placed replicas, and new ones if the partition has a standby.
 
-    Without `prefer_existing_replica_locations`, only those of partitions with a standby. If upgrade domains are
-    completed in a running upgrade, all new ones.
+    A replica with the mark of a returning primary counts as a standby. Without `prefer_existing_replica_locations`,
+    only replicas of such partitions. If upgrade domains are completed in a running upgrade, all new ones.
     """
     table, config = state.rows, state.config
     node = table.node[rows]
@@ -167,7 +167,7 @@ def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
     prefers: Bool = stands & somewhere if config.prefer_existing_replica_locations else np.zeros(len(node), np.bool_)
     if state.upgraded_domains and config.prefer_upgraded_uds:
         prefers |= ~stands & somewhere
-    _add_those_with_standby(table.sibling, table.standby, np.arange(table.capacity)[rows], prefers)
+    _add_those_with_standby(table.sibling, table.standby | table.regains, np.arange(table.capacity)[rows], prefers)
     return prefers
 
 

@@ -111,7 +111,7 @@ def hand_over(
     end = HandoverEnd.IMPOSSIBLE
     for mask in masks:
         best: tuple[float, list[Swap]] | None = None
-        for taker in handover.takers:
+        for taker in _preferred(problem, solution, mask, handover.takers):
             there = int(solution.node[taker])
             apart = handover.returns and not mask >> Rule.UPGRADE_DOMAIN & 1
             if not (apart or upgrade_domain[there] != upgrade_domain[here]):
@@ -132,6 +132,13 @@ def hand_over(
                 apply_proposal(problem, solution, _swap(solution, primary, secondary))
             return HandoverEnd.DONE
     return end
+
+
+def _preferred(problem: Problem, solution: Solution, mask: int, takers: Sequence[int]) -> Sequence[int]:
+    """Return the takers in upgraded domains while preferred locations bind, if there are any; else all."""
+    if not mask >> Rule.PREFERRED_LOCATION & 1:
+        return takers
+    return [row for row in takers if problem.upgraded[solution.node[row]]] or takers
 
 
 def _receive(problem: Problem, mask: int, primaries: Sequence[int], node: int) -> bool:

@@ -449,6 +449,36 @@ def test_upgraded_domains_are_preferred(*, prefers: bool, expected: set[str]) ->
     assert {move.target for move in engine.place().moves} == {"n0"}, "no upgrade is under way"
 
 
+@pytest.mark.parametrize("state", ["standby", "dropped"])
+def test_upgraded_domains_rank_below_a_standby(state: str) -> None:
+    """A new replica goes to the standby, or to the kept place, although an upgraded domain is free."""
+    nodes = [Node(f"n{i}", upgrade_domain=f"u{i}") for i in range(3)]
+    engine = engine_of(*nodes, replicas=2, preferred_location_constraint_priority=2)
+    engine.update_upgraded_domains({"u1"})
+    mark = UpgradeMark.REPLICA_RETURNS if state == "dropped" else UpgradeMark.NONE
+    add_partition(engine, "db/0", primary("n0"), secondary("n2", state=state, upgrade=mark))
+    assert texts(engine.place()) == ["add secondary of db/0 on n2"]
+    add_partition(engine, "db/0", primary("n0"))
+    assert texts(engine.place()) == ["add secondary of db/0 on n1"]
+
+
+def test_role_goes_to_an_upgraded_domain_first() -> None:
+    """Another secondary would give a lower energy."""
+    nodes = [Node(f"n{i}", upgrade_domain=f"u{i}") for i in range(3)]
+    engine = engine_of(*nodes, preferred_location_constraint_priority=2)
+    engine.update_upgraded_domains({"u1"})
+    add_partition(engine, "db/other", primary("n1"), missing=0)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
+    assert texts(engine.place()) == ["swap primary of db/0 from n0 to n1"]
+
+
+def test_new_replicas_keep_to_preferred_places_while_a_primary_returns() -> None:
+    """The partition has a place of the upgrade; a hard rule leaves the missing replica without one."""
+    engine = engine_of("n0", "n1", "n2", preferred_location_constraint_priority=0)
+    add_partition(engine, "db/0", primary("n0"), secondary("n1", upgrade="primary_returns"), missing=1)
+    assert texts(engine.place()) == ["swap primary of db/0 from n0 to n1"]
+
+
 def test_explanation_of_an_unplaced_replica_names_the_upgraded_domains() -> None:
     """The explanation does so if preferred locations are a hard rule."""
     nodes = [limited("n0", 100, upgrade_domain="u0"), limited("n1", 1, upgrade_domain="u1")]
