@@ -128,7 +128,11 @@ class Partition:
         Number of this description. Another description with the same number and the same `missing` is ignored, except
         that it ends the moves of earlier plans. None: every description counts.
     in_transition
-        True while it is deleted, upgraded or reconfigured: none of its replicas moves.
+        True while it is deleted or reconfigured: none of its replicas moves, and marks of an upgrade wait.
+    upgrading
+        True while it is upgraded: balancing does not move its replicas, and marks of the upgrade act. Constraint check
+        moves those without marks, if `allow_constraint_check_fixes_during_application_upgrade` is on. A partition with
+        a marked replica counts as upgraded.
     in_quorum_loss
         True while most of its replicas are lost: the others do not move.
     """
@@ -141,6 +145,7 @@ class Partition:
     version: int | None = attrs.field(default=None, kw_only=True)
     in_transition: bool = attrs.field(default=False, kw_only=True)
     in_quorum_loss: bool = attrs.field(default=False, kw_only=True)
+    upgrading: bool = attrs.field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         check_name("partition", self.name)
@@ -151,7 +156,7 @@ class Partition:
             check_count(item, "missing", self.missing, low=-MOST_REPLICAS, high=MOST_REPLICAS)
         if self.version is not None:
             check_whole(item, "version", self.version)
-        for field in ("in_transition", "in_quorum_loss"):
+        for field in ("in_transition", "in_quorum_loss", "upgrading"):
             check_switch(item, field, getattr(self, field))
         if not self.replicas:
             return

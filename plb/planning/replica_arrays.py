@@ -28,7 +28,7 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> d
     service = np.where(table.used[rows], table.service[rows], state.service_table.none)
     node, leaving, standby = table.node[rows], table.leaving[rows], table.standby[rows]
     feasibility_class = state.service_table.feasibility_class[service]
-    immovable = leaving | standby | table.still[rows] | table.pinned[rows] | table.upgrading[rows]
+    immovable = leaving | standby | table.still[rows] | table.pinned[rows]
     free = table.used[rows] & ~(immovable | (table.arriving[rows] != NOWHERE))
     if topology.blocked is not None:
         free &= ~topology.blocked[feasibility_class, node]
@@ -43,11 +43,18 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> d
         "prefers_siblings": _prefers_siblings(state, service, rows),
         "unspread": leaving | standby,
         "standby": standby,
-        "movable": free & _with_nowhere(topology.counted)[node],
-        "repairable": free & _with_nowhere(topology.watched)[node],
+        "movable": free & ~table.upgrading[rows] & _with_nowhere(topology.counted)[node],
+        "repairable": free & ~_held_by_upgrade(state, rows) & _with_nowhere(topology.watched)[node],
         "origin": node,
         "move_cost": _move_costs(state, service, rows),
     }
+
+
+def _held_by_upgrade(state: ClusterState, rows: Rows) -> Bool:
+    """Return which rows no repair moves because of an upgrade."""
+    if state.config.allow_constraint_check_fixes_during_application_upgrade:
+        return state.rows.marked[rows]
+    return state.rows.upgrading[rows]
 
 
 def costs_of_moves(state: ClusterState) -> dict[str, Any]:

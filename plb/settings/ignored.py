@@ -31,7 +31,7 @@ _NAMES = {
     """,
     "placement in batches: one plan places everything": "PlacementReplicaCountPerBatch UseBatchPlacement",
     "applications: their capacity, scale-out, upgrade and scaling are not modelled": """
-        AllowBalancingDuringApplicationUpgrade AllowConstraintCheckFixesDuringApplicationUpgrade
+        AllowBalancingDuringApplicationUpgrade
         ApplicationCapacityConstraintPriority CheckAffinityForUpgradePlacement
         RelaxAffinityConstraintDuringUpgrade RelaxAlignAffinityConstraintDuringSingletonUpgrade
         RelaxScaleoutConstraintDuringUpgrade ScaleoutCountConstraintPriority

@@ -17,6 +17,9 @@ class SchedulingSettings(Checked):
         Whether balancing runs.
     constraint_check_enabled : switch, default True
         Whether the constraint check runs.
+    allow_constraint_check_fixes_during_application_upgrade : switch, default False, Service Fabric True
+        Whether the constraint check moves replicas of upgraded partitions, except those with marks and the primary of a
+        partition to which a primary returns.
     min_placement_interval : seconds, default 0.0, Service Fabric 1.0
         Time between two placements in `refresh`. None: placement does not run in `refresh`.
     min_constraint_check_interval : seconds, default 0.0, Service Fabric 1.0
@@ -38,6 +41,7 @@ class SchedulingSettings(Checked):
 
     load_balancing_enabled: bool = switch(True, original=True)
     constraint_check_enabled: bool = switch(True, original=True)
+    allow_constraint_check_fixes_during_application_upgrade: bool = switch(False, original=True)
     min_placement_interval: float | None = seconds(0.0, original=1.0)
     min_constraint_check_interval: float | None = seconds(0.0, original=1.0)
     min_load_balancing_interval: float | None = seconds(0.0, original=5.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import attrs
+import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.model import Replica, ReplicaState, Role, UpgradeMark
@@ -48,6 +49,7 @@ def match_slots(
         link(state, record)
         return
     table = state.rows
+    placed = [(_as_it_counts(record, replica, len(placed)), node) for replica, node in placed]
     slots = slots_of(state, record)
     before = {row: int(table.node[row]) for row in slots}
     standing = [(replica, node) for replica, node in placed if _holds_slot(replica)]
@@ -74,7 +76,17 @@ def match_slots(
     if record.still:
         table.still[record.rows] = True
     table.upgrading[record.rows] = record.upgrading
+    _note_marked(state, record)
     link(state, record)
+
+
+def _as_it_counts(record: PartitionRecord, replica: Replica, replicas: int) -> Replica:
+    """Return a replica; the only one, to be dropped once an upgrade has replaced it, counts as one that stays.
+
+    The replica that replaces it is then placed in another domain.
+    """
+    replaced = replicas == 1 and replica.upgrade is UpgradeMark.SWAP_OUT and (record.missing or 0) > 0
+    return attrs.evolve(replica, to_be_dropped=False) if replaced and replica.to_be_dropped else replica
 
 
 def _still_leads(replica: Replica) -> bool:
@@ -159,6 +171,14 @@ def _note_mark(state: ClusterState, row: int, replica: Replica) -> None:
     table.swaps_out[row] = replica.upgrade is UpgradeMark.SWAP_OUT
     table.regains[row] = asks and replica.role is Role.SECONDARY and not replica.disappears
     table.kept[row] = replica.upgrade is UpgradeMark.REPLICA_RETURNS
+
+
+def _note_marked(state: ClusterState, record: PartitionRecord) -> None:
+    """Record which replicas no repair moves while the partition is upgraded."""
+    table, rows = state.rows, np.array(record.rows, np.int64)
+    returns = bool(table.regains[rows].any())
+    own = table.swaps_out[rows] | table.regains[rows] | table.kept[rows]
+    table.marked[rows] = own | ((table.role[rows] == Role.PRIMARY) & returns)
 
 
 def _note_promotion(

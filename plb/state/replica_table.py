@@ -24,6 +24,7 @@ FLAGS = (
     "swaps_out",
     "regains",
     "kept",
+    "marked",
     "upgrading",
     "used",
     "reported",
@@ -111,6 +112,8 @@ class RowTable:
         """A secondary, or a place, that is to have the primary again, because its node has been upgraded."""
         self.kept: Bool = np.zeros(capacity, np.bool_)
         """The place of a replica before the upgrade, to which a missing one is to return."""
+        self.marked: Bool = np.zeros(capacity, np.bool_)
+        """Marked by an upgrade, or the primary of a partition to which a primary returns: no repair moves it."""
         self.upgrading: Bool = np.zeros(capacity, np.bool_)
         """Of a partition with a replica marked by an upgrade: only the phase of upgrades moves it."""
         self.arriving: Int = np.full(capacity, NOWHERE, np.int64)

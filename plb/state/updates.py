@@ -209,7 +209,8 @@ def put_partition(state: ClusterState, partition: Partition) -> None:
         state.reported_surplus.discard(partition.name)
     record.version += 1
     record.still = partition.in_transition or partition.in_quorum_loss
-    record.upgrading = any(replica.upgrade is not UpgradeMark.NONE for replica in partition.replicas)
+    marked = any(replica.upgrade is not UpgradeMark.NONE for replica in partition.replicas)
+    record.upgrading = partition.upgrading or marked
     match_slots(state, record, placed, defaults)
     state.service_version[service] += 1
 

@@ -434,6 +434,38 @@ def test_only_the_upgrade_moves_a_marked_partition() -> None:
     assert "2 replicas of it may not move: 2 in a partition that is being upgraded." in plan.explain("db/0")
 
 
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize(
+    ("replicas", "moved"),
+    [
+        ((primary("n0"), secondary("n1")), {"n0", "n1"}),
+        ((primary("n0", upgrade="swap_out"), secondary("n1", pinned=True)), set()),
+        ((primary("n0"), secondary("n1", upgrade="primary_returns", state="in_build"), secondary("n2")), {"n2"}),
+    ],
+    ids=["unmarked", "swap_out", "primary_returns"],
+)
+def test_repair_of_an_upgraded_partition_spares_the_marks(
+    replicas: tuple[Replica, ...], moved: set[str], *, allowed: bool
+) -> None:
+    """The settings allow repairs at all; balancing moves none of its replicas."""
+    full = {"allow_constraint_check_fixes_during_application_upgrade": allowed, "capacity_limit": "capacity"}
+    engine = engine_of(*(limited(f"n{index}", 1) for index in range(3)), "n3", "n4", "n5", **full)
+    add_partition(engine, "db/0", *replicas, missing=0, upgrading=True)
+    assert {move.source for move in engine.repair().moves} == (moved if allowed else set())
+    assert not engine.balance().moves
+
+
+def test_single_replica_that_an_upgrade_replaces_counts_in_its_domains() -> None:
+    """The new replica is placed in another domain, and as a secondary."""
+    nodes = [Node(f"n{index}", upgrade_domain=domain) for index, domain in enumerate("aab")]
+    marked = primary("n0", upgrade="swap_out", to_be_dropped=True)
+    for seed in range(5):
+        engine = engine_of(*nodes, replicas=1)
+        engine.seed = seed
+        add_partition(engine, "db/0", marked, missing=1)
+        assert texts(engine.place()) == ["add secondary of db/0 on n2"]
+
+
 @pytest.mark.parametrize(("prefers", "expected"), [(True, {"n1", "n2"}), (False, {"n0"})])
 def test_upgraded_domains_are_preferred(*, prefers: bool, expected: set[str]) -> None:
     """New replicas go to nodes of upgraded domains, although another node would have a lower energy."""

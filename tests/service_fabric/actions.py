@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from plb import Move, MoveKind, Plan, Role
 from tests.service_fabric.described import identifier_of
@@ -30,10 +30,21 @@ class CollectedActions:
         """Remove all actions."""
         self._by_partition.clear()
 
-    def texts(self) -> tuple[str, ...]:
-        """Return the actions in the notation of the patterns, with partitions by id."""
+    def texts(self, stateless: Collection[int] = ()) -> tuple[str, ...]:
+        """Return the actions in the notation of the patterns, with partitions by id.
+
+        Parameters
+        ----------
+        stateless
+            Ids of the partitions of services that are described as stateless: their secondaries are instances.
+        """
         ordered = sorted((identifier_of(name), moves) for name, moves in self._by_partition.items())
-        return tuple(text for partition, moves in ordered for text in _printed(partition, moves))
+        printed = ((one, _printed(one, moves)) for one, moves in ordered)
+        return tuple(
+            text.replace(" secondary ", " instance ") if one in stateless else text
+            for one, texts in printed
+            for text in texts
+        )
 
     def by_partition(self) -> Iterable[tuple[int, list[Move]]]:
         """Return the moves of each partition by its id."""

@@ -107,6 +107,11 @@ class Player:
             raise NotImplementedError(f"op {step['op']!r}: not played, as it is not described")
         operation(self, step)
 
+    def texts(self) -> tuple[str, ...]:
+        """Return the texts of the collected actions."""
+        written = {step["name"] for step in self.scenario.steps_of("service") if not step["stateful"]}
+        return self.actions.texts({one for one, step in self._partitions.items() if step["service"] in written})
+
     def service_domains(self) -> tuple[ServiceDomain, ...]:
         """Return the service domains of the engine."""
         return self._engine.service_domains()

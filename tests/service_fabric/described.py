@@ -187,14 +187,14 @@ def partition_from(step: Step, *, stateful: bool, on_every_node: bool, nodes: Co
         Ids of the known nodes. A replica on another node is omitted, because the original ignores it.
     """
     present = [item for item in step["replicas"] if item["node"] in nodes and not _is_gone(item)]
-    replicas = tuple(replica_from(item, stateful=stateful) for item in present)
     return Partition(
         name_of(step["id"]),
         service=step["service"],
-        replicas=replicas,
+        replicas=tuple(replica_from(item, stateful=stateful) for item in present),
         missing=None if on_every_node else _missing(step["replica_diff"], len(nodes) - len(present)),
         version=step["version"],
-        in_transition=step["reconfiguration_in_progress"] or _is_held(step, replicas),
+        in_transition=step["reconfiguration_in_progress"] or bool({*step["flags"]} - {UPGRADING}),
+        upgrading=UPGRADING in step["flags"],
         in_quorum_loss=step["in_quorum_lost"],
     )
 
@@ -202,12 +202,6 @@ def partition_from(step: Step, *, stateful: bool, on_every_node: bool, nodes: Co
 def _is_gone(item: Mapping[str, Any]) -> bool:
     """Return whether a replica was dropped, and no mark keeps its place."""
     return item["role"] == "dropped" and not UPGRADE_FLAGS.keys() & {*item["flags"]}
-
-
-def _is_held(step: Step, replicas: Iterable[Replica]) -> bool:
-    """Return whether the flags of a partition hold its replicas; an upgrade lets its marks act."""
-    marked = any(replica.upgrade is not UpgradeMark.NONE for replica in replicas)
-    return bool({*step["flags"]} - {UPGRADING}) or (UPGRADING in step["flags"] and not marked)
 
 
 def _missing(difference: int, free_nodes: int) -> int:

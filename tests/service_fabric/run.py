@@ -78,5 +78,5 @@ def run_scenario(scenario: Scenario, settings: Mapping[str, Any], *, seed: int =
 
 
 def _raised(error: Exception, where: str, player: Player | None) -> Failure:
-    texts = player.actions.texts() if player else ()
+    texts = player.texts() if player else ()
     return Failure(None, f"{where} to be played", f"{type(error).__name__}: {error}", texts, format_exc())

@@ -191,7 +191,7 @@ def test_marks_of_the_upgrade_pass(written: dict[str, Any], mark: str) -> None:
     """A mark acts on the roles that it concerns."""
     made = partition_from(partition(written, flags=["upgrading"]), stateful=True, on_every_node=False, nodes={0})
     assert made.replicas[0].upgrade is UpgradeMark(mark)
-    assert made.in_transition is (mark == "none")
+    assert (made.upgrading, made.in_transition) == (True, False)
 
 
 def test_a_replica_to_be_promoted_does_not_move() -> None:
@@ -417,6 +417,15 @@ def test_a_partition_keeps_its_first_actions() -> None:
     assert actions.partitions == actions.raw_count == 3
     if shared_folder().exists():
         assert actions.texts() == ("2 add instance 3", "3 swap primary 1<=>2", "10 move primary 0=>1")
+
+
+@needs_shared
+def test_secondaries_of_services_described_as_stateless_are_instances() -> None:
+    """The engine calls them secondaries if one of the replicas is a primary."""
+    actions = CollectedActions()
+    actions.collect(plan(move("0", Role.SECONDARY, None, "2", MoveKind.ADD)))
+    assert actions.texts() == ("0 add secondary 2",)
+    assert actions.texts(stateless={0}) == ("0 add instance 2",)
 
 
 @needs_shared

@@ -12,7 +12,7 @@ from tests.service_fabric.matching import action_match
 from tests.service_fabric.scenario import Step
 
 COUNTS: Mapping[str, Callable[[Player], int]] = {
-    "count": lambda player: len(player.actions.texts()),
+    "count": lambda player: len(player.texts()),
     "moved_partitions": lambda player: player.actions.partitions,
     "raw_action_count": lambda player: player.actions.raw_count,
     "updates_from_plb": lambda player: player.updates_from_plb,
@@ -46,7 +46,7 @@ class Failure:
 
 def verdict_of(expectation: Step, player: Player) -> Failure | None:
     """Return the failure of an expectation, or None if it holds."""
-    texts = player.actions.texts()
+    texts = player.texts()
     if action_match().check(expectation, texts, lambda query: _answer(query, player)):
         return None
     return Failure(expectation["line"], describe(expectation), _actual(expectation, player), texts)
@@ -136,7 +136,7 @@ def _count(name: str, player: Player) -> int:
 def _actual(expectation: Step, player: Player) -> str:
     match expectation["type"]:
         case "count_if":
-            return str(_matching(expectation, player.actions.texts()))
+            return str(_matching(expectation, player.texts()))
         case "action":
             return ", ".join(last_actions(player, expectation.get("metric"))) or "no service domain"
         case "expr":
@@ -159,6 +159,6 @@ def _leaves(tree: Any, player: Player) -> list[str]:
     if not isinstance(tree, Mapping):
         return []
     if "fn" in tree:
-        value = action_match().leaf(tree, player.actions.texts(), lambda query: _answer(query, player))
+        value = action_match().leaf(tree, player.texts(), lambda query: _answer(query, player))
         return [f"{describe_expression(tree)} = {value}"]
     return [leaf for part in tree["a"] for leaf in _leaves(part, player)]
