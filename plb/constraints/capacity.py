@@ -55,11 +55,11 @@ def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> 
 
 @kernel
 def is_overloaded(problem: Problem, solution: Solution, node: int) -> bool:
-    """Return whether a node is watched and exceeds its limit for some metric."""
+    """Return whether a node is watched and exceeds its limit for some metric, less the buffer."""
     if not problem.watched[node]:
         return False
     for metric in range(problem.limit.shape[1]):
-        if solution.node_load[node, metric] > problem.limit[node, metric]:
+        if solution.node_load[node, metric] > problem.repair_limit[node, metric]:
             return True
     return False
 
@@ -184,7 +184,7 @@ def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: In
 def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
     """Return a mask, (N, R), of the metrics of which a watched node exceeds its limit; all False if not enforced."""
     watched = problem.watched & bool(enforced >> RULE & 1)
-    over: Bool = (solution.node_load > problem.limit) & watched[:, None]
+    over: Bool = (solution.node_load > problem.repair_limit) & watched[:, None]
     return over
 
 
@@ -322,7 +322,7 @@ def _ruled_out(excluded: ExcludedNodes) -> Full:
 def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
     """Return the first metric of which the node of `row` exceeds its limit."""
     node, state = int(named.solution.node[row]), named.state
-    load, limit = named.solution.node_load[node], named.problem.limit[node]
+    load, limit = named.solution.node_load[node], named.problem.repair_limit[node]
     metric = int(np.flatnonzero(load > limit)[0])
     name = state.config.metrics[metric].name
     numbers = {
@@ -341,6 +341,7 @@ def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
     return {
         "limit": topology.limit,
         "move_limit": moved,
+        "repair_limit": topology.move_limit if topology.buffered else topology.limit,
         "leaving_load": load_by_node(state, state.rows.leaving),
         "tight": kept or topology.buffered,
         "keeps_departed": kept,

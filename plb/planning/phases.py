@@ -510,7 +510,10 @@ class PhaseRun:
         if phase is Phase.REPAIR:
             transient = np.array([metric.transient for metric in self.config.metrics])
             problem = problem._replace(
-                counts_departed=bool(transient.any()), transient=transient, movable=problem.repairable
+                counts_departed=bool(transient.any()),
+                transient=transient,
+                movable=problem.repairable,
+                move_limit=problem.repair_limit,
             )
         self._problems[phase] = self.problem, problem
         return problem

@@ -161,7 +161,7 @@ def _unload(
     node = next_listed_node(state.suspects, NOWHERE)
     while node != NOWHERE:
         for metric in range(problem.limit.shape[1] if problem.watched[node] else 0):
-            while solution.node_load[node, metric] > problem.limit[node, metric]:
+            while solution.node_load[node, metric] > problem.repair_limit[node, metric]:
                 list_rows_on_nodes(solution, state.on_nodes)
                 begun = state.transaction.length[0]
                 if not _take_load_off(problem, solution, extension_state, enforced, node, metric, swaps, rng, state):

@@ -165,7 +165,7 @@ def relative_overload(problem: Problem, solution: Solution, node: int) -> float:
     """Return the excess of a watched node over its limits, relative to these, cut to whole parts of 2^-20."""
     overload = 0.0
     for metric in range(problem.limit.shape[1]):
-        limit = problem.limit[node, metric]
+        limit = problem.repair_limit[node, metric]
         excess = solution.node_load[node, metric] - limit
         if problem.watched[node] and excess > 0:
             overload += np.floor(excess / max(1, limit) * _PARTS) / _PARTS

@@ -75,6 +75,8 @@ class Problem(NamedTuple):
     """(N, R) quanta; the engine fills a node up to this, inclusive."""
     move_limit: Int
     """(N, R) quanta; the same for replicas that move: `limit` less the buffer of the metric, or the load before."""
+    repair_limit: Int
+    """(N, R) quanta; a repair relieves a node above this: `limit` less the buffer of the metric."""
     threshold: Int32
     """(N, R) quanta; an aggregate of this or more is a violation."""
     inverse_capacity: Float

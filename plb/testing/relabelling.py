@@ -18,7 +18,9 @@ from plb.state.node_limits import LARGEST_THRESHOLD
 from plb.state.replica_table import RowTable
 
 NODE_AXIS: Mapping[str, int] = {
-    **dict.fromkeys(("limit", "move_limit", "threshold", "capacity", "inverse_capacity", "leaving_load"), 0),
+    **dict.fromkeys(
+        ("limit", "move_limit", "repair_limit", "threshold", "capacity", "inverse_capacity", "leaving_load"), 0
+    ),
     **dict.fromkeys(("in_build", "most_in_build", "max_node_moves", "empty_limit", "domain", "parent"), 0),
     **dict.fromkeys(("counted", "watched", "counted_for", "upgraded"), 0),
     **dict.fromkeys(("receives", "siblings", "feasibility_classes", "group", "local_counted"), 1),
@@ -40,7 +42,7 @@ ROW_AXIS: Mapping[str, int] = dict.fromkeys(
 ROW_VALUES = ("sibling", "parent_row", "first_child", "next_child")
 """Arrays whose values are replicas."""
 IN_QUANTA = (
-    *("limit", "move_limit", "threshold", "capacity", "empty_limit"),
+    *("limit", "move_limit", "repair_limit", "threshold", "capacity", "empty_limit"),
     *("load", "leaving_load", "peak", "peak_ceiling"),
 )
 """Arrays whose values are loads."""

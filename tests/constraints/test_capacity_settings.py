@@ -132,6 +132,17 @@ def test_moves_leave_the_buffer_free_and_new_replicas_use_it(buffer, fits):
     assert len(alone.place().moves) == 1
 
 
+@pytest.mark.parametrize(("buffer", "moved"), [(0.0, False), (0.2, False), (0.3, True)])
+def test_repair_frees_the_buffer(buffer, moved):
+    """A load of 8 on a capacity of 10 is in the buffer of 0.3. It moves where it is in no buffer, and stays there."""
+    metric = Metric("cpu", quantum=1.0, violation_threshold=1.0, node_buffer_percentage=buffer)
+    engine = engine_with({"n0": 10, "n1": 11, "n2": 20}, {"a": ("n0", 8)}, metric=metric)
+    plan = engine.repair()
+    assert [(move.source, move.target) for move in plan.moves] == [("n0", "n2")] * moved
+    engine.apply(plan)
+    assert not engine.repair().moves
+
+
 @examples(60)
 @given(busy_clusters(), st.sampled_from([0.1, 0.35, 0.9, 1.0]))
 def test_balancing_fills_no_node_into_its_buffer(cluster, buffer):

@@ -99,7 +99,7 @@ def test_breaches_equal_those_of_the_definitions(configuration, enforced):
         if placed and is_misplaced_by_hand(configuration, enforced & 1 << Rule.AFFINITY, row):
             broken.add(Rule.AFFINITY)
         assert (row in found) == (bool(broken) if problem.movable[row] else not broken.isdisjoint(SPREAD_RULES))
-        over = solution.node_load[places[row]] > problem.limit[places[row]]
+        over = solution.node_load[places[row]] > problem.repair_limit[places[row]]
         if placed and right.holds(Rule.CAPACITY) and problem.watched[places[row]] and over.any():
             broken.add(Rule.CAPACITY)
         assert broken_rules(problem, solution, enforced, row) == sum(1 << rule for rule in broken)

@@ -17,7 +17,7 @@ def remaining_by_pass(configuration: Configuration, enforced: int) -> tuple[int,
     right, places = by_hand(configuration, enforced), solution.node.tolist()
     broken, overload = 0, 0.0
     for node, of_node in enumerate(solution.node_load.tolist() if right.holds(Rule.CAPACITY) else ()):
-        limits = problem.limit[node].tolist()
+        limits = problem.repair_limit[node].tolist()
         excesses = [load - limit for load, limit in zip(of_node, limits, strict=True)]
         if problem.watched[node] and max(excesses) > 0:
             broken += 1

@@ -57,7 +57,8 @@ class ByHand:
 
     def _of_place(self, row: int, target: int) -> int:
         problem = self.problem
-        wants_siblings = problem.prefers_siblings[row] and not problem.upgraded[target]
+        has_standby = any(problem.standby[one] for one in ring(problem, row))
+        wants_siblings = problem.prefers_siblings[row] and (has_standby or not problem.upgraded[target])
         checks = {
             Rule.NODE: not problem.receives[problem.kind[row], target],
             Rule.EXCLUSION: self._excluded(row, target),
