@@ -31,12 +31,15 @@ class Work:
         Primaries that hand over their role for an upgrade.
     returns
         Places to which replicas return after an upgrade.
+    everywhere
+        Whether a partition is on every node: Service Fabric then runs placement also if nothing is missing.
     """
 
     missing: list[int]
     surpluses: list[Surplus]
     handovers: list[Handover]
     returns: list[Return]
+    everywhere: bool = False
 
     @property
     def is_any(self) -> bool:
@@ -89,7 +92,8 @@ class WorkToPlace:
             if (count := surplus_of(self._state, record)) > 0
         ]
         returns = [wish for record in records if (wish := return_of(self._state, record)) is not None]
-        return Work(missing, surpluses, handovers, returns)
+        everywhere = any(self._state.services[record.service].on_every_node for record in records)
+        return Work(missing, surpluses, handovers, returns, everywhere)
 
 
 def partitions_with_work(state: ClusterState, unfinished: Collection[int]) -> list[PartitionRecord]:

@@ -77,11 +77,11 @@ class Refresh:
         return Action.NONE_NEEDED
 
     def _place(self) -> Action:
-        if not self.work.is_any:
+        if not (self.work.is_any or self.work.everywhere):
             return self._idle(Stage.PLACEMENT, Idle.NOTHING_TO_PLACE)
         config = self.scheduler.config
         again = self.scheduler.variant(self.record, Stage.PLACEMENT, self.state_version)
-        with_moves = again and config.move_existing_replica_for_placement
+        with_moves = again and self.work.is_any and config.move_existing_replica_for_placement
         self.run.begin_placement(self.work)
         if with_moves:
             self.run.limit_moves(self.scheduler.allowance(Action.PLACEMENT_WITH_MOVE, self.replicas, self.now))

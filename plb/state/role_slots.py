@@ -221,7 +221,7 @@ def _fill_nodes_of(state: ClusterState, topology: Topology, record: PartitionRec
     feasibility_classes = topology.feasibility_classes[state.service_table.feasibility_class[record.service]]
     taken = {int(table.node[row]) for row in record.rows if table.node[row] != NOWHERE and not table.vacant[row]}
     requested = sum(
-        1 for node in np.flatnonzero(topology.receives[0] & feasibility_classes).tolist() if node not in taken
+        1 for node in np.flatnonzero(topology.receives[2] & feasibility_classes).tolist() if node not in taken
     )
     waiting = [row for row in record.rows if table.node[row] == NOWHERE]
     for row in waiting[requested:]:
