@@ -1,9 +1,10 @@
 """Dropping surplus replicas (docs/service-fabric.md, Surplus replicas).
 
-A primary or a pinned replica is never dropped, nor one on a paused node, nor one that an extension constraint
-protects, nor, while these rules bind, one from a domain with no more than its share, or one on the node of
-a child, nor a child on a node of its parent while others can be dropped. Replicas that are moving are dropped first,
-those on a blocked node before the others, then those on a blocked node. While preferred locations bind, no others are
+A primary or a pinned replica is never dropped, nor one that is to be dropped already, nor one on a paused node, nor one
+that an extension constraint protects, nor, while these rules bind, one from a domain with no more than its share of an
+even spread, or one on the node of a child, nor a child on a node of its parent while others can be dropped. Replicas
+that are moving are dropped first, those on a blocked node before the others, then those on a blocked node, then those
+in upgrade and fault domains with more replicas than a quorum rule allows. While preferred locations bind, no others are
 dropped as long as there are such replicas. Of equal ones that with the least energy afterwards is dropped.
 """
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool
 from plb.constraints.affinity import breaks_pair
-from plb.constraints.domains import ANY
+from plb.constraints.domains import EVEN, excess_in_domain
 from plb.evaluation.delta import move_row, present_energy
 from plb.extensions.configuration import Proposal
 from plb.model import Role
@@ -131,18 +132,30 @@ def _let_go(extensions: Extensions, problem: Problem, solution: Solution, candid
 def _preferred(problem: Problem, solution: Solution, candidates: list[int], moving: Bool) -> list[int]:
     """Return the candidates of the first rank with any."""
 
-    def rank(row: int) -> tuple[bool, bool]:
+    def rank(row: int) -> tuple[bool, bool, int]:
         blocked = not problem.feasibility_classes[problem.feasibility_class[row], solution.node[row]]
-        return not moving[row], not blocked
+        return not moving[row], not blocked, _order_of_crowding(problem, solution, row)
 
     first = min((rank(row) for row in candidates), default=None)
     return [row for row in candidates if rank(row) == first]
 
 
+def _order_of_crowding(problem: Problem, solution: Solution, row: int) -> int:
+    """Return 0 for a replica in an upgrade domain with more replicas than a quorum rule allows, 1 for a fault domain.
+
+    Others have 2.
+    """
+    limited = np.flatnonzero(problem.most_in_domain[problem.service[row]] > EVEN).tolist()
+    crowded = {int(problem.domain_rule[one]) for one in limited if excess_in_domain(problem, solution, one, row) > 0}
+    if int(Rule.UPGRADE_DOMAIN) in crowded:
+        return 0
+    return 1 if crowded else 2
+
+
 def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
     """Return whether the domain of `row` has more than the rounded-down share of its partition."""
     at = solution.node[row]
-    if problem.most_in_domain[problem.service[row], level] == ANY:
+    if problem.most_in_domain[problem.service[row], level] != EVEN:
         return True
     if problem.siblings[problem.feasibility_class[row], at, level] == 0 or problem.unspread[row]:
         return True

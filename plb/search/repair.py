@@ -16,7 +16,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.constraints.capacity import RULE
-from plb.constraints.domains import stands_wrongly
+from plb.constraints.domains import OUTWARD, stands_wrongly
 from plb.evaluation.delta import present_energy
 from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
 from plb.search.annealing import anneal_chains
@@ -360,7 +360,7 @@ def _leave_crowded_domains(
                 continue
             if stands_wrongly(problem, solution, level, row) and has_capacity(solution, transaction):
                 before = transaction.length[0]
-                move_with_children(problem, solution, extension_state, binding, row, rng, transaction)
+                move_with_children(problem, solution, extension_state, binding | OUTWARD, row, rng, transaction)
                 note_moves(problem, solution, state, before)
 
 

@@ -23,7 +23,13 @@ FEATURES = {
     "plb.planning.replica_arrays": {"affinity"},  # ties children to parents
     "plb.planning.rule_priorities": {"domains"},  # light checks
     "plb.planning.role_returns": {"domains"},
-    "plb.planning.upgrades": {"affinity", "capacity", "domains", "placement", "preferred_location"},  # swaps for an upgrade may break these
+    "plb.planning.upgrades": {
+        "affinity",
+        "capacity",
+        "domains",
+        "placement",
+        "preferred_location",
+    },  # swaps for an upgrade may break these
     "plb.policies.repacking": {"capacity"},  # makes room for a replica
     "plb.search.breaches": {"capacity"},  # it is broken by nodes, the others by rows
     "plb.search.eviction": {"affinity"},  # makes room for a replica

@@ -326,6 +326,7 @@ class Player:
         for number, moves in self.actions.by_partition():
             if number in self._failover_table:
                 self._failover_table[number] = after_moves(self._failover_table[number], moves)
+        self.actions.clear()
 
 
 def seen_at(at: float, *, raw: bool) -> float:

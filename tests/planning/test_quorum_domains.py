@@ -1,0 +1,68 @@
+"""Repairs and drops where domains have a largest number of replicas that keeps a quorum."""
+
+from __future__ import annotations
+
+import pytest
+
+from plb import MoveKind, Node, PlacementAndLoadBalancing, Replica, Role, Service
+from tests.engine.stories import add_partition, engine_on
+
+pytestmark = pytest.mark.kernels
+
+QUORUM = {"quorum_based_replica_distribution_per_fault_domains": True, "allow_chained_moves": True}
+
+
+def engine_of(domains: str, *, target: int, **settings) -> PlacementAndLoadBalancing:
+    """Return an engine with a service and nodes n0, n1 and so on, each in the fault domain of a letter."""
+    nodes = [Node(f"n{index}", fault_domain=f"fd:/{letter}") for index, letter in enumerate(domains)]
+    engine = engine_on(*nodes, **{**QUORUM, **settings})
+    engine.update_service(Service("db", target_replicas=target))
+    return engine
+
+
+def replicas_on(*nodes: int, **fields) -> list[Replica]:
+    """Return a primary on the first node, and secondaries on the others."""
+    roles = [Role.PRIMARY, *[Role.SECONDARY] * (len(nodes) - 1)]
+    return [Replica(role, f"n{node}", **fields) for role, node in zip(roles, nodes, strict=True)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_repair_moves_exactly_what_exceeds_the_quorum(seed):
+    """Of three replicas in a domain that may hold two, one moves; no other one moves within the domain."""
+    engine = engine_of("aaaabbb", target=3)
+    engine.seed = seed
+    add_partition(engine, "db/0", *replicas_on(0, 1, 2), missing=0)
+    (move,) = engine.repair().moves
+    assert move.source in ("n0", "n1", "n2")
+    assert move.target in ("n4", "n5", "n6")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_replica_on_an_excluded_node_moves_within_a_crowded_domain(seed):
+    """No node of the other domain is free, so that the domain stays crowded."""
+    engine = engine_of("aaaab", target=4)
+    engine.seed = seed
+    add_partition(engine, "db/0", *replicas_on(0, 1, 2, 4), missing=0)
+    assert not engine.repair().moves, "a move within the domain would not help"
+    engine.update_service(Service("db", target_replicas=4, placement_constraint="FaultDomain != x && ok != no"))
+    for index, ok in enumerate(("no", "yes", "yes", "yes", "yes")):
+        domain = f"fd:/{'aaaab'[index]}"
+        engine.update_node(Node(f"n{index}", fault_domain=domain, properties={"ok": ok}))
+    assert [(move.source, move.target) for move in engine.repair().moves] == [("n0", "n3")]
+
+
+def test_surplus_goes_from_the_domain_that_exceeds_the_quorum():
+    """The other domains have as many replicas as they may have, or fewer."""
+    engine = engine_of("aaabbcd", target=5)
+    add_partition(engine, "db/0", *replicas_on(0, 1, 2, 3, 4, 5), missing=-1)
+    (move,) = engine.place().moves
+    assert (move.kind, move.source in ("n1", "n2")) == (MoveKind.DROP, True)
+
+
+def test_replica_to_be_dropped_is_not_dropped_again():
+    """The surplus counts without it, and the one that moves away goes first."""
+    engine = engine_of("abcd", target=3)
+    gone, moving = Replica(Role.SECONDARY, "n1", to_be_dropped=True), Replica(Role.SECONDARY, "n2", leaving=True)
+    add_partition(engine, "db/0", Replica(Role.PRIMARY, "n0"), gone, moving, Replica(Role.SECONDARY, "n3"), missing=-1)
+    (move,) = engine.place().moves
+    assert (move.kind, move.source) == (MoveKind.DROP, "n2")
