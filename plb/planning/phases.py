@@ -49,6 +49,7 @@ from plb.state.cluster_state import ClusterState
 from plb.state.replica_table import merged
 
 _PHASES = tuple(Phase)
+AFFINITY_BIT = 1 << Rule.AFFINITY
 
 
 @attrs.frozen(eq=False)
@@ -258,21 +259,36 @@ class PhaseRun:
         with_moves = with_moves and config.move_existing_replica_for_placement
         with_moves = with_moves and not config.prevent_transient_overcommit
         self._add_others(rows)
-        begun = self._begin()
-        result = place_rows(
+        begun, seed = self._begin(), self._seed_of(Phase.PLACEMENT)
+        result = self._placed(rows, self._masks, seed, with_moves=with_moves)
+        if self._relaxes_affinity and (self.solution.node[rows] == NOWHERE).all():
+            result = self._placed(rows, (rule_masks(config)[-1] & ~AFFINITY_BIT,), seed.spawn(1)[0], with_moves=False)
+        self._take(Phase.PLACEMENT, result, begun)
+
+    def _placed(
+        self, rows: list[int], masks: Sequence[int], seed: np.random.SeedSequence, *, with_moves: bool
+    ) -> Annealed:
+        """Place rows under the enforced rules, and return the statistics."""
+        return place_rows(
             self._problem_of(Phase.PLACEMENT),
             self.solution,
             rows,
             placed_all_or_nothing(self.state, self.problem, rows),
-            config,
-            placement_masks(self.config),
-            self._seed_of(Phase.PLACEMENT),
-            self._of_placement_and_repair.within(config.placement_search_timeout),
+            self.config,
+            masks,
+            seed,
+            self._of_placement_and_repair.within(self.config.placement_search_timeout),
             with_moves=with_moves,
             extensions=self._extensions,
             others=self._others,
         )
-        self._take(Phase.PLACEMENT, result, begun)
+
+    @property
+    def _relaxes_affinity(self) -> bool:
+        """Whether replicas that all find no place are placed apart from their parents, as balancing is off."""
+        config = self.config
+        relaxes = config.relax_affinity_constraint_during_upgrade and not config.load_balancing_enabled
+        return relaxes and self.problem.related and self._policy is None
 
     def drop(self, surpluses: Sequence[Surplus]) -> None:
         """Drop surplus replicas; placement then starts from the result.

@@ -283,9 +283,8 @@ class RoleChanges:
         self._relaxed = config.relax_capacity_constraint_for_upgrade
         self._together = config.check_aligned_affinity_for_upgrade
         self._masks = list(rule_masks(config))
-        self._upgrade_domain = [
-            node.upgrade_domain_name if config.upgrade_domain_enabled else node.name for node in state.nodes
-        ]
+        binds = config.upgrade_domain_enabled and config.upgrade_domain_constraint_priority >= 0
+        self._upgrade_domain = [node.upgrade_domain_name if binds else node.name for node in state.nodes]
         if self._relaxed:
             self._masks.append(self._masks[-1] & ~(1 << Rule.CAPACITY))
 

@@ -55,6 +55,9 @@ class ConstraintSettings(Checked):
         Whether, during an upgrade, completed upgrade domains are preferred locations.
     check_aligned_affinity_for_upgrade : switch, default False
         Whether aligned primaries swap together during an upgrade.
+    relax_affinity_constraint_during_upgrade : switch, default False, Service Fabric True
+        Whether, while balancing is switched off, new replicas are placed apart from their parents if none can be placed
+        otherwise.
     relax_capacity_constraint_for_upgrade : switch, default True
         Whether swaps for an upgrade may exceed the capacity of a node if they are impossible otherwise.
     prevent_transient_overcommit : switch, default False
@@ -83,6 +86,7 @@ class ConstraintSettings(Checked):
     prefer_existing_replica_locations: bool = switch(True, original=True)
     prefer_upgraded_uds: bool = switch(True, original=True, name="PreferUpgradedUDs")
     check_aligned_affinity_for_upgrade: bool = switch(False, original=False)
+    relax_affinity_constraint_during_upgrade: bool = switch(False, original=True)
     relax_capacity_constraint_for_upgrade: bool = switch(True, original=True)
     prevent_transient_overcommit: bool = switch(False, original=False)
     count_disappearing_load_for_simulated_annealing: bool = switch(True, original=True)

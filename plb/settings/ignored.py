@@ -33,7 +33,7 @@ _NAMES = {
     "applications: their capacity, scale-out, upgrade and scaling are not modelled": """
         AllowBalancingDuringApplicationUpgrade
         ApplicationCapacityConstraintPriority CheckAffinityForUpgradePlacement
-        RelaxAffinityConstraintDuringUpgrade RelaxAlignAffinityConstraintDuringSingletonUpgrade
+        RelaxAlignAffinityConstraintDuringSingletonUpgrade
         RelaxScaleoutConstraintDuringUpgrade ScaleoutCountConstraintPriority
         ServiceRepartitionForAutoScalingTimeout
     """,

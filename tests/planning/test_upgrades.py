@@ -141,6 +141,9 @@ def test_new_primary_is_in_another_upgrade_domain() -> None:
     assert texts(engine.place()) == ["swap primary of db/0 from n0 to n2"]
     add_partition(engine, "db/0", marked, secondary("n1"), missing=0)
     assert not engine.place().moves
+    free = engine_of(*nodes, upgrade_domain_constraint_priority=-1)
+    add_partition(free, "db/0", marked, secondary("n1"), missing=0)
+    assert texts(free.place()) == ["swap primary of db/0 from n0 to n1"]
 
 
 @pytest.mark.parametrize("fields", [{"leaving": True}, {"to_be_dropped": True}], ids=str)
@@ -432,6 +435,17 @@ def test_only_the_upgrade_moves_a_marked_partition() -> None:
     plan = engine.balance()
     assert not plan.moves
     assert "2 replicas of it may not move: 2 in a partition that is being upgraded." in plan.explain("db/0")
+
+
+@pytest.mark.parametrize(("relaxes", "balances"), [(True, False), (True, True), (False, False)])
+def test_affinity_is_relaxed_only_while_balancing_is_off(*, relaxes: bool, balances: bool) -> None:
+    """The parent's node has no capacity left for the child."""
+    settings = {"relax_affinity_constraint_during_upgrade": relaxes, "load_balancing_enabled": balances}
+    engine = engine_of(limited("n0", 10), "n1", replicas=1, move_existing_replica_for_placement=False, **settings)
+    engine.update_service(Service("child", target_replicas=1, affinity_to="db", default_load=LOADS))
+    add_partition(engine, "db/0", primary("n0"))
+    add_partition(engine, "child/0")
+    assert [move.target for move in engine.place().moves] == ["n1"] * (relaxes and not balances)
 
 
 @pytest.mark.parametrize("allowed", [True, False])

@@ -44,6 +44,7 @@ SCALARS = by_original_name(PlbConfig)
 MAPS = by_original_name(MetricSettings)
 
 NOT_NEUTRAL = {
+    "relax_affinity_constraint_during_upgrade",
     "allow_constraint_check_fixes_during_application_upgrade",
     "balancing_delay_after_new_node",
     "balancing_delay_after_node_down",
