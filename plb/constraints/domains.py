@@ -38,8 +38,6 @@ from plb.state.topology import Topology
 FAULT_DOMAIN, UPGRADE_DOMAIN = int(Rule.FAULT_DOMAIN), int(Rule.UPGRADE_DOMAIN)
 SPREADING = 1 << FAULT_DOMAIN | 1 << UPGRADE_DOMAIN
 """Bits of the two rules."""
-OUTWARD = 1 << 40
-"""Bit of a mask of rules that also refuses moves within a domain with too many replicas, where no spread is even."""
 EVEN, ANY = 0, -1
 """Values of `Problem.most_in_domain` for an even spread and for no rule."""
 
@@ -48,23 +46,9 @@ EVEN, ANY = 0, -1
 def refusal(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
     """Return the enforced rule that `row` on `target` would violate at the first level, or NO_REFUSAL."""
     for level in range(problem.domain.shape[1]):
-        if not enforced >> problem.domain_rule[level] & 1:
-            continue
-        if _breaks_spread(problem, solution, level, row, target):
-            return int(problem.domain_rule[level])
-        if enforced & OUTWARD and _stays_crowded(problem, solution, level, row, target):
+        if enforced >> problem.domain_rule[level] & 1 and _breaks_spread(problem, solution, level, row, target):
             return int(problem.domain_rule[level])
     return NO_REFUSAL
-
-
-@kernel
-def _stays_crowded(problem: Problem, solution: Solution, level: int, row: int, target: int) -> bool:
-    """Return whether `row` is in a domain with more replicas than a quorum rule allows, and `target` is, too."""
-    at = solution.node[row]
-    if at == NOWHERE or problem.most_in_domain[problem.service[row], level] <= EVEN:
-        return False
-    inside = problem.domain[at, level] == problem.domain[target, level]
-    return bool(inside and excess_in_domain(problem, solution, level, row) > 0)
 
 
 @kernel

@@ -16,7 +16,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.constraints.capacity import RULE
-from plb.constraints.domains import OUTWARD, stands_wrongly
+from plb.constraints.domains import EVEN, stands_wrongly
 from plb.evaluation.delta import present_energy
 from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
 from plb.search.annealing import anneal_chains
@@ -58,6 +58,8 @@ from plb.state.proposal import proposed
 from plb.state.replica_table import merged
 
 _WITHOUT_CAPACITY = ~(1 << RULE)
+TRIES_TO_LEAVE = 8
+"""Random nodes that are tried for a replica that has to leave its domain, if a node within it may be drawn."""
 
 
 class Repairs(NamedTuple):
@@ -338,6 +340,27 @@ def _move_misplaced(
 
 
 @kernel
+def _leave_domain(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    binding: int,
+    level: int,
+    row: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> None:
+    """Move `row` out of its domain of a level; where no spread is even, a move within it is allowed, but no use."""
+    before, here = transaction.length[0], problem.domain[solution.node[row], level]
+    even = problem.most_in_domain[problem.service[row], level] == EVEN
+    for _ in range(1 if even else TRIES_TO_LEAVE):
+        move_with_children(problem, solution, extension_state, binding, row, rng, transaction)
+        if even or problem.domain[solution.node[row], level] != here:
+            return
+        undo_transaction(problem, solution, transaction, before)
+
+
+@kernel
 def _leave_crowded_domains(
     problem: Problem,
     solution: Solution,
@@ -360,7 +383,7 @@ def _leave_crowded_domains(
                 continue
             if stands_wrongly(problem, solution, level, row) and has_capacity(solution, transaction):
                 before = transaction.length[0]
-                move_with_children(problem, solution, extension_state, binding | OUTWARD, row, rng, transaction)
+                _leave_domain(problem, solution, extension_state, binding, level, row, rng, transaction)
                 note_moves(problem, solution, state, before)
 
 
