@@ -16,7 +16,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.constraints.capacity import RULE
-from plb.constraints.domains import EVEN, stands_wrongly
+from plb.constraints.domains import stands_wrongly
 from plb.evaluation.delta import present_energy
 from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
 from plb.search.annealing import anneal_chains
@@ -350,12 +350,11 @@ def _leave_domain(
     rng: Stream,
     transaction: Transaction,
 ) -> None:
-    """Move `row` out of its domain of a level; where no spread is even, a move within it is allowed, but no use."""
+    """Move `row` out of its domain of a level; moves within it are allowed, but of no use."""
     before, here = transaction.length[0], problem.domain[solution.node[row], level]
-    even = problem.most_in_domain[problem.service[row], level] == EVEN
-    for _ in range(1 if even else TRIES_TO_LEAVE):
+    for _ in range(TRIES_TO_LEAVE):
         move_with_children(problem, solution, extension_state, binding, row, rng, transaction)
-        if even or problem.domain[solution.node[row], level] != here:
+        if problem.domain[solution.node[row], level] != here:
             return
         undo_transaction(problem, solution, transaction, before)
 

@@ -1,4 +1,4 @@
-"""Repairs and drops where domains have a largest number of replicas that keeps a quorum."""
+"""Repairs and drops where domains have too many replicas: of a quorum rule, or of several levels of an even spread."""
 
 from __future__ import annotations
 
@@ -66,3 +66,16 @@ def test_replica_to_be_dropped_is_not_dropped_again():
     add_partition(engine, "db/0", Replica(Role.PRIMARY, "n0"), gone, moving, Replica(Role.SECONDARY, "n3"), missing=-1)
     (move,) = engine.place().moves
     assert (move.kind, move.source) == (MoveKind.DROP, "n2")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_move_mends_two_levels_of_an_even_spread(seed):
+    """Both replicas are in one rack of one hall; a move within the hall would mend the racks only."""
+    paths = ("left/r0", "left/r1", "left/r2", "right/r3", "right/r4", "right/r4")
+    nodes = [Node(f"n{index}", fault_domain=f"fd:/{path}") for index, path in enumerate(paths)]
+    engine = engine_on(*nodes)
+    engine.seed = seed
+    engine.update_service(Service("db", target_replicas=2))
+    add_partition(engine, "db/0", *replicas_on(4, 5), missing=0)
+    (move,) = engine.repair().moves
+    assert move.target in ("n0", "n1", "n2")
