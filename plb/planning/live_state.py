@@ -131,7 +131,7 @@ class LiveState:
             followed = rows if self._fixed_point.remembers_any else rows[:0]
             before = self._values_before(followed) if len(followed) else followed
             self._earlier = None
-            affinity = self.problem.affinity
+            affinity, aligned = self.problem.affinity, self.problem.aligned
             stale = self._change(topology, demand_forecast, changed, rows)
             if is_followed:
                 stale[list(nodes)] = True
@@ -141,7 +141,8 @@ class LiveState:
                 self._make(topology, tables, demand_forecast)
             else:
                 self._follow(topology, demand_forecast, stale | aged)
-                retied = self.problem.related and not np.array_equal(self.problem.affinity, affinity)
+                ties = (self.problem.affinity, affinity), (self.problem.aligned, aligned)
+                retied = self.problem.related and not all(np.array_equal(*one) for one in ties)
                 self._note(changed, followed, before, others=aged or retied)
         self._made_for = given
 

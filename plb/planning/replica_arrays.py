@@ -126,9 +126,15 @@ def _tie(state: ClusterState, found: dict[str, Any], record: PartitionRecord, pa
     found["affinity"][rows], found["parent_row"][rows] = AFFINITY_CHILD, above[0]
     found["next_child"][rows] = found["first_child"][above[0]]
     found["first_child"][above] = rows[0]
-    found["aligned"][rows] = service.aligned
+    found["aligned"][rows] = service.aligned and _has_primary(state, rows) and _has_primary(state, above)
     larger = service.target_replicas > state.services[parents[0].service].target_replicas > 0
     found["loose"][rows] = larger and state.config.allow_higher_child_target_replica_count_for_affinity
+
+
+def _has_primary(state: ClusterState, rows: list[int]) -> bool:
+    """Return whether one of the rows of a partition is a primary that does not disappear."""
+    table = state.rows
+    return bool(((table.role[rows] == Role.PRIMARY) & ~table.leaving[rows]).any())
 
 
 def _with_nowhere(nodes: Bool) -> Bool:

@@ -437,6 +437,18 @@ def test_only_the_upgrade_moves_a_marked_partition() -> None:
     assert "2 replicas of it may not move: 2 in a partition that is being upgraded." in plan.explain("db/0")
 
 
+@pytest.mark.parametrize(("leaves", "target"), [(True, "n1"), (False, "n0")])
+def test_aligned_child_follows_any_replica_of_a_parent_without_a_primary(*, leaves: bool, target: str) -> None:
+    """A primary that disappears is none."""
+    engine = engine_of("n0", "n1", "n2")
+    engine.update_service(Service("child", target_replicas=1, affinity_to="db", aligned=True))
+    add_partition(engine, "child/0", primary("n2"))
+    add_partition(engine, "db/0", primary("n0"), secondary("n1"), missing=0)
+    assert [move.target for move in engine.repair().moves] == ["n0"]
+    add_partition(engine, "db/0", primary("n0", leaving=leaves), secondary("n1"), missing=0)
+    assert [move.target for move in engine.repair().moves] == [target]
+
+
 @pytest.mark.parametrize(("relaxes", "balances"), [(True, False), (True, True), (False, False)])
 def test_affinity_is_relaxed_only_while_balancing_is_off(*, relaxes: bool, balances: bool) -> None:
     """The parent's node has no capacity left for the child."""
