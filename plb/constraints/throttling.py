@@ -10,6 +10,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.constraints.description import RuleDescription
+from plb.model import Role
 from plb.model.move import Phase
 from plb.model.rules import Rule
 from plb.settings.config import PlbConfig
@@ -18,6 +19,7 @@ from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
 
 RULE = int(Rule.THROTTLING)
+_PRIMARY, _INSTANCE = int(Role.PRIMARY), int(Role.INSTANCE)
 NODE_TYPE = "NodeType"
 """The node property that the limits go by."""
 NO_LIMIT = 2**31
@@ -29,7 +31,24 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
     """Return whether `target` has no free build slot for `row`; a return to the origin is never throttled."""
     if not problem.throttles or not enforced >> RULE & 1 or problem.origin[row] == target:
         return False
+    if is_exempt(problem, row):
+        return False
     return bool(problem.in_build[target] + solution.arrivals[target] >= problem.most_in_build[target])
+
+
+@kernel
+def is_exempt(problem: Problem, row: int) -> bool:
+    """Return whether `row` is a child, an instance, or the first primary of a partition without other replicas."""
+    if problem.role[row] == _INSTANCE or problem.parent_row[row] != NOWHERE:
+        return True
+    if problem.role[row] != _PRIMARY or problem.origin[row] != NOWHERE:
+        return False
+    other = problem.sibling[row]
+    while other != row:
+        if problem.origin[other] != NOWHERE and not problem.standby[other]:
+            return False
+        other = problem.sibling[other]
+    return True
 
 
 @kernel

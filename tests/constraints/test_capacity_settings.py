@@ -164,6 +164,18 @@ def typed(nodes: int = 2) -> list[Node]:
     return [Node(f"n{index}", capacities={"cpu": 100}, properties={"NodeType": "small"}) for index in range(nodes)]
 
 
+def stateful_engine(nodes: int = 2, **settings) -> PlacementAndLoadBalancing:
+    """Return an engine with small nodes, a node without a limit, and a service of two replicas."""
+    engine = engine_with([*typed(nodes), Node("big", capacities={"cpu": 200})], {}, **settings)
+    engine.update_service(Service("db", target_replicas=2))
+    return engine
+
+
+def add_pair(engine: PlacementAndLoadBalancing, name: str, *replicas: Replica) -> None:
+    """Add a partition with its primary on the node without a limit."""
+    engine.update_partition(Partition(name, service="db", replicas=[Replica(Role.PRIMARY, "big"), *replicas]))
+
+
 @pytest.mark.parametrize(
     ("settings", "built"),
     [
@@ -184,22 +196,39 @@ def typed(nodes: int = 2) -> list[Node]:
     ],
 )
 def test_placement_builds_replicas_up_to_its_limit(settings, built):
-    """Two nodes get six new instances; the smaller limit holds, a soft one is relaxed, and 0 means no limit."""
-    engine = engine_with(typed(), {}, **settings)
+    """Two nodes get six new secondaries; the smaller limit holds, a soft one is relaxed, and 0 means no limit."""
+    engine = stateful_engine(**settings)
     for index in range(6):
-        add_instance(engine, 1, name=f"p{index}")
+        add_pair(engine, f"p{index}")
     plan = engine.place()
     assert len(plan.moves) == built
-    assert all(dict(refused.ruled_out) == {"throttling": 2} for refused in plan.unplaced)
+    assert all(dict(refused.ruled_out) == {"exclusion": 1, "throttling": 2} for refused in plan.unplaced)
 
 
 def test_replicas_in_build_count():
     """A node with a replica in build gets no other until that one is ready."""
-    engine = engine_with(typed(1), {}, throttle_placement_phase=True, **LIMITED)
+    engine = stateful_engine(1, throttle_placement_phase=True, **LIMITED)
+    add_pair(engine, "new")
     for state, moves in ((ReplicaState.IN_BUILD, 0), (ReplicaState.READY, 1)):
-        engine.update_partition(Partition("old", service="web", replicas=[Replica(Role.INSTANCE, "n0", state=state)]))
-        add_instance(engine, 1)
+        add_pair(engine, "old", Replica(Role.SECONDARY, "n0", state=state))
         assert len(engine.place().moves) == moves
+
+
+@pytest.mark.parametrize(("stateful", "parent"), [(False, None), (True, None), (True, "db")])
+def test_instances_children_and_first_primaries_are_never_throttled(stateful, parent):
+    """A node with a replica in build gets them; a new primary beside a secondary waits."""
+    engine = stateful_engine(1, throttle_placement_phase=True, **LIMITED)
+    add_pair(engine, "old", Replica(Role.SECONDARY, "n0", state=ReplicaState.IN_BUILD))
+    service = Service(
+        "other", stateful=stateful, affinity_to=parent, aligned=False, placement_constraint="NodeType == small"
+    )
+    engine.update_service(service)
+    engine.update_partition(Partition("other/0", service="other"))
+    assert [move.target for move in engine.place().moves] == ["n0"]
+    secondary = Replica(Role.SECONDARY, "big")
+    engine.update_service(Service("late", target_replicas=2))
+    engine.update_partition(Partition("late/0", service="late", replicas=[secondary]))
+    assert {move.partition for move in engine.place().moves} == {"other/0"}
 
 
 @pytest.mark.parametrize(
@@ -207,27 +236,37 @@ def test_replicas_in_build_count():
     [("constraint_check", "repair"), ("balancing", "balance")],
 )
 def test_other_phases_observe_their_limits(phase, verb):
-    """Four instances would have to move to the second node, which may build one at a time."""
-    replicas = {f"p{index}": ("n0", 25) for index in range(8)}
-    other = {"throttle_balancing_phase": False}
+    """Four primaries would have to move to the second node, which may build one at a time."""
     limits = {f"throttle_{phase}_phase": True, f"maximum_in_build_replicas_per_node_{phase}_throttle": {"small": 1}}
-    engine = engine_with(typed(), replicas, **{**other, **limits})
-    free = engine_with(typed(), replicas, **{**limits, **other, f"throttle_{phase}_phase": False})
-    assert len(getattr(engine, verb)().moves) == 1
-    assert len(getattr(free, verb)().moves) == 4
+    for on, moves in ((True, 1), (False, 4)):
+        settings = {"throttle_balancing_phase": False, **limits, f"throttle_{phase}_phase": on}
+        engine = engine_with(typed(), {}, **settings)
+        engine.update_service(Service("db"))
+        for index in range(8):
+            engine.update_partition(Partition(f"p{index}", service="db", replicas=[Replica(Role.PRIMARY, "n0")]))
+            engine.report_load(f"p{index}", "n0", {"cpu": 25})
+        assert len(getattr(engine, verb)().moves) == moves
 
 
 @examples(60)
 @given(busy_clusters(), st.integers(1, 2))
 def test_no_phase_builds_more_than_the_limit(cluster, most):
-    """New and moved replicas on a node stay within the limit; swaps of roles build nothing."""
+    """New and moved replicas on a node stay within the limit, but for those that are never throttled.
+
+    The new replicas of a partition without any may exchange their roles.
+    """
     nodes = tuple(attrs.evolve(n, properties={**n.properties, "NodeType": "small"}) for n in cluster.nodes)
     limits = {"maximum_in_build_replicas_per_node": {"small": most}}
     phases = {f"throttle_{phase}_phase": True for phase in ("placement", "constraint_check", "balancing")}
     engine = attrs.evolve(cluster, nodes=nodes).engine(**limits, **phases)
+    children = {service.name for service in cluster.services if service.affinity_to is not None}
+    throttled = {one.name for one in cluster.partitions if one.service not in children}
     for verb in ("place", "repair", "balance"):
         plan = getattr(engine, verb)(budget=120)
-        built = [move.target for move in plan.moves if move.kind in (MoveKind.ADD, MoveKind.MOVE)]
+        begun = {move.partition for move in plan.moves if move.kind is MoveKind.ADD and move.role is Role.PRIMARY}
+        arriving = [move for move in plan.moves if move.kind in (MoveKind.ADD, MoveKind.MOVE)]
+        counted = [move for move in arriving if move.partition in throttled - begun]
+        built = [move.target for move in counted if move.role is not Role.INSTANCE]
         assert all(built.count(node) <= most for node in built)
 
 

@@ -19,7 +19,7 @@ FEATURES = {
     "plb": {"affinity", "capacity", "domains", "placement"},  # their verdicts are part of the interface
     "plb.planning.dropping": {"affinity", "domains", "preferred_location"},  # which surplus replicas may go
     "plb.planning.live_state": {"range"},  # the sums that it keeps have to fit
-    "plb.planning.phases": {"domains", "throttling"},  # light checks, and limits by phase
+    "plb.planning.phases": {"affinity", "domains", "throttling"},  # relaxed placement, light checks, limits by phase
     "plb.planning.replica_arrays": {"affinity"},  # ties children to parents
     "plb.planning.rule_priorities": {"domains"},  # light checks
     "plb.planning.role_returns": {"domains"},

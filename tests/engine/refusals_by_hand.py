@@ -102,9 +102,15 @@ class ByHand:
 
     def _throttled(self, row: int, target: int) -> bool:
         problem = self.problem
-        if not problem.throttles or problem.origin[row] == target:
+        if not problem.throttles or problem.origin[row] == target or self._is_never_throttled(row):
             return False
         return bool(problem.in_build[target] + arrivals(problem, self.places)[target] >= problem.most_in_build[target])
+
+    def _is_never_throttled(self, row: int) -> bool:
+        problem = self.problem
+        alone = all(problem.origin[one] == NOWHERE or problem.standby[one] for one in ring(problem, row))
+        first = problem.role[row] == Role.PRIMARY and problem.origin[row] == NOWHERE and alone
+        return bool(problem.role[row] == Role.INSTANCE or problem.parent_row[row] != NOWHERE or first)
 
     # domains
 
