@@ -17,7 +17,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool
 from plb.constraints.affinity import breaks_pair
-from plb.constraints.domains import EVEN, excess_in_domain
+from plb.constraints.domains import EVEN
 from plb.evaluation.delta import move_row, present_energy
 from plb.extensions.configuration import Proposal
 from plb.model import Role
@@ -146,10 +146,20 @@ def _order_of_crowding(problem: Problem, solution: Solution, row: int) -> int:
     Others have 2.
     """
     limited = np.flatnonzero(problem.most_in_domain[problem.service[row]] > EVEN).tolist()
-    crowded = {int(problem.domain_rule[one]) for one in limited if excess_in_domain(problem, solution, one, row) > 0}
+    crowded = {int(problem.domain_rule[level]) for level in limited if _is_crowded(problem, solution, level, row)}
     if int(Rule.UPGRADE_DOMAIN) in crowded:
         return 0
     return 1 if crowded else 2
+
+
+def _is_crowded(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Return whether the domain of `row` has more replicas of its partition than a quorum rule allows."""
+    at = solution.node[row]
+    if problem.unspread[row] or problem.siblings[problem.feasibility_class[row], at, level] == 0:
+        return False
+    standing = [one for one in siblings_of(problem, row) if solution.node[one] != NOWHERE and not problem.unspread[one]]
+    inside = sum(problem.domain[solution.node[one], level] == problem.domain[at, level] for one in standing)
+    return bool(inside > problem.most_in_domain[problem.service[row], level])
 
 
 def _is_above_share(problem: Problem, solution: Solution, level: int, row: int) -> bool:
