@@ -152,8 +152,14 @@ def apply_after_rows(problem: Problem, solution: Solution) -> None:
 @kernel
 def add_to_terms(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load and the peaks of `row` to the sums of `node` that terms need."""
-    imbalance.add(problem, solution, row, node, sign)
+    add_load_to_terms(problem, solution, row, node, sign)
     change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
+
+
+@kernel
+def add_load_to_terms(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load of `row` to the sums of `node` that terms need."""
+    imbalance.add(problem, solution, row, node, sign)
 
 
 @kernel

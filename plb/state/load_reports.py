@@ -142,7 +142,7 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
     entered = (table.load, table.largest_demand, table.reported, table.service)
     count = enter_loads(rows, new, loads, *entered, changed, services)
     table.note_samples(rows)
-    table.changes.note_many(rows.copy() if table.keeps_samples else changed[:count])
+    table.changes.note_loads(rows.copy() if table.keeps_samples else changed[:count])
     for service in np.flatnonzero(services).tolist():
         state.load_version[service] += 1
 

@@ -56,8 +56,12 @@ class ChangedRows:
     """The rows that a caller has changed since they were last taken."""
 
     def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
         self._rows: set[int] = set()
         self._arrays: list[Int] = []
+        self._reported: list[Int] = []
 
     def note(self, rows: Iterable[int]) -> None:
         """Note a few rows."""
@@ -65,20 +69,34 @@ class ChangedRows:
 
     def note_many(self, rows: Int) -> None:
         """Note an array of rows."""
-        self._arrays.append(rows)
-        if len(self._arrays) > MOST_ARRAYS:
-            self._arrays = [merged(*self._arrays)]
+        _append(self._arrays, rows)
+
+    def note_loads(self, rows: Int) -> None:
+        """Note an array of rows of which no more than loads and samples have changed."""
+        _append(self._reported, rows)
 
     def take(self) -> Int:
         """Return the rows, ascending, each once; none is noted afterwards."""
         found = self.noted
-        self._rows, self._arrays = set(), []
+        self._forget()
         return found
 
     @property
     def noted(self) -> Int:
         """The rows, ascending, each once."""
+        return merged(self.described, *self._reported)
+
+    @property
+    def described(self) -> Int:
+        """The rows of which more than loads and samples may have changed, ascending, each once."""
         return merged(np.array(sorted(self._rows), np.int64), *self._arrays)
+
+
+def _append(arrays: list[Int], rows: Int) -> None:
+    """Append an array of rows; many arrays become one."""
+    arrays.append(rows)
+    if len(arrays) > MOST_ARRAYS:
+        arrays[:] = [merged(*arrays)]
 
 
 class RowTable:
