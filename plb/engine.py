@@ -13,7 +13,7 @@ from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
 from plb.extensions.neighbourhoods import AnyNeighbourhood
 from plb.extensions.policies import PlacementPolicy
-from plb.model import MoveCost, Node, Partition, Role, Service
+from plb.model import Application, MoveCost, Node, Partition, Role, Service
 from plb.model.alternatives import Alternatives
 from plb.model.move import Phase
 from plb.model.plan import Plan
@@ -24,6 +24,7 @@ from plb.planning.queries import DomainState, PlacedReplica, loads_of_nodes, pla
 from plb.planning.scheduler import node_event
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
+from plb.state.application_updates import put_application, remove_application
 from plb.state.applied_moves import apply_move, vacate
 from plb.state.cluster_state import ClusterState
 from plb.state.load_reports import set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
@@ -254,6 +255,25 @@ class PlacementAndLoadBalancing:
         """
         put_service(self._state, check_kind("update_service", "service", service, Service))
 
+    def update_application(self, application: Application) -> None:
+        """Add an application, or replace the application of this name; the services that name it belong to it.
+
+        Raises
+        ------
+        UnknownNameError
+            If a capacity or a reservation names an unknown metric.
+        InvalidValueError
+            If one is too large for the metric's quantum.
+        """
+        put_application(self._state, check_kind("update_application", "application", application, Application))
+
+    def remove_application(self, name: str) -> None:
+        """Remove an application; an unknown one raises `UnknownNameError`.
+
+        Its services keep its name and have no common limits any more.
+        """
+        remove_application(self._state, name)
+
     def update_partition(self, partition: Partition) -> None:
         """Add a partition, or update the known partition to the given replicas.
 
@@ -397,6 +417,11 @@ class PlacementAndLoadBalancing:
             return {}
         planner = self._planner
         return loads_of_nodes(self._state, planner.start(planner.problem(planner.now)).node_load)
+
+    @property
+    def applications(self) -> tuple[Application, ...]:
+        """The applications, in the order in which they were made."""
+        return tuple(self._state.applications.applications.values())
 
     def service_domains(self) -> tuple[DomainState, ...]:
         """Return the service domains, each with what the last refresh did for it; each is searched separately."""

@@ -9,12 +9,14 @@ from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints import (
     affinity,
+    application_capacity,
     capacity,
     domains,
     exclusion,
     node,
     placement,
     preferred_location,
+    scale_out,
     throttling,
 )
 from plb.constraints import range as peak_range
@@ -38,6 +40,8 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, proposa
         return refused
     if capacity.refuses(problem, solution, enforced, row, target):
         return capacity.RULE
+    if application_capacity.refuses(problem, solution, enforced, row, target):
+        return application_capacity.RULE
     if peak_range.refuses(problem, solution, enforced, row, target):
         return peak_range.RULE
     return NO_REFUSAL
@@ -45,7 +49,7 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, proposa
 
 @kernel(inline=True)
 def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
-    """Return the first enforced rule other than capacity that refuses `row` on `target`, or NO_REFUSAL."""
+    """Return the first enforced rule other than those of capacity that refuses `row` on `target`, or NO_REFUSAL."""
     if node.refuses(problem, solution, enforced, row, target):
         return node.RULE
     if exclusion.refuses(problem, solution, enforced, row, target):
@@ -59,6 +63,8 @@ def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: i
     refused = domains.refusal(problem, solution, enforced, row, target)
     if refused != NO_REFUSAL:
         return refused
+    if scale_out.refuses(problem, solution, enforced, row, target):
+        return scale_out.RULE
     if affinity.refuses(problem, solution, enforced, row, target):
         return affinity.RULE
     return NO_REFUSAL
@@ -84,6 +90,8 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, pro
         return refused
     if capacity.refuses_exchange(problem, solution, enforced, proposal):
         return capacity.RULE
+    if application_capacity.refuses_exchange(problem, solution, enforced, proposal):
+        return application_capacity.RULE
     if peak_range.refuses(problem, solution, enforced, row, there):
         return peak_range.RULE
     if peak_range.refuses(problem, solution, enforced, partner, here):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
+from plb.constraints.application_sums import count_replica
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy.rows_on_nodes import change_list
@@ -65,11 +66,13 @@ def _change_departed_and_arrivals(problem: Problem, solution: Solution, row: int
 
 @kernel
 def add_to_node(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times the load and the peaks of `row` to `node`, which may be NOWHERE, and list the row there."""
+    """Add `sign` times `row` to all sums of `node`, which may be NOWHERE, and list the row there."""
     if node == NOWHERE:
         return
     add_to_terms(problem, solution, row, node, sign)
     change_list(problem, solution, row, node, sign)
+    if problem.grouped:
+        count_replica(problem, solution, row, node, sign)
     if solution.journal.shape[0] > 0:
         _note(solution.journal, row, node, sign)
 

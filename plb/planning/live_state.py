@@ -15,6 +15,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
+from plb.constraints.application_sums import count_leaving, occupied_nodes, sum_reserved
 from plb.constraints.range import check_range
 from plb.energy.fragmentation import held_out_nodes
 from plb.energy.from_scratch import solution_from_scratch
@@ -137,6 +138,8 @@ class LiveState:
                 stale[list(nodes)] = True
                 self.solution.total[:] = self.solution.squares[:] = 0
                 sum_nodes(self.problem, self.solution)
+                if self.problem.grouped:
+                    sum_reserved(self.problem, self.solution)
             if self._is_counted_otherwise(topology):
                 self._make(topology, tables, demand_forecast)
             else:
@@ -164,6 +167,7 @@ class LiveState:
             or not (same_nodes or topology.follows is before.token)
             or tables.limits.most_in_domain is not known.limits.most_in_domain
             or bool(table.follows.any()) != problem.related
+            or self._state.applications.capacity != len(problem.most_nodes)
             or packed
             or self._state.config.local_domain_weight > 0.0
         ):
@@ -178,6 +182,8 @@ class LiveState:
             metric_weight=tables.metric_weight,
             target_empty=tables.groups["target_empty"],
             bounded=self._state.limits_moves,
+            tight=problem.keeps_departed or topology.buffered or self._state.applications.reserves,
+            **self._state.applications.fields(),
         )
         return True, () if same_nodes else topology.changed_nodes
 
@@ -414,7 +420,7 @@ class LiveState:
         if problem.related:
             fields |= affinities(state)
         if topology.buffered:
-            problem.move_limit[:] = move_limits(topology.limit, topology.move_limit, solution.node_load)
+            problem.move_limit[:] = move_limits(topology.limit, topology.move_limit, occupied_nodes(problem, solution))
         differs = problem.timeline or problem.related or any(getattr(problem, name) != fields[name] for name in fields)
         held_out = held_out_nodes(state, topology, solution.node_load)
         if not np.array_equal(held_out, problem.held_out):  # their number changes with that of usable nodes
@@ -451,6 +457,8 @@ def _add_rows(problem: Problem, solution: Solution, building: Bool, rows: Int, s
         if problem.leaving[row]:
             for metric in range(problem.load.shape[1]):
                 problem.leaving_load[node, metric] += sign * problem.load[row, metric]
+            if problem.grouped:
+                count_leaving(problem, row, node, sign)
         else:
             add_to_node(problem, solution, row, node, sign)
             stale[node] = True

@@ -41,6 +41,7 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> d
         "feasibility_class": _feasibility_classes_by_role(state, feasibility_class, table.role[rows]),
         "kind": _kinds(state, service, node),
         "prefers_siblings": _prefers_siblings(state, service, rows),
+        "application": state.service_table.application[service],
         "unspread": leaving | standby,
         "standby": standby,
         "movable": free & _with_nowhere(topology.counted)[node],

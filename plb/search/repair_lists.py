@@ -13,14 +13,14 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints import capacity
+from plb.constraints.application_sums import occupied
+from plb.search.application_breaches import PARTS, count_breaches_of
 from plb.search.breaches import Breaches, count_breaches
 from plb.search.transactions import Transaction, new_transaction, undo_transaction
 from plb.state.arrays import Problem, Solution
 
 # Positions in Suspects.length and Suspects.first_length
 _ROWS, _NODES = range(2)
-_PARTS = 2.0**20
-"""Overloads are summed up in whole parts of a limit, so that sums do not depend on the order of the nodes."""
 
 
 class Suspects(NamedTuple):
@@ -36,6 +36,8 @@ class Suspects(NamedTuple):
     """(N,) whether a node is listed."""
     length: Int
     """(2,) numbers of valid rows and nodes."""
+    applications: Int
+    """The applications that broke a rule before the first move; no move lets others break one."""
     first_length: Int
     """(2,) the same before the first move; these are in ascending order."""
 
@@ -72,6 +74,7 @@ def new_repair_state(problem: Problem, breaches: Breaches, moves: int) -> Repair
         np.empty(nodes, np.int64),
         np.zeros(nodes, np.bool_),
         np.zeros(2, np.int64),
+        breaches.applications,
         np.zeros(2, np.int64),
     )
     overloaded = np.flatnonzero(breaches.overloaded.any(axis=1))
@@ -145,7 +148,8 @@ def next_listed_node(suspects: Suspects, above: int) -> int:
 def remaining_breaches(problem: Problem, solution: Solution, enforced: int, suspects: Suspects) -> tuple[int, float]:
     """Return the number of violations, and the sum of the overloads relative to the limits.
 
-    A violation is an overloaded node, a replica in a crowded domain of one level, or a misplaced replica.
+    A violation is an overloaded node, a replica in a crowded domain of one level, a misplaced replica, or one of an
+    application.
     """
     broken = 0
     overload = 0.0
@@ -157,6 +161,10 @@ def remaining_breaches(problem: Problem, solution: Solution, enforced: int, susp
     for index in range(suspects.length[_ROWS]):
         row = suspects.rows[index]
         broken += count_breaches(problem, solution, enforced, row, problem.movable[row])
+    if suspects.applications.shape[0] > 0:
+        more, excess = count_breaches_of(problem, solution, enforced, suspects.applications)
+        broken += more
+        overload += excess
     return broken, overload
 
 
@@ -166,9 +174,9 @@ def relative_overload(problem: Problem, solution: Solution, node: int) -> float:
     overload = 0.0
     for metric in range(problem.limit.shape[1]):
         limit = problem.limit[node, metric]
-        excess = solution.node_load[node, metric] - limit
+        excess = occupied(problem, solution, node, metric) - limit
         if problem.watched[node] and excess > 0:
-            overload += np.floor(excess / max(1, limit) * _PARTS) / _PARTS
+            overload += np.floor(excess / max(1, limit) * PARTS) / PARTS
     return overload
 
 
@@ -178,7 +186,8 @@ def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load
     for index in range(suspects.length[_NODES]):
         node = suspects.nodes[index]
         for metric in range(load.shape[1]):
-            present = solution.node_load[node, metric] + capacity.load_in_transit(problem, solution, node, metric)
+            present = occupied(problem, solution, node, metric)
+            present += capacity.load_in_transit(problem, solution, node, metric)
             full = present + problem.leaving_load[node, metric] > problem.limit[node, metric]
             if full and present > load[node, metric]:
                 return True

@@ -30,11 +30,11 @@ _NAMES = {
         ValidatePlacementConstraint YieldDurationPer10ms
     """,
     "placement in batches: one plan places everything": "PlacementReplicaCountPerBatch UseBatchPlacement",
-    "applications: their capacity, scale-out, upgrade and scaling are not modelled": """
+    "applications: their upgrade and scaling are not modelled": """
         AllowBalancingDuringApplicationUpgrade AllowConstraintCheckFixesDuringApplicationUpgrade
-        ApplicationCapacityConstraintPriority CheckAffinityForUpgradePlacement
+        CheckAffinityForUpgradePlacement
         RelaxAffinityConstraintDuringUpgrade RelaxAlignAffinityConstraintDuringSingletonUpgrade
-        RelaxScaleoutConstraintDuringUpgrade ScaleoutCountConstraintPriority
+        RelaxScaleoutConstraintDuringUpgrade
         ServiceRepartitionForAutoScalingTimeout
     """,
     "resource governance and containers: capacities and weights are given": """
