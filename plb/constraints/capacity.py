@@ -25,7 +25,7 @@ from plb.phrasing import amount, listed
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState
 from plb.state.node_limits import move_limits
-from plb.state.node_loads import load_by_node, standing_load
+from plb.state.node_loads import load_by_node, reserved_load, standing_load
 from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
@@ -368,7 +368,7 @@ def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
     kept = bool(transient.any())
     moved = topology.limit
     if topology.buffered:
-        moved = move_limits(topology.limit, topology.move_limit, standing_load(state))
+        moved = move_limits(topology.limit, topology.move_limit, standing_load(state) + reserved_load(state))
     return {
         "limit": topology.limit,
         "move_limit": moved,

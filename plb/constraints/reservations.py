@@ -8,11 +8,13 @@ from typing import ClassVar
 import attrs
 import numpy as np
 
+from plb.array_types import NOWHERE, Int
 from plb.constraints.application_sums import growth_with_reservations, occupied_nodes
 from plb.constraints.named_solution import NamedSolution
 from plb.constraints.standbys import standby_on
 from plb.model.violations import Violation
 from plb.phrasing import amount, listed
+from plb.state.arrays import Problem, Solution
 
 
 @attrs.frozen
@@ -87,3 +89,23 @@ def needed_with_reservations(named: NamedSolution, row: int, node: int) -> list[
         growth_with_reservations(problem, solution, row, outgoing, node, metric)
         for metric in range(problem.load.shape[1])
     ]
+
+
+def gains_too_much(problem: Problem, solution: Solution, row: int, growth: Int) -> bool:
+    """Return whether a node, or the application of a row on it, would exceed its limit if the load of the row grows.
+
+    Parameters
+    ----------
+    growth
+        (R,) quanta.
+    """
+    node, application = int(solution.node[row]), int(problem.application[row])
+    load = occupied_nodes(problem, solution)[node] + problem.leaving_load[node]
+    more = growth
+    if problem.grouped and application != NOWHERE:
+        own = solution.application_load[application, node]
+        more = growth - np.clip(problem.reservation[application] - own, 0, growth)
+        present = own + problem.application_leaving[application, node]
+        if ((growth > 0) & (present + growth > problem.application_node_limit[application])).any():
+            return True
+    return bool(((more > 0) & (load + more > problem.limit[node])).any())

@@ -135,7 +135,7 @@ class Planner:
     def service_domains(self) -> list[ServiceDomain]:
         """Return the service domains."""
         if self._domains_version != self.state.services_version:
-            metrics, limited = self.state.config.metric_names, self.state.applications.entry
+            metrics, limited = self.state.config.metric_names, self.state.applications.reserved_metrics()
             self._domains = service_domains(self.state.living_services(), metrics, limited)
             self._domains_version = self.state.services_version
         return self._domains

@@ -8,6 +8,10 @@ import attrs
 
 from plb.model import Service
 from plb.state.service_table import ServiceTable
+from plb.validation import ReadOnlyMapping
+
+NO_APPLICATIONS: Mapping[str, Collection[str]] = ReadOnlyMapping({})
+"""No applications with limits."""
 
 
 @attrs.frozen
@@ -35,7 +39,9 @@ def share_a_metric(table: ServiceTable) -> bool:
 
 
 def service_domains(
-    services: Mapping[int, Service], all_metrics: Sequence[str], limited: Collection[str] = ()
+    services: Mapping[int, Service],
+    all_metrics: Sequence[str],
+    limited: Mapping[str, Collection[str]] = NO_APPLICATIONS,
 ) -> list[ServiceDomain]:
     """Return the domains of services, by the first service of each.
 
@@ -46,7 +52,8 @@ def service_domains(
     all_metrics
         Metrics of a service that names none.
     limited
-        Names of the applications with limits, whose services are one domain.
+        The applications with limits, whose services are one domain, and the metrics that each reserves: services with
+        such a metric belong to the domain as well.
     """
     indices = [*services]
     known = {service.name: place for place, service in enumerate(services.values())}
@@ -71,6 +78,8 @@ def service_domains(
             unite(place, known[service.affinity_to])
         if service.application is not None and service.application in limited:
             unite(place, member.setdefault(service.application, place))
+            for metric in limited[service.application]:
+                unite(place, holder.setdefault(metric, place))
     members: dict[int, list[int]] = {}
     for place, index in enumerate(indices):
         members.setdefault(find(place), []).append(index)

@@ -30,23 +30,22 @@ def movable_rows_of(problem: Problem, solution: Solution, applications: Int) -> 
 
 
 @kernel
-def count_breaches_of(problem: Problem, solution: Solution, enforced: int, applications: Int) -> tuple[int, float]:
-    """Return the number of breaches of some applications, and the sum of their overloads relative to the limits.
+def count_breaches_of(problem: Problem, solution: Solution, enforced: int, application: int) -> tuple[int, float]:
+    """Return the number of breaches of an application, and the sum of its overloads relative to its limits.
 
     A breach is a node too many, or a node on which the load of a metric exceeds the capacity of the application.
     """
     broken = 0
     overload = 0.0
-    for application in applications:
-        if enforced >> scale_out.RULE & 1:
-            broken += scale_out.nodes_above_limit(problem, solution, application)
-        if not enforced >> application_capacity.RULE & 1:
-            continue
-        for node in range(solution.application_replicas.shape[1]):
-            for metric in range(problem.load.shape[1]):
-                excess = application_capacity.excess_on_node(problem, solution, application, node, metric)
-                limit = problem.application_node_limit[application, metric]
-                if excess > 0:
-                    broken += 1
-                    overload += np.floor(excess / max(1, limit) * PARTS) / PARTS
+    if enforced >> scale_out.RULE & 1:
+        broken += scale_out.nodes_above_limit(problem, solution, application)
+    if not enforced >> application_capacity.RULE & 1:
+        return broken, overload
+    for node in range(solution.application_replicas.shape[1]):
+        for metric in range(problem.load.shape[1]):
+            excess = application_capacity.excess_on_node(problem, solution, application, node, metric)
+            limit = problem.application_node_limit[application, metric]
+            if excess > 0:
+                broken += 1
+                overload += np.floor(excess / max(1, limit) * PARTS) / PARTS
     return broken, overload

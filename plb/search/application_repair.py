@@ -7,7 +7,7 @@ from plb.compiler import Stream, kernel, uniform
 from plb.constraints import application_capacity, scale_out
 from plb.search.affinity_moves import move_with_children
 from plb.search.extension_kernels import ExtensionState
-from plb.search.repair_lists import RepairState, list_rows_on_nodes, note_moves
+from plb.search.repair_lists import RepairState, list_rows_on_nodes, listed_applications, note_moves
 from plb.search.transactions import has_capacity, undo_transaction
 from plb.state.arrays import Problem, Solution
 
@@ -22,14 +22,17 @@ def repair_applications(
     rng: Stream,
     state: RepairState,
 ) -> None:
-    """Repair the rules of each application that broke one before the repair.
+    """Repair the rules of each application that breaks one.
 
     Parameters
     ----------
     repaired, binding
         Bit masks over `Rule`: the rules to repair, and those that bind the moves.
     """
-    for application in state.suspects.applications:
+    index = 0
+    while index < listed_applications(state.suspects):  # a move may add applications
+        application = state.suspects.applications[index]
+        index += 1
         if repaired >> scale_out.RULE & 1:
             _leave_nodes(problem, solution, extension_state, binding, application, rng, state)
         if repaired >> application_capacity.RULE & 1:

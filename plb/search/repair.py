@@ -222,8 +222,8 @@ def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, me
     Where capacity does not bind, a replica that has moved stays: otherwise it could move back and forth.
     """
     settled = not enforced >> RULE & 1 and solution.node[row] != problem.origin[row]
-    takes_room = problem.load[row, metric] > 0 or holds_reservation(problem, row, metric)
-    return bool(problem.movable[row] and takes_room and not settled)
+    is_heavy = problem.load[row, metric] > 0 or holds_reservation(problem, row, metric)
+    return bool(problem.movable[row] and is_heavy and not settled)
 
 
 @kernel

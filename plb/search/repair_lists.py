@@ -20,11 +20,11 @@ from plb.search.transactions import Transaction, new_transaction, undo_transacti
 from plb.state.arrays import Problem, Solution
 
 # Positions in Suspects.length and Suspects.first_length
-_ROWS, _NODES = range(2)
+_ROWS, _NODES, _APPLICATIONS = range(3)
 
 
 class Suspects(NamedTuple):
-    """The rows and nodes at which a rule may be broken; at others none is."""
+    """The rows, nodes and applications at which a rule may be broken; at others none is."""
 
     rows: Int
     """(M,)"""
@@ -34,12 +34,14 @@ class Suspects(NamedTuple):
     """(N,)"""
     is_node: Bool
     """(N,) whether a node is listed."""
-    length: Int
-    """(2,) numbers of valid rows and nodes."""
     applications: Int
-    """The applications that broke a rule before the first move; no move lets others break one."""
+    """(A,)"""
+    is_application: Bool
+    """(A,) whether an application is listed."""
+    length: Int
+    """(3,) numbers of valid rows, nodes and applications."""
     first_length: Int
-    """(2,) the same before the first move; these are in ascending order."""
+    """(3,) the same before the first move; these are in ascending order."""
 
 
 class RowsOnNodes(NamedTuple):
@@ -67,19 +69,24 @@ class RepairState(NamedTuple):
 
 def new_repair_state(problem: Problem, breaches: Breaches, moves: int) -> RepairState:
     """Return the state of a repair before its first move, with as many moves as it may hold."""
-    nodes, rows = len(problem.limit), len(problem.origin)
+    nodes, rows, applications = len(problem.limit), len(problem.origin), len(problem.most_nodes)
     suspects = Suspects(
         np.empty(rows, np.int64),
         np.zeros(rows, np.bool_),
         np.empty(nodes, np.int64),
         np.zeros(nodes, np.bool_),
-        np.zeros(2, np.int64),
-        breaches.applications,
-        np.zeros(2, np.int64),
+        np.empty(applications, np.int64),
+        np.zeros(applications, np.bool_),
+        np.zeros(3, np.int64),
+        np.zeros(3, np.int64),
     )
     overloaded = np.flatnonzero(breaches.overloaded.any(axis=1))
     for kind, (listed, is_listed, found) in enumerate(
-        ((suspects.rows, suspects.is_row, breaches.rows), (suspects.nodes, suspects.is_node, overloaded))
+        (
+            (suspects.rows, suspects.is_row, breaches.rows),
+            (suspects.nodes, suspects.is_node, overloaded),
+            (suspects.applications, suspects.is_application, breaches.applications),
+        )
     ):
         listed[: len(found)], is_listed[found] = found, True
         suspects.length[kind] = suspects.first_length[kind] = len(found)
@@ -101,6 +108,8 @@ def note_moves(problem: Problem, solution: Solution, state: RepairState, begun: 
             child = problem.next_child[child]
         _list_node(suspects, transaction.source[entry])
         _list_node(suspects, transaction.target[entry])
+        if problem.grouped:
+            _list_application(suspects, problem.application[row])
         _follow(solution, state.on_nodes, row)
 
 
@@ -116,14 +125,22 @@ def undo_repair(problem: Problem, solution: Solution, state: RepairState) -> Non
         suspects.is_row[suspects.rows[index]] = False
     for index in range(suspects.first_length[_NODES], suspects.length[_NODES]):
         suspects.is_node[suspects.nodes[index]] = False
-    suspects.length[_ROWS] = suspects.first_length[_ROWS]
-    suspects.length[_NODES] = suspects.first_length[_NODES]
+    for index in range(suspects.first_length[_APPLICATIONS], suspects.length[_APPLICATIONS]):
+        suspects.is_application[suspects.applications[index]] = False
+    for kind in range(suspects.length.shape[0]):
+        suspects.length[kind] = suspects.first_length[kind]
 
 
 @kernel
 def listed_rows(suspects: Suspects) -> int:
     """Return the number of listed rows."""
     return int(suspects.length[_ROWS])
+
+
+@kernel
+def listed_applications(suspects: Suspects) -> int:
+    """Return the number of listed applications."""
+    return int(suspects.length[_APPLICATIONS])
 
 
 @kernel
@@ -161,8 +178,8 @@ def remaining_breaches(problem: Problem, solution: Solution, enforced: int, susp
     for index in range(suspects.length[_ROWS]):
         row = suspects.rows[index]
         broken += count_breaches(problem, solution, enforced, row, problem.movable[row])
-    if suspects.applications.shape[0] > 0:
-        more, excess = count_breaches_of(problem, solution, enforced, suspects.applications)
+    for index in range(suspects.length[_APPLICATIONS]):
+        more, excess = count_breaches_of(problem, solution, enforced, suspects.applications[index])
         broken += more
         overload += excess
     return broken, overload
@@ -256,3 +273,11 @@ def _list_node(suspects: Suspects, node: int) -> None:
         suspects.is_node[node] = True
         suspects.nodes[suspects.length[_NODES]] = node
         suspects.length[_NODES] += 1
+
+
+@kernel
+def _list_application(suspects: Suspects, application: int) -> None:
+    if application != NOWHERE and not suspects.is_application[application]:
+        suspects.is_application[application] = True
+        suspects.applications[suspects.length[_APPLICATIONS]] = application
+        suspects.length[_APPLICATIONS] += 1

@@ -63,6 +63,14 @@ class ApplicationTable:
             found[at] = name
         return found
 
+    def reserved_metrics(self) -> dict[str, list[str]]:
+        """Return the names of the applications with limits, and the metrics that each reserves."""
+        known = self.applications
+        return {
+            name: [metric for metric, reserved in known[name].node_reservation.items() if reserved > 0]
+            for name in self.entry
+        }
+
     def put(self, application: Application, quanta: MetricQuanta) -> None:
         """Enter an application that is new or has changed; `quanta` convert its amounts."""
         item = f"application {application.name}"

@@ -21,6 +21,12 @@ from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import JOINING, NO_REFUSAL, Rule
 from plb.state.arrays import Problem
 
+from .applications_by_hand import (
+    exceeds_application_capacity,
+    exceeds_total,
+    is_beyond_scale_out,
+    overfills_with_reservations,
+)
 from .oracle import ring, sums_from_scratch
 
 Places = Sequence[int]
@@ -53,6 +59,12 @@ class ByHand:
         standby = self._standby_on(row, target)
         if self.holds(Rule.CAPACITY) and self._overfills(row, NOWHERE if standby is None else standby, target):
             return Rule.CAPACITY
+        if self.holds(Rule.APPLICATION_CAPACITY):
+            gives_way = NOWHERE if standby is None else standby
+            if exceeds_total(self.problem, self.places, row, gives_way):
+                return Rule.APPLICATION_CAPACITY
+            if exceeds_application_capacity(self.problem, self.places, row, gives_way, target):
+                return Rule.APPLICATION_CAPACITY
         return Rule.RANGE if self._exceeds_range(row, target) else NO_REFUSAL
 
     def _of_place(self, row: int, target: int) -> int:
@@ -71,6 +83,8 @@ class ByHand:
         for level, rule in enumerate(problem.domain_rule.tolist()):
             if self.holds(rule) and self._crowds(level, row, target):
                 return int(rule)
+        if self.holds(Rule.SCALE_OUT) and is_beyond_scale_out(problem, self.places, row, target):
+            return Rule.SCALE_OUT
         parts = self._leaves_parent(row, target) or self._leaves_siblings_apart(row)
         return Rule.AFFINITY if self.holds(Rule.AFFINITY) and parts else NO_REFUSAL
 
@@ -240,6 +254,8 @@ class ByHand:
 
         if too_full(growth, problem.limit[target]):
             return True
+        if problem.reserves and overfills_with_reservations(problem, self.places, row, outgoing, target):
+            return True
         origin_node = problem.origin[row]
         if problem.tight and origin_node != NOWHERE and too_full(growth, problem.move_limit[target]):
             return True
@@ -269,6 +285,11 @@ class ByHand:
         overfull = self._overfills(row, partner, there) or self._overfills(partner, row, here)
         if self.holds(Rule.CAPACITY) and overfull:
             return Rule.CAPACITY
+        if self.holds(Rule.APPLICATION_CAPACITY) and any(
+            exceeds_application_capacity(self.problem, self.places, *ends)
+            for ends in ((row, partner, there), (partner, row, here))
+        ):
+            return Rule.APPLICATION_CAPACITY
         too_much = self._exceeds_range(row, there) or self._exceeds_range(partner, here)
         return Rule.RANGE if too_much else NO_REFUSAL
 
