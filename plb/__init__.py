@@ -12,7 +12,15 @@ from plb.constraints.placement import Misplaced
 from plb.constraints.reservations import ReservationViolation
 from plb.constraints.scale_out import TooManyNodes
 from plb.engine import PlacementAndLoadBalancing
-from plb.errors import CheckFailedError, ConflictError, ExtensionError, InvalidValueError, PlbError, UnknownNameError
+from plb.errors import (
+    CheckFailedError,
+    ConflictError,
+    ExtensionError,
+    InsufficientCapacityError,
+    InvalidValueError,
+    PlbError,
+    UnknownNameError,
+)
 from plb.model import (
     Application,
     DeactivationIntent,
@@ -62,6 +70,7 @@ __all__ = [
     "ExtensionError",
     "Idle",
     "Immovable",
+    "InsufficientCapacityError",
     "InvalidValueError",
     "Metric",
     "Misplaced",

@@ -252,8 +252,14 @@ class PlacementAndLoadBalancing:
             If a default load, a limit or a weight names an unknown metric.
         ConflictError
             If `stateful` changes.
+        InsufficientCapacityError
+            With `refuse_services_without_capacity`: if it is new, and the default loads of one of its partitions exceed
+            what the cluster has left.
         """
-        put_service(self._state, check_kind("update_service", "service", service, Service))
+        check_kind("update_service", "service", service, Service)
+        if self.config.refuse_services_without_capacity:
+            self._planner.check_service(service)
+        put_service(self._state, service)
 
     def update_application(self, application: Application) -> None:
         """Add an application, or replace the application of this name; the services that name it belong to it.
@@ -264,8 +270,14 @@ class PlacementAndLoadBalancing:
             If a capacity or a reservation names an unknown metric.
         InvalidValueError
             If one is too large for the metric's quantum.
+        InsufficientCapacityError
+            With `refuse_applications_without_capacity`: if what it reserves further for its `minimum_nodes` exceeds
+            what the cluster has left.
         """
-        put_application(self._state, check_kind("update_application", "application", application, Application))
+        check_kind("update_application", "application", application, Application)
+        if self.config.refuse_applications_without_capacity:
+            self._planner.check_application(application)
+        put_application(self._state, application)
 
     def remove_application(self, name: str) -> None:
         """Remove an application; an unknown one raises `UnknownNameError`.

@@ -40,7 +40,7 @@ def _exceeds_any(problem: Problem, solution: Solution, row: int, target: int) ->
     outgoing = standby_on(problem, solution, row, target)
     if _exceeds_total(problem, solution, row, outgoing):
         return True
-    return _exceeds_on_node(problem, solution, row, outgoing, target)
+    return exceeds_on_node(problem, solution, row, outgoing, target)
 
 
 @kernel
@@ -49,7 +49,7 @@ def refuses_exchange(problem: Problem, solution: Solution, enforced: int, propos
     if not problem.grouped or not enforced >> RULE & 1:
         return False
     row, there, partner, here = proposal
-    return _exceeds_on_node(problem, solution, row, partner, there) or _exceeds_on_node(
+    return exceeds_on_node(problem, solution, row, partner, there) or exceeds_on_node(
         problem, solution, partner, row, here
     )
 
@@ -70,7 +70,7 @@ def _exceeds_total(problem: Problem, solution: Solution, row: int, outgoing: int
 
 
 @kernel
-def _exceeds_on_node(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
+def exceeds_on_node(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
     """Return whether the load of the application of `row` on `target` would grow and exceed its capacity there.
 
     Parameters
@@ -91,6 +91,14 @@ def _exceeds_on_node(problem: Problem, solution: Solution, row: int, outgoing: i
         if growth > 0 and present + growth > problem.application_node_limit[application, metric]:
             return True
     return False
+
+
+@kernel
+def is_full(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+    """Return whether `row`, which replaces none, would exceed the capacity of its application on `target`."""
+    if not problem.grouped or not enforced >> RULE & 1:
+        return False
+    return exceeds_on_node(problem, solution, row, NOWHERE, target)
 
 
 @kernel

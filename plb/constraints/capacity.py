@@ -91,7 +91,7 @@ def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, tar
 def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
     """Return whether `row` would use capacity reserved for applications or new replicas, or that only moves free."""
     origin_node = problem.origin[row]
-    if problem.reserves and _exceeds_with_reservations(problem, solution, row, outgoing, target):
+    if problem.reserves and exceeds_with_reservations(problem, solution, row, outgoing, target):
         return True
     if origin_node != NOWHERE and exceeds_capacity(
         problem.move_limit,
@@ -110,7 +110,7 @@ def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoi
 
 
 @kernel
-def _exceeds_with_reservations(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
+def exceeds_with_reservations(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
     """Return whether load and reservations of `target` would grow together and exceed its limit."""
     limit = problem.limit if problem.origin[row] == NOWHERE else problem.move_limit
     for metric in range(problem.load.shape[1]):

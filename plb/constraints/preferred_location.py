@@ -27,7 +27,18 @@ RULE = int(Rule.PREFERRED_LOCATION)
 def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
     """Return whether `row` prefers other nodes: `target` has no standby of its partition and is not upgraded."""
     prefers = problem.preferring and enforced >> RULE & 1 and problem.prefers_siblings[row]
-    return bool(prefers and not problem.upgraded[target] and standby_on(problem, solution, row, target) == NOWHERE)
+    return bool(
+        prefers and not _is_upgraded(problem, row, target) and standby_on(problem, solution, row, target) == NOWHERE
+    )
+
+
+@kernel
+def _is_upgraded(problem: Problem, row: int, target: int) -> bool:
+    """Return whether `target` is upgraded in a running upgrade of the cluster, or of the application of `row`."""
+    if problem.upgraded[target]:
+        return True
+    application = problem.application[row]
+    return bool(application != NOWHERE and problem.grouped and problem.application_upgraded[application, target])
 
 
 @attrs.frozen
@@ -61,7 +72,10 @@ class NotPreferred(RuledOut):
 def _ruled_out(excluded: ExcludedNodes) -> NotPreferred:
     problem, named = excluded.named.problem, excluded.named
     standbys = [one for one in siblings_of(problem, excluded.row) if problem.standby[one]]
-    done = np.flatnonzero(problem.upgraded).tolist()
+    of_nodes, application = problem.upgraded, int(problem.application[excluded.row])
+    if problem.grouped and application != NOWHERE:
+        of_nodes = of_nodes | problem.application_upgraded[application]
+    done = np.flatnonzero(of_nodes).tolist()
     upgraded = tuple(sorted({named.state.nodes[node].upgrade_domain_name for node in done}))
     return NotPreferred(len(excluded.nodes), tuple(map(named.node_of, standbys)), upgraded)
 

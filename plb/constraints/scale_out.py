@@ -18,6 +18,7 @@ from plb.model.rules import Rule
 from plb.model.unplaced import RuledOut
 from plb.model.violations import Breach
 from plb.phrasing import counted, listed
+from plb.state.application_fields import application_fields
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
@@ -157,7 +158,7 @@ def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
 
 
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
-    return state.applications.fields()
+    return application_fields(state)
 
 
 DESCRIPTION = RuleDescription(

@@ -89,7 +89,12 @@ class Application:
                     )
 
     @property
-    def is_limited(self) -> bool:
-        """Whether it has a limit of nodes, a capacity or a reservation."""
+    def binds(self) -> bool:
+        """Whether it matters to searches: it has a limit of nodes, a capacity or a reservation, or upgraded domains."""
         amounts = (getattr(self, field) for field in AMOUNTS)
-        return self.most_nodes is not None or any(amounts)
+        return self.most_nodes is not None or any(amounts) or bool(self.upgraded_domains)
+
+    @property
+    def upgraded_domains(self) -> frozenset[str]:
+        """The upgrade domains that its upgrade has finished, while one runs."""
+        return self.completed_upgrade_domains if self.upgrade_in_progress else frozenset()

@@ -30,6 +30,7 @@ from plb.planning.problem import build_problem, energy_weights, problem_of_domai
 from plb.planning.replica_arrays import affinities, arrays_of_replicas
 from plb.planning.service_tables import ServiceTables, tables_version
 from plb.planning.work_lists import WorkLists
+from plb.state.application_fields import application_fields
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import DemandForecast
@@ -183,7 +184,7 @@ class LiveState:
             target_empty=tables.groups["target_empty"],
             bounded=self._state.limits_moves,
             tight=problem.keeps_departed or topology.buffered or self._state.applications.reserves,
-            **self._state.applications.fields(),
+            **application_fields(self._state),
         )
         return True, () if same_nodes else topology.changed_nodes
 

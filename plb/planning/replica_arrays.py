@@ -157,7 +157,7 @@ def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
     """Return `Problem.prefers_siblings` of rows: all placed replicas, and new ones if the partition has a standby.
 
     Without `prefer_existing_replica_locations`, only those of partitions with a standby. If upgrade domains are
-    completed in a running upgrade, all new ones.
+    completed in a running upgrade, all new ones, or those of the application that is being upgraded.
     """
     table, config = state.rows, state.config
     node = table.node[rows]
@@ -168,6 +168,9 @@ def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
     prefers: Bool = stands & somewhere if config.prefer_existing_replica_locations else np.zeros(len(node), np.bool_)
     if state.upgraded_domains and config.prefer_upgraded_uds:
         prefers |= ~stands & somewhere
+    elif state.applications.upgrading and config.prefer_upgraded_uds:
+        of_rows = state.service_table.application[service]
+        prefers |= ~stands & somewhere & np.isin(of_rows, state.applications.upgrading)
     _add_those_with_standby(table.sibling, table.standby, np.arange(table.capacity)[rows], prefers)
     return prefers
 

@@ -1,4 +1,4 @@
-"""The applications as arrays: one entry for each application with limits, in arrays that grow by half."""
+"""The applications as arrays: one entry for each application that binds searches, in arrays that grow by half."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FIRST_CAPACITY = 4
 class ApplicationTable:
     """The applications of a cluster, and what searches need of those that have an entry, (A,) each unless stated.
 
-    An application has an entry while it has limits, so that others cost nothing; without any, A is 0.
+    An application has an entry while it binds searches, so that others cost nothing; without any, A is 0.
     """
 
     def __init__(self, metrics: int) -> None:
@@ -47,6 +47,11 @@ class ApplicationTable:
     def reserves(self) -> bool:
         """Whether any application has a reservation."""
         return bool(self.reservation.any())
+
+    @property
+    def upgrading(self) -> list[int]:
+        """The entries of the applications with upgraded domains."""
+        return [entry for name, entry in self.entry.items() if self.applications[name].upgraded_domains]
 
     def entry_of(self, name: str | None) -> int:
         """Return the entry of an application, or NOWHERE for one without limits, an unknown one or none."""
@@ -78,7 +83,7 @@ class ApplicationTable:
         on_node = quanta.capacities(item, application.node_capacity, field="node_capacity")
         reserved = quanta.loads(item, "node_reservation", application.node_reservation)
         self.applications[application.name] = application
-        if not application.is_limited:
+        if not application.binds:
             self._give_back(application.name)
             return
         at = self.entry.setdefault(application.name, self._free_entry())
@@ -111,7 +116,7 @@ class ApplicationTable:
                 del self.services[name]
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of `Problem` on applications that follow from the table alone; they are copies."""
+        """Return the fields of `Problem` that follow from the table alone; they are copies."""
         kept = self.capacity
         return {
             "grouped": kept > 0,

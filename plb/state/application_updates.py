@@ -10,7 +10,7 @@ from plb.state.cluster_state import ClusterState
 def put_application(state: ClusterState, application: Application) -> None:
     """Add an application, or replace the one of this name; the services that name it belong to it."""
     table, quanta = state.applications, state.quanta.copy()
-    before = table.entry_of(application.name)
+    before = _described(state, application.name)
     table.put(application, quanta)
     state.quanta = quanta
     _note_change(state, application.name, before)
@@ -27,18 +27,24 @@ def application_named(state: ClusterState, name: str) -> Application:
 def remove_application(state: ClusterState, name: str) -> None:
     """Remove an application; its services keep its name, without limits."""
     application_named(state, name)
-    before = state.applications.entry_of(name)
+    before = _described(state, name)
     state.applications.remove(name)
     _note_change(state, name, before)
 
 
-def _note_change(state: ClusterState, name: str, before: int) -> None:
-    """Note that an application has changed, which had the entry `before`, so that searches know its services."""
+def _described(state: ClusterState, name: str) -> tuple[int, bool]:
+    """Return what arrays of replicas have of an application: its entry, and whether upgraded domains attract them."""
+    application = state.applications.applications.get(name)
+    return state.applications.entry_of(name), application is not None and bool(application.upgraded_domains)
+
+
+def _note_change(state: ClusterState, name: str, before: tuple[int, bool]) -> None:
+    """Note that an application has changed, which was `_described` as `before`, so that searches know its services."""
     state.services_version += 1
-    entry, table = state.applications.entry_of(name), state.service_table
+    after, table = _described(state, name), state.service_table
     for service in state.applications.services.get(name, ()):
         state.service_version[service] += 1
-        if entry != before:
-            table.application[service] = entry
+        if after != before:
+            table.application[service] = after[0]
             for record in state.service_partitions[service].values():
                 state.rows.changes.note(record.rows)

@@ -138,6 +138,8 @@ class Problem(NamedTuple):
     """(A, R) quanta of the replicas of the application on a node."""
     reservation: Int
     """(A, R) quanta that every node with a replica of the application keeps free for it, its load there included."""
+    application_upgraded: Bool
+    """(A, N) whether the upgrade domain of the node is completed in a running upgrade of the application."""
     application_leaving: Int
     """(A, N, R) quanta of replicas of the application that are on their way out."""
     # replicas

@@ -117,9 +117,9 @@ def _take_applications(state: ClusterState, given: Part) -> None:
     """Give the state its applications, with the entries that they had."""
     table, entries = state.applications, given.value("application_entries", list)
     applications = items_of(Application, given.under("applications"))
-    limited = sorted(application.name for application in applications if application.is_limited)
-    if sorted(str(name) for name in entries if name is not None) != limited:
-        given.refuse("application_entries", entries, f"None, or each of {', '.join(limited) or 'no names'} once")
+    binding = sorted(application.name for application in applications if application.binds)
+    if sorted(str(name) for name in entries if name is not None) != binding:
+        given.refuse("application_entries", entries, f"None, or each of {', '.join(binding) or 'no names'} once")
     for entry, name in enumerate(entries):
         if name is not None:
             table.enter(name, entry)

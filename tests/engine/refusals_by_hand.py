@@ -69,7 +69,11 @@ class ByHand:
 
     def _of_place(self, row: int, target: int) -> int:
         problem = self.problem
-        wants_siblings = problem.prefers_siblings[row] and not problem.upgraded[target]
+        application = int(problem.application[row])
+        upgraded = problem.upgraded[target] or (
+            application != NOWHERE and problem.application_upgraded[application, target]
+        )
+        wants_siblings = problem.prefers_siblings[row] and not upgraded
         checks = {
             Rule.NODE: not problem.receives[problem.kind[row], target],
             Rule.EXCLUSION: self._excluded(row, target),

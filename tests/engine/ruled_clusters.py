@@ -154,6 +154,8 @@ def _applications(random: Random, metrics: tuple[Metric, ...]) -> tuple[Applicat
             total_capacity=amounts(10, 40),
             node_capacity=amounts(10, 15),
             node_reservation=amounts(0, 10),
+            upgrade_in_progress=random.random() < 0.3,
+            completed_upgrade_domains=random.choice([(), ("u0",), ("u1", "u2")]),
         )
         for name in APPLICATIONS
     )
