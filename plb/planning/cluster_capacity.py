@@ -91,12 +91,12 @@ def capacity_left(state: ClusterState, topology: Topology, node_load: Int) -> In
     found = np.where(unlimited, 0, limit).sum(axis=0) - node_load[counted].sum(axis=0)
     for application in state.applications.applications.values():
         found -= _unused(state, application)
-    return np.where(unlimited, UNLIMITED, found)
+    return np.asarray(np.where(unlimited, UNLIMITED, found), np.int64)
 
 
 def _unused(state: ClusterState, application: Application) -> Int:
     """Return what an application has reserved for its fewest nodes and does not use, (R,) quanta."""
-    return np.maximum(0, _reserved(state, application) - _used_by(state, application.name))
+    return np.asarray(np.maximum(0, _reserved(state, application) - _used_by(state, application.name)), np.int64)
 
 
 def _reserved(state: ClusterState, application: Application) -> Int:
