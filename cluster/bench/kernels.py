@@ -8,8 +8,7 @@ from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
 from plb.energy import expected_failovers
 from plb.energy.score import TermValues, energy_of
-from plb.energy.terms import without_peaks
-from plb.evaluation.delta import present_energy
+from plb.energy.terms import present_energy, without_peaks
 from plb.evaluation.proposals import evaluate_in_place, refusal_in_place
 from plb.model.rules import NO_REFUSAL
 from plb.search.move_generation import Choice, generate_proposal

@@ -12,7 +12,8 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform, working_time
-from plb.evaluation.delta import apply_proposal, present_energy
+from plb.energy.terms import present_energy
+from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import GENERATED, REJECTED, TALLY_SIZE, evaluate_in_place, refusal_in_place
 from plb.model.rules import NO_REFUSAL
 from plb.state.arrays import Problem, Solution, are_siblings

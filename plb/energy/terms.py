@@ -45,6 +45,12 @@ def present_values(solution: Solution) -> TermValues:
     )
 
 
+@kernel(inline=True)
+def present_energy(problem: Problem, solution: Solution) -> float:
+    """Return the energy of the present solution."""
+    return energy_of(problem.weights, present_values(solution))
+
+
 def values_of(solution: Solution) -> TermValues:
     """Return the terms of the present solution, for Python, which gets no named tuple from a kernel."""
     values = dict(zip(solution.totals.names(), solution.totals.item(), strict=True))
@@ -152,8 +158,14 @@ def apply_after_rows(problem: Problem, solution: Solution) -> None:
 @kernel
 def add_to_terms(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times the load and the peaks of `row` to the sums of `node` that terms need."""
-    imbalance.add(problem, solution, row, node, sign)
+    add_load_to_terms(problem, solution, row, node, sign)
     change_aggregate(solution.aggregate, solution.ceiling, node, problem.peak[row], problem.peak_ceiling[row], sign)
+
+
+@kernel
+def add_load_to_terms(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times the load of `row` to the sums of `node` that terms need."""
+    imbalance.add(problem, solution, row, node, sign)
 
 
 @kernel
@@ -203,7 +215,7 @@ def energy_of_solution(problem: Problem, solution: Solution) -> Energy:
     values = values_of(solution)
     of_terms = zip(TERMS_IN_ORDER, values, strict=True)
     by_name: dict[str, Any] = {term.name: float(value / term.unit(problem)) for term, value in of_terms}
-    return Energy(total=float(energy_of(problem.weights, values)), **by_name)
+    return Energy(total=float(present_energy(problem, solution)), **by_name)
 
 
 def energies_without(problem: Problem, before: Solution, after: Solution) -> dict[str, float]:

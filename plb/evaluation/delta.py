@@ -8,16 +8,9 @@ from plb.constraints.application_sums import count_replica
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy.rows_on_nodes import change_list
-from plb.energy.score import energy_of
-from plb.energy.terms import add_to_terms, apply_after_rows, apply_before_rows, present_values
+from plb.energy.terms import add_to_terms, apply_after_rows, apply_before_rows
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal, proposed
-
-
-@kernel(inline=True)
-def present_energy(problem: Problem, solution: Solution) -> float:
-    """Return the energy of the present solution."""
-    return energy_of(problem.weights, present_values(solution))
 
 
 @kernel(shared=True)

@@ -13,6 +13,7 @@ from plb.energy.score import energy_of
 from plb.energy.terms import (
     BY_TRIAL,
     TERMS_IN_ORDER,
+    present_energy,
     present_values,
     with_least,
     with_source,
@@ -21,7 +22,7 @@ from plb.energy.terms import (
     worst_term,
 )
 from plb.evaluation.constraint_chain import refusal_of_exchange, refusal_of_move
-from plb.evaluation.delta import apply_proposal, present_energy
+from plb.evaluation.delta import apply_proposal
 from plb.model.rules import NO_REFUSAL, RULES
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal, inverse_of, proposed

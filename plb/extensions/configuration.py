@@ -8,8 +8,9 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.energy.expected_failovers import count_violations_with
+from plb.energy.terms import present_energy
 from plb.errors import ConflictError
-from plb.evaluation.delta import apply_proposal, present_energy
+from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import find_refusals, refusal
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import Node, Role, Service

@@ -17,7 +17,8 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool
 from plb.constraints.affinity import breaks_pair
 from plb.constraints.domains import ANY
-from plb.evaluation.delta import move_row, present_energy
+from plb.energy.terms import present_energy
+from plb.evaluation.delta import move_row
 from plb.extensions.configuration import Proposal
 from plb.model import Role
 from plb.model.rules import Rule

@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
+from plb.compiler import kernel
 from plb.model.move import Phase
 from plb.model.plain_values import fields_of, plain
 from plb.model.snapshot import Array, Part
@@ -25,7 +26,9 @@ from plb.state.arrays import Problem
 MOST_FOLLOWED = 1000
 """Changed rows up to which it is followed whether they return to the end of a search."""
 SERVICE = 0
-"""Column of `row_values` with the service, counted from 1."""
+"""Column of `row_values` with the service, counted from 1; 0 where a row is nowhere."""
+WITHOUT_LOADS = 7
+"""Number of columns of `row_values` without age and loads."""
 
 Circumstances: TypeAlias = tuple[int, int, PlbConfig, Budget]
 """What an `Occasion` depends on besides seed and replicas."""
@@ -203,19 +206,43 @@ def _ends_of(run: PhaseRun) -> dict[int, bytes]:
 
 def row_values(problem: Problem, node: Int, rows: Int) -> Int:
     """Return what a search knows of rows that are on ``node[i]`` or leave it, (m, W); zeros for other rows."""
-    of_rows: list[Any] = [
-        problem.service,
-        node,
-        problem.role,
-        problem.repairable,
-        problem.leaving,
-        problem.move_cost,
-        problem.affinity,
-    ]
-    columns = [array[rows].astype(np.int64)[:, np.newaxis] for array in of_rows]
-    columns[SERVICE] += 1  # 0 stands for other rows
-    if problem.timeline:  # only departures depend on time
-        columns.append(problem.age[rows].view(np.int64)[:, np.newaxis])
-    values = np.hstack([*columns, problem.load[rows], problem.peak_ceiling[rows]])
-    values[~problem.leaving[rows] & (node[rows] == NOWHERE)] = 0
+    metrics = problem.load.shape[1]
+    of_time = int(problem.timeline)  # only departures depend on time
+    values = np.zeros((len(rows), WITHOUT_LOADS + of_time + 2 * metrics), np.int64)
+    _write_values(problem, node, rows, WITHOUT_LOADS + of_time, values)
+    if of_time:
+        there = values[:, SERVICE] > 0
+        values[there, WITHOUT_LOADS] = problem.age[rows[there]].view(np.int64)
     return values
+
+
+@kernel
+def _write_values(problem: Problem, node: Int, rows: Int, first: int, values: Int) -> None:
+    """Write what a search knows of rows, without their age.
+
+    Parameters
+    ----------
+    node
+        (M,)
+    rows
+        (m,)
+    first
+        Column of the first load.
+    values
+        (m, W) modified; rows of zeros before.
+    """
+    metrics = problem.load.shape[1]
+    for index in range(rows.shape[0]):
+        row = rows[index]
+        if node[row] == NOWHERE and not problem.leaving[row]:
+            continue
+        values[index, SERVICE] = problem.service[row] + 1
+        values[index, 1] = node[row]
+        values[index, 2] = problem.role[row]
+        values[index, 3] = problem.repairable[row]
+        values[index, 4] = problem.leaving[row]
+        values[index, 5] = problem.move_cost[row]
+        values[index, 6] = problem.affinity[row]
+        for metric in range(metrics):
+            values[index, first + metric] = problem.load[row, metric]
+            values[index, first + metrics + metric] = problem.peak_ceiling[row, metric]

@@ -15,12 +15,12 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.constraints.application_sums import count_leaving, occupied_nodes, sum_reserved
+from plb.constraints.application_sums import count_leaving, count_replica, occupied_nodes, sum_reserved
 from plb.constraints.range import check_range
 from plb.energy.fragmentation import held_out_nodes
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.imbalance import sum_nodes
-from plb.energy.terms import count_again, sum_up
+from plb.energy.terms import add_load_to_terms, count_again, sum_up
 from plb.evaluation.delta import add_to_node
 from plb.model.snapshot import Part
 from plb.planning.fixed_point import MOST_FOLLOWED, FixedPoint, row_values
@@ -106,26 +106,31 @@ class LiveState:
         InvalidValueError
             The peaks of a node could exceed their 32 bits, or a percentage of a capacity its 64.
         """
-        changed = self._state.rows.changes.noted
+        changes = self._state.rows.changes
+        described, changed = changes.described, changes.noted
         same_partitions = self._state.partitions_version == self._partitions_version
         unchanged = same_partitions and not len(changed) and self._is_made_for(topology, tables, demand_forecast)
         if unchanged and now == self._now:
             return
         made_for = self._made_for
         self._made_for = self._lent_for = ()  # after an error from here on, all arrays are made new
-        self._state.rows.changes.take()
+        changes.take()
         due = demand_forecast.find_due(self._state, now, changed if made_for else None)
         self._renewed += len(due)
         is_followed, nodes = self._follow_tables(made_for, topology, tables)
-        changed = merged(changed, np.flatnonzero(np.isin(self.problem.origin, nodes))) if nodes else changed
+        if nodes:
+            on_nodes = np.flatnonzero(np.isin(self.problem.origin, nodes))
+            described, changed = merged(described, on_nodes), merged(changed, on_nodes)
         given = (topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
         is_current = _are_same(given[2:], made_for[2:]) if is_followed else _are_same(given, made_for)
         aged = is_current and self.problem.timeline and now != self._now
         tied = is_current and self.problem.related and (is_followed or not same_partitions)
         self._now, self._partitions_version = now, self._state.partitions_version
         is_current = is_current and self._has_same_local_domains(topology)
-        many = len(changed) > max(MOST_FOLLOWED, self._state.rows.capacity // SHARE_FOR_ALL)
-        if not is_current or many:
+        most = max(MOST_FOLLOWED, self._state.rows.capacity // SHARE_FOR_ALL)
+        if len(changed) > most:
+            self._fixed_point.forget()
+        if not is_current or len(described) > most:
             demand_forecast.renew(self._state)
             self._make(topology, tables, demand_forecast)
         elif len(changed) or len(due) or aged or tied or is_followed:
@@ -134,7 +139,7 @@ class LiveState:
             before = self._values_before(followed) if len(followed) else followed
             self._earlier = None
             affinity = self.problem.affinity
-            stale = self._change(topology, demand_forecast, changed, rows)
+            stale = self._change(topology, demand_forecast, described, changed, due)
             if is_followed:
                 stale[list(nodes)] = True
                 self.solution.total[:] = self.solution.squares[:] = 0
@@ -146,7 +151,7 @@ class LiveState:
             else:
                 self._follow(topology, demand_forecast, stale | aged)
                 retied = self.problem.related and not np.array_equal(self.problem.affinity, affinity)
-                self._note(changed, followed, before, others=aged or retied)
+                self._note(described, followed, before, others=aged or retied)
         self._made_for = given
 
     def _follow_tables(
@@ -194,16 +199,26 @@ class LiveState:
         """Return whether the arrays follow from these tables, and from the peaks of this forecast."""
         return _are_same((topology, tables, demand_forecast.peak, demand_forecast.variance_unit), self._made_for)
 
-    def _note(self, changed: Int, rows: Int, before: Int, *, others: bool) -> None:
-        """Update what depends on which rows have changed; `others`: more than `rows` may have."""
+    def _note(self, described: Int, rows: Int, before: Int, *, others: bool) -> None:
+        """Update what depends on which rows have changed.
+
+        Parameters
+        ----------
+        described
+            Those of which more than loads have changed.
+        rows, before
+            Those that are followed, and their `row_values` before.
+        others
+            Whether more than `rows` may have changed.
+        """
         if others:
             self._fixed_point.forget()
         elif len(rows):
             self._fixed_point.follow(rows, before, row_values(self.problem, self.solution.node, rows))
         if self.problem.related:  # where a parent moves, its children break a rule
             self.work = WorkLists(self._state, self.problem, self.solution)
-        else:
-            self.work.renew(self._state, self.problem, self.solution, changed)
+        elif len(described):
+            self.work.renew(self._state, self.problem, self.solution, described)
 
     def take_renewed(self) -> int:
         """Return how many rows had their expected demand computed again since the last call."""
@@ -340,31 +355,41 @@ class LiveState:
         self,
         topology: Topology,
         demand_forecast: DemandForecast | ObservedDemandForecast,
+        described: Int,
         changed: Int,
-        rows: Int,
+        due: Int,
     ) -> Bool:
-        """Describe the changed rows again, renew the peaks of those that are due, and update all sums over rows.
+        """Take over changed loads, describe rows again, renew the peaks of others, and update all sums over rows.
 
-        Return the nodes with such rows, (N,).
+        Return the nodes with rows whose violations count, (N,).
 
         Parameters
         ----------
-        rows
-            The changed rows and those that are due.
+        described
+            The rows to describe again.
+        changed
+            These, and the rows with other loads.
+        due
+            The rows whose peaks are due.
         """
         problem, solution, state = self.problem, self.solution, self._state
         stale = np.zeros(len(problem.limit), np.bool_)
-        _add_rows(problem, solution, self._building, rows, -1, stale)
-        self._numbers = RowNumbers(*map(sub, self._numbers, self._numbers_of(changed)))
-        self._all_load = self._all_load - problem.load[changed].sum(axis=0)
-        for name, values in arrays_of_replicas(state, topology, changed).items():
-            getattr(problem, name)[changed] = values
-        solution.node[changed] = problem.origin[changed]
-        self._building[changed], self._used[changed] = state.rows.building[changed], state.rows.used[changed]
+        _enter_loads(problem, solution, changed, state.rows.load, self._all_load, stale)
+        rows = merged(described, due)
+        if len(rows):
+            _add_rows(problem, solution, self._building, rows, -1, stale)
+        if len(described):
+            self._numbers = RowNumbers(*map(sub, self._numbers, self._numbers_of(described)))
+            for name, values in arrays_of_replicas(state, topology, described).items():
+                getattr(problem, name)[described] = values
+            solution.node[described] = problem.origin[described]
+            self._building[described] = state.rows.building[described]
+            self._used[described] = state.rows.used[described]
         demand_forecast.renew(state)
-        self._numbers = RowNumbers(*map(add, self._numbers, self._numbers_of(changed)))
-        self._all_load = self._all_load + problem.load[changed].sum(axis=0)
-        _add_rows(problem, solution, self._building, rows, 1, stale)
+        if len(described):
+            self._numbers = RowNumbers(*map(add, self._numbers, self._numbers_of(described)))
+        if len(rows):
+            _add_rows(problem, solution, self._building, rows, 1, stale)
         return stale
 
     def _numbers_of(self, rows: Int | slice) -> RowNumbers:
@@ -436,6 +461,48 @@ class LiveState:
 def _are_same(these: tuple[object, ...], those: tuple[object, ...]) -> bool:
     """Return whether two tuples have the same objects."""
     return len(these) == len(those) and all(map(is_, these, those))
+
+
+@kernel
+def _enter_loads(problem: Problem, solution: Solution, rows: Int, load: Int, all_load: Int, stale: Bool) -> None:
+    """Take over the loads of `rows`, in the sums of their nodes, too.
+
+    Parameters
+    ----------
+    load
+        (M+1, R) the loads of all rows, quanta.
+    all_load
+        (R,) the load of all rows together; modified.
+    stale
+        (N,) set to true for nodes with such rows whose violations depend on what was reported; modified.
+    """
+    for row in rows:
+        node = problem.origin[row]
+        stays = node != NOWHERE and not problem.leaving[row]
+        if stays:
+            add_load_to_terms(problem, solution, row, node, -1)
+            stale[node] |= problem.timeline
+        if problem.grouped and node != NOWHERE:
+            _count_in_application(problem, solution, row, node, -1)
+        for metric in range(load.shape[1]):
+            change = load[row, metric] - problem.load[row, metric]
+            all_load[metric] += change
+            if node != NOWHERE and not stays:
+                problem.leaving_load[node, metric] += change
+            problem.load[row, metric] = load[row, metric]
+        if stays:
+            add_load_to_terms(problem, solution, row, node, 1)
+        if problem.grouped and node != NOWHERE:
+            _count_in_application(problem, solution, row, node, 1)
+
+
+@kernel
+def _count_in_application(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times a row on `node` to the sums of its application; a leaving one counts only in what leaves."""
+    if problem.leaving[row]:
+        count_leaving(problem, row, node, sign)
+    else:
+        count_replica(problem, solution, row, node, sign)
 
 
 @kernel

@@ -8,8 +8,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.constraints.rules import REASONS_IN_ORDER, RULES_IN_ORDER
-from plb.energy.terms import TERMS_IN_ORDER, energies_without
-from plb.evaluation.delta import present_energy
+from plb.energy.terms import TERMS_IN_ORDER, energies_without, present_energy
 from plb.model.move import Phase, Reason
 from plb.model.plan import Energy
 from plb.planning.audit import Audit

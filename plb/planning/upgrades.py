@@ -16,7 +16,8 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.constraints.reservations import gains_too_much
 from plb.energy.from_scratch import solution_from_scratch
-from plb.evaluation.delta import apply_proposal, present_energy
+from plb.energy.terms import present_energy
+from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import FIRST_RULE, refusal
 from plb.model import Role
 from plb.model.move import Move, MoveKind, Phase, Reason

@@ -9,7 +9,8 @@ from __future__ import annotations
 from plb.array_types import NOWHERE, Int
 from plb.compiler import CallByAddress, Stream, kernel
 from plb.constraints.domains import SPREADING
-from plb.evaluation.delta import apply_proposal, present_energy
+from plb.energy.terms import present_energy
+from plb.evaluation.delta import apply_proposal
 from plb.evaluation.proposals import (
     ACCEPTED,
     FIRST_RULE,

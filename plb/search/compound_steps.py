@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
-from plb.evaluation.delta import apply_proposal, move_row, present_energy
+from plb.energy.terms import present_energy
+from plb.evaluation.delta import apply_proposal, move_row
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, refusal
 from plb.model.rules import NO_REFUSAL, Rule
 from plb.search.affinity_moves import move_children

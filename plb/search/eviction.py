@@ -16,8 +16,9 @@ from plb.compiler import Stream, kernel, uniform
 from plb.constraints import application_capacity
 from plb.constraints.affinity import AFFINITY_CHILD
 from plb.constraints.capacity import exceeds_capacity, exceeds_with_reservations
+from plb.energy.terms import present_energy
 from plb.evaluation.constraint_chain import refusal_of_place
-from plb.evaluation.delta import move_row, present_energy
+from plb.evaluation.delta import move_row
 from plb.model.rules import NO_REFUSAL
 from plb.search.affinity_moves import move_with_children
 from plb.search.extension_kernels import ExtensionState

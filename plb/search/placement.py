@@ -12,7 +12,8 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel
-from plb.evaluation.delta import move_row, present_energy
+from plb.energy.terms import present_energy
+from plb.evaluation.delta import move_row
 from plb.search.annealing import anneal_chains
 from plb.search.budget import Budget, EndReason
 from plb.search.candidate_filter import filtered

@@ -12,7 +12,7 @@ from plb.compiler import Stream, kernel
 from plb.constraints.application_sums import occupied
 from plb.constraints.capacity import overloads
 from plb.constraints.domains import SPREADING
-from plb.evaluation.delta import present_energy
+from plb.energy.terms import present_energy
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, refusal
 from plb.extensions.configuration import Configuration, Proposal
 from plb.extensions.failures import POLICY, errors_of

@@ -18,7 +18,7 @@ from plb.compiler import Stream, kernel, uniform
 from plb.constraints.application_sums import occupied, occupied_nodes
 from plb.constraints.capacity import RULE
 from plb.constraints.domains import stands_wrongly
-from plb.evaluation.delta import present_energy
+from plb.energy.terms import present_energy
 from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
 from plb.search.annealing import anneal_chains
 from plb.search.application_breaches import movable_rows_of

@@ -47,7 +47,7 @@ def _set_load(state: ClusterState, row: int, item: str, loads: Mapping[str, floa
             state.rows.largest_demand[row, metric] = max(state.rows.largest_demand[row, metric], value)
     state.rows.reported[row] = True
     state.rows.note_samples(np.array([row]))
-    state.rows.changes.note((row,))
+    state.rows.changes.note((row,), loads_only=True)
     state.load_version[state.rows.service[row]] += 1
 
 
@@ -69,7 +69,7 @@ def set_role_load(
         if state.rows.role[row] == role and concerned:
             for metric in [quanta.index[name] for name in loads]:
                 state.rows.load[row, metric] = new[metric] * state.service_table.has_metric[record.service, metric]
-    state.rows.changes.note(record.rows)
+    state.rows.changes.note(record.rows, loads_only=True)
     state.load_version[record.service] += 1
 
 
@@ -142,7 +142,7 @@ def set_loads(state: ClusterState, replica_index: npt.ArrayLike, reported: npt.A
     entered = (table.load, table.largest_demand, table.reported, table.service)
     count = enter_loads(rows, new, loads, *entered, changed, services)
     table.note_samples(rows)
-    table.changes.note_many(rows.copy() if table.keeps_samples else changed[:count])
+    table.changes.note_many(rows.copy() if table.keeps_samples else changed[:count], loads_only=True)
     for service in np.flatnonzero(services).tolist():
         state.load_version[service] += 1
 

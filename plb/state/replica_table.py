@@ -52,33 +52,53 @@ def merged(*rows: Int) -> Int:
     return np.flatnonzero(is_there)
 
 
-class ChangedRows:
-    """The rows that a caller has changed since they were last taken."""
+class _NotedRows:
+    """A set of rows, from single ones and arrays."""
 
     def __init__(self) -> None:
-        self._rows: set[int] = set()
+        self.few: set[int] = set()
         self._arrays: list[Int] = []
 
-    def note(self, rows: Iterable[int]) -> None:
-        """Note a few rows."""
-        self._rows.update(rows)
-
-    def note_many(self, rows: Int) -> None:
-        """Note an array of rows."""
+    def append(self, rows: Int) -> None:
+        """Add an array of rows."""
         self._arrays.append(rows)
         if len(self._arrays) > MOST_ARRAYS:
             self._arrays = [merged(*self._arrays)]
 
+    def merged(self) -> Int:
+        """Return the rows, ascending, each once."""
+        return merged(np.array(sorted(self.few), np.int64), *self._arrays)
+
+
+class ChangedRows:
+    """The rows that a caller has changed since they were last taken."""
+
+    def __init__(self) -> None:
+        self._described, self._reported = _NotedRows(), _NotedRows()
+
+    def note(self, rows: Iterable[int], *, loads_only: bool = False) -> None:
+        """Note a few rows; `loads_only`: no more than their loads and samples have changed."""
+        (self._reported if loads_only else self._described).few.update(rows)
+
+    def note_many(self, rows: Int, *, loads_only: bool = False) -> None:
+        """Note an array of rows, as `note`."""
+        (self._reported if loads_only else self._described).append(rows)
+
     def take(self) -> Int:
         """Return the rows, ascending, each once; none is noted afterwards."""
         found = self.noted
-        self._rows, self._arrays = set(), []
+        self._described, self._reported = _NotedRows(), _NotedRows()
         return found
 
     @property
     def noted(self) -> Int:
         """The rows, ascending, each once."""
-        return merged(np.array(sorted(self._rows), np.int64), *self._arrays)
+        return merged(self.described, self._reported.merged())
+
+    @property
+    def described(self) -> Int:
+        """The rows of which more than loads and samples may have changed, ascending, each once."""
+        return self._described.merged()
 
 
 class RowTable:

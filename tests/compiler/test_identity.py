@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from plb.compiler import identity, kernel
 from plb.compiler.identity import compiled_with, identity_of
-from plb.evaluation.delta import present_energy
+from plb.energy.terms import present_energy
 from tests.compiler.processes import ROOT
 from tests.engine.strategies import examples
 

@@ -28,7 +28,19 @@ from plb.testing.cluster import Cluster
 from tests.engine.strategies import examples
 
 EVENTS = (
-    *("wait", "report", "report again", "balance", "refresh", "depart", "return", "node", "move cost"),
+    *(
+        "wait",
+        "report",
+        "report again",
+        "report all",
+        "report role",
+        "balance",
+        "refresh",
+        "depart",
+        "return",
+        "node",
+        "move cost",
+    ),
     *("new service", "other service", "no service"),
 )
 
@@ -64,7 +76,18 @@ def test_sums_from_scratch_are_sums_over_placed_replicas(cluster):
 def make(engine: PlacementAndLoadBalancing, cluster: Cluster, event: str, now: float) -> None:
     """Let an event happen to an engine."""
     known = {partition.name for partition in cluster.partitions} & set(engine._state.partitions)
-    if event.startswith("report"):
+    if event == "report all":
+        rows = [
+            replica.index for name in sorted(known) for replica in engine.replicas(name) if replica.index is not None
+        ]
+        if rows:
+            engine.report_loads(
+                sorted(rows), np.arange(len(rows) * len(engine.config.metrics)).reshape(len(rows), -1) % 5
+            )
+    elif event == "report role" and known:
+        role = Role.PRIMARY if cluster.service_of(min(known)).stateful else Role.INSTANCE
+        engine.report_role_load(min(known), role, {engine.config.metric_names[-1]: 1 + now % 4})
+    elif event in ("report", "report again"):
         for (partition, node), load in cluster.loads.items():
             if partition in known and any(replica.node == node for replica in engine.replicas(partition)):
                 grown = 0 if event == "report again" else now % 3

@@ -35,13 +35,17 @@ def engine_with_replicas() -> PlacementAndLoadBalancing:
 @examples(100)
 @given(REPORTS)
 def test_reports_in_any_order_change_what_differs(reports: list[dict[int, list[float]]]) -> None:
-    """Loads are rounded up, the largest demand only rises, and replicas with equal loads are not changed."""
+    """Loads are rounded up, the largest demand only rises, and replicas with equal loads are not changed.
+
+    A report is no reason to describe a replica again.
+    """
     engine = engine_with_replicas()
     table = engine._state.rows
     row_of = [engine.replicas(f"p{number}")[0].index for number in range(REPLICAS)]
     known = {number: ([0, 0], [0.0, 0.0], False) for number in range(REPLICAS)}
     for report in reports:
         table.changes.take()
+        assert not len(table.changes.described)
         engine.report_loads([row_of[number] for number in report], list(report.values()))
         changed = []
         for number, given_loads in report.items():
@@ -51,6 +55,7 @@ def test_reports_in_any_order_change_what_differs(reports: list[dict[int, list[f
             if known[number] != (loads, largest, True):
                 changed.append(row_of[number])
             known[number] = (loads, largest, True)
+        assert not len(table.changes.described)
         assert table.changes.take().tolist() == sorted(changed)
         for number, row in enumerate(row_of):
             found = (table.load[row].tolist(), table.largest_demand[row].tolist(), bool(table.reported[row]))
