@@ -28,7 +28,7 @@ def new_sums(problem: Problem) -> dict[str, Any]:
     }
 
 
-@kernel
+@kernel(shared=True)
 def count_replica(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
     """Add `sign` times `row` to the sums of its application on `node`."""
     application = problem.application[row]

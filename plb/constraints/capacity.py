@@ -109,7 +109,7 @@ def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoi
     )
 
 
-@kernel
+@kernel(shared=True)
 def exceeds_with_reservations(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
     """Return whether load and reservations of `target` would grow together and exceed its limit."""
     limit = problem.limit if problem.origin[row] == NOWHERE else problem.move_limit
@@ -373,7 +373,7 @@ def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
         "limit": topology.limit,
         "move_limit": moved,
         "leaving_load": load_by_node(state, state.rows.leaving),
-        "tight": kept or topology.buffered or state.applications.reserves,
+        "tight": kept or topology.buffered or state.applications.capacity > 0,
         "keeps_departed": kept,
         "counts_departed": kept,
         "transient": transient,

@@ -32,7 +32,7 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
     )
 
 
-@kernel
+@kernel(shared=True)
 def _is_upgraded(problem: Problem, row: int, target: int) -> bool:
     """Return whether `target` is upgraded in a running upgrade of the cluster, or of the application of `row`."""
     if problem.upgraded[target]:

@@ -32,20 +32,22 @@ def move_row(problem: Problem, solution: Solution, row: int, target: int) -> Non
 @kernel
 def _move_row(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
     """Move `row` from `source` to `target` in all loads, aggregates and move counts."""
-    _change_departed_and_arrivals(problem, solution, row, -1)
+    _change_sums_of_rules(problem, solution, row, -1)
     add_to_node(problem, solution, row, source, -1)
     add_to_node(problem, solution, row, target, 1)
     _count_moves(problem, solution, row, source, -1)
     solution.node[row] = target
     _count_moves(problem, solution, row, target, 1)
-    _change_departed_and_arrivals(problem, solution, row, 1)
+    _change_sums_of_rules(problem, solution, row, 1)
 
 
 @kernel
-def _change_departed_and_arrivals(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times what the partition of `row` leaves behind and builds in this plan, where a rule needs it."""
-    if not (problem.keeps_departed or problem.throttles):
+def _change_sums_of_rules(problem: Problem, solution: Solution, row: int, sign: int) -> None:
+    """Add `sign` times what rules keep of `row` on its node, and of the loads and builds of its partition."""
+    if not (problem.keeps_departed or problem.throttles or problem.grouped):
         return
+    if problem.grouped and solution.node[row] != NOWHERE:
+        count_replica(problem, solution, row, solution.node[row], sign)
     this = row
     while True:
         if problem.keeps_departed:
@@ -59,13 +61,11 @@ def _change_departed_and_arrivals(problem: Problem, solution: Solution, row: int
 
 @kernel
 def add_to_node(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
-    """Add `sign` times `row` to all sums of `node`, which may be NOWHERE, and list the row there."""
+    """Add `sign` times the load and the peaks of `row` to `node`, which may be NOWHERE, and list the row there."""
     if node == NOWHERE:
         return
     add_to_terms(problem, solution, row, node, sign)
     change_list(problem, solution, row, node, sign)
-    if problem.grouped:
-        count_replica(problem, solution, row, node, sign)
     if solution.journal.shape[0] > 0:
         _note(solution.journal, row, node, sign)
 

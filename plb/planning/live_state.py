@@ -188,7 +188,7 @@ class LiveState:
             metric_weight=tables.metric_weight,
             target_empty=tables.groups["target_empty"],
             bounded=self._state.limits_moves,
-            tight=problem.keeps_departed or topology.buffered or self._state.applications.reserves,
+            tight=problem.keeps_departed or topology.buffered or self._state.applications.capacity > 0,
             **application_fields(self._state),
         )
         return True, () if same_nodes else topology.changed_nodes
@@ -525,8 +525,8 @@ def _add_rows(problem: Problem, solution: Solution, building: Bool, rows: Int, s
         if problem.leaving[row]:
             for metric in range(problem.load.shape[1]):
                 problem.leaving_load[node, metric] += sign * problem.load[row, metric]
-            if problem.grouped:
-                count_leaving(problem, row, node, sign)
         else:
             add_to_node(problem, solution, row, node, sign)
             stale[node] = True
+        if problem.grouped:
+            _count_in_application(problem, solution, row, node, sign)

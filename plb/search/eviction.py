@@ -13,7 +13,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
-from plb.constraints import application_capacity
+from plb.constraints import application_capacity, scale_out
 from plb.constraints.affinity import AFFINITY_CHILD
 from plb.constraints.capacity import exceeds_capacity, exceeds_with_reservations
 from plb.energy.terms import present_energy
@@ -184,6 +184,8 @@ def _try_evictions(
     for _ in range(transactions):
         target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
+            continue
+        if scale_out.refuses(problem, solution, enforced, row, target):
             continue
         fits = _clear(problem, solution, extension_state, row, target, enforced, rng, transaction)
         fits = fits and solution.totals.displaced <= slots

@@ -82,7 +82,7 @@ class Problem(NamedTuple):
     leaving_load: Int
     """(N, R) quanta of replicas that are on their way out."""
     tight: bool
-    """Whether capacity is checked more tightly than by `limit`: with a buffer, or with loads that have departed."""
+    """Whether more than `limit` is checked of loads: with a buffer, loads that have departed, or applications."""
     keeps_departed: bool
     """Whether `Solution.departed` is kept."""
     counts_departed: bool

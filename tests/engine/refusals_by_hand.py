@@ -59,6 +59,8 @@ class ByHand:
         standby = self._standby_on(row, target)
         if self.holds(Rule.CAPACITY) and self._overfills(row, NOWHERE if standby is None else standby, target):
             return Rule.CAPACITY
+        if self.holds(Rule.SCALE_OUT) and is_beyond_scale_out(self.problem, self.places, row, target):
+            return Rule.SCALE_OUT
         if self.holds(Rule.APPLICATION_CAPACITY):
             gives_way = NOWHERE if standby is None else standby
             if exceeds_total(self.problem, self.places, row, gives_way):
@@ -87,8 +89,6 @@ class ByHand:
         for level, rule in enumerate(problem.domain_rule.tolist()):
             if self.holds(rule) and self._crowds(level, row, target):
                 return int(rule)
-        if self.holds(Rule.SCALE_OUT) and is_beyond_scale_out(problem, self.places, row, target):
-            return Rule.SCALE_OUT
         parts = self._leaves_parent(row, target) or self._leaves_siblings_apart(row)
         return Rule.AFFINITY if self.holds(Rule.AFFINITY) and parts else NO_REFUSAL
 
@@ -289,6 +289,9 @@ class ByHand:
         overfull = self._overfills(row, partner, there) or self._overfills(partner, row, here)
         if self.holds(Rule.CAPACITY) and overfull:
             return Rule.CAPACITY
+        beyond = (is_beyond_scale_out(self.problem, self.places, *end) for end in ((row, there), (partner, here)))
+        if self.holds(Rule.SCALE_OUT) and any(beyond):
+            return Rule.SCALE_OUT
         if self.holds(Rule.APPLICATION_CAPACITY) and any(
             exceeds_application_capacity(self.problem, self.places, *ends)
             for ends in ((row, partner, there), (partner, row, here))
