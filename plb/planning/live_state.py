@@ -142,10 +142,7 @@ class LiveState:
             stale = self._change(topology, demand_forecast, described, changed, due)
             if is_followed:
                 stale[list(nodes)] = True
-                self.solution.total[:] = self.solution.squares[:] = 0
-                sum_nodes(self.problem, self.solution)
-                if self.problem.grouped:
-                    sum_reserved(self.problem, self.solution)
+                self._sum_nodes()
             if self._is_counted_otherwise(topology):
                 self._make(topology, tables, demand_forecast)
             else:
@@ -153,6 +150,13 @@ class LiveState:
                 retied = self.problem.related and not np.array_equal(self.problem.affinity, affinity)
                 self._note(described, followed, before, others=aged or retied)
         self._made_for = given
+
+    def _sum_nodes(self) -> None:
+        """Compute again what depends on the tables of nodes, services and applications."""
+        self.solution.total[:] = self.solution.squares[:] = 0
+        sum_nodes(self.problem, self.solution)
+        if self.problem.grouped:
+            sum_reserved(self.problem, self.solution)
 
     def _follow_tables(
         self, made_for: tuple[object, ...], topology: Topology, tables: ServiceTables
