@@ -5,12 +5,24 @@ The engine chooses the node of each replica. It uses no clock, no simulator, no 
 """
 
 from plb.constraints.affinity import Apart
+from plb.constraints.application_capacity import OverApplicationCapacity
 from plb.constraints.capacity import NodeViolation
 from plb.constraints.domains import UnevenSpread
 from plb.constraints.placement import Misplaced
+from plb.constraints.reservations import ReservationViolation
+from plb.constraints.scale_out import TooManyNodes
 from plb.engine import PlacementAndLoadBalancing
-from plb.errors import CheckFailedError, ConflictError, ExtensionError, InvalidValueError, PlbError, UnknownNameError
+from plb.errors import (
+    CheckFailedError,
+    ConflictError,
+    ExtensionError,
+    InsufficientCapacityError,
+    InvalidValueError,
+    PlbError,
+    UnknownNameError,
+)
 from plb.model import (
+    Application,
     DeactivationIntent,
     DeactivationStatus,
     Metric,
@@ -40,6 +52,7 @@ __all__ = [
     "LONG_SEARCH",
     "Alternatives",
     "Apart",
+    "Application",
     "BrokenConstraint",
     "Budget",
     "CapacityLimit",
@@ -57,6 +70,7 @@ __all__ = [
     "ExtensionError",
     "Idle",
     "Immovable",
+    "InsufficientCapacityError",
     "InvalidValueError",
     "Metric",
     "Misplaced",
@@ -66,6 +80,7 @@ __all__ = [
     "Node",
     "NodeScores",
     "NodeViolation",
+    "OverApplicationCapacity",
     "Partition",
     "Phase",
     "Place",
@@ -80,9 +95,11 @@ __all__ = [
     "Replay",
     "Replica",
     "ReplicaState",
+    "ReservationViolation",
     "Role",
     "Service",
     "Snapshot",
+    "TooManyNodes",
     "UnevenSpread",
     "UnknownNameError",
     "Unplaced",

@@ -13,7 +13,7 @@ from plb.extensions.constraints import Constraint
 from plb.extensions.energy_terms import EnergyTerm
 from plb.extensions.neighbourhoods import AnyNeighbourhood
 from plb.extensions.policies import PlacementPolicy
-from plb.model import MoveCost, Node, Partition, Role, Service
+from plb.model import Application, MoveCost, Node, Partition, Role, Service
 from plb.model.alternatives import Alternatives
 from plb.model.move import Phase
 from plb.model.plan import Plan
@@ -32,6 +32,7 @@ from plb.planning.queries import (
 from plb.planning.scheduler import node_event
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig
+from plb.state.application_updates import put_application, remove_application
 from plb.state.applied_moves import apply_move, vacate
 from plb.state.cluster_state import ClusterState
 from plb.state.load_reports import set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
@@ -259,8 +260,39 @@ class PlacementAndLoadBalancing:
             If a default load, a limit or a weight names an unknown metric.
         ConflictError
             If `stateful` changes.
+        InsufficientCapacityError
+            With `refuse_services_without_capacity`: if it is new, and the default loads of one of its partitions exceed
+            what the cluster has left.
         """
-        put_service(self._state, check_kind("update_service", "service", service, Service))
+        check_kind("update_service", "service", service, Service)
+        if self.config.refuse_services_without_capacity:
+            self._planner.check_service(service)
+        put_service(self._state, service)
+
+    def update_application(self, application: Application) -> None:
+        """Add an application, or replace the application of this name; the services that name it belong to it.
+
+        Raises
+        ------
+        UnknownNameError
+            If a capacity or a reservation names an unknown metric.
+        InvalidValueError
+            If one is too large for the metric's quantum.
+        InsufficientCapacityError
+            With `refuse_applications_without_capacity`: if what it reserves further for its `minimum_nodes` exceeds
+            what the cluster has left.
+        """
+        check_kind("update_application", "application", application, Application)
+        if self.config.refuse_applications_without_capacity:
+            self._planner.check_application(application)
+        put_application(self._state, application)
+
+    def remove_application(self, name: str) -> None:
+        """Remove an application; an unknown one raises `UnknownNameError`.
+
+        Its services keep its name and have no common limits any more.
+        """
+        remove_application(self._state, name)
 
     def update_partition(self, partition: Partition) -> None:
         """Add a partition, or update the known partition to the given replicas.
@@ -424,6 +456,11 @@ class PlacementAndLoadBalancing:
             return {}
         planner = self._planner
         return loads_of_nodes(self._state, planner.start(planner.problem(planner.now)).node_load)
+
+    @property
+    def applications(self) -> tuple[Application, ...]:
+        """The applications, in the order in which they were made."""
+        return tuple(self._state.applications.applications.values())
 
     def service_domains(self) -> tuple[DomainState, ...]:
         """Return the service domains, each with what the last refresh did for it; each is searched separately."""

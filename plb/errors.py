@@ -215,6 +215,27 @@ class DivergedError(PlbError):
         )
 
 
+class InsufficientCapacityError(PlbError):
+    """An application reserves, or a new service needs, more than the cluster has left; nothing is changed.
+
+    Service Fabric calls the error InsufficientClusterCapacity.
+
+    Parameters
+    ----------
+    item
+        The application or the service, such as ``"application web"``.
+    metric
+        Name of the metric.
+    needed, left
+        What it needs further, and what the cluster has left, in user units.
+    """
+
+    def __init__(self, item: str, metric: str, needed: float, left: float) -> None:
+        super().__init__(item, metric, needed, left)
+        self.item, self.metric, self.needed, self.left = item, metric, needed, left
+        self._message = f"{item}: needs {needed:g} {metric}, but the cluster has {left:g} left"
+
+
 class NoPlanError(PlbError):
     """An algorithm finds no place for all replicas on the nodes that there are.
 

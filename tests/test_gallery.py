@@ -38,7 +38,7 @@ def test_the_page_shows_every_scenario() -> None:
     """The page shows no other scenario."""
     text = PAGE.read_text()
     names = sorted(path.stem for path in GALLERY.glob("*.toml"))
-    assert len(names) == 9
+    assert len(names) == 10
     assert sorted(name for name in names if f"examples/gallery/{name}.toml" in text) == names
     assert text.count("](../examples/gallery/") == len(names)
 
@@ -157,3 +157,14 @@ def test_affinity_pairs_share_nodes() -> None:
     for child, parent in pairs:
         one, two = (simulation.engine.replicas(str(names[tenant])) for tenant in (child, parent))
         assert {(r.role, r.node) for r in one if not r.leaving} == {(r.role, r.node) for r in two if not r.leaving}
+
+
+@pytest.mark.slow
+def test_reservation_spares_the_tenants_of_its_application_failovers() -> None:
+    """Over all repeats they have fewer, and the application never uses more nodes than it may."""
+    failovers = {"reserved": 0, "unreserved": 0}
+    for run in prepare(read_scenario(GALLERY / "reservation.toml")).runs():
+        of_application = run.tables["tenants"].filter(pl.col("tenant_class").str.starts_with("GP_S_"))
+        failovers[run.policy] += of_application["failovers"].sum()
+        assert run.totals["applications"]["serverless"]["most_nodes"] <= 4
+    assert failovers["reserved"] < failovers["unreserved"]

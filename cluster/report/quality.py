@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cluster.plots.base import plot_violations
 from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.moves import failovers_by_cause, plot_causes, plot_failovers
-from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Picture, Text, picture
+from cluster.report.blocks import Block, Gallery, PageSection, PageTable, Picture, Text, amount, picture
 from cluster.report.material import Material
 from cluster.results.summary_tables import comparison_caption, comparison_rows, count
 from cluster.simulation.causes import cause_text
@@ -21,6 +21,10 @@ OUTCOMES = {
     "shortages_unresolved": "nothing could be moved",
     "violated_node_minutes": "node minutes in violation",
 }
+
+
+MOST_ROWS = 100
+"""Largest number of rows of the table of applications."""
 
 
 def comparison_section(material: Material) -> PageSection:
@@ -88,7 +92,8 @@ def load_section(material: Material) -> PageSection:
     """Return the load of the nodes over time: bands, and a map by node."""
     load = material.node_load
     if not len(load):
-        return PageSection("load", "Load of the nodes", (Text("No load was metered, or no node has a capacity."),))
+        nothing = Text("No load was metered, or no node has a capacity.")
+        return PageSection("load", "Load of the nodes", (nothing, *_applications(material)))
     blocks: list[Block] = [
         Text(
             f"Load by capacity{material.of_shown}, both ends of moves counted. From "
@@ -101,7 +106,34 @@ def load_section(material: Material) -> PageSection:
         shown = [policy for policy in material.shown_policies if policy in loaded]
         bands, maps = zip(*(_load_pictures(material, metric, policy) for policy in shown), strict=True)
         blocks += [Gallery((*bands, *maps))] if len(maps) == 1 else [Gallery(bands), Gallery(maps)]
-    return PageSection("load", "Load of the nodes", tuple(blocks))
+    return PageSection("load", "Load of the nodes", (*blocks, *_applications(material)))
+
+
+def _applications(material: Material) -> list[Block]:
+    """Return what each application has used under each policy, if there are applications."""
+    used = [(run.policy, run.totals.get("applications", {})) for run in material.results.runs]
+    rows: list[tuple[str, ...]] = []
+    for policy in material.policies:
+        of_policy = [applications for of, applications in used if of == policy]
+        for name in dict.fromkeys(name for applications in of_policy for name in applications):
+            found = [applications[name] for applications in of_policy if name in applications]
+            for metric in found[0]["load"]:
+                figures = (
+                    amount(sum(one["nodes"] for one in found) / len(found)),
+                    count(max(one["most_nodes"] for one in found)),
+                    amount(sum(one["load"][metric] for one in found) / len(found)),
+                    *(
+                        amount(max(one[what][metric] for one in found))
+                        for what in ("largest_load", "largest_load_on_node")
+                    ),
+                )
+                rows.append((policy, name, metric, *figures))
+    if not rows:
+        return []
+    caption = "Use of nodes and loads by applications, without departing ends: means over meterings and maxima"
+    listed = f"{caption}." if len(rows) <= MOST_ROWS else f"{caption}; the first {MOST_ROWS} rows of {len(rows):,}."
+    headings = ("policy", "application", "metric", "nodes", "most nodes", "load", "largest load", "largest on a node")
+    return [PageTable(listed, headings, tuple(rows[:MOST_ROWS]), left=3)]
 
 
 def _load_pictures(material: Material, metric: str, policy: str) -> tuple[Picture, Picture]:

@@ -1,7 +1,7 @@
 """A scenario: a cluster, a workload, a run and the policies to compare. `cluster.scenario.scenario_file` reads one.
 
 Every field has the same name in the scenario file, in the section with the name of the class: ``[cluster]``,
-``[workload]``, ``[run]``, ``[faults]``, ``[upgrades]``, ``[engine]`` and ``[policies.NAME]``.
+``[workload]``, ``[run]``, ``[faults]``, ``[upgrades]``, ``[applications.NAME]``, ``[engine]`` and ``[policies.NAME]``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import attrs
 
+from cluster.scenario.applications_section import ApplicationsSection, Known
 from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.digests import digest_of
 from cluster.scenario.faults_section import Faults
@@ -97,6 +98,8 @@ class Scenario:
         and `policies` use.
     cluster, workload, run, faults, upgrades
         The sections.
+    applications
+        The sections of applications by name.
     metrics
         Fields of `plb.Metric` by metric of the workload, except those that workload and cluster determine.
     engine
@@ -104,8 +107,8 @@ class Scenario:
         not to another `policy` in a section of `policies`.
     policies
         By name, the fields of `plb.PlbConfig` in which a policy differs from `engine`, and under ``metrics`` the fields
-        of metrics in which it differs. Built-in policies are included; a section with the name of one changes further
-        fields.
+        of metrics in which it differs; ``applications`` is what the engine of a policy knows of these:
+        a value of `Known`. Built-in policies are included; a section with the name of one changes further fields.
     """
 
     name: str = "scenario"
@@ -115,6 +118,7 @@ class Scenario:
     run: RunSection = attrs.field(factory=RunSection)
     faults: Faults = attrs.field(factory=Faults)
     upgrades: Upgrades = attrs.field(factory=Upgrades)
+    applications: Mapping[str, ApplicationsSection] = attrs.field(factory=dict)
     metrics: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     engine: Mapping[str, Any] = attrs.field(factory=dict)
     policies: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
@@ -165,7 +169,12 @@ class Scenario:
         fields = {**of_engine, **self.policies[policy]}
         fields["policy"], fields["policy_options"] = self._search(policy)
         of_policy = fields.pop("metrics", {})
+        fields.pop("applications", None)
         return PlbConfig(metrics=[attrs.evolve(one, **of_policy.get(one.name, {})) for one in metrics], **fields)
+
+    def applications_of(self, policy: str) -> Known:
+        """Return what the engine of a policy knows of the applications."""
+        return Known(self.policies[policy].get("applications", Known.ALL))
 
     def as_json(self) -> dict[str, Any]:
         """Return the scenario as plain JSON values, with the selected policies."""
@@ -174,6 +183,8 @@ class Scenario:
         if self.workload.kind != "plan":
             for name in OF_PLANS:
                 del plain["workload"][name]
+        if not self.applications:
+            del plain["applications"]
         if self.imports:
             plain["imports"] = digests(self.imports)
         plain["policies"] = {

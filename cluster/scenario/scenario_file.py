@@ -13,11 +13,12 @@ from typing import Any
 import attrs
 
 from cluster.errors import ScenarioError
+from cluster.scenario.applications_section import ApplicationsSection, Known
 from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.faults_section import Faults
 from cluster.scenario.imports import import_files
 from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario
-from cluster.scenario.section_reader import RENAMED, SectionReader, nearest, read_toml
+from cluster.scenario.section_reader import RENAMED, SectionReader, as_text, nearest, read_toml
 from cluster.scenario.sections import Section, check_is_file
 from cluster.scenario.upgrades_section import Upgrades
 from cluster.scenario.workload_section import Workload
@@ -34,7 +35,7 @@ SECTIONS: Mapping[str, type[Section]] = {
     "faults": Faults,
     "upgrades": Upgrades,
 }
-TOP_LEVEL = ("name", "imports", *SECTIONS, "metrics", "engine", "policies")
+TOP_LEVEL = ("name", "imports", *SECTIONS, "applications", "metrics", "engine", "policies")
 PATHS = ("path", "plan")
 """Fields of ``[workload]`` that are paths of files."""
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
@@ -102,6 +103,10 @@ class _ScenarioReader(SectionReader):
         name = self.value("name", data["name"], str)
         imports = self._imports(data.get("imports", []))
         sections = {key: self.section(key, data.get(key, {}), kind) for key, kind in SECTIONS.items()}
+        applications = {
+            key: self.section(f"applications.{key}", fields, ApplicationsSection)
+            for key, fields in self.table("applications", data.get("applications", {})).items()
+        }
         engine = self._engine_fields("engine", data.get("engine", {}), ANNEALING)
         tables = self.table("policies", data.get("policies", {}))
         searches = {
@@ -113,7 +118,15 @@ class _ScenarioReader(SectionReader):
         if self.problems:
             return None
         try:
-            return Scenario(name=name, imports=imports, engine=engine, policies=policies, metrics=metrics, **sections)
+            return Scenario(
+                name=name,
+                imports=imports,
+                applications=applications,
+                engine=engine,
+                policies=policies,
+                metrics=metrics,
+                **sections,
+            )
         except PlbError as error:
             self.add(_place_of(error), str(error))
             return None
@@ -165,7 +178,10 @@ class _ScenarioReader(SectionReader):
         """Return the fields of a policy, with any fields of metrics under ``metrics``."""
         found = dict(self.table(place, table))
         metrics = self._metrics(f"{place}.metrics", found.pop("metrics", {}))
-        fields = self._engine_fields(place, found, policy)
+        given = {}
+        if "applications" in found:
+            given["applications"] = self.value(f"{place}.applications", found.pop("applications"), as_text(Known))
+        fields = {**self._engine_fields(place, found, policy), **given}
         return {**fields, "metrics": metrics} if metrics else fields
 
     def _metrics(self, place: str, table: Any) -> dict[str, dict[str, Any]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import attrs
@@ -93,6 +94,7 @@ class UpgradeRecord:
     outcome: str = "under way"
 
 
+NO_APPLICATIONS: Mapping[str, Any] = MappingProxyType({})
 SLOWEST_PLANS = 20
 """Number of plans whose seconds are kept."""
 
@@ -247,8 +249,17 @@ class Recorder:
         """Record an immediate failover: a secondary becomes the primary, or a replica restarts on another node."""
         self.move(MoveRecord(now, move, 0.0, now, "completed"), tenant)
 
-    def result(self, policy: str, repeat: int, now: float, timings: dict[str, float], *, complete: bool) -> RunResult:
-        """Return the tables and totals up to `now`."""
+    def result(
+        self,
+        policy: str,
+        repeat: int,
+        now: float,
+        timings: dict[str, float],
+        *,
+        complete: bool,
+        applications: Mapping[str, Any] = NO_APPLICATIONS,
+    ) -> RunResult:
+        """Return the tables and totals up to `now`; `applications`: what each has used."""
         names = self._sequence.traces.tenant_names().tolist()
         rows = {
             "nodes": [
@@ -269,6 +280,8 @@ class Recorder:
         downtime = self.availability.downtime(self._sequence.arrival, self._sequence.departure, now)
         tables["tenants"] = self._tenants(policy, repeat, now, downtime)
         totals = self._totals(now, downtime, tables["plans"])
+        if applications:
+            totals["applications"] = dict(applications)
         return RunResult(policy, repeat, totals, timings, self._slowest(), complete, tables)
 
     def _slowest(self) -> tuple[SlowPlan, ...]:

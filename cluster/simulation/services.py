@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
 import numpy as np
 
+from cluster.scenario.applications_section import Known
 from cluster.simulation.availability import Tenancy
+from cluster.simulation.tenant_applications import TenantApplications
 from cluster.simulation.tenant_arrivals import TenantSequence
-from plb import PlacementAndLoadBalancing, Service
+from plb import Application, PlacementAndLoadBalancing, Service
 from plb.model import Role
 from plb.risk import DemandHistory
 from plb.risk.estimators import MonteCarlo
@@ -19,6 +22,7 @@ class Services:
 
     All tenants of a class with the same replicas and limits share a service. Limits are MaxUsage, if the engine's
     estimator uses limits. Each tenant of an affinity pair has its own service, because an affinity relates services.
+    Tenants of different applications have different services.
 
     Parameters
     ----------
@@ -30,10 +34,20 @@ class Services:
         Data for the estimate of a new replica's demand.
     percentile
         The estimate is this percentile of the initial demand of the class and role ([1] section 8.2).
+    applications
+        The applications of the tenants.
+    known
+        What the engine is to know of them.
     """
 
     def __init__(
-        self, engine: PlacementAndLoadBalancing, sequence: TenantSequence, history: DemandHistory, percentile: float
+        self,
+        engine: PlacementAndLoadBalancing,
+        sequence: TenantSequence,
+        history: DemandHistory,
+        percentile: float,
+        applications: TenantApplications,
+        known: Known,
     ) -> None:
         self._engine, self._traces = engine, sequence.traces
         # lists, because single elements of arrays take long to read
@@ -43,6 +57,8 @@ class Services:
         self._parent: list[int] = sequence.parent.tolist()
         self._parents = {*self._parent}
         self._estimate = InitialDemand(history, percentile)
+        self._applications, self._knows = applications, known
+        self._known_applications: set[str] = set()
         self._known: set[str] = set()
         self._uses_limits = engine.config.estimator != MonteCarlo.kind
         self._limits: dict[str, dict[tuple[float, ...], int]] = {}
@@ -58,10 +74,16 @@ class Services:
         if self._uses_limits:
             limits = dict(zip(traces.metric_names, traces.max_usage[tenant].tolist(), strict=True))
             name += self._suffix(name, tuple(limits.values()))
+        application = self._application_of(tenant)
+        if application is not None:
+            name = f"{name}/{application.name}"
         parent = self._parent[tenant]
         if parent >= 0 or tenant in self._parents:
             name = f"{name}/{traces.tenant[tenant]}"
         if name not in self._known:
+            if application is not None and application.name not in self._known_applications:
+                self._engine.update_application(application)
+                self._known_applications.add(application.name)
             roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
             loads = {role: self._estimate.of(tenant_class, role, traces.metric_names) for role in roles}
             self._engine.update_service(
@@ -73,10 +95,18 @@ class Services:
                     default_load=loads,
                     limits=limits,
                     affinity_to=self.of(parent) if parent >= 0 else None,
+                    application=None if application is None else application.name,
                 )
             )
             self._known.add(name)
         return name
+
+    def _application_of(self, tenant: int) -> Application | None:
+        """Return the application of a tenant as the engine knows it."""
+        application = None if self._knows is Known.NONE else self._applications.application_of(tenant)
+        if application is not None and self._knows is Known.WITHOUT_RESERVATIONS:
+            return attrs.evolve(application, node_reservation={})
+        return application
 
     def _suffix(self, name: str, limits: tuple[float, ...]) -> str:
         """Return the suffix that distinguishes services with different limits; empty for the first."""

@@ -26,6 +26,7 @@ from cluster.simulation.recorder import Recorder, RunResult
 from cluster.simulation.services import Services
 from cluster.simulation.simulated_cluster import SimulatedCluster
 from cluster.simulation.tenancies import Tenancies
+from cluster.simulation.tenant_applications import ApplicationUse, TenantApplications
 from cluster.simulation.tenant_arrivals import TenantSequence
 from cluster.simulation.tenant_pools import Source
 from cluster.simulation.upgrades import Drains, RollingUpgrades
@@ -76,7 +77,16 @@ class Simulation:
         self._metric_names = [metric.name for metric in metrics]
         self.env = simpy.Environment(initial_time=0)
         self.engine = make_engine(scenario, source, policy, stream_seed(scenario.run.seed, "engine", repeat))
-        self._services = Services(self.engine, sequence, source.history, scenario.workload.initial_demand_percentile)
+        applications = TenantApplications.of(scenario.applications, sequence)
+        self._services = Services(
+            self.engine,
+            sequence,
+            source.history,
+            scenario.workload.initial_demand_percentile,
+            applications,
+            scenario.applications_of(policy),
+        )
+        self._use = ApplicationUse(applications, len(nodes), self._metric_names)
         self.ledger = Ledger(self.engine, self._node_names, sequence, _oracle(scenario.workload, sequence))
         capacity, self._threshold = limits_of(cluster, metrics)
         self.recorder = Recorder(nodes, self._metric_names, capacity, sequence, self._interval)
@@ -106,7 +116,9 @@ class Simulation:
             complete = False
         now = min(int(self.env.now), self._end)
         self.timings["total"] = working_time() - self._began
-        return self.recorder.result(self._policy, self._repeat, now, self.timings, complete=complete)
+        return self.recorder.result(
+            self._policy, self._repeat, now, self.timings, complete=complete, applications=self._use.totals()
+        )
 
     def start(self) -> None:
         """Start all processes."""
@@ -223,6 +235,7 @@ class Simulation:
         """Meter, report, and repair if there is a shortage or if nodes changed since the last repair."""
         metering = self.ledger.meter(self._now)
         self.recorder.load(self._now, metering.metered)
+        self._use.meter(self.ledger, metering)
         if len(metering.rows):
             self.engine.report_loads(metering.rows, metering.reported)
         plan = None

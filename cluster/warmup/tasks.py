@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from cluster.simulation.metered_loads import find_demand, find_loads
-from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import Application, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import Int
 from plb.compiler import kernel
 from plb.extensions.built_in_terms import TERMS
@@ -121,6 +121,22 @@ def place_one_at_a_time() -> None:
     _add_placed(engine, "heavy", "n0")
     engine.repair()
     _overload(engine)
+    engine.repair()
+
+
+def bind_applications() -> None:
+    """Place, explain and repair under the limits and the reservation of an application, which then change."""
+    engine = _tiny_engine()
+    engine.update_application(Application("small", most_nodes=1, node_reservation={"cpu": 90.0}))
+    _add_service(engine, "part", 20.0, application="small")
+    for name in ("part/0", "part/1"):
+        engine.update_partition(Partition(name, service="part"))
+    engine.apply(engine.place())
+    _add_service(engine, "large", 90.0)
+    engine.update_partition(Partition("large", service="large"))
+    engine.place()
+    engine.alternatives("part/0")
+    engine.update_application(Application("small", node_capacity={"cpu": 30.0}, node_reservation={"cpu": 30.0}))
     engine.repair()
 
 
@@ -404,6 +420,7 @@ TASKS: Mapping[str, Callable[[], None]] = {
     "peaks of a machine": predict_a_machine,
     "placement with affinity": place_beside_others,
     "risk from past tenants": replay_past_tenants,
+    "applications": bind_applications,
     "estimators": plan_by_reports,
     "upgrades": hand_over_and_drop,
     "risk by samples": predict_by_samples,

@@ -14,6 +14,7 @@ from docstrings import parameters, summary
 from cluster.learning.config import JOB_KINDS, EvaluationSection
 from cluster.learning.dimensions import Dimensions
 from cluster.learning.rewards import Penalties
+from cluster.scenario.applications_section import ApplicationsSection
 from cluster.scenario.cluster_section import NodeGroup
 from cluster.scenario.faults_section import Crash, Flapping, Outage
 from cluster.scenario.scenario import Scenario
@@ -39,6 +40,7 @@ def scenario_keys() -> str:
     metric = [field for field in attrs.fields(Metric) if field.name in METRIC_FIELDS]
     parts = [f"## Outside of sections\n\n{table(Scenario, plain)}"]
     parts += [text for name, kind in SECTIONS.items() for text in _section(name, kind)]
+    parts.append(f"## [applications.NAME]\n\n{summary(ApplicationsSection)}\n\n{table(ApplicationsSection)}")
     return "\n\n".join([*parts, f"## [metrics.NAME]\n\n{OF_METRICS}\n\n{table(Metric, metric)}"])
 
 

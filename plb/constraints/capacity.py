@@ -10,8 +10,10 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
+from plb.constraints.application_sums import growth_with_reservations, occupied, occupied_nodes
 from plb.constraints.description import ExcludedNodes, RuleDescription
 from plb.constraints.named_solution import NamedSolution
+from plb.constraints.reservations import applications_kept, needed_with_reservations, reservation_violations
 from plb.constraints.standbys import standby_on
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
@@ -19,11 +21,11 @@ from plb.model.quanta import UNLIMITED
 from plb.model.rules import Rule
 from plb.model.unplaced import RuledOut
 from plb.model.violations import Violation
-from plb.phrasing import amount
+from plb.phrasing import amount, listed
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState
 from plb.state.node_limits import move_limits
-from plb.state.node_loads import load_by_node, standing_load
+from plb.state.node_loads import load_by_node, reserved_load, standing_load
 from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
@@ -59,7 +61,7 @@ def is_overloaded(problem: Problem, solution: Solution, node: int) -> bool:
     if not problem.watched[node]:
         return False
     for metric in range(problem.limit.shape[1]):
-        if solution.node_load[node, metric] > problem.repair_limit[node, metric]:
+        if occupied(problem, solution, node, metric) > problem.repair_limit[node, metric]:
             return True
     return False
 
@@ -87,8 +89,10 @@ def overfills(problem: Problem, solution: Solution, row: int, outgoing: int, tar
 
 @kernel
 def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
-    """Return whether `row` would use capacity reserved for new replicas, or capacity that is free only after moves."""
+    """Return whether `row` would use capacity reserved for applications or new replicas, or that only moves free."""
     origin_node = problem.origin[row]
+    if problem.reserves and exceeds_with_reservations(problem, solution, row, outgoing, target):
+        return True
     if origin_node != NOWHERE and exceeds_capacity(
         problem.move_limit,
         problem.leaving_load,
@@ -103,6 +107,18 @@ def _exceeds_tight_limits(problem: Problem, solution: Solution, row: int, outgoi
         and origin_node != target
         and _overcommits_temporarily(problem, solution, row, outgoing, target)
     )
+
+
+@kernel(shared=True)
+def exceeds_with_reservations(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
+    """Return whether load and reservations of `target` would grow together and exceed its limit."""
+    limit = problem.limit if problem.origin[row] == NOWHERE else problem.move_limit
+    for metric in range(problem.load.shape[1]):
+        growth = growth_with_reservations(problem, solution, row, outgoing, target, metric)
+        present = occupied(problem, solution, target, metric) + problem.leaving_load[target, metric]
+        if growth > 0 and present + growth > limit[target, metric]:
+            return True
+    return False
 
 
 @kernel
@@ -184,7 +200,7 @@ def exceeds_capacity(limit: Int, leaving_load: Int, node_load: Int, incoming: In
 def overloads(problem: Problem, solution: Solution, enforced: int) -> Bool:
     """Return a mask, (N, R), of the metrics of which a watched node exceeds its limit; all False if not enforced."""
     watched = problem.watched & bool(enforced >> RULE & 1)
-    over: Bool = (solution.node_load > problem.repair_limit) & watched[:, None]
+    over: Bool = (occupied_nodes(problem, solution) > problem.repair_limit) & watched[:, None]
     return over
 
 
@@ -203,6 +219,9 @@ class Shortage:
         Name of that node.
     missing
         Missing free capacity of that node, in user units; more than `needed` if its load exceeds its limit.
+    reserved_for
+        Names of the applications for which that node keeps some free; `needed` counts the reservation of the replica's
+        own application.
     """
 
     metric: str
@@ -211,9 +230,11 @@ class Shortage:
     free: float
     emptiest: str
     missing: float
+    reserved_for: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{amount(self.needed)} {self.metric} needed, at most {amount(self.free)} free, on {self.emptiest}"
+        text = f"{amount(self.needed)} {self.metric} needed, at most {amount(self.free)} free, on {self.emptiest}"
+        return f"{text}, which reserves some for {listed(self.reserved_for)}" if self.reserved_for else text
 
 
 @attrs.frozen
@@ -273,12 +294,12 @@ class NodeViolation(Violation):
         return f"{text}, at or above its threshold of {amount(self.threshold)}"
 
 
-def _node_violations(named: NamedSolution) -> list[NodeViolation]:
-    """Return the nodes in the statistics whose load has reached a violation threshold, by metric."""
+def _node_violations(named: NamedSolution) -> list[Violation]:
+    """Return the nodes in the statistics whose load has reached a violation threshold, then those with reservations."""
     problem, load, quanta = named.problem, named.solution.node_load, named.state.quanta
     found = np.argwhere((load >= problem.threshold) & (problem.limit < UNLIMITED) & problem.counted[:, None])
     metrics = named.state.config.metric_names
-    return [
+    of_loads = [
         NodeViolation(
             named.state.nodes[node].name,
             metrics[metric],
@@ -288,32 +309,40 @@ def _node_violations(named: NamedSolution) -> list[NodeViolation]:
         )
         for node, metric in found.tolist()
     ]
+    return [*of_loads, *reservation_violations(named)]
 
 
 def _ruled_out(excluded: ExcludedNodes) -> Full:
     """Return the metrics with too little free capacity; the load of a standby on a node counts there already."""
     problem, solution, state = excluded.named.problem, excluded.named.solution, excluded.named.state
-    nodes, needed = excluded.nodes, problem.load[excluded.row]
+    nodes = excluded.nodes
+    needed = np.tile(problem.load[excluded.row], (len(nodes), 1))
     rows = siblings_of(problem, excluded.row)
     standbys = {int(solution.node[one]): one for one in rows if problem.standby[one]}
     standby = [standbys.get(node, NOWHERE) for node in nodes.tolist()]
     free = problem.limit[nodes] - solution.node_load[nodes] - problem.leaving_load[nodes] + problem.load[standby]
     if problem.counts_departed:
         free -= solution.departed[nodes] * problem.transient
-    short = (free < needed) & (needed > problem.load[standby])
+    grows = needed > problem.load[standby]
+    if problem.reserves:
+        growth = np.array([needed_with_reservations(excluded.named, excluded.row, node) for node in nodes.tolist()])
+        grows, needed = growth > 0, growth + problem.load[standby]
+        free -= solution.reserved[nodes]
+    short = (free < needed) & grows
     found = []
     for metric in np.flatnonzero(short.any(axis=0)).tolist():
         name = state.config.metrics[metric].name
         of_metric = np.flatnonzero(short[:, metric])
-        best = int(of_metric[np.argmax(free[of_metric, metric])])
+        best = int(of_metric[np.argmax((free - needed)[of_metric, metric])])
         found.append(
             Shortage(
                 metric=name,
                 nodes=len(of_metric),
-                needed=state.quanta.to_user(name, int(needed[metric])),
+                needed=state.quanta.to_user(name, int(needed[best, metric])),
                 free=state.quanta.to_user(name, max(0, int(free[best, metric]))),
                 emptiest=state.nodes[int(nodes[best])].name,
-                missing=state.quanta.to_user(name, int(needed[metric] - free[best, metric])),
+                missing=state.quanta.to_user(name, int(needed[best, metric] - free[best, metric])),
+                reserved_for=applications_kept(excluded.named, int(nodes[best]), metric) if problem.reserves else (),
             )
         )
     return Full(len(nodes), tuple(found))
@@ -323,12 +352,14 @@ def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
     """Return the first metric of which the node of `row` exceeds its limit."""
     node, state = int(named.solution.node[row]), named.state
     load, limit = named.solution.node_load[node], named.problem.repair_limit[node]
-    metric = int(np.flatnonzero(load > limit)[0])
+    metric = int(np.flatnonzero(occupied_nodes(named.problem, named.solution)[node] > limit)[0])
     name = state.config.metrics[metric].name
     numbers = {
         "load": state.quanta.to_user(name, int(load[metric])),
         "limit": state.quanta.to_user(name, int(limit[metric])),
     }
+    if named.problem.reserves and named.solution.reserved[node, metric]:
+        numbers["reserved"] = state.quanta.to_user(name, int(named.solution.reserved[node, metric]))
     return Reason(phase, "capacity", named.node_of(row), name, numbers)
 
 
@@ -337,13 +368,13 @@ def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
     kept = bool(transient.any())
     moved = topology.limit
     if topology.buffered:
-        moved = move_limits(topology.limit, topology.move_limit, standing_load(state))
+        moved = move_limits(topology.limit, topology.move_limit, standing_load(state) + reserved_load(state))
     return {
         "limit": topology.limit,
         "move_limit": moved,
         "repair_limit": topology.move_limit if topology.buffered else topology.limit,
         "leaving_load": load_by_node(state, state.rows.leaving),
-        "tight": kept or topology.buffered,
+        "tight": kept or topology.buffered or state.applications.capacity > 0,
         "keeps_departed": kept,
         "counts_departed": kept,
         "transient": transient,

@@ -31,9 +31,18 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
     """
     if not (problem.preferring and enforced >> RULE & 1 and problem.prefers_siblings[row]):
         return False
-    if problem.upgraded[target] and not has_standby(problem, row):
+    if _is_upgraded(problem, row, target) and not has_standby(problem, row):
         return False
     return standby_on(problem, solution, row, target) == NOWHERE
+
+
+@kernel(shared=True)
+def _is_upgraded(problem: Problem, row: int, target: int) -> bool:
+    """Return whether `target` is upgraded in a running upgrade of the cluster, or of the application of `row`."""
+    if problem.upgraded[target]:
+        return True
+    application = problem.application[row]
+    return bool(application != NOWHERE and problem.grouped and problem.application_upgraded[application, target])
 
 
 @attrs.frozen
@@ -67,7 +76,10 @@ class NotPreferred(RuledOut):
 def _ruled_out(excluded: ExcludedNodes) -> NotPreferred:
     problem, named = excluded.named.problem, excluded.named
     standbys = [one for one in siblings_of(problem, excluded.row) if problem.standby[one]]
-    done = np.flatnonzero(problem.upgraded).tolist()
+    of_nodes, application = problem.upgraded, int(problem.application[excluded.row])
+    if problem.grouped and application != NOWHERE:
+        of_nodes = of_nodes | problem.application_upgraded[application]
+    done = np.flatnonzero(of_nodes).tolist()
     upgraded = tuple(sorted({named.state.nodes[node].upgrade_domain_name for node in done}))
     return NotPreferred(len(excluded.nodes), tuple(map(named.node_of, standbys)), upgraded)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from plb.constraints import (
     affinity,
+    application_capacity,
     capacity,
     domains,
     exclusion,
@@ -14,6 +15,7 @@ from plb.constraints import (
     node,
     placement,
     preferred_location,
+    scale_out,
     throttling,
 )
 from plb.constraints import range as peak_range
@@ -31,6 +33,8 @@ RULES_IN_ORDER: tuple[RuleDescription, ...] = (
     domains.FAULT_DOMAIN_DESCRIPTION,
     domains.UPGRADE_DOMAIN_DESCRIPTION,
     capacity.DESCRIPTION,
+    scale_out.DESCRIPTION,
+    application_capacity.DESCRIPTION,
     affinity.DESCRIPTION,
     peak_range.DESCRIPTION,
     *move_budgets.DESCRIPTIONS,
@@ -43,6 +47,8 @@ REASONS_IN_ORDER: tuple[RuleDescription, ...] = (
     affinity.DESCRIPTION,
     domains.FAULT_DOMAIN_DESCRIPTION,
     domains.UPGRADE_DOMAIN_DESCRIPTION,
+    scale_out.DESCRIPTION,
+    application_capacity.DESCRIPTION,
 )
 """The rules that repairs enforce; of several that a replica breaks, the first is the reason of its move."""
 

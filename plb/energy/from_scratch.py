@@ -6,6 +6,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
+from plb.constraints import application_sums
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy import terms
@@ -47,6 +48,7 @@ def _without_sums(problem: Problem, node: Int) -> Solution:
         departed=np.zeros((nodes if problem.keeps_departed else 0, metrics), np.int64),
         arrivals=np.zeros(nodes if problem.throttles else 0, np.int64),
         **terms.new_sums(problem),
+        **application_sums.new_sums(problem),
         **new_lists(problem),
     )
 
@@ -59,6 +61,8 @@ def _add_rows(problem: Problem, solution: Solution) -> None:
             _record_displacement(problem, solution, row)
             if not problem.leaving[row]:
                 _add_load(problem, solution, row, solution.node[row])
+                if problem.grouped:
+                    application_sums.count_replica(problem, solution, row, solution.node[row], 1)
         if problem.keeps_departed:
             leave_behind(problem, solution, row, 1)
         if problem.throttles:

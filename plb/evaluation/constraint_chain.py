@@ -9,12 +9,14 @@ from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints import (
     affinity,
+    application_capacity,
     capacity,
     domains,
     exclusion,
     node,
     placement,
     preferred_location,
+    scale_out,
     throttling,
 )
 from plb.constraints import range as peak_range
@@ -38,6 +40,10 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, proposa
         return refused
     if capacity.refuses(problem, solution, enforced, row, target):
         return capacity.RULE
+    if problem.tight:  # known from the rule of capacity, so that it costs nothing without applications
+        refused = _refusal_by_application(problem, solution, enforced, row, target)
+        if refused != NO_REFUSAL:
+            return refused
     if peak_range.refuses(problem, solution, enforced, row, target):
         return peak_range.RULE
     return NO_REFUSAL
@@ -45,7 +51,7 @@ def refusal_of_move(problem: Problem, solution: Solution, enforced: int, proposa
 
 @kernel(inline=True)
 def refusal_of_place(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
-    """Return the first enforced rule other than capacity that refuses `row` on `target`, or NO_REFUSAL."""
+    """Return the first enforced rule that refuses `row` on `target`, other than capacity and those of applications."""
     if node.refuses(problem, solution, enforced, row, target):
         return node.RULE
     if exclusion.refuses(problem, solution, enforced, row, target):
@@ -84,10 +90,37 @@ def refusal_of_exchange(problem: Problem, solution: Solution, enforced: int, pro
         return refused
     if capacity.refuses_exchange(problem, solution, enforced, proposal):
         return capacity.RULE
+    if problem.tight:
+        refused = _refusal_of_exchange_by_application(problem, solution, enforced, proposal)
+        if refused != NO_REFUSAL:
+            return refused
     if peak_range.refuses(problem, solution, enforced, row, there):
         return peak_range.RULE
     if peak_range.refuses(problem, solution, enforced, partner, here):
         return peak_range.RULE
+    return NO_REFUSAL
+
+
+@kernel(shared=True)
+def _refusal_by_application(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> int:
+    """Return the first enforced rule of applications that refuses a move, or NO_REFUSAL."""
+    if scale_out.refuses(problem, solution, enforced, row, target):
+        return scale_out.RULE
+    if application_capacity.refuses(problem, solution, enforced, row, target):
+        return application_capacity.RULE
+    return NO_REFUSAL
+
+
+@kernel(shared=True)
+def _refusal_of_exchange_by_application(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> int:
+    """Return the first enforced rule of applications that refuses an exchange, or NO_REFUSAL."""
+    row, there, partner, here = proposal
+    if scale_out.refuses(problem, solution, enforced, row, there):
+        return scale_out.RULE
+    if scale_out.refuses(problem, solution, enforced, partner, here):
+        return scale_out.RULE
+    if application_capacity.refuses_exchange(problem, solution, enforced, proposal):
+        return application_capacity.RULE
     return NO_REFUSAL
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
+from plb.constraints.application_sums import count_replica
 from plb.constraints.capacity import leave_behind
 from plb.constraints.throttling import arrive
 from plb.energy.rows_on_nodes import change_list
@@ -31,20 +32,22 @@ def move_row(problem: Problem, solution: Solution, row: int, target: int) -> Non
 @kernel
 def _move_row(problem: Problem, solution: Solution, row: int, source: int, target: int) -> None:
     """Move `row` from `source` to `target` in all loads, aggregates and move counts."""
-    _change_departed_and_arrivals(problem, solution, row, -1)
+    _change_sums_of_rules(problem, solution, row, -1)
     add_to_node(problem, solution, row, source, -1)
     add_to_node(problem, solution, row, target, 1)
     _count_moves(problem, solution, row, source, -1)
     solution.node[row] = target
     _count_moves(problem, solution, row, target, 1)
-    _change_departed_and_arrivals(problem, solution, row, 1)
+    _change_sums_of_rules(problem, solution, row, 1)
 
 
 @kernel
-def _change_departed_and_arrivals(problem: Problem, solution: Solution, row: int, sign: int) -> None:
-    """Add `sign` times what the partition of `row` leaves behind and builds in this plan, where a rule needs it."""
-    if not (problem.keeps_departed or problem.throttles):
+def _change_sums_of_rules(problem: Problem, solution: Solution, row: int, sign: int) -> None:
+    """Add `sign` times what rules keep of `row` on its node, and of the loads and builds of its partition."""
+    if not (problem.keeps_departed or problem.throttles or problem.grouped):
         return
+    if problem.grouped and solution.node[row] != NOWHERE:
+        count_replica(problem, solution, row, solution.node[row], sign)
     this = row
     while True:
         if problem.keeps_departed:

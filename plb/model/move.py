@@ -105,7 +105,9 @@ class Reason:
         if not self.numbers:
             return f"node {self.node} is above its limit"
         load, limit = amount(self.numbers["load"]), amount(self.numbers["limit"])
-        return f"{self.metric} of node {self.node} is {load}, above its limit of {limit}"
+        reserved = self.numbers.get("reserved")
+        more = "" if reserved is None else f", with {amount(reserved)} more reserved for applications"
+        return f"{self.metric} of node {self.node} is {load}{more}, above its limit of {limit}"
 
     def _of_energy(self) -> str:
         if not self.numbers or self.term is None:

@@ -81,12 +81,14 @@ class MetricQuanta:
             self._report_rounding(self.metrics[i].name)
         return whole.reshape(loads.shape)
 
-    def capacities(self, item: str, capacities: Mapping[str, float]) -> npt.NDArray[np.int64]:
+    def capacities(
+        self, item: str, capacities: Mapping[str, float], *, field: str = "capacities"
+    ) -> npt.NDArray[np.int64]:
         """Return `capacities` in quanta, rounded down; missing metrics are unlimited."""
-        check_metrics(item, "capacities", capacities, self.index)
+        check_metrics(item, field, capacities, self.index)
         row = np.full(len(self.metrics), UNLIMITED, np.int64)
         for name, value in capacities.items():
-            up = self._whole_quanta(item, f"capacities[{name}]", name, value)
+            up = self._whole_quanta(item, f"{field}[{name}]", name, value)
             row[self.index[name]] = min(up, math.floor(value / self._quantum(name)))
         return row
 

@@ -24,15 +24,19 @@ class Rule(IntEnum):
     FAULT_DOMAIN = 5
     UPGRADE_DOMAIN = 6
     CAPACITY = 7
-    AFFINITY = 8
+    SCALE_OUT = 8
+    """The application uses as many nodes as it may, and the node is none of them."""
+    APPLICATION_CAPACITY = 9
+    """The load of the application on the node, or in all, would exceed its capacity."""
+    AFFINITY = 10
     """The parent has no replica on the node, or a child cannot follow."""
-    RANGE = 9
+    RANGE = 11
     """The aggregates of the node would exceed 32 bits."""
-    MOVES = 10
+    MOVES = 12
     """The budget of moves of the plan is used."""
-    NODE_MOVES = 11
+    NODE_MOVES = 13
     """The budget of moves that touch the node is used."""
-    SERVICE_MOVES = 12
+    SERVICE_MOVES = 14
     """The budget of moves of the service is used."""
 
 

@@ -75,6 +75,9 @@ class Service:
         affinity.
     aligned
         Whether primaries must be on the node of the parent's primary, and secondaries on nodes of its secondaries.
+    application
+        Name of the application that it belongs to, whose limits then bind it (`plb.Application`); unknown names are
+        allowed. None: none.
     on_every_node
         True: one replica on every allowed node; `target_replicas` is not used.
     blocked_nodes
@@ -95,6 +98,7 @@ class Service:
     metrics: Mapping[str, float] | None = attrs.field(default=None, kw_only=True)
     affinity_to: str | None = attrs.field(default=None, kw_only=True)
     aligned: bool = attrs.field(default=True, kw_only=True)
+    application: str | None = attrs.field(default=None, kw_only=True)
     on_every_node: bool = attrs.field(default=False, kw_only=True)
     blocked_nodes: frozenset[str] = attrs.field(default=frozenset(), kw_only=True, converter=_blocked_nodes)
     limits: Mapping[str, float] = attrs.field(factory=dict, kw_only=True)
@@ -106,7 +110,7 @@ class Service:
         for field in ("stateful", "aligned", "on_every_node"):
             check_switch(item, field, getattr(self, field))
         check_text(item, "placement_constraint", self.placement_constraint)
-        for field in ("tenant_class", "affinity_to"):
+        for field in ("tenant_class", "affinity_to", "application"):
             if getattr(self, field) is not None:
                 check_text(item, field, getattr(self, field))
         if self.affinity_to == self.name:

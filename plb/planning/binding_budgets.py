@@ -10,6 +10,7 @@ from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.evaluation.proposals import refusal
 from plb.model.rules import BUDGETS, JOINING, RULES, Rule
+from plb.search.application_breaches import movable_rows_of
 from plb.search.breaches import Breaches, find_breaches
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import proposed
@@ -52,11 +53,14 @@ def bounding_budgets(
 def _breaking_rows(problem: Problem, solution: Solution, breaches: Breaches) -> Int:
     """Return the rows, ascending, on overloaded nodes, in crowded domains or on nodes that they do not allow."""
     overloaded: Bool = np.asarray(breaches.overloaded.any(axis=1))
+    rows = breaches.rows
+    if len(breaches.applications):
+        rows = merged(rows, movable_rows_of(problem, solution, breaches.applications))
     if not overloaded.any():
-        return breaches.rows
+        return rows
     standing = np.flatnonzero(overloaded[solution.node] & (solution.node != NOWHERE))
     adds = (breaches.overloaded[solution.node[standing]] & (problem.load[standing] > 0)).any(axis=1)
-    return merged(breaches.rows, standing[adds])
+    return merged(rows, standing[adds])
 
 
 @kernel

@@ -15,6 +15,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
+from plb.constraints.application_sums import count_leaving, count_replica, occupied_nodes, sum_reserved
 from plb.constraints.range import check_range
 from plb.energy.fragmentation import held_out_nodes
 from plb.energy.from_scratch import solution_from_scratch
@@ -29,6 +30,7 @@ from plb.planning.problem import build_problem, energy_weights, problem_of_domai
 from plb.planning.replica_arrays import affinities, arrays_of_replicas
 from plb.planning.service_tables import ServiceTables, tables_version
 from plb.planning.work_lists import WorkLists
+from plb.state.application_fields import application_fields
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import DemandForecast
@@ -140,8 +142,7 @@ class LiveState:
             stale = self._change(topology, demand_forecast, described, changed, due)
             if is_followed:
                 stale[list(nodes)] = True
-                self.solution.total[:] = self.solution.squares[:] = 0
-                sum_nodes(self.problem, self.solution)
+                self._sum_nodes()
             if self._is_counted_otherwise(topology):
                 self._make(topology, tables, demand_forecast)
             else:
@@ -150,6 +151,13 @@ class LiveState:
                 retied = self.problem.related and not all(np.array_equal(*one) for one in ties)
                 self._note(described, followed, before, others=aged or retied)
         self._made_for = given
+
+    def _sum_nodes(self) -> None:
+        """Compute again what depends on the tables of nodes, services and applications."""
+        self.solution.total[:] = self.solution.squares[:] = 0
+        sum_nodes(self.problem, self.solution)
+        if self.problem.grouped:
+            sum_reserved(self.problem, self.solution)
 
     def _follow_tables(
         self, made_for: tuple[object, ...], topology: Topology, tables: ServiceTables
@@ -170,6 +178,7 @@ class LiveState:
             or not (same_nodes or topology.follows is before.token)
             or tables.limits.most_in_domain is not known.limits.most_in_domain
             or bool(table.follows.any()) != problem.related
+            or self._state.applications.capacity != len(problem.most_nodes)
             or packed
             or self._state.config.local_domain_weight > 0.0
         ):
@@ -184,6 +193,8 @@ class LiveState:
             metric_weight=tables.metric_weight,
             target_empty=tables.groups["target_empty"],
             bounded=self._state.limits_moves,
+            tight=problem.keeps_departed or topology.buffered or self._state.applications.capacity > 0,
+            **application_fields(self._state),
         )
         return True, () if same_nodes else topology.changed_nodes
 
@@ -440,7 +451,7 @@ class LiveState:
         if problem.related:
             fields |= affinities(state)
         if topology.buffered:
-            problem.move_limit[:] = move_limits(topology.limit, topology.move_limit, solution.node_load)
+            problem.move_limit[:] = move_limits(topology.limit, topology.move_limit, occupied_nodes(problem, solution))
         differs = problem.timeline or problem.related or any(getattr(problem, name) != fields[name] for name in fields)
         held_out = held_out_nodes(state, topology, solution.node_load)
         if not np.array_equal(held_out, problem.held_out):  # their number changes with that of usable nodes
@@ -476,6 +487,8 @@ def _enter_loads(problem: Problem, solution: Solution, rows: Int, load: Int, all
         if stays:
             add_load_to_terms(problem, solution, row, node, -1)
             stale[node] |= problem.timeline
+        if problem.grouped and node != NOWHERE:
+            _count_in_application(problem, solution, row, node, -1)
         for metric in range(load.shape[1]):
             change = load[row, metric] - problem.load[row, metric]
             all_load[metric] += change
@@ -484,6 +497,17 @@ def _enter_loads(problem: Problem, solution: Solution, rows: Int, load: Int, all
             problem.load[row, metric] = load[row, metric]
         if stays:
             add_load_to_terms(problem, solution, row, node, 1)
+        if problem.grouped and node != NOWHERE:
+            _count_in_application(problem, solution, row, node, 1)
+
+
+@kernel
+def _count_in_application(problem: Problem, solution: Solution, row: int, node: int, sign: int) -> None:
+    """Add `sign` times a row on `node` to the sums of its application; a leaving one counts only in what leaves."""
+    if problem.leaving[row]:
+        count_leaving(problem, row, node, sign)
+    else:
+        count_replica(problem, solution, row, node, sign)
 
 
 @kernel
@@ -509,3 +533,5 @@ def _add_rows(problem: Problem, solution: Solution, building: Bool, rows: Int, s
         else:
             add_to_node(problem, solution, row, node, sign)
             stale[node] = True
+        if problem.grouped:
+            _count_in_application(problem, solution, row, node, sign)

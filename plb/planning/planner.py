@@ -9,10 +9,11 @@ from contextlib import contextmanager
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Float
+from plb.array_types import NOWHERE, Float, Int
 from plb.engine_extensions import EngineExtensions
 from plb.errors import ConflictError, InvalidValueError
 from plb.extensions.configuration import Configuration
+from plb.model import Application, Service
 from plb.model.alternatives import Alternatives
 from plb.model.move import Phase
 from plb.model.outcome import DomainOutcome, Idle, Proposals
@@ -20,6 +21,7 @@ from plb.model.plan import Plan, merged
 from plb.model.scores import NodeScores
 from plb.model.violations import Violation
 from plb.planning.audit import Audit
+from plb.planning.cluster_capacity import capacity_left, check_application, check_service
 from plb.planning.fixed_point import FixedPoint, Occasion
 from plb.planning.immovable import concerned
 from plb.planning.live_state import LiveState
@@ -135,7 +137,8 @@ class Planner:
     def service_domains(self) -> list[ServiceDomain]:
         """Return the service domains."""
         if self._domains_version != self.state.services_version:
-            self._domains = service_domains(self.state.living_services(), self.state.config.metric_names)
+            metrics, limited = self.state.config.metric_names, self.state.applications.reserved_metrics()
+            self._domains = service_domains(self.state.living_services(), metrics, limited)
             self._domains_version = self.state.services_version
         return self._domains
 
@@ -155,6 +158,19 @@ class Planner:
     def _domain_of(self, service: int) -> ServiceDomain | None:
         """Return the unit of a separate search to which a service belongs."""
         return next(domain for domain in self.domains() if domain is None or service in domain.services)
+
+    def check_application(self, application: Application) -> None:
+        """Raise `InsufficientCapacityError` if an application reserves more than the cluster has left."""
+        check_application(self.state, application, self._capacity_left())
+
+    def check_service(self, service: Service) -> None:
+        """Raise `InsufficientCapacityError` if a new service needs more than the cluster has left."""
+        check_service(self.state, service, self.topology(), self._capacity_left())
+
+    def _capacity_left(self) -> Int:
+        """Return what the cluster has left of each metric, (R,) quanta."""
+        load = self.start(self.problem(self.now)).node_load if self.state.nodes else self.state.capacity
+        return capacity_left(self.state, self.topology(), load)
 
     def violations(self, *, soft: bool) -> tuple[Violation, ...]:
         """Return the violations of the present cluster; `soft`: also of rules that are not hard."""

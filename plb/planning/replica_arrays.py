@@ -41,6 +41,7 @@ def arrays_of_replicas(state: ClusterState, topology: Topology, rows: Rows) -> d
         "feasibility_class": _feasibility_classes_by_role(state, feasibility_class, table.role[rows]),
         "kind": _kinds(state, service, node),
         "prefers_siblings": _prefers_siblings(state, service, rows),
+        "application": state.service_table.application[service],
         "unspread": leaving | standby,
         "standby": standby,
         "movable": free & ~table.upgrading[rows] & _with_nowhere(topology.counted)[node],
@@ -169,7 +170,8 @@ def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
     """Return `Problem.prefers_siblings` of rows: all placed replicas, and new ones if the partition has a standby.
 
     A replica with the mark of a returning primary counts as a standby. Without `prefer_existing_replica_locations`,
-    only replicas of such partitions. If upgrade domains are completed in a running upgrade, all new ones.
+    only replicas of such partitions. If upgrade domains are completed in a running upgrade, all new ones, or those of
+    the application that is being upgraded.
     """
     table, config = state.rows, state.config
     node = table.node[rows]
@@ -180,6 +182,9 @@ def _prefers_siblings(state: ClusterState, service: Int, rows: Rows) -> Bool:
     prefers: Bool = stands & somewhere if config.prefer_existing_replica_locations else np.zeros(len(node), np.bool_)
     if state.upgraded_domains and config.prefer_upgraded_uds:
         prefers |= ~stands & somewhere
+    elif state.applications.upgrading and config.prefer_upgraded_uds:
+        of_rows = state.service_table.application[service]
+        prefers |= ~stands & somewhere & np.isin(of_rows, state.applications.upgrading)
     _add_those_with_standby(table.sibling, table.standby | table.regains, np.arange(table.capacity)[rows], prefers)
     return prefers
 

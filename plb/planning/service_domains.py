@@ -1,13 +1,17 @@
-"""Service domains: services that share a metric or an affinity are searched together, others separately."""
+"""Service domains: services that share a metric, an affinity or an application with limits are searched together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 
 from plb.model import Service
 from plb.state.service_table import ServiceTable
+from plb.validation import ReadOnlyMapping
+
+NO_APPLICATIONS: Mapping[str, Collection[str]] = ReadOnlyMapping({})
+"""No applications with limits."""
 
 
 @attrs.frozen
@@ -34,7 +38,11 @@ def share_a_metric(table: ServiceTable) -> bool:
     return bool(table.has_metric[table.living].all(axis=0).any())
 
 
-def service_domains(services: Mapping[int, Service], all_metrics: Sequence[str]) -> list[ServiceDomain]:
+def service_domains(
+    services: Mapping[int, Service],
+    all_metrics: Sequence[str],
+    limited: Mapping[str, Collection[str]] = NO_APPLICATIONS,
+) -> list[ServiceDomain]:
     """Return the domains of services, by the first service of each.
 
     Parameters
@@ -43,6 +51,9 @@ def service_domains(services: Mapping[int, Service], all_metrics: Sequence[str])
         By index, in the order in which they were made.
     all_metrics
         Metrics of a service that names none.
+    limited
+        The applications with limits, whose services are one domain, and the metrics that each reserves: services with
+        such a metric belong to the domain as well.
     """
     indices = [*services]
     known = {service.name: place for place, service in enumerate(services.values())}
@@ -59,11 +70,16 @@ def service_domains(services: Mapping[int, Service], all_metrics: Sequence[str])
         root[second] = first
 
     holder: dict[str, int] = {}
+    member: dict[str, int] = {}
     for place, service in enumerate(services.values()):
         for metric in _metrics_of(service, all_metrics):
             unite(place, holder.setdefault(metric, place))
         if service.affinity_to in known:
             unite(place, known[service.affinity_to])
+        if service.application is not None and service.application in limited:
+            unite(place, member.setdefault(service.application, place))
+            for metric in limited[service.application]:
+                unite(place, holder.setdefault(metric, place))
     members: dict[int, list[int]] = {}
     for place, index in enumerate(indices):
         members.setdefault(find(place), []).append(index)

@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
+from plb.constraints.reservations import gains_too_much
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import present_energy
 from plb.evaluation.delta import apply_proposal
@@ -168,12 +169,7 @@ def promoted(
         for row, node in nodes.items()
         if problem.receives[0, node] and problem.feasibility_classes[feasibility_class, node]
     ]
-    load = solution.node_load + problem.leaving_load
-    fitting = [
-        row
-        for row in feasible
-        if not ((growth[row] > 0) & (load[nodes[row]] + growth[row] > problem.limit[nodes[row]])).any()
-    ]
+    fitting = [row for row in feasible if not gains_too_much(problem, solution, row, growth[row])]
     return next(iter(fitting or (feasible if relaxed else [])), NOWHERE)
 
 

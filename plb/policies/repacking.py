@@ -20,6 +20,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Int
+from plb.constraints.application_sums import occupied_nodes
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, Rule
 from plb.policies.first_fit import FirstFit
@@ -98,7 +99,7 @@ def _free(configuration: Configuration, row: int) -> Int:
     """Return the free capacity of every node for a row, (N, R) quanta; below 0 if its load exceeds the limit."""
     problem, solution = configuration.problem, configuration.solution
     limit = problem.limit if problem.origin[row] == NOWHERE else problem.move_limit
-    return np.asarray(limit - problem.leaving_load - solution.node_load, np.int64)
+    return np.asarray(limit - problem.leaving_load - occupied_nodes(problem, solution), np.int64)
 
 
 def _first_node(configuration: Configuration, row: int, smaller: Int) -> int | None:

@@ -7,7 +7,8 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.constraints import affinity, capacity, domains, placement
+from plb.constraints import affinity, application_capacity, capacity, domains, placement, scale_out
+from plb.search.application_breaches import broken_applications
 from plb.search.places import NO_ROWS, moved_rows
 from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.replica_table import merged
@@ -23,6 +24,10 @@ def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) 
         broken |= 1 << placement.RULE
     if capacity.is_broken(problem, solution, enforced, row):
         broken |= 1 << capacity.RULE
+    if scale_out.is_broken(problem, solution, enforced, row):
+        broken |= 1 << scale_out.RULE
+    if application_capacity.is_broken(problem, solution, enforced, row):
+        broken |= 1 << application_capacity.RULE
     if affinity.is_broken(problem, solution, enforced, row):
         broken |= 1 << affinity.RULE
     return broken
@@ -30,7 +35,7 @@ def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) 
 
 @kernel
 def count_breaches(problem: Problem, solution: Solution, enforced: int, row: int, may_move: bool) -> int:
-    """Return the breaches of `row` other than of capacity: each level with a crowded domain, and a wrong node.
+    """Return the breaches of `row` alone: each level with a crowded domain, and a wrong node.
 
     Parameters
     ----------
@@ -76,14 +81,17 @@ class Breaches:
     overloaded
         (N, R) whether a watched node exceeds its limit.
     rows
-        The rows that break another rule, ascending.
+        The rows that break a rule of single rows, ascending.
+    applications
+        The applications that break one of theirs, ascending.
     """
 
     overloaded: Bool
     rows: Int
+    applications: Int
 
     def __bool__(self) -> bool:
-        return bool(len(self.rows) or self.overloaded.any())
+        return bool(len(self.rows) or len(self.applications) or self.overloaded.any())
 
 
 def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects: Int) -> Breaches:
@@ -95,7 +103,9 @@ def find_breaches(problem: Problem, solution: Solution, enforced: int, suspects:
         The rows that may break a rule, ascending; no other row does.
     """
     return Breaches(
-        capacity.overloads(problem, solution, enforced), breaking_rows(problem, solution, enforced, suspects)
+        capacity.overloads(problem, solution, enforced),
+        breaking_rows(problem, solution, enforced, suspects),
+        broken_applications(problem, solution, enforced),
     )
 
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel, uniform
+from plb.constraints import application_capacity, scale_out
 from plb.constraints.affinity import AFFINITY_CHILD
-from plb.constraints.capacity import exceeds_capacity
+from plb.constraints.capacity import exceeds_capacity, exceeds_with_reservations
 from plb.energy.terms import present_energy
 from plb.evaluation.constraint_chain import refusal_of_place
 from plb.evaluation.delta import move_row
@@ -184,6 +185,8 @@ def _try_evictions(
         target = problem.targets[int(uniform(rng) * problem.targets.shape[0])]
         if refusal_of_place(problem, solution, enforced, row, target) != NO_REFUSAL:
             continue
+        if scale_out.refuses(problem, solution, enforced, row, target):
+            continue
         fits = _clear(problem, solution, extension_state, row, target, enforced, rng, transaction)
         fits = fits and solution.totals.displaced <= slots
         if fits and may_move(problem, solution, extension_state, enforced, row, target):
@@ -209,14 +212,24 @@ def _clear(
     transaction: Transaction,
 ) -> bool:
     """Move random replicas off `target` until `row` is within its limits there; return whether it is."""
-    none = problem.load[NOWHERE]
-    while exceeds_capacity(problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target):
+    while _is_full(problem, solution, row, target, enforced):
         leaver = _random_on(problem, solution, target, rng)
         if leaver == NOWHERE or not has_capacity(solution, transaction):
             return False
         if not move_with_children(problem, solution, extension_state, enforced, leaver, rng, transaction):
             return False
     return True
+
+
+@kernel
+def _is_full(problem: Problem, solution: Solution, row: int, target: int, enforced: int) -> bool:
+    """Return whether `row` would exceed a limit of `target`, or of its application there."""
+    none = problem.load[NOWHERE]
+    if exceeds_capacity(problem.limit, problem.leaving_load, solution.node_load, problem.load[row], none, target):
+        return True
+    if problem.reserves and exceeds_with_reservations(problem, solution, row, NOWHERE, target):
+        return True
+    return application_capacity.is_full(problem, solution, enforced, row, target)
 
 
 @kernel

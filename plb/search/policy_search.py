@@ -9,6 +9,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel
+from plb.constraints.application_sums import occupied
 from plb.constraints.capacity import overloads
 from plb.constraints.domains import SPREADING
 from plb.energy.terms import present_energy
@@ -18,11 +19,13 @@ from plb.extensions.failures import POLICY, errors_of
 from plb.extensions.policies import choose, leaving_order, moves_for, prepares, repacks
 from plb.model.rules import JOINING, NO_REFUSAL
 from plb.search.affinity_moves import move_children
+from plb.search.application_repair import holds_reservation
 from plb.search.breaches import breaking_rows, suspects_after
 from plb.search.budget import EndReason
 from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
 from plb.search.places import NO_ROWS
+from plb.search.policy_applications import repair_applications_by_policy
 from plb.search.random_streams import stream_of
 from plb.search.result import Annealed, new_tally
 from plb.search.transactions import Transaction, has_capacity, new_transaction, try_move, undo_transaction
@@ -110,6 +113,7 @@ class Decisions:
         """
         self._move_breaking(repaired & SPREADING, enforced, suspects)
         self._move_breaking(repaired & ~SPREADING, enforced | JOINING, suspects)
+        repair_applications_by_policy(self.configuration, repaired, partial(self.place, enforced=enforced))
         for row in sorted(self.extensions.broken(self.configuration)):
             if self.problem.movable[row] and row in self.extensions.broken(self.configuration):
                 self.place(row, enforced)
@@ -270,11 +274,12 @@ def _next_overloading(problem: Problem, solution: Solution, node: int, rows: Int
 
 @kernel
 def _overloads(problem: Problem, solution: Solution, node: int, row: int) -> bool:
-    """Return whether a row is on a node and has load of a metric of which the node exceeds its limit."""
+    """Return whether a row is on a node and takes part of a metric of which the node exceeds its limit."""
     if solution.node[row] != node:
         return False
     for metric in range(problem.load.shape[1]):
-        if problem.load[row, metric] > 0 and solution.node_load[node, metric] > problem.limit[node, metric]:
+        is_heavy = problem.load[row, metric] > 0 or holds_reservation(problem, row, metric)
+        if is_heavy and occupied(problem, solution, node, metric) > problem.limit[node, metric]:
             return True
     return False
 

@@ -15,11 +15,14 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream, kernel, uniform
+from plb.constraints.application_sums import occupied, occupied_nodes
 from plb.constraints.capacity import RULE
 from plb.constraints.domains import stands_wrongly
 from plb.energy.terms import present_energy
 from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
 from plb.search.annealing import anneal_chains
+from plb.search.application_breaches import movable_rows_of
+from plb.search.application_repair import holds_reservation, relieve_by, repair_applications
 from plb.search.breaches import Breaches, find_breaches, is_misplaced, suspects_after
 from plb.search.budget import Budget, EndReason
 from plb.search.extension_kernels import ExtensionState
@@ -145,6 +148,8 @@ def _repair_each_rule(
     """
     if repaired >> RULE & 1:
         _unload(problem, solution, extension_state, binding, swaps, rng, state)
+    if problem.grouped:
+        repair_applications(problem, solution, extension_state, repaired, binding, rng, state)
     _leave_crowded_domains(problem, solution, extension_state, repaired, binding, rng, state)
     _move_misplaced(problem, solution, extension_state, binding, parents, rng, state)
 
@@ -163,7 +168,7 @@ def _unload(
     node = next_listed_node(state.suspects, NOWHERE)
     while node != NOWHERE:
         for metric in range(problem.limit.shape[1] if problem.watched[node] else 0):
-            while solution.node_load[node, metric] > problem.repair_limit[node, metric]:
+            while occupied(problem, solution, node, metric) > problem.repair_limit[node, metric]:
                 list_rows_on_nodes(solution, state.on_nodes)
                 begun = state.transaction.length[0]
                 if not _take_load_off(problem, solution, extension_state, enforced, node, metric, swaps, rng, state):
@@ -188,7 +193,7 @@ def _take_load_off(
     row = _random_leaver(problem, solution, enforced, node, metric, rng, state.on_nodes)
     if row == NOWHERE or not has_capacity(solution, state.transaction):
         return False
-    if move_with_children(problem, solution, extension_state, enforced, row, rng, state.transaction):
+    if relieve_by(problem, solution, extension_state, enforced, row, metric, rng, state):
         return True
     if _relieve(problem, solution, extension_state, enforced, node, metric, False, rng, state):
         return True
@@ -214,12 +219,13 @@ def _random_leaver(
 
 @kernel
 def _may_leave(problem: Problem, solution: Solution, enforced: int, row: int, metric: int) -> bool:
-    """Return whether `row` is movable and has load of `metric`.
+    """Return whether `row` is movable and has load of `metric`, or its application a reservation.
 
     Where capacity does not bind, a replica that has moved stays: otherwise it could move back and forth.
     """
     settled = not enforced >> RULE & 1 and solution.node[row] != problem.origin[row]
-    return bool(problem.movable[row] and problem.load[row, metric] > 0 and not settled)
+    is_heavy = problem.load[row, metric] > 0 or holds_reservation(problem, row, metric)
+    return bool(problem.movable[row] and is_heavy and not settled)
 
 
 @kernel
@@ -256,8 +262,8 @@ def _relieve(
                 problem, solution, extension_state, enforced, row, metric, rng, state.transaction
             )
         else:
-            relieved = _may_leave(problem, solution, enforced, row, metric) and move_with_children(
-                problem, solution, extension_state, enforced, row, rng, state.transaction
+            relieved = _may_leave(problem, solution, enforced, row, metric) and relieve_by(
+                problem, solution, extension_state, enforced, row, metric, rng, state
             )
         if relieved:
             return True
@@ -460,7 +466,7 @@ def _relatives(problem: Problem, affected: Int) -> Int:
 
 
 def _affected_rows(problem: Problem, solution: Solution, breaches: Breaches) -> Int:
-    """Return the movable rows that are on overloaded nodes, in crowded domains, or misplaced.
+    """Return the movable rows that are on overloaded nodes, in crowded domains, misplaced, or of broken applications.
 
     Where partitions have parents, all rows of these partitions, their parents and their children are added.
     """
@@ -469,6 +475,8 @@ def _affected_rows(problem: Problem, solution: Solution, breaches: Breaches) -> 
     if overloaded.any():
         on_overloaded = overloaded[solution.node] & (solution.node != NOWHERE)
         affected = merged(affected, np.flatnonzero(on_overloaded))
+    if len(breaches.applications):
+        affected = merged(affected, movable_rows_of(problem, solution, breaches.applications))
     if problem.related and (problem.parent_row != NOWHERE).any():
         affected = _relatives(problem, affected)
     return affected[problem.movable[affected]]
@@ -487,7 +495,7 @@ def _repair_randomly(
     """Apply the best of several random repairs to `solution`; return whether one was applied."""
     moves = 8 * len(solution.node) + 8
     state, best = new_repair_state(problem, breaches, moves), new_transaction(moves)
-    load = solution.node_load + (solution.departed * problem.transient if problem.counts_departed else 0)
+    load = occupied_nodes(problem, solution) + (solution.departed * problem.transient if problem.counts_departed else 0)
     repairs = Repairs(
         repaired,
         binding,

@@ -13,18 +13,18 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints import capacity
+from plb.constraints.application_sums import occupied
+from plb.search.application_breaches import PARTS, count_breaches_of
 from plb.search.breaches import Breaches, count_breaches
 from plb.search.transactions import Transaction, new_transaction, undo_transaction
 from plb.state.arrays import Problem, Solution
 
 # Positions in Suspects.length and Suspects.first_length
-_ROWS, _NODES = range(2)
-_PARTS = 2.0**20
-"""Overloads are summed up in whole parts of a limit, so that sums do not depend on the order of the nodes."""
+_ROWS, _NODES, _APPLICATIONS = range(3)
 
 
 class Suspects(NamedTuple):
-    """The rows and nodes at which a rule may be broken; at others none is."""
+    """The rows, nodes and applications at which a rule may be broken; at others none is."""
 
     rows: Int
     """(M,)"""
@@ -34,10 +34,14 @@ class Suspects(NamedTuple):
     """(N,)"""
     is_node: Bool
     """(N,) whether a node is listed."""
+    applications: Int
+    """(A,)"""
+    is_application: Bool
+    """(A,) whether an application is listed."""
     length: Int
-    """(2,) numbers of valid rows and nodes."""
+    """(3,) numbers of valid rows, nodes and applications."""
     first_length: Int
-    """(2,) the same before the first move; these are in ascending order."""
+    """(3,) the same before the first move; these are in ascending order."""
 
 
 class RowsOnNodes(NamedTuple):
@@ -65,18 +69,24 @@ class RepairState(NamedTuple):
 
 def new_repair_state(problem: Problem, breaches: Breaches, moves: int) -> RepairState:
     """Return the state of a repair before its first move, with as many moves as it may hold."""
-    nodes, rows = len(problem.limit), len(problem.origin)
+    nodes, rows, applications = len(problem.limit), len(problem.origin), len(problem.most_nodes)
     suspects = Suspects(
         np.empty(rows, np.int64),
         np.zeros(rows, np.bool_),
         np.empty(nodes, np.int64),
         np.zeros(nodes, np.bool_),
-        np.zeros(2, np.int64),
-        np.zeros(2, np.int64),
+        np.empty(applications, np.int64),
+        np.zeros(applications, np.bool_),
+        np.zeros(3, np.int64),
+        np.zeros(3, np.int64),
     )
     overloaded = np.flatnonzero(breaches.overloaded.any(axis=1))
     for kind, (listed, is_listed, found) in enumerate(
-        ((suspects.rows, suspects.is_row, breaches.rows), (suspects.nodes, suspects.is_node, overloaded))
+        (
+            (suspects.rows, suspects.is_row, breaches.rows),
+            (suspects.nodes, suspects.is_node, overloaded),
+            (suspects.applications, suspects.is_application, breaches.applications),
+        )
     ):
         listed[: len(found)], is_listed[found] = found, True
         suspects.length[kind] = suspects.first_length[kind] = len(found)
@@ -98,6 +108,8 @@ def note_moves(problem: Problem, solution: Solution, state: RepairState, begun: 
             child = problem.next_child[child]
         _list_node(suspects, transaction.source[entry])
         _list_node(suspects, transaction.target[entry])
+        if problem.grouped:
+            _list_application(suspects, problem.application[row])
         _follow(solution, state.on_nodes, row)
 
 
@@ -113,14 +125,22 @@ def undo_repair(problem: Problem, solution: Solution, state: RepairState) -> Non
         suspects.is_row[suspects.rows[index]] = False
     for index in range(suspects.first_length[_NODES], suspects.length[_NODES]):
         suspects.is_node[suspects.nodes[index]] = False
-    suspects.length[_ROWS] = suspects.first_length[_ROWS]
-    suspects.length[_NODES] = suspects.first_length[_NODES]
+    for index in range(suspects.first_length[_APPLICATIONS], suspects.length[_APPLICATIONS]):
+        suspects.is_application[suspects.applications[index]] = False
+    for kind in range(suspects.length.shape[0]):
+        suspects.length[kind] = suspects.first_length[kind]
 
 
 @kernel
 def listed_rows(suspects: Suspects) -> int:
     """Return the number of listed rows."""
     return int(suspects.length[_ROWS])
+
+
+@kernel
+def listed_applications(suspects: Suspects) -> int:
+    """Return the number of listed applications."""
+    return int(suspects.length[_APPLICATIONS])
 
 
 @kernel
@@ -145,7 +165,8 @@ def next_listed_node(suspects: Suspects, above: int) -> int:
 def remaining_breaches(problem: Problem, solution: Solution, enforced: int, suspects: Suspects) -> tuple[int, float]:
     """Return the number of violations, and the sum of the overloads relative to the limits.
 
-    A violation is an overloaded node, a replica in a crowded domain of one level, or a misplaced replica.
+    A violation is an overloaded node, a replica in a crowded domain of one level, a misplaced replica, or one of an
+    application.
     """
     broken = 0
     overload = 0.0
@@ -157,6 +178,10 @@ def remaining_breaches(problem: Problem, solution: Solution, enforced: int, susp
     for index in range(suspects.length[_ROWS]):
         row = suspects.rows[index]
         broken += count_breaches(problem, solution, enforced, row, problem.movable[row])
+    for index in range(suspects.length[_APPLICATIONS]):
+        more, excess = count_breaches_of(problem, solution, enforced, suspects.applications[index])
+        broken += more
+        overload += excess
     return broken, overload
 
 
@@ -166,9 +191,9 @@ def relative_overload(problem: Problem, solution: Solution, node: int) -> float:
     overload = 0.0
     for metric in range(problem.limit.shape[1]):
         limit = problem.repair_limit[node, metric]
-        excess = solution.node_load[node, metric] - limit
+        excess = occupied(problem, solution, node, metric) - limit
         if problem.watched[node] and excess > 0:
-            overload += np.floor(excess / max(1, limit) * _PARTS) / _PARTS
+            overload += np.floor(excess / max(1, limit) * PARTS) / PARTS
     return overload
 
 
@@ -178,7 +203,8 @@ def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load
     for index in range(suspects.length[_NODES]):
         node = suspects.nodes[index]
         for metric in range(load.shape[1]):
-            present = solution.node_load[node, metric] + capacity.load_in_transit(problem, solution, node, metric)
+            present = occupied(problem, solution, node, metric)
+            present += capacity.load_in_transit(problem, solution, node, metric)
             full = present + problem.leaving_load[node, metric] > problem.limit[node, metric]
             if full and present > load[node, metric]:
                 return True
@@ -247,3 +273,11 @@ def _list_node(suspects: Suspects, node: int) -> None:
         suspects.is_node[node] = True
         suspects.nodes[suspects.length[_NODES]] = node
         suspects.length[_NODES] += 1
+
+
+@kernel
+def _list_application(suspects: Suspects, application: int) -> None:
+    if application != NOWHERE and not suspects.is_application[application]:
+        suspects.is_application[application] = True
+        suspects.applications[suspects.length[_APPLICATIONS]] = application
+        suspects.length[_APPLICATIONS] += 1

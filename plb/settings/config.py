@@ -205,6 +205,11 @@ class PlbConfig(
     is_singleton_replica_move_allowed_during_upgrade : switch, default False
         Whether services with one target replica avoid nodes that are paused or restarted. Other new replicas may use
         these nodes until their safety check has ended. A setting of the failover manager of Service Fabric.
+    refuse_applications_without_capacity : switch, default False
+        Whether an application is refused whose reservation, for its minimum number of nodes, exceeds what the cluster
+        has left.
+    refuse_services_without_capacity : switch, default False
+        Whether a new service is refused whose default loads, of one partition, exceed what the cluster has left.
     max_moves : moves, default None
         Largest number of moves of a plan, without the placement of new replicas. None: no limit.
     max_moves_per_node : moves, default None
@@ -236,6 +241,8 @@ class PlbConfig(
     spread_moves: bool = switch(False)
     biased_sampling: bool = switch(False)
     is_singleton_replica_move_allowed_during_upgrade: bool = switch(False)
+    refuse_applications_without_capacity: bool = switch(False)
+    refuse_services_without_capacity: bool = switch(False)
     max_moves: int | None = count(None, unit="moves", none=True)
     max_moves_per_node: int | None = count(None, unit="moves", none=True)
     checks: Checks = attrs.field(default=Checks.OFF, converter=_checks)

@@ -27,6 +27,10 @@ class ConstraintSettings(Checked):
         Priority of the spread over upgrade domains.
     preferred_location_constraint_priority : priority, default -1, Service Fabric 2
         Priority of nodes that have a replica of the partition; while it is enforced, replicas can only swap.
+    scaleout_count_constraint_priority : priority, default 0
+        Priority of the number of nodes that an application uses.
+    application_capacity_constraint_priority : priority, default 0
+        Priority of the capacities of applications, in all and on a node.
     throttling_constraint_priority : priority, default 0
         Priority of the limits on replicas in build; see `throttle_balancing_phase`.
     fault_domain_enabled : switch, default True
@@ -73,6 +77,8 @@ class ConstraintSettings(Checked):
     fault_domain_constraint_priority: int = priority(0, original=0)
     upgrade_domain_constraint_priority: int = priority(1, original=1)
     preferred_location_constraint_priority: int = priority(-1, original=2)
+    scaleout_count_constraint_priority: int = priority(0, original=0)
+    application_capacity_constraint_priority: int = priority(0, original=0)
     throttling_constraint_priority: int = priority(0, original=0)
     fault_domain_enabled: bool = switch(True, original=True)
     upgrade_domain_enabled: bool = switch(True, original=True)

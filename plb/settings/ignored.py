@@ -30,11 +30,9 @@ _NAMES = {
         ValidatePlacementConstraint YieldDurationPer10ms
     """,
     "placement in batches: one plan places everything": "PlacementReplicaCountPerBatch UseBatchPlacement",
-    "applications: their capacity, scale-out, upgrade and scaling are not modelled": """
-        AllowBalancingDuringApplicationUpgrade
-        ApplicationCapacityConstraintPriority CheckAffinityForUpgradePlacement
-        RelaxAlignAffinityConstraintDuringSingletonUpgrade
-        RelaxScaleoutConstraintDuringUpgrade ScaleoutCountConstraintPriority
+    "applications: their upgrade and scaling are not modelled": """
+        AllowBalancingDuringApplicationUpgrade CheckAffinityForUpgradePlacement
+        RelaxAlignAffinityConstraintDuringSingletonUpgrade RelaxScaleoutConstraintDuringUpgrade
         ServiceRepartitionForAutoScalingTimeout
     """,
     "resource governance and containers: capacities and weights are given": """

@@ -84,7 +84,7 @@ class Problem(NamedTuple):
     leaving_load: Int
     """(N, R) quanta of replicas that are on their way out."""
     tight: bool
-    """Whether capacity is checked more tightly than by `limit`: with a buffer, or with loads that have departed."""
+    """Whether more than `limit` is checked of loads: with a buffer, loads that have departed, or applications."""
     keeps_departed: bool
     """Whether `Solution.departed` is kept."""
     counts_departed: bool
@@ -127,6 +127,23 @@ class Problem(NamedTuple):
     """(X, N) whether the node is not blocked and its properties satisfy the expression."""
     chains: bool
     """Whether a replica may take the node that a sibling leaves in the same plan."""
+    # applications; empty without any that has limits
+    grouped: bool
+    """Whether any application has limits, so that the sums of applications are kept."""
+    reserves: bool
+    """Whether any application has a reservation."""
+    most_nodes: Int
+    """(A,) most nodes that the replicas of the application use."""
+    application_limit: Int
+    """(A, R) quanta of all replicas of the application."""
+    application_node_limit: Int
+    """(A, R) quanta of the replicas of the application on a node."""
+    reservation: Int
+    """(A, R) quanta that every node with a replica of the application keeps free for it, its load there included."""
+    application_upgraded: Bool
+    """(A, N) whether the upgrade domain of the node is completed in a running upgrade of the application."""
+    application_leaving: Int
+    """(A, N, R) quanta of replicas of the application that are on their way out."""
     # replicas
     load: Int
     """(M+1, R) quanta; the last row, which NOWHERE selects, is zero."""
@@ -146,6 +163,8 @@ class Problem(NamedTuple):
     """(M,) whether the row prefers nodes where its partition has a replica or a standby, and upgraded ones."""
     preferring: bool
     """Whether any row prefers such nodes; with `unspread_rows` and `related` it spares a step the check of each row."""
+    application: Int32
+    """(M,) application of the row, among those with limits, or NOWHERE."""
     unspread: Bool
     """(M,) whether the row does not count in fault and upgrade domains: leaving or standby."""
     unspread_rows: int
@@ -304,6 +323,16 @@ class Solution(NamedTuple):
     """(N, R) quanta that leave each node in this plan; empty if `Problem.keeps_departed` is off."""
     arrivals: Int
     """(N,) replicas that are built on each node by this plan; empty if `Problem.throttles` is off."""
+    application_load: Int
+    """(A, N, R) quanta of the application's placed replicas on each node."""
+    application_total: Int
+    """(A, R) quanta of its placed replicas."""
+    application_replicas: Int
+    """(A, N) number of its placed replicas on each node."""
+    application_nodes: Int
+    """(A,) number of nodes with such replicas."""
+    reserved: Int
+    """(N, R) quanta that each node keeps free for its applications; empty if `Problem.grouped` is off."""
     local_load: Int
     """(L, N, R) quanta of each local domain's service on its counted nodes."""
     local_total: Int

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from plb.model import Node, Service
+from plb.model import Application, Node, Service
 from plb.model.expressions import parse_expression
 from plb.model.plain_values import items_of, table_of
 from plb.model.quanta import UNLIMITED
@@ -35,6 +35,7 @@ WRITTEN = (
     "capacity",
     "services",
     "service_index",
+    "applications",
     "partitions",
     "partitions_made",
     "reported_surplus",
@@ -66,6 +67,8 @@ def part_of_cluster(state: ClusterState) -> Part:
         "services": table_of(Service, state.services),
         "present_services": [*state.service_index.values()],
         "upgraded_domains": sorted(state.upgraded_domains),
+        "applications": table_of(Application, state.applications.applications.values()),
+        "application_entries": state.applications.names(),
         "feasibility_classes": [[text, sorted(blocked)] for text, blocked in _in_order(state.feasibility_class_index)],
         **state.quanta.values(),
     }
@@ -101,12 +104,27 @@ def cluster_of(part: Part, config: PlbConfig) -> ClusterState:
     shape = (len(state.nodes), len(config.metrics))
     state.capacity = given.array("capacity", shape, np.int64, low=0, high=UNLIMITED)
     state.upgraded_domains = frozenset(given.names("upgraded_domains"))
+    _take_applications(state, given)
     _take_services(state, given)
     samples = samples_kept(estimator_of(config.estimator))
     nodes, services = len(state.nodes), len(state.services)
     state.rows = RowTable.of_part(part.under("rows"), len(config.metrics), samples, nodes, services)
     take_partitions(state, part.under("partitions"))
     return state
+
+
+def _take_applications(state: ClusterState, given: Part) -> None:
+    """Give the state its applications, with the entries that they had."""
+    table, entries = state.applications, given.value("application_entries", list)
+    applications = items_of(Application, given.under("applications"))
+    binding = sorted(application.name for application in applications if application.binds)
+    if sorted(str(name) for name in entries if name is not None) != binding:
+        given.refuse("application_entries", entries, f"None, or each of {', '.join(binding) or 'no names'} once")
+    for entry, name in enumerate(entries):
+        if name is not None:
+            table.enter(name, entry)
+    for application in applications:
+        table.put(application, state.quanta)
 
 
 def _take_services(state: ClusterState, given: Part) -> None:
@@ -130,8 +148,11 @@ def _take_services(state: ClusterState, given: Part) -> None:
     classes = given.array("service_feasibility_class", (count,), np.int64, low=0, high=high).tolist()
     living = set(present)
     for index, (service, feasibility_class) in enumerate(zip(state.services, classes, strict=True)):
-        state.service_table.put(index, service, feasibility_class, state.services_version)
-        if index not in living:
+        application = state.applications.entry_of(service.application)
+        state.service_table.put(index, service, feasibility_class, state.services_version, application)
+        if index in living:
+            state.applications.join(index, service.application)
+        else:
             state.service_table.remove(index, state.services_version)
     state.service_table.made_at[present] = np.arange(len(present))
     state.free_services = [index for index in range(count) if index not in living]

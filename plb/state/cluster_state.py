@@ -21,6 +21,7 @@ from plb.model.partition_names import PartitionNames
 from plb.model.quanta import MetricQuanta
 from plb.risk.estimators import estimator_of, samples_kept
 from plb.settings.config import PlbConfig
+from plb.state.application_table import ApplicationTable
 from plb.state.arrays import NO_BUDGET
 from plb.state.replica_table import RowTable
 from plb.state.service_table import ServiceTable
@@ -94,6 +95,7 @@ class ClusterState:
         self.free_services: list[int] = []
         """The indices of those that were removed, a heap."""
         self.service_table = ServiceTable(config.metric_names)
+        self.applications = ApplicationTable(metrics)
         self.partitions: dict[str, PartitionRecord] = {}
         self.partitions_made = 0
         """Number of partitions so far."""
@@ -117,7 +119,7 @@ class ClusterState:
         Indices are those of the present structure; entries of before the tables of nodes were made are dropped.
         """
         self.services_version = 0
-        """Rises with every service that is made, changed or removed."""
+        """Rises with every service or application that is made, changed or removed."""
         self.partitions_version = 0
         """Rises with every partition that is made or removed."""
         self.service_partitions: list[dict[str, PartitionRecord]] = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from plb.array_types import Bool, Float, Int, Int8, Int32
+from plb.array_types import NOWHERE, Bool, Float, Int, Int8, Int32
 from plb.model import MoveCost, Service
 from plb.state.arrays import most_or_any
 
@@ -37,6 +37,8 @@ class ServiceTable:
         self.on_every_node: Bool = np.zeros(capacity, np.bool_)
         self.follows: Bool = np.zeros(capacity, np.bool_)
         """Whether it has an affinity to another service."""
+        self.application: Int32 = np.full(capacity, NOWHERE, np.int32)
+        """Entry of its application in `plb.state.application_table.ApplicationTable`, or NOWHERE."""
         self.move_cost: Int8 = np.zeros(capacity, np.int8)
         """Position in `MOVE_COSTS`."""
         self.max_moves: Int = np.full(capacity, most_or_any(None))
@@ -71,8 +73,10 @@ class ServiceTable:
         """Return the services that were made, changed or removed after a version, ascending."""
         return np.flatnonzero(self.changed_at > version)
 
-    def put(self, index: int, service: Service, feasibility_class: int, version: int) -> None:
-        """Enter a service that is new or has changed."""
+    def put(
+        self, index: int, service: Service, feasibility_class: int, version: int, application: int = NOWHERE
+    ) -> None:
+        """Enter a service that is new or has changed; `application` is the entry of its application."""
         while index >= self.none:
             self._grow()
         if not self.living[index]:
@@ -83,6 +87,7 @@ class ServiceTable:
         self.stateful[index] = service.stateful
         self.on_every_node[index] = service.on_every_node
         self.follows[index] = service.affinity_to is not None
+        self.application[index] = application
         self.move_cost[index] = MOVE_COSTS.index(service.move_cost)
         self.max_moves[index] = most_or_any(service.max_moves)
         weights = service.metrics

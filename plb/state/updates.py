@@ -85,7 +85,9 @@ def put_service(state: ClusterState, service: Service) -> None:
     state.services[index], state.service_partitions[index] = service, {}
     state.service_version[index] = state.load_version[index] = 0
     state.services_version += 1
-    state.service_table.put(index, service, feasibility_class, state.services_version)
+    application = state.applications.entry_of(service.application)
+    state.service_table.put(index, service, feasibility_class, state.services_version, application)
+    state.applications.join(index, service.application)
     state.service_index[service.name] = index
 
 
@@ -107,11 +109,14 @@ def _replace_service(state: ClusterState, index: int, service: Service) -> None:
     defaults = default_loads(quanta, service) if records else {}
     feasibility_class = _feasibility_class(state, service)
     state.quanta = quanta
+    state.applications.leave(index, state.services[index].application)
+    state.applications.join(index, service.application)
     state.services[index] = service
     state.default_loads.pop(index, None)
     state.service_version[index] += 1
     state.services_version += 1
-    state.service_table.put(index, service, feasibility_class, state.services_version)
+    application = state.applications.entry_of(service.application)
+    state.service_table.put(index, service, feasibility_class, state.services_version, application)
     rows = np.flatnonzero(state.rows.used & (state.rows.service == index))
     state.rows.changes.note_many(rows)
     for record in records:
@@ -168,6 +173,7 @@ def remove_service(state: ClusterState, name: str) -> int:
         holder = next(iter(state.service_partitions[index]))
         raise ConflictError(f"service {name}: still has partition {holder}; remove its partitions first")
     del state.service_index[name]
+    state.applications.leave(index, state.services[index].application)
     state.default_loads.pop(index, None)
     state.services_version += 1
     state.service_table.remove(index, state.services_version)

@@ -12,7 +12,7 @@ import attrs
 
 from plb.engine import PlacementAndLoadBalancing
 from plb.extensions.configuration import Configuration
-from plb.model import Metric, Node, Partition, Role, Service
+from plb.model import Application, Metric, Node, Partition, Role, Service
 from plb.risk.demand_history import DemandHistory
 from plb.settings.config import PlbConfig
 from plb.state.index_names import describe
@@ -34,6 +34,8 @@ class Cluster:
         Columns of a `DemandHistory`, or None.
     seed
         Of the engine.
+    applications
+        Those of the services.
     """
 
     metrics: tuple[Metric, ...]
@@ -44,6 +46,7 @@ class Cluster:
     loads: Mapping[tuple[str, str], Mapping[str, float]]
     history: Mapping[str, Any] | None
     seed: int
+    applications: tuple[Application, ...] = ()
 
     def __repr__(self) -> str:
         return brief(self)
@@ -68,6 +71,8 @@ class Cluster:
         engine = PlacementAndLoadBalancing(config, seed=self.seed, history=history, **(extensions or {}))
         for node in self.nodes:
             engine.update_node(node)
+        for application in self.applications:
+            engine.update_application(application)
         for service in self.services:
             engine.update_service(service)
         for partition in self.partitions:

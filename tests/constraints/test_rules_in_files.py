@@ -16,7 +16,8 @@ FILES |= dict.fromkeys((Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES), "plb.c
 LISTS = {"plb.model.rules", "plb.constraints.rules"}
 """The numbers of the rules, and their descriptions in order."""
 FEATURES = {
-    "plb": {"affinity", "capacity", "domains", "placement"},  # their verdicts are part of the interface
+    # their verdicts are part of the interface
+    "plb": {"affinity", "application_capacity", "capacity", "domains", "placement", "scale_out"},
     "plb.planning.dropping": {"affinity", "domains", "preferred_location"},  # which surplus replicas may go
     "plb.planning.live_state": {"range"},  # the sums that it keeps have to fit
     "plb.planning.phases": {"affinity", "domains", "throttling"},  # relaxed placement, light checks, limits by phase
@@ -31,8 +32,10 @@ FEATURES = {
         "preferred_location",
     },  # swaps for an upgrade may break these
     "plb.policies.repacking": {"capacity"},  # makes room for a replica
+    "plb.search.application_breaches": {"application_capacity", "scale_out"},  # applications break these
     "plb.search.breaches": {"capacity"},  # it is broken by nodes, the others by rows
     "plb.search.eviction": {"affinity"},  # makes room for a replica
+    "plb.search.policy_applications": {"application_capacity", "scale_out"},  # the order in which a policy repairs
     "plb.search.policy_search": {"capacity", "domains"},  # the order in which a policy repairs
     "plb.state.node_domains": {"domains"},  # the rule of each level
 }

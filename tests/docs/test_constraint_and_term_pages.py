@@ -13,7 +13,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from plb import Metric, Node, Partition, PlbConfig, Replica, Service
+from plb import Application, Metric, Node, Partition, PlbConfig, Replica, Service
 from plb.model.plan import Energy
 from plb.model.rules import BUDGETS, Rule
 from plb.model.setting_fields import Setting, settings_of
@@ -26,7 +26,12 @@ PAGES = [
     page for kind in ("constraints", "terms") for page in sorted((DOCS / kind).glob("*.md")) if page.stem != "index"
 ]
 CHANGES = sorted((DOCS / "extending").glob("*.diff"))
-KINDS = {kind.__name__: kind for kind in (Metric, Node, Partition, PlbConfig, Replica, Service)}
+KINDS = {kind.__name__: kind for kind in (Application, Metric, Node, Partition, PlbConfig, Replica, Service)}
+SHARED = {
+    **dict.fromkeys(BUDGETS, "budgets"),
+    **dict.fromkeys((Rule.SCALE_OUT, Rule.APPLICATION_CAPACITY), "applications"),
+}
+"""The page of each rule that has none of its own."""
 NO_SETTING = Setting("", None, "", lambda _item, _field, value: value)
 
 
@@ -44,11 +49,11 @@ def default_of(field: attrs.Attribute[object]) -> str:
 
 @pytest.mark.parametrize("rule", Rule, ids=lambda rule: rule.name)
 def test_every_rule_has_a_page(rule):
-    """The page has the name of the rule in plans. The budgets share one page."""
-    stem = "budgets" if rule in BUDGETS else rule.name.lower()
+    """The page has the name of the rule in plans. The budgets share one page, and so do the rules of applications."""
+    stem = SHARED.get(rule, rule.name.lower())
     page = DOCS / "constraints" / f"{stem}.md"
     assert page.exists()
-    assert rule not in BUDGETS or f"`{rule.name.lower()}`" in page.read_text()
+    assert rule not in SHARED or f"`{rule.name.lower()}`" in page.read_text()
 
 
 @pytest.mark.parametrize("term", [*Energy(0, 0, 0, 0, 0).terms], ids=str)

@@ -5,18 +5,27 @@ from __future__ import annotations
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration
 from plb.model.rules import Rule
+from tests.engine.applications_by_hand import breaches_of_applications, kept_free, load_of, standing
 from tests.engine.refusals_by_hand import by_hand
 
 
 def remaining_by_pass(configuration: Configuration, enforced: int) -> tuple[int, float]:
     """Return the number of violations, and the sum of the overloads relative to the limits.
 
-    A violation is an overloaded node, a replica in a crowded domain of one level, or a misplaced replica.
+    A violation is an overloaded node, a replica in a crowded domain of one level, a misplaced replica, or one of an
+    application.
     """
     problem, solution = configuration.problem, configuration.solution
     right, places = by_hand(configuration, enforced), solution.node.tolist()
     broken, overload = 0, 0.0
-    for node, of_node in enumerate(solution.node_load.tolist() if right.holds(Rule.CAPACITY) else ()):
+    of_applications = breaches_of_applications(
+        problem, places, scale_out=right.holds(Rule.SCALE_OUT), capacity=right.holds(Rule.APPLICATION_CAPACITY)
+    )
+    for excess in of_applications:
+        broken, overload = broken + 1, overload + excess
+    for node in range(configuration.nodes if right.holds(Rule.CAPACITY) else 0):
+        rows = standing(problem, places, node)
+        of_node = (load_of(problem, rows) + kept_free(problem, rows)).tolist()
         limits = problem.repair_limit[node].tolist()
         excesses = [load - limit for load, limit in zip(of_node, limits, strict=True)]
         if problem.watched[node] and max(excesses) > 0:

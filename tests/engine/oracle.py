@@ -21,6 +21,8 @@ from plb.extensions.configuration import Configuration
 from plb.state.arrays import Problem
 from plb.testing import CONSTRAINTS, Cluster
 
+from .applications_by_hand import sums_of_applications
+
 # sums of a configuration
 
 
@@ -118,6 +120,8 @@ def assert_sums_are_right(configuration: Configuration) -> None:
         assert getattr(solution, name).tolist() == np.asarray(right[name]).tolist(), name
     for name in ("node_moves", "service_moves"):
         assert getattr(solution, name).tolist() == right[name], name
+    for name, values in sums_of_applications(configuration.problem, solution.node.tolist()).items():
+        assert getattr(solution, name).tolist() == values, name
     totals = solution.totals
     assert totals.expected_overload == sum(right["overload"])
     assert totals.local_scores == solution.local_score.sum()

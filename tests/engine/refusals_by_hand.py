@@ -21,6 +21,12 @@ from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import JOINING, NO_REFUSAL, Rule
 from plb.state.arrays import Problem
 
+from .applications_by_hand import (
+    exceeds_application_capacity,
+    exceeds_total,
+    is_beyond_scale_out,
+    overfills_with_reservations,
+)
 from .oracle import ring, sums_from_scratch
 
 Places = Sequence[int]
@@ -53,12 +59,24 @@ class ByHand:
         standby = self._standby_on(row, target)
         if self.holds(Rule.CAPACITY) and self._overfills(row, NOWHERE if standby is None else standby, target):
             return Rule.CAPACITY
+        if self.holds(Rule.SCALE_OUT) and is_beyond_scale_out(self.problem, self.places, row, target):
+            return Rule.SCALE_OUT
+        if self.holds(Rule.APPLICATION_CAPACITY):
+            gives_way = NOWHERE if standby is None else standby
+            if exceeds_total(self.problem, self.places, row, gives_way):
+                return Rule.APPLICATION_CAPACITY
+            if exceeds_application_capacity(self.problem, self.places, row, gives_way, target):
+                return Rule.APPLICATION_CAPACITY
         return Rule.RANGE if self._exceeds_range(row, target) else NO_REFUSAL
 
     def _of_place(self, row: int, target: int) -> int:
         problem = self.problem
+        application = int(problem.application[row])
+        upgraded = problem.upgraded[target] or (
+            application != NOWHERE and problem.application_upgraded[application, target]
+        )
         has_standby = any(problem.standby[one] for one in ring(problem, row))
-        wants_siblings = problem.prefers_siblings[row] and (has_standby or not problem.upgraded[target])
+        wants_siblings = problem.prefers_siblings[row] and (has_standby or not upgraded)
         checks = {
             Rule.NODE: not problem.receives[problem.kind[row], target],
             Rule.EXCLUSION: self._excluded(row, target),
@@ -247,6 +265,8 @@ class ByHand:
 
         if too_full(growth, problem.limit[target]):
             return True
+        if problem.reserves and overfills_with_reservations(problem, self.places, row, outgoing, target):
+            return True
         origin_node = problem.origin[row]
         if problem.tight and origin_node != NOWHERE and too_full(growth, problem.move_limit[target]):
             return True
@@ -276,6 +296,14 @@ class ByHand:
         overfull = self._overfills(row, partner, there) or self._overfills(partner, row, here)
         if self.holds(Rule.CAPACITY) and overfull:
             return Rule.CAPACITY
+        beyond = (is_beyond_scale_out(self.problem, self.places, *end) for end in ((row, there), (partner, here)))
+        if self.holds(Rule.SCALE_OUT) and any(beyond):
+            return Rule.SCALE_OUT
+        if self.holds(Rule.APPLICATION_CAPACITY) and any(
+            exceeds_application_capacity(self.problem, self.places, *ends)
+            for ends in ((row, partner, there), (partner, row, here))
+        ):
+            return Rule.APPLICATION_CAPACITY
         too_much = self._exceeds_range(row, there) or self._exceeds_range(partner, here)
         return Rule.RANGE if too_much else NO_REFUSAL
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from plb import Metric, Node, Partition, Replica, Role, Service
+from plb import Application, Metric, Node, Partition, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
@@ -15,6 +15,7 @@ from plb.model.rules import ALL_RULES, JOINING
 from plb.testing import Cluster, configuration_of
 
 METRICS = ("cpu", "memory")
+APPLICATIONS = ("a0", "a1")
 FAULT_DOMAINS = ("fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2", "fd:/c/1")
 DOMAIN_COUNTS = (4, 4, 5, 2)
 """Number of domains of a cluster: two parents with two each are enough for levels that disagree."""
@@ -61,6 +62,7 @@ def ruled_clusters(draw: st.DrawFn) -> Cluster:
         },
         history=None,
         seed=0,
+        applications=_applications(random, metrics),
     )
 
 
@@ -132,7 +134,30 @@ def _service(random: Random, index: int, metrics: tuple[Metric, ...]) -> Service
         max_moves=random.choice([*[None] * 5, 1, 2]),
         affinity_to="s0" if index and random.random() < 0.5 else None,
         aligned=random.random() < 0.5,
+        application=random.choice([None, None, *APPLICATIONS]),
         blocked_nodes=frozenset(random.choice([(), (), ("n1",)])),
+    )
+
+
+def _applications(random: Random, metrics: tuple[Metric, ...]) -> tuple[Application, ...]:
+    """Return applications with any limits, or none."""
+    if random.random() < 0.3:
+        return ()
+
+    def amounts(low: int, high: int) -> dict[str, int]:
+        return {metric.name: random.randint(low, high) for metric in metrics if random.random() < 0.6}
+
+    return tuple(
+        Application(
+            name,
+            most_nodes=random.choice([None, 1, 2, 3]),
+            total_capacity=amounts(10, 40),
+            node_capacity=amounts(10, 15),
+            node_reservation=amounts(0, 10),
+            upgrade_in_progress=random.random() < 0.3,
+            completed_upgrade_domains=random.choice([(), ("u0",), ("u1", "u2")]),
+        )
+        for name in APPLICATIONS
     )
 
 

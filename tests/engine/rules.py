@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import attrs
 
-from plb import Node, Partition, PlbConfig, Role, Service
+from plb import Application, Node, Partition, PlbConfig, Role, Service
 from plb.model import DeactivationIntent, DeactivationStatus
 
 from .whole_strategies import TESTS
@@ -52,10 +52,16 @@ class UserInput:
     nodes: Mapping[str, Node]
     services: Mapping[str, Service]
     partitions: Mapping[str, Partition]
+    applications: Mapping[str, Application] = attrs.field(factory=dict)
 
     def service_of(self, partition: str) -> Service:
         """Return the service of a partition."""
         return self.services[self.partitions[partition].service]
+
+    def application_of(self, partition: str) -> str | None:
+        """Return the name of the application of a partition, if it is known."""
+        name = self.service_of(partition).application
+        return name if name in self.applications else None
 
 
 def receives(node: Node, *, new: bool, everywhere: bool) -> bool:
@@ -91,6 +97,10 @@ def breaches(given: UserInput, seats: Iterable[Seat], rules: Iterable[str]) -> B
     for rule in rules:
         if rule == "capacity":
             found |= _overloads(given, standing)
+        elif rule == "scale_out":
+            found |= _nodes_too_many(given, standing)
+        elif rule == "application_capacity":
+            found |= _overloads_of_applications(given, standing)
         elif rule == "placement":
             found |= _misplaced(given, standing)
         elif rule == "affinity":
@@ -125,7 +135,45 @@ def _overloads(given: UserInput, standing: Sequence[Seat]) -> Breaches:
     for (node, metric), load in node_loads(standing).items():
         limit = limit_of(given.config, given.nodes[node], metric)
         if limit is not None:
-            found["capacity", node, metric] = load - limit
+            kept = sum(_kept_free(given, standing, node, metric, name) for name in given.applications)
+            found["capacity", node, metric] = load + kept - limit
+    return found
+
+
+def _members(given: UserInput, standing: Sequence[Seat], application: str) -> list[Seat]:
+    """Return the replicas of an application, without those that leave."""
+    return [s for s in standing if not s.leaving and given.application_of(s.partition) == application]
+
+
+def _kept_free(given: UserInput, standing: Sequence[Seat], node: str, metric: str, application: str) -> int:
+    """Return what a node keeps free for an application beyond its load there, in whole units."""
+    there = [seat for seat in _members(given, standing, application) if seat.node == node]
+    reserved = math.ceil(given.applications[application].node_reservation.get(metric, 0))
+    return max(0, reserved - sum(seat.load[metric] for seat in there)) if there else 0
+
+
+def _nodes_too_many(given: UserInput, standing: Sequence[Seat]) -> Breaches:
+    found: Breaches = {}
+    for name, application in given.applications.items():
+        used = {seat.node for seat in _members(given, standing, name)}
+        if application.most_nodes is not None:
+            found["scale_out", name] = Fraction(len(used) - application.most_nodes)
+    return found
+
+
+def _overloads_of_applications(given: UserInput, standing: Sequence[Seat]) -> Breaches:
+    """Return the excess of the load of each application in all, and with what leaves on each node."""
+    found: Breaches = {}
+    for name, application in given.applications.items():
+        members = _members(given, standing, name)
+        for metric, capacity in application.total_capacity.items():
+            load = sum(seat.load[metric] for seat in members)
+            found["application_capacity", name, metric] = Fraction(load) - Fraction(capacity)
+        with_leaving = [seat for seat in standing if given.application_of(seat.partition) == name]
+        for (node, metric), load in node_loads(with_leaving).items():
+            if metric in application.node_capacity:
+                limit = Fraction(application.node_capacity[metric])
+                found["application_capacity", name, node, metric] = load - limit
     return found
 
 

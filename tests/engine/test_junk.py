@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import (
+    Application,
     Budget,
     Energy,
     Metric,
@@ -117,6 +118,8 @@ METHODS: dict[str, dict[str, Any]] = {
     "update_node": {"node": Node("n0"), "now": 1.0},
     "remove_node": {"name": "n2", "now": 1.0},
     "update_service": {"service": Service("db", target_replicas=2)},
+    "update_application": {"application": Application("a", most_nodes=2)},
+    "remove_application": {"name": "a"},
     "update_partition": {"partition": Partition("db/0", service="db")},
     "update_upgraded_domains": {"domains": ["u0"]},
     "remove_partition": {"name": "db/0"},
@@ -143,6 +146,7 @@ METHODS: dict[str, dict[str, Any]] = {
 KINDS: dict[type, dict[str, Any]] = {
     Metric: {"name": "cpu"},
     Node: {"name": "n0"},
+    Application: {"name": "a"},
     Service: {"name": "db"},
     Replica: {"role": Role.PRIMARY, "node": "n0"},
     Partition: {"name": "db/0", "service": "db", "replicas": [Replica(Role.PRIMARY, "n1")]},

@@ -23,6 +23,7 @@ from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, Upgr
 
 from .strategies import examples
 from .whole_strategies import (
+    APPLICATIONS,
     NODES,
     PARTITIONS,
     SERVICES,
@@ -31,6 +32,7 @@ from .whole_strategies import (
     mostly,
     plain_node,
     plain_partition,
+    whole_applications,
     whole_metrics,
     whole_nodes,
     whole_partitions,
@@ -63,6 +65,8 @@ class EngineMachine(RuleBasedStateMachine):
         self.world = self.world_kind(data.draw(whole_metrics()), whole, seed=seed, history=data.draw(st.booleans()))
         for name in NODES[: data.draw(st.integers(3, 6))]:
             self.world.put_node(plain_node(random, name, self.metrics))
+        for name in APPLICATIONS[: data.draw(st.sampled_from([0, 0, 1, 2]))]:
+            self.put_application(data, name)
         for name in SERVICES[: data.draw(st.integers(1, 3))]:
             self.put_service(data, name)
         for name in PARTITIONS[: data.draw(st.integers(3, 8))]:
@@ -119,6 +123,16 @@ class EngineMachine(RuleBasedStateMachine):
         """Add a service, or change it."""
         made = whole_services(name, self.metrics, stateful=STATEFUL[name], child=name != SERVICES[0])
         self.world.put_service(data.draw(made))
+
+    @rule(data=st.data(), name=st.sampled_from(APPLICATIONS))
+    def put_application(self, data: st.DataObject, name: str) -> None:
+        """Add an application, or change its limits."""
+        self.world.put_application(data.draw(whole_applications(name, self.metrics)))
+
+    @rule(name=st.sampled_from(APPLICATIONS))
+    def remove_application(self, name: str) -> None:
+        """Remove an application, whose services then have no common limits."""
+        self.world.remove_application(name)
 
     @rule(data=st.data(), name=some_partition)
     def put_partition(self, data: st.DataObject, name: str) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from plb import Metric, MoveCost, Node, Partition, Replica, Role, Service
+from plb import Application, Metric, MoveCost, Node, Partition, Replica, Role, Service
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, UpgradeMark
 
 NODES = tuple(f"n{index}" for index in range(7))
 SERVICES = tuple(f"s{index}" for index in range(4))
+APPLICATIONS = ("a0", "a1")
 PARTITIONS = tuple(f"p{index}" for index in range(8))
 METRICS = ("cpu", "memory", "PrimaryCount")
 BUILT_IN_LOADS = {Role.PRIMARY: 1.0, Role.SECONDARY: 0.0, Role.INSTANCE: 0.0}
@@ -111,8 +112,28 @@ def whole_services(draw: st.DrawFn, name: str, metrics: Sequence[Metric], *, sta
         metrics=draw(weights) if draw(mostly(False, True)) else None,
         affinity_to=SERVICES[0] if child and draw(st.booleans()) else None,
         aligned=draw(st.booleans()),
+        application=draw(mostly(None, *APPLICATIONS) | st.sampled_from(APPLICATIONS)),
         on_every_node=draw(mostly(False, True)),
         blocked_nodes=draw(mostly(frozenset(), frozenset({"n1"}), frozenset({"n0", "n4"}))),
+    )
+
+
+@st.composite
+def whole_applications(draw: st.DrawFn, name: str, metrics: Sequence[Metric]) -> Application:
+    """Draw an application with any limits."""
+
+    def amounts(low: int, high: int) -> dict[str, float]:
+        return {metric.name: float(draw(st.integers(low, high))) for metric in metrics if draw(st.booleans())}
+
+    return Application(
+        name,
+        most_nodes=draw(st.sampled_from([None, 1, 2, 3])),
+        minimum_nodes=draw(st.sampled_from([0, 1])),
+        total_capacity=amounts(20, 90),
+        node_capacity=amounts(20, 30),
+        node_reservation=amounts(0, 20),
+        upgrade_in_progress=draw(st.booleans()),
+        completed_upgrade_domains=draw(st.sets(st.sampled_from(["u0", "u1", "u2"]))),
     )
 
 
@@ -189,6 +210,8 @@ def whole_settings(draw: st.DrawFn) -> dict[str, Any]:
         "placement_constraint_priority": draw(priority),
         "capacity_constraint_priority": draw(priority),
         "affinity_constraint_priority": draw(priority),
+        "scaleout_count_constraint_priority": draw(priority),
+        "application_capacity_constraint_priority": draw(priority),
         "fault_domain_constraint_priority": draw(priority),
         "upgrade_domain_constraint_priority": draw(priority),
         "preferred_location_constraint_priority": draw(mostly(-1, 2)),

@@ -13,7 +13,19 @@ import attrs
 import numpy as np
 import pytest
 
-from plb import Metric, Move, MoveKind, Node, Partition, PlacementAndLoadBalancing, Plan, PlbConfig, Role, Service
+from plb import (
+    Application,
+    Metric,
+    Move,
+    MoveKind,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    Plan,
+    PlbConfig,
+    Role,
+    Service,
+)
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import energy_of_solution
 from plb.errors import PlbError
@@ -27,7 +39,9 @@ from .rules import Seat, UserInput, breaches, is_feasible, lets_go, limit_of, no
 DOMAINS = ("fault_domain", "upgrade_domain")
 UPGRADE = ("upgrade", "upgraded")
 """Reasons of moves for an upgrade."""
-CONSTRAINTS = ("placement", "capacity", "affinity", *DOMAINS)
+CONSTRAINTS = ("placement", "capacity", "affinity", "scale_out", "application_capacity", *DOMAINS)
+SETTINGS = {"scale_out": "scaleout_count"}
+"""How settings name a constraint, where they do not have its name."""
 
 
 def history_of(metrics: tuple[Metric, ...]) -> DemandHistory:
@@ -61,6 +75,7 @@ class World:
         self.nodes: dict[str, Node] = {}
         self.services: dict[str, Service] = {}
         self.partitions: dict[str, Partition] = {}
+        self.applications: dict[str, Application] = {}
         self.fixed: dict[str, set[int]] = {}
         self.standbys: dict[str, set[int]] = {}
         self.plan: Plan | None = None
@@ -74,7 +89,7 @@ class World:
     @property
     def given(self) -> UserInput:
         """The user's input so far."""
-        return UserInput(self.config, self.nodes, self.services, self.partitions)
+        return UserInput(self.config, self.nodes, self.services, self.partitions, self.applications)
 
     # reports
 
@@ -101,6 +116,19 @@ class World:
         """Add a service or replace it."""
         self.call(lambda engine: engine.update_service(service))
         self.services[service.name] = service
+
+    def put_application(self, application: Application) -> None:
+        """Add an application or replace it."""
+        self.call(lambda engine: engine.update_application(application))
+        self.applications[application.name] = application
+
+    def remove_application(self, name: str) -> None:
+        """Remove an application, or have the call refused if there is none of this name."""
+        if name in self.applications:
+            self.call(lambda engine: engine.remove_application(name))
+            del self.applications[name]
+        else:
+            self.refuse(lambda engine: engine.remove_application(name))
 
     def put_partition(self, partition: Partition) -> None:
         """Add a partition or replace it; the engine then has exactly the given replicas."""
@@ -147,7 +175,8 @@ class World:
     def snapshot(self, engine: PlacementAndLoadBalancing) -> list[Any]:
         """Return the reports of an engine about its cluster."""
         domains = [(domain.name, domain.services, domain.metrics) for domain in engine.service_domains()]
-        return [[engine.replicas(name) for name in self.partitions], engine.violations(), domains]
+        replicas = [engine.replicas(name) for name in self.partitions]
+        return [replicas, engine.violations(), domains, engine.applications]
 
     def seats(self) -> dict[int, Seat]:
         """Return every replica slot by index, as the first engine reports it, with the loads of its state."""
@@ -199,7 +228,7 @@ class World:
         return [
             rule
             for rule in CONSTRAINTS
-            if getattr(self.config, f"{rule}_constraint_priority") in levels
+            if getattr(self.config, f"{SETTINGS.get(rule, rule)}_constraint_priority") in levels
             and getattr(self.config, f"{rule}_enabled", True)
         ]
 
@@ -220,7 +249,8 @@ class World:
         if any(move.kind is MoveKind.DROP for move in plan.moves):
             rules = [rule for rule in rules if rule != "affinity"]  # dropping keeps pairs only where it can
         if any(move.reason.rule in UPGRADE for move in plan.moves):
-            relaxed = ("affinity", "capacity") if self.config.relax_capacity_constraint_for_upgrade else ("affinity",)
+            capacities = ("capacity", "application_capacity")
+            relaxed = ("affinity", *(capacities if self.config.relax_capacity_constraint_for_upgrade else ()))
             rules = [rule for rule in rules if rule not in relaxed]
         before, then = (breaches(self.given, known.values(), rules) for known in (seats, after))
         worse = {key: (before.get(key, 0), much) for key, much in then.items() if much > before.get(key, 0)}

@@ -89,7 +89,9 @@ def test_lists_find_what_a_pass_over_everything_finds(configuration, enforced, s
     undo_repair(configuration.problem, configuration.solution, state)
     assert_current(configuration, state, enforced)
     assert state.suspects.length.tolist() == lengths
-    assert [np.count_nonzero(listed) for listed in (state.suspects.is_row, state.suspects.is_node)] == lengths
+    suspects = state.suspects
+    listed = suspects.is_row, suspects.is_node, suspects.is_application
+    assert [np.count_nonzero(one) for one in listed] == lengths
 
 
 @examples(80)

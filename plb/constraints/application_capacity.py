@@ -1,0 +1,284 @@
+"""Capacity of applications: limits of load in all and on a node (docs/constraints/applications.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Bool
+from plb.compiler import kernel
+from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.constraints.named_solution import NamedSolution
+from plb.constraints.standbys import standby_on
+from plb.model.expressions import UnmetClause
+from plb.model.move import Phase, Reason
+from plb.model.rules import Rule
+from plb.model.unplaced import RuledOut
+from plb.model.violations import Breach
+from plb.phrasing import amount
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster_state import ClusterState
+from plb.state.proposal import Proposal
+from plb.state.topology import Topology
+
+RULE = int(Rule.APPLICATION_CAPACITY)
+
+
+@kernel(inline=True)
+def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+    """Return whether `row` on `target`, where it replaces a standby, exceeds a capacity of its application."""
+    return bool(problem.grouped and enforced >> RULE & 1 and _exceeds_any(problem, solution, row, target))
+
+
+@kernel
+def _exceeds_any(problem: Problem, solution: Solution, row: int, target: int) -> bool:
+    if problem.application[row] == NOWHERE:
+        return False
+    outgoing = standby_on(problem, solution, row, target)
+    if _exceeds_total(problem, solution, row, outgoing):
+        return True
+    return exceeds_on_node(problem, solution, row, outgoing, target)
+
+
+@kernel
+def refuses_exchange(problem: Problem, solution: Solution, enforced: int, proposal: Proposal) -> bool:
+    """Return whether an exchange would exceed a capacity of an application on one of the nodes."""
+    if not problem.grouped or not enforced >> RULE & 1:
+        return False
+    row, there, partner, here = proposal
+    return exceeds_on_node(problem, solution, row, partner, there) or exceeds_on_node(
+        problem, solution, partner, row, here
+    )
+
+
+@kernel
+def _exceeds_total(problem: Problem, solution: Solution, row: int, outgoing: int) -> bool:
+    """Return whether a new `row` exceeds the total capacity of its application; moves do not change the total."""
+    if problem.origin[row] != NOWHERE:
+        return False
+    application = problem.application[row]
+    stands = solution.node[row] != NOWHERE
+    for metric in range(problem.load.shape[1]):
+        growth = problem.load[row, metric] - problem.load[outgoing, metric]
+        others = solution.application_total[application, metric] - problem.load[row, metric] * int(stands)
+        if growth > 0 and others + growth > problem.application_limit[application, metric]:
+            return True
+    return False
+
+
+@kernel
+def exceeds_on_node(problem: Problem, solution: Solution, row: int, outgoing: int, target: int) -> bool:
+    """Return whether the load of the application of `row` on `target` would grow and exceed its capacity there.
+
+    Parameters
+    ----------
+    outgoing
+        A row that leaves `target` in exchange, or a standby on `target` that `row` replaces, or NOWHERE.
+    """
+    application = problem.application[row]
+    if application == NOWHERE:
+        return False
+    leaver = outgoing
+    if outgoing != NOWHERE and problem.application[outgoing] != application:
+        leaver = NOWHERE
+    for metric in range(problem.load.shape[1]):
+        growth = problem.load[row, metric] - problem.load[leaver, metric]
+        present = solution.application_load[application, target, metric]
+        present += problem.application_leaving[application, target, metric]
+        if growth > 0 and present + growth > problem.application_node_limit[application, metric]:
+            return True
+    return False
+
+
+@kernel
+def is_full(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+    """Return whether `row`, which replaces none, would exceed the capacity of its application on `target`."""
+    if not problem.grouped or not enforced >> RULE & 1:
+        return False
+    return exceeds_on_node(problem, solution, row, NOWHERE, target)
+
+
+@kernel
+def excess_on_node(problem: Problem, solution: Solution, application: int, node: int, metric: int) -> int:
+    """Return by how many quanta the load of an application on a node exceeds its capacity there."""
+    load = solution.application_load[application, node, metric]
+    return max(0, int(load - problem.application_node_limit[application, metric]))
+
+
+@kernel
+def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Return whether the application of a placed `row` exceeds its capacity on the node of the row."""
+    application = problem.application[row]
+    if not problem.grouped or not enforced >> RULE & 1 or application == NOWHERE:
+        return False
+    for metric in range(problem.load.shape[1]):
+        if excess_on_node(problem, solution, application, solution.node[row], metric) > 0:
+            return True
+    return False
+
+
+def overfull(problem: Problem, solution: Solution, enforced: int) -> Bool:
+    """Return whether an application exceeds its capacity on a node, (A, N, R); all False if not enforced."""
+    over: Bool = solution.application_load > problem.application_node_limit[:, None, :]
+    return over & bool(enforced >> RULE & 1)
+
+
+@attrs.frozen
+class ApplicationFull(RuledOut):
+    """Nodes on which a replica would exceed a capacity of its application, with the numbers of the emptiest of them.
+
+    Parameters
+    ----------
+    application, metric
+        Names of the application and of the metric with the largest excess there.
+    node
+        Name of that node; None: the application exceeds its total capacity.
+    needed, load, limit
+        What the replica adds, the load of the application on the node or in all, and its capacity; user units.
+    """
+
+    rule: ClassVar[str] = "application_capacity"
+
+    nodes: int
+    application: str
+    metric: str
+    node: str | None
+    needed: float
+    load: float
+    limit: float
+
+    def __str__(self) -> str:
+        where = "in all" if self.node is None else f"on {self.node}"
+        needed = f"{amount(self.needed)} {self.metric} needed"
+        return f"{needed}; application {self.application} has {amount(self.load)} of {amount(self.limit)} {where}"
+
+    @property
+    def distance(self) -> float:
+        """The missing share of the need."""
+        return (self.load + self.needed - self.limit) / self.needed if self.needed > 0 else 1.0
+
+    def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
+        """Yield what must change on a node."""
+        missing = amount(self.load + self.needed - self.limit)
+        where = "in all" if self.node is None else f"on {node}"
+        yield f"application {self.application} must have {missing} less {self.metric} {where} ({self})"
+
+
+@attrs.frozen
+class OverApplicationCapacity(Breach):
+    """An application whose load exceeds its capacity on a node or in all (docs/constraints/applications.md).
+
+    Parameters
+    ----------
+    application, metric
+        Their names.
+    node
+        Name of the node; None: in all.
+    load, limit
+        Load of the application there, without departing replicas, and its capacity; user units.
+    priority
+        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
+    """
+
+    rule: ClassVar[str] = "application_capacity"
+
+    application: str
+    metric: str
+    node: str | None
+    load: float
+    limit: float
+    priority: int = 0
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name."""
+        return {"load": self.load, "limit": self.limit}
+
+    def __str__(self) -> str:
+        where = "in all" if self.node is None else f"on node {self.node}"
+        load = f"{self.metric} of application {self.application} {where} is {amount(self.load)}"
+        return f"{load}, above its limit of {amount(self.limit)}"
+
+
+def _ruled_out(excluded: ExcludedNodes) -> ApplicationFull:
+    """Return the numbers of the node on which the replica exceeds the capacity least."""
+    found = [_full(excluded, node) for node in excluded.nodes.tolist()]
+    return min(found, key=lambda full: full.distance)
+
+
+def _full(excluded: ExcludedNodes, node: int) -> ApplicationFull:
+    """Return the numbers of the metric that exceeds a capacity most on one node, or in all."""
+    named, row = excluded.named, excluded.row
+    problem, solution, state = named.problem, named.solution, named.state
+    application, outgoing = int(problem.application[row]), standby_on(problem, solution, row, node)
+    growth = problem.load[row] - problem.load[outgoing]
+    on_node = solution.application_load[application, node] + problem.application_leaving[application, node]
+    of_node = on_node, problem.application_node_limit[application]
+    in_all = solution.application_total[application], problem.application_limit[application]
+    excess = [np.where(growth > 0, load + growth - limit, -1) for load, limit in (in_all, of_node)]
+    total = problem.origin[row] == NOWHERE and bool((excess[0] > 0).any())
+    load, limit = in_all if total else of_node
+    metric = int(excess[0 if total else 1].argmax())
+    name = state.config.metrics[metric].name
+    numbers = (state.quanta.to_user(name, int(of[metric])) for of in (growth, load, limit))
+    where = None if total else state.nodes[node].name
+    return ApplicationFull(len(excluded.nodes), state.applications.name_of(application), name, where, *numbers)
+
+
+def _over(named: NamedSolution, application: int, node: int, metric: int) -> OverApplicationCapacity:
+    """Return the verdict on an application above its capacity on a node, or in all for NOWHERE."""
+    problem, solution, state = named.problem, named.solution, named.state
+    name = state.config.metrics[metric].name
+    if node == NOWHERE:
+        load, limit = solution.application_total[application], problem.application_limit[application]
+    else:
+        load, limit = solution.application_load[application, node], problem.application_node_limit[application]
+    return OverApplicationCapacity(
+        application=state.applications.name_of(application),
+        metric=name,
+        node=None if node == NOWHERE else state.nodes[node].name,
+        load=state.quanta.to_user(name, int(load[metric])),
+        limit=state.quanta.to_user(name, int(limit[metric])),
+        priority=named.priorities[Rule.APPLICATION_CAPACITY],
+    )
+
+
+def _breaches(named: NamedSolution) -> Iterator[OverApplicationCapacity]:
+    """Yield the verdicts on totals, then those on nodes."""
+    problem, solution = named.problem, named.solution
+    for application, metric in np.argwhere(solution.application_total > problem.application_limit).tolist():
+        yield _over(named, application, NOWHERE, metric)
+    for application, node, metric in np.argwhere(overfull(problem, solution, 1 << RULE)).tolist():
+        yield _over(named, application, node, metric)
+
+
+def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
+    application, node = int(named.problem.application[row]), int(named.solution.node[row])
+    over = overfull(named.problem, named.solution, 1 << RULE)[application, node]
+    return named.reason(phase, row, _over(named, application, node, int(over.argmax())))
+
+
+def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    """Return the load of the replicas on their way out, by application."""
+    table, applications = state.rows, state.applications
+    leaving = np.zeros((applications.capacity, len(state.nodes), len(state.config.metrics)), np.int64)
+    if applications.capacity:
+        rows = np.flatnonzero(table.used & table.leaving & (table.node != NOWHERE))
+        of_rows = state.service_table.application[table.service[rows]]
+        rows, of_rows = rows[of_rows != NOWHERE], of_rows[of_rows != NOWHERE]
+        np.add.at(leaving, (of_rows, table.node[rows]), table.load[rows])
+    return {"application_leaving": leaving}
+
+
+DESCRIPTION = RuleDescription(
+    Rule.APPLICATION_CAPACITY,
+    _ruled_out,
+    priority=lambda config: config.application_capacity_constraint_priority,
+    concerns=lambda problem, row: bool(problem.application[row] != NOWHERE),
+    fields=_fields,
+    breaches=_breaches,
+    reason=_reason,
+)

@@ -1,0 +1,172 @@
+"""Scale-out: the replicas of an application use at most a number of nodes (docs/constraints/applications.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+import attrs
+import numpy as np
+
+from plb.array_types import NOWHERE, Int
+from plb.compiler import kernel
+from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.constraints.named_solution import NamedSolution
+from plb.model.expressions import UnmetClause
+from plb.model.move import Phase, Reason
+from plb.model.rules import Rule
+from plb.model.unplaced import RuledOut
+from plb.model.violations import Breach
+from plb.phrasing import counted, listed
+from plb.state.application_fields import application_fields
+from plb.state.arrays import Problem, Solution
+from plb.state.cluster_state import ClusterState
+from plb.state.topology import Topology
+
+RULE = int(Rule.SCALE_OUT)
+
+
+@kernel(inline=True)
+def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
+    """Return whether the application of `row` uses all nodes that it may use, and `target` is none of them."""
+    return bool(problem.grouped and enforced >> RULE & 1 and _is_beyond_limit(problem, solution, row, target))
+
+
+@kernel
+def _is_beyond_limit(problem: Problem, solution: Solution, row: int, target: int) -> bool:
+    application = problem.application[row]
+    if application == NOWHERE or solution.application_replicas[application, target] > 0:
+        return False
+    return bool(solution.application_nodes[application] >= problem.most_nodes[application])
+
+
+@kernel
+def nodes_above_limit(problem: Problem, solution: Solution, application: int) -> int:
+    """Return by how many nodes an application exceeds its limit."""
+    return max(0, int(solution.application_nodes[application] - problem.most_nodes[application]))
+
+
+@kernel
+def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
+    """Return whether the application of a placed `row` uses too many nodes."""
+    if not problem.grouped or not enforced >> RULE & 1 or problem.application[row] == NOWHERE:
+        return False
+    return nodes_above_limit(problem, solution, problem.application[row]) > 0
+
+
+def broken_applications(problem: Problem, solution: Solution, enforced: int) -> Int:
+    """Return the applications, ascending, that use too many nodes; none if the rule is not enforced."""
+    return np.flatnonzero((solution.application_nodes > problem.most_nodes) & bool(enforced >> RULE & 1))
+
+
+@attrs.frozen
+class BeyondScaleOut(RuledOut):
+    """Nodes that an application does not use while it uses as many as it may.
+
+    Parameters
+    ----------
+    application
+        Its name.
+    most_nodes
+        Most nodes that it uses.
+    used
+        Names of the nodes that it uses.
+    """
+
+    rule: ClassVar[str] = "scale_out"
+
+    nodes: int
+    application: str
+    most_nodes: int
+    used: tuple[str, ...]
+
+    def __str__(self) -> str:
+        used = f"its replicas use {listed(self.used)}" if self.used else "its replicas use none"
+        return f"application {self.application} may use {counted(self.most_nodes, 'node')}, and {used}"
+
+    def changes(self, node: str, unmet: tuple[UnmetClause, ...]) -> Iterator[str]:
+        """Yield what must change on a node."""
+        yield f"{node} must have a replica of application {self.application}, or it must use fewer nodes ({self})"
+
+
+@attrs.frozen
+class TooManyNodes(Breach):
+    """An application whose replicas use more nodes than they may (docs/constraints/applications.md).
+
+    Parameters
+    ----------
+    application
+        Its name.
+    nodes
+        Names of the nodes that its replicas use.
+    most_nodes
+        Most nodes that they may use.
+    priority
+        Priority of the rule: 0 hard, 1 soft, 2 optimisation.
+    """
+
+    rule: ClassVar[str] = "scale_out"
+
+    application: str
+    nodes: tuple[str, ...]
+    most_nodes: int
+    priority: int = 0
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name."""
+        return {"nodes": len(self.nodes), "most_nodes": self.most_nodes}
+
+    def __str__(self) -> str:
+        uses = f"application {self.application} uses {counted(len(self.nodes), 'node')}, {listed(self.nodes)}"
+        return f"{uses}; it may use {self.most_nodes}"
+
+
+def _ruled_out(excluded: ExcludedNodes) -> BeyondScaleOut:
+    named = excluded.named
+    application = int(named.problem.application[excluded.row])
+    return BeyondScaleOut(
+        len(excluded.nodes),
+        named.state.applications.name_of(application),
+        int(named.problem.most_nodes[application]),
+        _nodes_of(named, application),
+    )
+
+
+def _nodes_of(named: NamedSolution, application: int) -> tuple[str, ...]:
+    """Return the names of the nodes that an application uses."""
+    return named.names(np.flatnonzero(named.solution.application_replicas[application]))
+
+
+def _too_many(named: NamedSolution, application: int) -> TooManyNodes:
+    """Return the verdict on an application that uses too many nodes."""
+    return TooManyNodes(
+        application=named.state.applications.name_of(application),
+        nodes=_nodes_of(named, application),
+        most_nodes=int(named.problem.most_nodes[application]),
+        priority=named.priorities[Rule.SCALE_OUT],
+    )
+
+
+def _breaches(named: NamedSolution) -> Iterator[TooManyNodes]:
+    broken = broken_applications(named.problem, named.solution, 1 << RULE)
+    return (_too_many(named, application) for application in broken.tolist())
+
+
+def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
+    return named.reason(phase, row, _too_many(named, int(named.problem.application[row])))
+
+
+def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
+    return application_fields(state)
+
+
+DESCRIPTION = RuleDescription(
+    Rule.SCALE_OUT,
+    _ruled_out,
+    priority=lambda config: config.scaleout_count_constraint_priority,
+    concerns=lambda problem, row: bool(problem.application[row] != NOWHERE),
+    fields=_fields,
+    breaches=_breaches,
+    reason=_reason,
+)

@@ -1,0 +1,26 @@
+"""The fields of `plb.state.arrays.Problem` on applications that follow from their descriptions and the nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from plb.array_types import Bool
+from plb.state.cluster_state import ClusterState
+
+
+def application_fields(state: ClusterState) -> dict[str, Any]:
+    """Return the fields; they are copies."""
+    return {**state.applications.fields(), "application_upgraded": _upgraded_nodes(state)}
+
+
+def _upgraded_nodes(state: ClusterState) -> Bool:
+    """Return `Problem.application_upgraded`, (A, N)."""
+    table = state.applications
+    upgraded = np.zeros((table.capacity, len(state.nodes)), np.bool_)
+    for name, entry in table.entry.items():
+        domains = table.applications[name].upgraded_domains
+        if domains and state.config.prefer_upgraded_uds:
+            upgraded[entry] = [node.upgrade_domain_name in domains for node in state.nodes]
+    return upgraded

@@ -1,0 +1,392 @@
+"""Applications bind placement, repair and balancing, and their sums are exact whatever a search does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plb import (
+    Application,
+    ConflictError,
+    InvalidValueError,
+    Metric,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    ReplicaState,
+    ReservationViolation,
+    Role,
+    Service,
+    TooManyNodes,
+    UnknownNameError,
+)
+from plb.array_types import NOWHERE
+from plb.extensions.configuration import Configuration, Proposal
+from plb.search.transactions import new_transaction, try_move, undo_transaction
+from plb.testing import configuration_of
+from tests.engine.applications_by_hand import sums_of_applications
+from tests.engine.ruled_clusters import exchanges, visited_configurations
+from tests.engine.strategies import examples
+
+pytestmark = pytest.mark.kernels
+
+POLICIES = ("annealing", "first_fit")
+
+
+def assert_sums_are_exact(configuration: Configuration) -> None:
+    """Compare the sums of applications with those counted row by row."""
+    solution = configuration.solution
+    for name, values in sums_of_applications(configuration.problem, solution.node.tolist()).items():
+        assert getattr(solution, name).tolist() == values, name
+
+
+@examples(150)
+@given(visited_configurations(), st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), st.booleans()), max_size=8))
+def test_sums_follow_proposals_and_return_when_they_are_undone(configuration, steps):
+    """Proposals are moves, exchanges and rows taken off; each is applied, and the last ones are undone first."""
+    before = configuration.solution.copy()
+    rows, undone = configuration.rows.tolist(), []
+    for row, node, exchange in steps if rows else ():
+        found = exchanges(configuration) if exchange else []
+        target = node % (configuration.nodes + 1)
+        move = Proposal(rows[row % len(rows)], NOWHERE if target == configuration.nodes else target)
+        proposal = found[row % len(found)] if found else move
+        if proposal.target != configuration.node_of(proposal.row):
+            undone.append(configuration.apply(proposal))
+            assert_sums_are_exact(configuration)
+    for back in reversed(undone):
+        configuration.apply(back)
+    assert_sums_are_exact(configuration)
+    for name in ("application_load", "application_replicas", "application_total", "application_nodes", "reserved"):
+        assert np.array_equal(getattr(configuration.solution, name), getattr(before, name)), name
+
+
+@examples(100)
+@given(
+    visited_configurations(), st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=8), st.integers(0, 8)
+)
+def test_sums_follow_transactions_and_their_undoing(configuration, moves, kept):
+    """All but the first moves of a transaction are undone."""
+    problem, solution = configuration.problem, configuration.solution
+    transaction, rows = new_transaction(99), configuration.rows.tolist()
+    for row, node in moves if rows else ():
+        try_move(problem, solution, transaction, rows[row % len(rows)], node % configuration.nodes)
+        assert_sums_are_exact(configuration)
+    undo_transaction(problem, solution, transaction, min(kept, int(transaction.length[0])))
+    assert_sums_are_exact(configuration)
+
+
+def test_cluster_without_limits_of_applications_keeps_no_sums():
+    """Neither does an application without limits, and no array has an entry for a node."""
+    engine = engine_of({"n0": 9.0})
+    engine.update_application(Application("plain", minimum_nodes=3))
+    put(engine, "a", {"n0": 1.0}, "plain")
+    problem, solution = configuration_of(engine).problem, configuration_of(engine).solution
+    assert not problem.grouped
+    sums = (solution.application_load, solution.application_replicas, solution.reserved, problem.application_leaving)
+    assert [array.size for array in sums] == [0, 0, 0, 0]
+    assert problem.application.max() == NOWHERE
+
+
+# placement, repair and balancing
+
+
+def engine_of(capacities: dict[str, float], **settings: Any) -> PlacementAndLoadBalancing:
+    """Return an engine with these nodes, which it fills to their capacity."""
+    defaults = {"capacity_limit": "capacity", "max_percentage_to_move": 1.0, "checks": "step"}
+    engine = PlacementAndLoadBalancing(
+        PlbConfig(metrics=[Metric("cpu", quantum=1.0)], **{**defaults, **settings}), seed=1
+    )
+    for name, capacity in capacities.items():
+        engine.update_node(Node(name, capacities={"cpu": capacity}))
+    return engine
+
+
+def put(
+    engine: PlacementAndLoadBalancing, name: str, loads: dict[str, float], application: str | None, missing: int = 0
+) -> None:
+    """Add a service, with a partition of one instance for each node and load, and with missing ones of load 2."""
+    load = {Role.INSTANCE: {"cpu": 2.0}}
+    engine.update_service(Service(name, stateful=False, application=application, default_load=load))
+    for index, (node, value) in enumerate(loads.items()):
+        engine.update_partition(Partition(f"{name}/{index}", service=name, replicas=[Replica(Role.INSTANCE, node)]))
+        engine.report_load(f"{name}/{index}", node, {"cpu": value})
+    for index in range(len(loads), len(loads) + missing):
+        engine.update_partition(Partition(f"{name}/{index}", service=name))
+
+
+def nodes_of(engine: PlacementAndLoadBalancing, service: str) -> list[str | None]:
+    """Return the nodes of the replicas of a service, by partition."""
+    count = sum(name.startswith(f"{service}/") for name in engine._state.partitions)
+    return [engine.replicas(f"{service}/{index}")[0].node for index in range(count)]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_placement_keeps_to_the_number_of_nodes(policy):
+    """Seven replicas of an application that may use two of four nodes."""
+    engine = engine_of(dict.fromkeys(("n0", "n1", "n2", "n3"), 10.0), policy=policy)
+    engine.update_application(Application("a", most_nodes=2))
+    put(engine, "web", {}, "a", missing=7)
+    engine.apply(engine.place())
+    assert None not in nodes_of(engine, "web")
+    assert len({*nodes_of(engine, "web")}) <= 2
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_new_replicas_keep_to_the_total_capacity(policy):
+    """Of load 2 each, four fit into 9."""
+    engine = engine_of({"n0": 100.0, "n1": 100.0}, policy=policy)
+    engine.update_application(Application("a", total_capacity={"cpu": 9.0}))
+    put(engine, "web", {"n0": 2.0}, "a", missing=5)
+    plan = engine.place()
+    assert len(plan.moves) == 3
+    words = "2 cpu needed; application a has 8 of 9 in all"
+    assert [str(one.diagnosis[0]) for one in plan.unplaced] == [words, words]
+
+
+def test_first_replica_takes_the_reservation_and_the_next_ones_use_it():
+    """On a node of 10 with 4 in use, a reservation of 6 fits, and with it three replicas of 2, but not one of 7."""
+    engine = engine_of({"n0": 10.0})
+    put(engine, "other", {"n0": 4.0}, None)
+    engine.update_application(Application("a", node_reservation={"cpu": 7.0}))
+    put(engine, "web", {}, "a", missing=4)
+    assert not engine.place().moves
+    engine.update_application(Application("a", node_reservation={"cpu": 6.0}))
+    plan = engine.place()
+    assert len(plan.moves) == 3
+    engine.apply(plan)
+    assert engine.node_loads() == {"n0": {"cpu": 10.0}}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_repair_leaves_the_nodes_with_the_fewest_replicas(policy):
+    """Of nodes with 3, 2 and 1 replicas one is to be left; the single replica moves."""
+    engine = engine_of(dict.fromkeys(("n0", "n1", "n2", "n3"), 20.0), policy=policy)
+    put(engine, "x", {"n0": 1.0, "n1": 1.0, "n2": 1.0}, "a")
+    put(engine, "y", {"n0": 1.0, "n1": 1.0}, "a")
+    put(engine, "z", {"n0": 1.0}, "a")
+    engine.update_application(Application("a", most_nodes=2))
+    assert engine.violations() == (TooManyNodes("a", ("n0", "n1", "n2"), 2),)
+    (move,) = engine.repair().moves
+    assert (move.partition, move.source) == ("x/2", "n2")
+    assert move.target in ("n0", "n1")
+    assert str(move.reason) == "application a uses 3 nodes, n0, n1, n2; it may use 2"
+
+
+def test_repair_leaves_a_node_wholly_or_not_at_all():
+    """The node with one replica cannot be left, because it is pinned; so the next smallest is."""
+    engine = engine_of(dict.fromkeys(("n0", "n1", "n2"), 20.0))
+    put(engine, "x", {"n0": 1.0, "n1": 1.0}, "a")
+    put(engine, "y", {"n0": 1.0, "n1": 1.0}, "a")
+    put(engine, "z", {"n0": 1.0}, "a")
+    engine.update_service(Service("pinned", stateful=False, application="a"))
+    replica = Replica(Role.INSTANCE, "n2", pinned=True)
+    engine.update_partition(Partition("pinned/0", service="pinned", replicas=[replica]))
+    engine.update_application(Application("a", most_nodes=2))
+    assert {(move.partition, move.source) for move in engine.repair().moves} == {("x/1", "n1"), ("y/1", "n1")}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_repair_unloads_a_node_above_the_capacity_of_the_application(policy):
+    """Of 4, 3 and 3 on a node with a capacity of 7 for the application, one replica moves."""
+    engine = engine_of({"n0": 20.0, "n1": 20.0}, policy=policy)
+    for name, load in (("x", 4.0), ("y", 3.0), ("z", 3.0)):
+        put(engine, name, {"n0": load}, "a")
+    engine.update_application(Application("a", node_capacity={"cpu": 7.0}))
+    assert [str(one) for one in engine.violations()] == ["cpu of application a on node n0 is 10, above its limit of 7"]
+    (move,) = engine.repair().moves
+    assert (move.source, move.target) == ("n0", "n1")
+    assert str(move.reason) == "cpu of application a on node n0 is 10, above its limit of 7"
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_application_leaves_a_node_together_where_one_replica_frees_nothing(policy):
+    """A node of 10 has 5 of others, which cannot move, and 2 replicas of 1 with a reservation of 8."""
+    engine = engine_of({"n0": 10.0, "n1": 8.0}, policy=policy)
+    engine.update_service(Service("others", stateful=False, default_load={Role.INSTANCE: {"cpu": 5.0}}))
+    replica = Replica(Role.INSTANCE, "n0", pinned=True)
+    engine.update_partition(Partition("others/0", service="others", replicas=[replica]))
+    for name in ("x", "y"):
+        put(engine, name, {"n0": 1.0}, "a")
+    engine.update_application(Application("a", node_reservation={"cpu": 8.0}))
+    assert engine.violations() == (ReservationViolation("n0", "cpu", 7.0, 6.0, 10.0, ("a",)),)
+    plan = engine.repair()
+    assert {(move.partition, move.target) for move in plan.moves} == {("x/0", "n1"), ("y/0", "n1")}
+    reason = "cpu of node n0 is 7, with 6 more reserved for applications, above its limit of 10"
+    assert {str(move.reason) for move in plan.moves} == {reason}
+    engine.apply(plan)
+    assert engine.violations() == ()
+
+
+def test_eviction_makes_way_for_a_reservation():
+    """The only node that the application may use has 4 of others; they move, as 8 are to be kept free."""
+    engine = engine_of({"n0": 10.0, "n1": 10.0})
+    put(engine, "others", {"n0": 4.0}, None)
+    engine.update_application(Application("a", node_reservation={"cpu": 8.0}))
+    load = {Role.INSTANCE: {"cpu": 1.0}}
+    engine.update_service(
+        Service("web", stateful=False, application="a", default_load=load, blocked_nodes=frozenset({"n1"}))
+    )
+    engine.update_partition(Partition("web/0", service="web"))
+    engine.apply(engine.place())
+    assert (nodes_of(engine, "web"), nodes_of(engine, "others")) == (["n0"], ["n1"])
+
+
+def test_balancing_leaves_a_broken_limit_and_does_not_exceed_it_further():
+    """An application on three of two nodes gets no fourth, although that would balance the loads."""
+    engine = engine_of(dict.fromkeys(("n0", "n1", "n2", "n3"), 40.0), w_imbalance=1000.0)
+    for name in ("x", "y", "z"):
+        put(engine, name, {"n0": 3.0, "n1": 2.0, "n2": 1.0}, "a")
+    engine.update_application(Application("a", most_nodes=2))
+    engine.apply(engine.balance())
+    used = {node for name in ("x", "y", "z") for node in nodes_of(engine, name)}
+    assert used <= {"n0", "n1", "n2"}
+
+
+def test_standby_gives_way_to_a_replica_whose_load_it_makes_up_for():
+    """The total capacity is used up with a standby; only its node takes the new secondary."""
+    engine = engine_of({"n0": 20.0, "n1": 20.0, "n2": 20.0})
+    engine.update_application(Application("a", total_capacity={"cpu": 6.0}))
+    load = {role: {"cpu": 3.0} for role in (Role.PRIMARY, Role.SECONDARY)}
+    engine.update_service(Service("db", target_replicas=2, application="a", default_load=load))
+    standby = Replica(Role.SECONDARY, "n2", state=ReplicaState.STANDBY)
+    engine.update_partition(Partition("db/0", service="db", replicas=[Replica(Role.PRIMARY, "n0"), standby]))
+    assert [(move.role, move.target) for move in engine.place().moves] == [(Role.SECONDARY, "n2")]
+
+
+def test_leaving_replicas_count_for_the_capacity_on_a_node_only():
+    """A departing end of 4 on a node leaves 3 of 7 for the application there, and counts in no reservation."""
+    engine = engine_of({"n0": 20.0})
+    engine.update_application(Application("a", node_capacity={"cpu": 7.0}, node_reservation={"cpu": 7.0}))
+    load = {Role.INSTANCE: {"cpu": 4.0}}
+    engine.update_service(Service("gone", stateful=False, application="a", default_load=load))
+    leaving = Replica(Role.INSTANCE, "n0", leaving=True)
+    engine.update_partition(Partition("gone/0", service="gone", replicas=[leaving], missing=0))
+    configuration = configuration_of(engine)
+    assert configuration.solution.reserved.tolist() == [[0]]
+    assert configuration.problem.application_leaving.tolist()[0] == [[4]]
+    put(engine, "web", {}, "a", missing=2)
+    assert len(engine.place().moves) == 1
+
+
+def test_services_of_an_application_with_limits_share_a_domain():
+    """So do those with a metric that it reserves; an application without limits binds none together."""
+    metrics = [Metric(name) for name in ("cpu", "disk", "memory")]
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics))
+    for name, metric, application in (("x", "cpu", "a"), ("y", "disk", "a"), ("z", "memory", None)):
+        engine.update_service(Service(name, metrics={metric: 1.0}, application=application))
+    domains = [{"x"}, {"y"}, {"z"}]
+    for application, expected in (
+        (Application("a"), domains),
+        (Application("a", most_nodes=1), [{"x", "y"}, {"z"}]),
+        (Application("a", node_reservation={"memory": 1.0}), [{"x", "y", "z"}]),
+    ):
+        engine.update_application(application)
+        assert [{*domain.services} for domain in engine.service_domains()] == expected
+    engine.remove_application("a")
+    assert [{*domain.services} for domain in engine.service_domains()] == domains
+
+
+def test_application_may_be_described_after_its_services_and_removed_before():
+    """The limits hold from the description to the removal, whatever the order of the calls."""
+    engine = engine_of({"n0": 9.0, "n1": 9.0})
+    put(engine, "x", {"n0": 1.0, "n1": 1.0}, "a")
+    assert engine.violations() == ()
+    engine.update_application(Application("a", most_nodes=1))
+    assert len(engine.violations()) == 1
+    engine.update_service(Service("x", stateful=False, application="b"))
+    assert engine.violations() == ()
+    engine.update_service(Service("x", stateful=False, application="a"))
+    assert len(engine.violations()) == 1
+    engine.remove_application("a")
+    assert (engine.violations(), engine.applications) == ((), ())
+
+
+def test_upgraded_domains_of_an_application_are_preferred_by_its_replicas():
+    """A new replica of it goes to the upgraded domain; one of another application may go anywhere."""
+    engine = PlacementAndLoadBalancing(
+        PlbConfig(
+            metrics=[Metric("cpu")], preferred_location_constraint_priority=2, upgrade_domain_constraint_priority=-1
+        )
+    )
+    for index in range(4):
+        engine.update_node(Node(f"n{index}", upgrade_domain=f"u{index % 2}"))
+    engine.update_application(Application("a", upgrade_in_progress=True, completed_upgrade_domains=["u1"]))
+    put_in = {"web": "a", "other": None}
+    for name, application in put_in.items():
+        engine.update_service(Service(name, stateful=False, application=application))
+        engine.update_partition(Partition(f"{name}/0", service=name))
+    scores = {name: engine.score(f"{name}/0") for name in put_in}
+    refused = {name: [int(rule) >= 0 for rule in score.rule] for name, score in scores.items()}
+    assert refused == {"web": [True, False, True, False], "other": [False] * 4}
+    engine.update_application(Application("a", completed_upgrade_domains=["u1"]))
+    assert [int(rule) >= 0 for rule in engine.score("web/0").rule] == [False] * 4
+
+
+# the description
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"most_nodes": -1}, InvalidValueError),
+        ({"minimum_nodes": 1.5}, InvalidValueError),
+        ({"total_capacity": {"cpu": -1.0}}, InvalidValueError),
+        ({"node_reservation": {"cpu": float("nan")}}, InvalidValueError),
+        ({"upgrade_in_progress": 1}, InvalidValueError),
+        ({"completed_upgrade_domains": "u0"}, InvalidValueError),
+        ({"most_nodes": 1, "minimum_nodes": 2}, ConflictError),
+        ({"node_capacity": {"cpu": 1.0}, "node_reservation": {"cpu": 2.0}}, ConflictError),
+        ({"total_capacity": {"cpu": 1.0}, "node_reservation": {"cpu": 2.0}}, ConflictError),
+    ],
+)
+def test_description_is_checked(fields, error):
+    """The message names the application and the field."""
+    with pytest.raises(error, match=f"application.*{[*fields][-1]}"):
+        Application("shop", **fields)
+
+
+def test_refused_update_changes_nothing():
+    """An unknown metric, a load beyond the quantum, a name that is not known."""
+    engine = engine_of({"n0": 9.0})
+    known = Application("a", most_nodes=3)
+    engine.update_application(known)
+    for wrong in (
+        {"node_reservation": {"gpu": 1.0}},
+        {"node_capacity": {"gpu": 1.0}},
+        {"total_capacity": {"gpu": 1.0}},
+    ):
+        with pytest.raises(UnknownNameError, match="gpu"):
+            engine.update_application(Application("a", **wrong))
+    with pytest.raises(InvalidValueError, match=r"node_reservation\[cpu\]"):
+        engine.update_application(Application("a", node_reservation={"cpu": 1e12}))
+    with pytest.raises(UnknownNameError, match="application 'b'"):
+        engine.remove_application("b")
+    assert engine.applications == (known,)
+
+
+def test_no_limit_of_nodes_may_be_written_as_0():
+    """As in Service Fabric."""
+    assert attrs.evolve(Application("a", most_nodes=0)) == Application("a")
+
+
+def test_snapshot_continues_with_the_applications():
+    """The engine from the snapshot makes the same plan under the same limits."""
+    engine = engine_of(dict.fromkeys(("n0", "n1", "n2", "n3"), 10.0))
+    engine.update_application(Application("b", most_nodes=1))
+    engine.update_application(Application("a", most_nodes=2, node_reservation={"cpu": 3.0}))
+    engine.remove_application("b")
+    put(engine, "web", {"n0": 2.0}, "a", missing=6)
+    other = PlacementAndLoadBalancing.from_snapshot(engine.snapshot())
+    assert other.applications == engine.applications
+    assert other.place() == engine.place()
+    other.update_application(Application("c", most_nodes=1))
+    engine.update_application(Application("c", most_nodes=1))
+    assert other.snapshot().to_bytes() == engine.snapshot().to_bytes()
