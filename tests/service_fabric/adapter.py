@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 import attrs
 
-from plb import Checks, PlacementAndLoadBalancing, PlbConfig, Role
+from plb import Checks, InsufficientCapacityError, PlacementAndLoadBalancing, PlbConfig, Role
 from plb.model.metric import MetricSettings
 from plb.settings.service_fabric_settings import by_original_name
 from tests.service_fabric.actions import CollectedActions, after_moves, domains_with_moves
 from tests.service_fabric.described import (
+    application_from,
     metrics_of,
     name_of,
     node_from,
@@ -35,6 +36,8 @@ SWITCHES = {"constraint_check": "constraint_check_enabled", "balancing": "load_b
 
 NO_ERROR = "Success"
 """The error of an update that was accepted."""
+INSUFFICIENT = "InsufficientClusterCapacity"
+"""The error of an application or a service for which the cluster has too little left."""
 
 FAILOVER_MANAGER = "Failover."
 """Prefix of the names of settings of the failover manager."""
@@ -160,6 +163,7 @@ class Player:
             if not key.startswith(FAILOVER_MANAGER)
         }
         fields |= {name: False for name, on in self._switches.items() if not on}
+        fields["refuse_applications_without_capacity"] = True
         return PlbConfig.from_service_fabric(settings, metrics=self._metrics, **fields)
 
     def _set(self, step: Step) -> None:
@@ -172,8 +176,17 @@ class Player:
 
     # immediate updates
 
-    def _put_application(self, _: Step) -> None:
-        raise NotImplementedError("applications")
+    def _put_application(self, step: Step) -> None:
+        application = application_from(step, self._metric_names)
+        self._note_error(lambda: self._engine.update_application(application))
+
+    def _note_error(self, update: Callable[[], None]) -> None:
+        """Make an update that may be refused, and note its error."""
+        self.update_error = NO_ERROR
+        try:
+            update()
+        except InsufficientCapacityError:
+            self.update_error = INSUFFICIENT
 
     def _upgrade_cluster(self, step: Step) -> None:
         self._engine.update_upgraded_domains(step["completed_uds"] if step["in_progress"] else ())
@@ -191,7 +204,8 @@ class Player:
     def _hand_over_service(self, step: Step) -> None:
         blocked = self._blocked.get(step["service_type"], ())
         stateful = step["name"] in self._stateful
-        self._engine.update_service(service_from(step, stateful=stateful, blocked_nodes=blocked))
+        service = service_from(step, stateful=stateful, blocked_nodes=blocked)
+        self._note_error(lambda: self._engine.update_service(service))
 
     def _delete_service_type(self, step: Step) -> None:
         self._put_service_type({**step, "blocklist": ()})
@@ -206,6 +220,8 @@ class Player:
     def _delete_application(self, step: Step) -> None:
         for name in [name for name, service in self._services.items() if service["application"] == step["name"]]:
             self._delete_service({"name": name})
+        if any(one.name == step["name"] for one in self._engine.applications):
+            self._engine.remove_application(step["name"])
 
     def _remove_partition(self, number: int) -> None:
         if self._partitions.pop(number, None) is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from plb import Metric, Node, Partition, Replica, Role, Service
+from plb import Application, Metric, Node, Partition, Replica, Role, Service
 from plb.errors import InvalidValueError
 from plb.model import ReplicaState, UpgradeMark
 from plb.model.expressions import parse_expression
@@ -75,6 +75,14 @@ def weights_of(service: Step) -> dict[str, float]:
     return {metric["name"]: metric["weight"] for metric in service["metrics"]} or dict(METRICS_OF_SERVICE_WITHOUT)
 
 
+APPLICATION_AMOUNTS = {
+    "total_capacity": "total_capacity",
+    "max_instance_capacity": "node_capacity",
+    "reservation_capacity": "node_reservation",
+}
+"""The amounts of an application by metric, by their original names."""
+
+
 # nodes
 
 
@@ -102,6 +110,26 @@ def _fault_domain(step: Step) -> str | None:
 def _implicit_properties(step: Step) -> dict[str, str]:
     domains = {"FaultDomain": _fault_domain(step), "UpgradeDomain": step["ud"]}
     return {name: value for name, value in domains.items() if value is not None}
+
+
+# applications
+
+
+def application_from(step: Step, metrics: Collection[str]) -> Application:
+    """Return the application of a step. Capacities for metrics without a service have no effect and are omitted."""
+    amounts: dict[str, dict[str, float]] = {field: {} for field in APPLICATION_AMOUNTS.values()}
+    for metric, capacities in step["capacities"].items():
+        for original, field in APPLICATION_AMOUNTS.items():
+            if metric in metrics and capacities[original] >= 0:
+                amounts[field][metric] = capacities[original]
+    return Application(
+        step["name"],
+        most_nodes=step["scaleout_count"],
+        minimum_nodes=step["minimum_nodes"],
+        upgrade_in_progress=step["upgrade_in_progress"],
+        completed_upgrade_domains=step["upgrade_completed_uds"],
+        **amounts,
+    )
 
 
 # services
@@ -144,6 +172,7 @@ def service_from(step: Step, *, stateful: bool, blocked_nodes: Iterable[int]) ->
         aligned=step["aligned_affinity"],
         on_every_node=step["on_every_node"],
         blocked_nodes=blocked,
+        application=step["application"] or None,
     )
 
 
