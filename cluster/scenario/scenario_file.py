@@ -16,6 +16,7 @@ from cluster.errors import ScenarioError
 from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.faults_section import Faults
 from cluster.scenario.imports import import_files
+from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario
 from cluster.scenario.section_reader import RENAMED, SectionReader, nearest, read_toml
 from cluster.scenario.sections import Section, check_is_file
@@ -34,7 +35,7 @@ SECTIONS: Mapping[str, type[Section]] = {
     "faults": Faults,
     "upgrades": Upgrades,
 }
-TOP_LEVEL = ("name", "imports", *SECTIONS, "metrics", "engine", "policies")
+TOP_LEVEL = ("name", "imports", *SECTIONS, "scaling", "metrics", "engine", "policies")
 PATHS = ("path", "plan")
 """Fields of ``[workload]`` that are paths of files."""
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
@@ -102,6 +103,10 @@ class _ScenarioReader(SectionReader):
         name = self.value("name", data["name"], str)
         imports = self._imports(data.get("imports", []))
         sections = {key: self.section(key, data.get(key, {}), kind) for key, kind in SECTIONS.items()}
+        scaling = {
+            key: self.section(f"scaling.{key}", fields, Scaling)
+            for key, fields in self.table("scaling", data.get("scaling", {})).items()
+        }
         engine = self._engine_fields("engine", data.get("engine", {}), ANNEALING)
         tables = self.table("policies", data.get("policies", {}))
         searches = {
@@ -113,7 +118,8 @@ class _ScenarioReader(SectionReader):
         if self.problems:
             return None
         try:
-            return Scenario(name=name, imports=imports, engine=engine, policies=policies, metrics=metrics, **sections)
+            of_run = {**sections, "scaling": scaling, "metrics": metrics, "policies": policies}
+            return Scenario(name=name, imports=imports, engine=engine, **of_run)
         except PlbError as error:
             self.add(_place_of(error), str(error))
             return None

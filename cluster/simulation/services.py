@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import attrs
 import numpy as np
 
 from cluster.simulation.availability import Tenancy
@@ -18,7 +19,8 @@ class Services:
     """The services of an engine, created on demand.
 
     All tenants of a class with the same replicas and limits share a service. Limits are MaxUsage, if the engine's
-    estimator uses limits. Each tenant of an affinity pair has its own service, because an affinity relates services.
+    estimator uses limits. Each tenant of an affinity pair has its own service, because an affinity relates services; so
+    has each partition of a tenant that is scaled, because its number of instances changes.
 
     Parameters
     ----------
@@ -42,8 +44,10 @@ class Services:
         self._stateful: list[bool] = (sequence.traces.series_index[:, Role.INSTANCE] < 0).tolist()
         self._parent: list[int] = sequence.parent.tolist()
         self._parents = {*self._parent}
+        self._scaled: list[bool] = (sequence.scaling >= 0).tolist()
         self._estimate = InitialDemand(history, percentile)
         self._known: set[str] = set()
+        self._services: dict[int, Service] = {}
         self._uses_limits = engine.config.estimator != MonteCarlo.kind
         self._limits: dict[str, dict[tuple[float, ...], int]] = {}
         """By class and replicas, a number for each combination of limits, which has its own service."""
@@ -59,24 +63,37 @@ class Services:
             limits = dict(zip(traces.metric_names, traces.max_usage[tenant].tolist(), strict=True))
             name += self._suffix(name, tuple(limits.values()))
         parent = self._parent[tenant]
-        if parent >= 0 or tenant in self._parents:
+        if parent >= 0 or tenant in self._parents or self._scaled[tenant]:
             name = f"{name}/{traces.tenant[tenant]}"
         if name not in self._known:
             roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
             loads = {role: self._estimate.of(tenant_class, role, traces.metric_names) for role in roles}
-            self._engine.update_service(
-                Service(
-                    name,
-                    stateful=stateful,
-                    tenant_class=tenant_class,
-                    target_replicas=replicas,
-                    default_load=loads,
-                    limits=limits,
-                    affinity_to=self.of(parent) if parent >= 0 else None,
-                )
+            service = Service(
+                name,
+                stateful=stateful,
+                tenant_class=tenant_class,
+                target_replicas=replicas,
+                default_load=loads,
+                limits=limits,
+                affinity_to=self.of(parent) if parent >= 0 else None,
             )
+            self._engine.update_service(service)
+            if self._scaled[tenant]:
+                self._services[tenant] = service
             self._known.add(name)
         return name
+
+    def scale(self, tenant: int, instances: int) -> None:
+        """Set the number of instances of a tenant that is scaled."""
+        self._services[tenant] = attrs.evolve(self._services[tenant], target_replicas=instances)
+        self._engine.update_service(self._services[tenant])
+
+    def remove(self, tenant: int) -> None:
+        """Remove the service of a tenant that is scaled, whose partition is gone; others stay."""
+        service = self._services.pop(tenant, None)
+        if service is not None:
+            self._engine.remove_service(service.name)
+            self._known.discard(service.name)
 
     def _suffix(self, name: str, limits: tuple[float, ...]) -> str:
         """Return the suffix that distinguishes services with different limits; empty for the first."""
