@@ -16,6 +16,7 @@ from cluster.learning.dimensions import Dimensions
 from cluster.learning.rewards import Penalties
 from cluster.scenario.cluster_section import NodeGroup
 from cluster.scenario.faults_section import Crash, Flapping, Outage
+from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import METRIC_FIELDS, SECTIONS
 from cluster.scenario.sections import Range
@@ -39,6 +40,7 @@ def scenario_keys() -> str:
     metric = [field for field in attrs.fields(Metric) if field.name in METRIC_FIELDS]
     parts = [f"## Outside of sections\n\n{table(Scenario, plain)}"]
     parts += [text for name, kind in SECTIONS.items() for text in _section(name, kind)]
+    parts.append(f"## [scaling.NAME]\n\n{summary(Scaling)}\n\n{table(Scaling)}")
     return "\n\n".join([*parts, f"## [metrics.NAME]\n\n{OF_METRICS}\n\n{table(Metric, metric)}"])
 
 
