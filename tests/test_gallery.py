@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 import numpy as np
 import polars as pl
 import pytest
@@ -38,7 +39,7 @@ def test_the_page_shows_every_scenario() -> None:
     """The page shows no other scenario."""
     text = PAGE.read_text()
     names = sorted(path.stem for path in GALLERY.glob("*.toml"))
-    assert len(names) == 10
+    assert len(names) == 11
     assert sorted(name for name in names if f"examples/gallery/{name}.toml" in text) == names
     assert text.count("](../examples/gallery/") == len(names)
 
@@ -103,6 +104,21 @@ def test_flash_growth_concentrates_violations_in_its_hours() -> None:
     """These are twelve hours of 96, plus one for moves under way at their end."""
     for run in runs_of("flash_growth").values():
         assert violations(run, 36 * HOUR, 49 * HOUR) > 0.75 * violations(run)
+
+
+@pytest.mark.slow
+def test_auto_scaling_leaves_no_shortage_that_no_move_relieves() -> None:
+    """Instances are added when the demand grows and removed afterwards; without scaling, many shortages stay."""
+    scenario = read_scenario(GALLERY / "auto_scaling.toml")
+    plain = {run.policy: run for run in prepare(attrs.evolve(scenario, scaling={})).runs()}
+    for policy, run in runs_of("auto_scaling").items():
+        assert run.totals["shortages_unresolved"] == 0
+        assert plain[policy].totals["shortages_unresolved"] > 50
+        changes = run.tables["scalings"].with_columns(outward=pl.col("after") > pl.col("before"))
+        grown = changes.filter(pl.col("time_s").is_between(36 * HOUR, 42 * HOUR))
+        shrunk = changes.filter(pl.col("time_s").is_between(48 * HOUR, 54 * HOUR))
+        assert grown["outward"].mean() > 0.7
+        assert shrunk["outward"].mean() < 0.3
 
 
 def test_reserved_nodes_stay_free() -> None:

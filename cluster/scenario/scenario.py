@@ -1,7 +1,8 @@
 """A scenario: a cluster, a workload, a run and the policies to compare. `cluster.scenario.scenario_file` reads one.
 
 Every field has the same name in the scenario file, in the section with the name of the class: ``[cluster]``,
-``[workload]``, ``[run]``, ``[faults]``, ``[upgrades]``, ``[applications.NAME]``, ``[engine]`` and ``[policies.NAME]``.
+``[workload]``, ``[run]``, ``[faults]``, ``[upgrades]``, ``[applications.NAME]``, ``[scaling.NAME]``, ``[engine]`` and
+``[policies.NAME]``.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.digests import digest_of
 from cluster.scenario.faults_section import Faults
 from cluster.scenario.imports import digests, import_files
+from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.sections import LONGEST, Section, check_directory_name, count, number, span
 from cluster.scenario.upgrades_section import Upgrades
 from cluster.scenario.workload_section import OF_PLANS, Workload
@@ -100,6 +102,8 @@ class Scenario:
         The sections.
     applications
         The sections of applications by name.
+    scaling
+        Auto scaling of tenants, by name.
     metrics
         Fields of `plb.Metric` by metric of the workload, except those that workload and cluster determine.
     engine
@@ -119,6 +123,7 @@ class Scenario:
     faults: Faults = attrs.field(factory=Faults)
     upgrades: Upgrades = attrs.field(factory=Upgrades)
     applications: Mapping[str, ApplicationsSection] = attrs.field(factory=dict)
+    scaling: Mapping[str, Scaling] = attrs.field(factory=dict)
     metrics: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     engine: Mapping[str, Any] = attrs.field(factory=dict)
     policies: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
@@ -140,6 +145,10 @@ class Scenario:
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, f"at most the {self.run.days:g} days")
         if self.run.fill_hours and self.workload.kind == "plan":
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, '0 with kind = "plan": all start placed')
+        for field, is_given in (("kind", self.workload.kind == "plan"), ("pair_share", self.workload.pair_share > 0.0)):
+            if self.scaling and is_given:
+                allowed = 'neither "plan" nor pairs with [scaling]'
+                raise InvalidValueError("workload", field, getattr(self.workload, field), allowed)
         check_directory_name("scenario", self.name)
         for name in known:
             check_directory_name("policies", name)
@@ -180,6 +189,8 @@ class Scenario:
         """Return the scenario as plain JSON values, with the selected policies."""
         plain = attrs.asdict(self)
         del plain["imports"]
+        if not self.scaling:
+            del plain["scaling"]
         if self.workload.kind != "plan":
             for name in OF_PLANS:
                 del plain["workload"][name]

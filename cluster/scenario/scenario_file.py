@@ -17,6 +17,7 @@ from cluster.scenario.applications_section import ApplicationsSection, Known
 from cluster.scenario.cluster_section import ClusterSection
 from cluster.scenario.faults_section import Faults
 from cluster.scenario.imports import import_files
+from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.scenario import BUILT_IN_POLICIES, FIXED_METRIC_FIELDS, RunSection, Scenario
 from cluster.scenario.section_reader import RENAMED, SectionReader, as_text, nearest, read_toml
 from cluster.scenario.sections import Section, check_is_file
@@ -35,7 +36,7 @@ SECTIONS: Mapping[str, type[Section]] = {
     "faults": Faults,
     "upgrades": Upgrades,
 }
-TOP_LEVEL = ("name", "imports", *SECTIONS, "applications", "metrics", "engine", "policies")
+TOP_LEVEL = ("name", "imports", *SECTIONS, "applications", "scaling", "metrics", "engine", "policies")
 PATHS = ("path", "plan")
 """Fields of ``[workload]`` that are paths of files."""
 ENGINE_FIELDS = tuple(field.name for field in attrs.fields(PlbConfig) if field.name != "metrics")
@@ -107,6 +108,10 @@ class _ScenarioReader(SectionReader):
             key: self.section(f"applications.{key}", fields, ApplicationsSection)
             for key, fields in self.table("applications", data.get("applications", {})).items()
         }
+        scaling = {
+            key: self.section(f"scaling.{key}", fields, Scaling)
+            for key, fields in self.table("scaling", data.get("scaling", {})).items()
+        }
         engine = self._engine_fields("engine", data.get("engine", {}), ANNEALING)
         tables = self.table("policies", data.get("policies", {}))
         searches = {
@@ -122,6 +127,7 @@ class _ScenarioReader(SectionReader):
                 name=name,
                 imports=imports,
                 applications=applications,
+                scaling=scaling,
                 engine=engine,
                 policies=policies,
                 metrics=metrics,

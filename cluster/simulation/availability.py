@@ -91,15 +91,16 @@ class Availability:
         """Return whether a tenant is unavailable with no known end."""
         return tenant in self._open
 
-    def downtime(self, arrival: Int, departure: Int, now: float) -> Float:
+    def downtime(self, arrival: Int, departure: Int, owner: Int, now: float) -> Float:
         """Return the seconds for which each tenant was unavailable during its stay, up to `now`, (T,).
 
-        Overlaps count once.
+        Overlaps count once. A tenant is unavailable while one of its partitions is; `owner`, (T,), has the tenant of
+        each row.
         """
         found = np.zeros(len(arrival))
         by_tenant: dict[int, list[Interruption]] = {}
         for one in self.interruptions:
-            by_tenant.setdefault(one.tenant, []).append(one)
+            by_tenant.setdefault(int(owner[one.tenant]), []).append(one)
         for tenant, interruptions in by_tenant.items():
             found[tenant] = _union(interruptions, float(arrival[tenant]), min(float(departure[tenant]), now))
         return found

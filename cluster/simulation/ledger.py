@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import attrs
 import numpy as np
@@ -12,6 +12,7 @@ from cluster.simulation.oracle import Oracle
 from cluster.simulation.tenant_arrivals import TenantSequence
 from plb import PlacedReplica, PlacementAndLoadBalancing
 from plb.array_types import NOWHERE, Bool, Float, Float32, Int
+from plb.model import Role
 
 
 @attrs.frozen(eq=False)
@@ -75,8 +76,9 @@ class Ledger:
         self._node_index = {name: index for index, name in enumerate(nodes)}
         self._node_count = len(nodes)
         self._placed: dict[str, tuple[PlacedReplica, ...]] = {}
-        self.growth: Float = np.ones(len(sequence.arrival))
-        """(T,) present factor on the demand of each tenant."""
+        self._growth: Float = np.ones(len(sequence.arrival))
+        self._share: Float = np.ones(len(sequence.arrival))
+        self._factor: Float = np.ones(len(sequence.arrival))
         self._is_metered: Bool = np.append(np.ones(len(nodes), np.bool_), False)
         """(H + 1,) whether each node is up; the last one stands for no node."""
         traces = sequence.traces
@@ -90,8 +92,27 @@ class Ledger:
         self.leaving: Bool = np.zeros(length, np.bool_)
         self._start: Int = np.zeros(length, np.int64)
 
+    @property
+    def growth(self) -> Float:
+        """(T,) present factor on the demand of each tenant."""
+        return self._growth
+
+    @growth.setter
+    def growth(self, factor: Float) -> None:
+        self._growth = factor
+        self._factor[:] = factor * self._share
+
+    def set_share(self, tenants: Sequence[int], share: float) -> None:
+        """Set the share of the recorded demand that each replica of these rows of tenants has."""
+        self._share[tenants] = share
+        self._factor[tenants] = self._growth[tenants] * share
+
+    def is_primary(self, rows: Int) -> Bool:
+        """Return whether rows have the demand of a primary, (m,)."""
+        return np.asarray(self._start[rows] == self._series[self.tenant[rows], Role.PRIMARY])
+
     def refresh(self, partition: str, tenant: int) -> None:
-        """Copy the placement of a partition from the engine."""
+        """Copy the placement of a partition from the engine; instances that are scaled share the demand anew."""
         self.drop(partition)
         placed = self._placed[partition] = self._engine.replicas(partition)
         for replica in placed:
@@ -102,6 +123,9 @@ class Ledger:
             self.tenant[row] = tenant
             self.leaving[row] = replica.leaving
             self._start[row] = self._series[tenant, replica.role]
+        if self._sequence.scales_instances[tenant]:
+            standing = sum(replica.node is not None and not replica.leaving for replica in placed)
+            self.set_share([tenant], self._sequence.traces.replicas[tenant] / max(1, standing))
 
     def placed(self, partition: str) -> tuple[PlacedReplica, ...]:
         """Return the replicas of a partition as the engine had them at the last `refresh`; () before the first."""
@@ -136,7 +160,7 @@ class Ledger:
         arrival, lifetime_steps = self._sequence.arrival, self._sequence.traces.lifetime_steps
         of_rows, of_tenants = (rows, self.tenant, self._start), (arrival, lifetime_steps)
         demand = np.empty((len(rows), of_samples.shape[1]))
-        find_demand(*of_rows, *of_tenants, of_samples, self.growth, now, self._step, demand)
+        find_demand(*of_rows, *of_tenants, of_samples, self._factor, now, self._step, demand)
         return demand
 
     def _reported(self, rows: Int, demand: Float, now: int) -> Float:

@@ -201,6 +201,7 @@ class Recorder:
         self.quorum_losses = self.node_faults = 0
         self.node_events: list[tuple[int, str, bool, str]] = []
         self.upgrades: list[UpgradeRecord] = []
+        self._scalings: list[tuple[Any, ...]] = []
         self.waiting = np.zeros(tenants, np.int64)
         self.failovers = np.zeros(tenants, np.int64)
         self.refused = np.zeros(tenants, np.bool_)
@@ -235,7 +236,7 @@ class Recorder:
 
     def refusal(self, now: int, tenant: int, attempt: int, unplaced: Unplaced, *, arrives: bool) -> None:
         """Record that a replica could not be placed."""
-        self.refused[tenant] |= arrives
+        self.refused[self._sequence.owner[tenant]] |= arrives
         why = json.dumps(dict(unplaced.ruled_out), sort_keys=True)
         role = unplaced.role.name.lower()
         self._refusals.append((now, unplaced.partition, role, attempt, why, unplaced.nodes))
@@ -243,7 +244,11 @@ class Recorder:
     def move(self, record: MoveRecord, tenant: int) -> None:
         """Record the start of a move."""
         self.moves.append(record)
-        self.failovers[tenant] += record.is_failover
+        self.failovers[self._sequence.owner[tenant]] += record.is_failover
+
+    def scaling(self, now: int, partition: str, mechanism: str, before: int, after: int, load: float) -> None:
+        """Record that the number of a tenant's instances or partitions changes."""
+        self._scalings.append((now, partition, mechanism, before, after, load))
 
     def failover(self, now: int, move: Move, tenant: int) -> None:
         """Record an immediate failover: a secondary becomes the primary, or a replica restarts on another node."""
@@ -270,6 +275,7 @@ class Recorder:
             "refusals": self._refusals,
             "plans": self._plans,
             "node_events": self.node_events,
+            "scalings": self._scalings,
             "upgrades": [attrs.astuple(record) for record in self.upgrades],
             "interruptions": [
                 (names[one.tenant], one.begin, one.end, one.cause) for one in self.availability.interruptions
@@ -277,7 +283,9 @@ class Recorder:
         }
         tables = {name: frame_of_rows(name, policy, repeat, found) for name, found in rows.items()}
         tables["node_load"] = self._node_load(policy, repeat)
-        downtime = self.availability.downtime(self._sequence.arrival, self._sequence.departure, now)
+        downtime = self.availability.downtime(
+            self._sequence.arrival, self._sequence.departure, self._sequence.owner, now
+        )
         tables["tenants"] = self._tenants(policy, repeat, now, downtime)
         totals = self._totals(now, downtime, tables["plans"])
         if applications:
@@ -295,7 +303,7 @@ class Recorder:
         steps = {outcome: len(self._outcomes[outcome]) for outcome in ViolationOutcome}
         return {
             "simulated_seconds": now,
-            "tenants": int((self._sequence.arrival <= now).sum()),
+            "tenants": int((self._sequence.is_tenant & (self._sequence.arrival <= now)).sum()),
             "violations": steps[ViolationOutcome.VIOLATION],
             "violation_rows": sum(row[-1] == ViolationOutcome.VIOLATION.value for row in self._shortages),
             "shortages_covered": steps[ViolationOutcome.COVERED],
@@ -315,6 +323,8 @@ class Recorder:
             "node_faults": self.node_faults,
             "upgraded_domains": sum(record.outcome == "healthy" and not record.rolls_back for record in self.upgrades),
             "rolled_back_domains": sum(record.rolls_back for record in self.upgrades),
+            "scale_outs": sum(after > before for *_, before, after, _ in self._scalings),
+            "scale_ins": sum(after < before for *_, before, after, _ in self._scalings),
             "waiting_seconds": int(self.waiting.sum()),
             "plans": len(plans),
             "proposals_drawn": int(plans["drawn"].sum()),
@@ -323,7 +333,8 @@ class Recorder:
 
     def _availability(self, now: float, downtime: Float) -> float | None:
         """Return the share of all stays for which tenants were available; None without any stay."""
-        stay = np.clip(np.minimum(self._sequence.departure, now) - self._sequence.arrival, 0, None).sum()
+        stays = np.clip(np.minimum(self._sequence.departure, now) - self._sequence.arrival, 0, None)
+        stay = stays[self._sequence.is_tenant].sum()
         return 1.0 - float(downtime.sum()) / float(stay) if stay > 0 else None
 
     def _node_load(self, policy: str, repeat: int) -> pl.DataFrame:
@@ -341,22 +352,22 @@ class Recorder:
         return frame_of("node_load", policy, repeat, columns)
 
     def _tenants(self, policy: str, repeat: int, now: float, downtime: Float) -> pl.DataFrame:
-        arrived = int((self._sequence.arrival <= now).sum())
-        traces = self._sequence.traces
-        downtime = downtime[:arrived]
-        stay = np.minimum(self._sequence.departure[:arrived], now) - self._sequence.arrival[:arrived]
-        availability = np.divide(stay - downtime, stay, out=np.full(arrived, np.nan), where=stay > 0)
+        sequence, traces = self._sequence, self._sequence.traces
+        rows = np.flatnonzero(sequence.is_tenant & (sequence.arrival <= now))
+        downtime, arrival, departure = downtime[rows], sequence.arrival[rows], sequence.departure[rows]
+        stay = np.minimum(departure, now) - arrival
+        availability = np.divide(stay - downtime, stay, out=np.full(len(rows), np.nan), where=stay > 0)
         columns = {
-            "tenant": traces.tenant_names()[:arrived].tolist(),
-            "tenant_class": traces.class_names()[:arrived].tolist(),
-            "replicas": traces.replicas[:arrived],
-            "arrival_s": self._sequence.arrival[:arrived],
-            "departure_s": self._sequence.departure[:arrived],
-            "refused": self.refused[:arrived],
-            "waiting_s": self.waiting[:arrived],
+            "tenant": traces.tenant_names()[rows].tolist(),
+            "tenant_class": traces.class_names()[rows].tolist(),
+            "replicas": traces.replicas[rows],
+            "arrival_s": arrival,
+            "departure_s": departure,
+            "refused": self.refused[rows],
+            "waiting_s": self.waiting[rows],
             "downtime_s": downtime,
             "availability": pl.Series(availability).fill_nan(None),
-            "failovers": self.failovers[:arrived],
+            "failovers": self.failovers[rows],
         }
         return frame_of("tenants", policy, repeat, columns)
 

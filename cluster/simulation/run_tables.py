@@ -35,7 +35,7 @@ RUN_COLUMNS = {
 TIME = Column(pl.Int64, "seconds since the start of the run")
 NODE = Column(pl.String, "name of the node")
 METRIC = Column(pl.String, "name of the metric")
-TENANT = Column(pl.String, "name of the tenant")
+TENANT = Column(pl.String, "name of the tenant; its further partitions by auto scaling have /2, /3 and so on")
 ROLE = Column(pl.String, "primary, secondary or instance")
 
 TERMS: Mapping[str, str] = {
@@ -103,7 +103,9 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
     },
     "plans": {
         "time_s": TIME,
-        "occasion": Column(pl.String, "arrival, retry, constraint check, balancing, rebuild, node fault or upgrade"),
+        "occasion": Column(
+            pl.String, "arrival, retry, constraint check, balancing, rebuild, node fault, upgrade or scaling"
+        ),
         "moves": Column(pl.Int32, "number of moves, new replicas included"),
         "unplaced": Column(pl.Int32, "replicas that could not be placed"),
         "end_reason": Column(pl.String, "why the search ended"),
@@ -143,6 +145,14 @@ TABLES: Mapping[str, Mapping[str, Column]] = {
             pl.String,
             "healthy, unhealthy, unsafe (a tenant would have lost its quorum for too long) or under way",
         ),
+    },
+    "scalings": {
+        "time_s": TIME,
+        "tenant": TENANT,
+        "mechanism": Column(pl.String, "instances or partitions"),
+        "before": Column(pl.Int32, "number of instances or partitions before"),
+        "after": Column(pl.Int32, "number afterwards"),
+        "load": Column(pl.Float64, "mean load of the tenant's replicas, in the metric's unit"),
     },
     "node_load": {
         "time_s": TIME,

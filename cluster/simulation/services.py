@@ -21,8 +21,9 @@ class Services:
     """The services of an engine, created on demand.
 
     All tenants of a class with the same replicas and limits share a service. Limits are MaxUsage, if the engine's
-    estimator uses limits. Each tenant of an affinity pair has its own service, because an affinity relates services.
-    Tenants of different applications have different services.
+    estimator uses limits. Tenants of different applications have different services. Each tenant of an affinity pair
+    has its own service, because an affinity relates services; so has each partition of a tenant that is scaled, because
+    its number of instances changes.
 
     Parameters
     ----------
@@ -56,10 +57,12 @@ class Services:
         self._stateful: list[bool] = (sequence.traces.series_index[:, Role.INSTANCE] < 0).tolist()
         self._parent: list[int] = sequence.parent.tolist()
         self._parents = {*self._parent}
+        self._scaled: list[bool] = (sequence.scaling >= 0).tolist()
         self._estimate = InitialDemand(history, percentile)
         self._applications, self._knows = applications, known
         self._known_applications: set[str] = set()
         self._known: set[str] = set()
+        self._services: dict[int, Service] = {}
         self._uses_limits = engine.config.estimator != MonteCarlo.kind
         self._limits: dict[str, dict[tuple[float, ...], int]] = {}
         """By class and replicas, a number for each combination of limits, which has its own service."""
@@ -78,7 +81,7 @@ class Services:
         if application is not None:
             name = f"{name}/{application.name}"
         parent = self._parent[tenant]
-        if parent >= 0 or tenant in self._parents:
+        if parent >= 0 or tenant in self._parents or self._scaled[tenant]:
             name = f"{name}/{traces.tenant[tenant]}"
         if name not in self._known:
             if application is not None and application.name not in self._known_applications:
@@ -86,18 +89,19 @@ class Services:
                 self._known_applications.add(application.name)
             roles = (Role.PRIMARY, Role.SECONDARY) if stateful else (Role.INSTANCE,)
             loads = {role: self._estimate.of(tenant_class, role, traces.metric_names) for role in roles}
-            self._engine.update_service(
-                Service(
-                    name,
-                    stateful=stateful,
-                    tenant_class=tenant_class,
-                    target_replicas=replicas,
-                    default_load=loads,
-                    limits=limits,
-                    affinity_to=self.of(parent) if parent >= 0 else None,
-                    application=None if application is None else application.name,
-                )
+            service = Service(
+                name,
+                stateful=stateful,
+                tenant_class=tenant_class,
+                target_replicas=replicas,
+                default_load=loads,
+                limits=limits,
+                affinity_to=self.of(parent) if parent >= 0 else None,
+                application=None if application is None else application.name,
             )
+            self._engine.update_service(service)
+            if self._scaled[tenant]:
+                self._services[tenant] = service
             self._known.add(name)
         return name
 
@@ -107,6 +111,18 @@ class Services:
         if application is not None and self._knows is Known.WITHOUT_RESERVATIONS:
             return attrs.evolve(application, node_reservation={})
         return application
+
+    def scale(self, tenant: int, instances: int) -> None:
+        """Set the number of instances of a tenant that is scaled."""
+        self._services[tenant] = attrs.evolve(self._services[tenant], target_replicas=instances)
+        self._engine.update_service(self._services[tenant])
+
+    def remove(self, tenant: int) -> None:
+        """Remove the service of a tenant that is scaled, whose partition is gone; others stay."""
+        service = self._services.pop(tenant, None)
+        if service is not None:
+            self._engine.remove_service(service.name)
+            self._known.discard(service.name)
 
     def _suffix(self, name: str, limits: tuple[float, ...]) -> str:
         """Return the suffix that distinguishes services with different limits; empty for the first."""

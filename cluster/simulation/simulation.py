@@ -10,6 +10,7 @@ import simpy
 
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.workload_section import Growth, Workload
+from cluster.simulation.auto_scaling import AutoScaling, Change
 from cluster.simulation.availability import Tenancy
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.causes import FAULT
@@ -17,7 +18,7 @@ from cluster.simulation.engine_setup import limits_of, make_engine, metrics_of, 
 from cluster.simulation.failover import FailoverManager
 from cluster.simulation.faults import make_faults
 from cluster.simulation.growth import factors
-from cluster.simulation.ledger import Ledger
+from cluster.simulation.ledger import Ledger, Metering
 from cluster.simulation.node_states import NodeStates
 from cluster.simulation.oracle import Oracle
 from cluster.simulation.plan_execution import PlanExecution
@@ -37,6 +38,8 @@ from plb.compiler import working_time
 Process = Generator[simpy.Event, Any, None]
 ARRIVAL = "arrival"
 """Occasion of the first placement of a tenant."""
+SCALING = "scaling"
+"""Occasion of the placement of further instances and partitions."""
 
 
 class Simulation:
@@ -94,6 +97,7 @@ class Simulation:
         self._movement = PlanExecution(shared)
         self.nodes = NodeStates(shared, nodes)
         self.tenancies = Tenancies(shared, self._movement)
+        self.scaling = AutoScaling(shared, sequence, self.tenancies)
         self.failover = FailoverManager(shared, self.nodes, self.tenancies, self._movement)
         self._node_events = make_faults(scenario, nodes, repeat)
         rng = stream(scenario.run.seed, "upgrades", repeat)
@@ -148,15 +152,17 @@ class Simulation:
 
     def _arrivals(self) -> Process:
         arrival = self._sequence.arrival
-        for tenant in np.flatnonzero(~self._sequence.stands).tolist():
+        for tenant in np.flatnonzero(~self._sequence.stands & self._sequence.is_tenant).tolist():
             yield At(self.env, int(arrival[tenant]), Kind.ARRIVAL)
             self._admit(tenant)
 
     def _departures(self) -> Process:
-        departure = self._sequence.departure
-        for tenant in np.argsort(departure, kind="stable").tolist():
+        departure, is_tenant = self._sequence.departure, self._sequence.is_tenant
+        order = np.argsort(departure, kind="stable")
+        for tenant in order[is_tenant[order]].tolist():
             yield At(self.env, int(departure[tenant]), Kind.DEPARTURE)
-            self._dismiss(tenant)
+            for row in self.scaling.partitions_of(tenant):
+                self._dismiss(row)
 
     def _faults(self) -> Process:
         for event in self._node_events:
@@ -179,10 +185,12 @@ class Simulation:
     def _metering(self) -> Process:
         for when in range(self._interval, self._end + 1, self._interval):
             yield At(self.env, when, Kind.METERING)
-            self._meter()
+            metering = self._meter()
             yield At(self.env, when, Kind.RETRY)
             self._replace(self.failover.give_up_waiting(), "rebuild")
             self._retry()
+            for change in self.scaling.changes(metering):
+                self._scale(change)
             if self._progress is not None:
                 self._progress(when)
 
@@ -192,14 +200,14 @@ class Simulation:
     def _now(self) -> int:
         return int(self.env.now)
 
-    def _admit(self, tenant: int) -> None:
+    def _admit(self, tenant: int, occasion: str = ARRIVAL) -> None:
         name = self._partitions[tenant]
         tenancy = self._services.tenancy(tenant, name)
         standing = [Replica(Role.INSTANCE, self._node_names[node]) for node in self._sequence.nodes_of(tenant)]
         self.engine.update_partition(Partition(name, service=tenancy.service, replicas=standing, created=self._now))
         self.tenancies.admit(tenancy)
         if not standing:
-            self._place([tenant], ARRIVAL)
+            self._place([tenant], occasion)
             return
         self._movement.take(name, tenant)
         self.tenancies.note_placed(name)
@@ -230,8 +238,26 @@ class Simulation:
         self._movement.cancel(name)
         self.ledger.drop(name)
         self.engine.remove_partition(name)
+        self._services.remove(tenant)
 
-    def _meter(self) -> None:
+    def _scale(self, change: Change) -> None:
+        """Change the number of a tenant's instances or partitions; partitions share its demand."""
+        tenant, mechanism = change.tenant, change.scaling.mechanism
+        name = self._partitions[tenant]
+        self.recorder.scaling(self._now, name, mechanism, change.before, change.after, change.load)
+        if mechanism == "instances":
+            self._services.scale(tenant, change.after)
+            self.tenancies.scale(name, change.after)
+            self._place([tenant], SCALING)
+            return
+        present = range(tenant, tenant + change.after)
+        self.ledger.set_share(present, 1.0 / change.after)
+        for row in range(tenant + change.after, tenant + change.before):
+            self._dismiss(row)
+        for row in range(tenant + change.before, tenant + change.after):
+            self._admit(row, SCALING)
+
+    def _meter(self) -> Metering:
         """Meter, report, and repair if there is a shortage or if nodes changed since the last repair."""
         metering = self.ledger.meter(self._now)
         self.recorder.load(self._now, metering.metered)
@@ -251,6 +277,7 @@ class Simulation:
         if not moves and self._balancing_is_due():
             self._last_balancing = self._now
             self._apply_moves(self._timed("balancing", "balancing", lambda: self.engine.balance(now=self._now)))
+        return metering
 
     def _balancing_is_due(self) -> bool:
         interval = self.engine.config.min_load_balancing_interval

@@ -74,6 +74,10 @@ class Tenancies:
         self.known[tenancy.partition] = tenancy
         self.plain.add(tenancy.partition)
 
+    def scale(self, partition: str, replicas: int) -> None:
+        """Set the target number of replicas of a tenant."""
+        self.known[partition] = attrs.evolve(self.known[partition], replicas=replicas)
+
     def note_placed(self, partition: str) -> None:
         """Record that a tenant is available from now on, if a quorum of its replicas is placed."""
         if not self.serves(partition) and self.has_quorum(self.known[partition]):

@@ -43,7 +43,7 @@ class TenantApplications:
             No tenant has the class of a section, or a limit names an unknown metric.
         """
         applications: list[Application] = []
-        traces, follows = sequence.traces, sequence.parent >= 0
+        traces, follows = sequence.traces, (sequence.parent >= 0) | ~sequence.is_tenant
         of_tenant = np.full(len(sequence.arrival), NO_APPLICATION)
         for name, section in sections.items():
             _check_metrics(name, section, traces.metric_names)
@@ -57,7 +57,8 @@ class TenantApplications:
             groups = int(group[-1]) + 1 if len(members) else 0
             numbers = [""] if groups == 1 and not section.tenants else [f"/{number + 1}" for number in range(groups)]
             applications += [section.named(f"{name}{number}") for number in numbers]
-        of_tenant[follows] = of_tenant[sequence.parent[follows]]
+        leader = np.where(sequence.parent >= 0, sequence.parent, sequence.owner)
+        of_tenant[follows] = of_tenant[leader[follows]]
         return cls(tuple(applications), of_tenant)
 
     def application_of(self, tenant: int) -> Application | None:

@@ -7,16 +7,21 @@ from the start, and no others arrive.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+
 import attrs
 import numpy as np
 
 from cluster.errors import DensityError
 from cluster.scenario.cluster_section import ClusterSection
+from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.scenario import Scenario
 from cluster.simulation.admission import TenantAdmission, first_demand, lifetime_seconds, limit_of, promised
 from cluster.simulation.planned_tenants import PlanPool
 from cluster.simulation.random_streams import stream
 from cluster.simulation.tenant_pools import Source
+from plb import ConflictError, UnknownNameError
 from plb.array_types import Bool, Float, Int
 from plb.model import Role
 from workloads.trace import TraceSet
@@ -45,6 +50,13 @@ class TenantSequence:
         they arrive.
     standing_start
         (T + 1,) bounds of the tenants in `standing`.
+    owner
+        (T,) row of the tenant of which a row is a partition, perhaps itself. The rows of further partitions follow that
+        of their tenant; only auto scaling admits them.
+    scaling
+        (T,) number of the section of auto scaling of each row, or -1.
+    scales_instances
+        (T,) whether it scales the instances of the row.
     """
 
     traces: TraceSet
@@ -57,6 +69,16 @@ class TenantSequence:
     standing_start: Int = attrs.field(
         default=attrs.Factory(lambda self: np.zeros(len(self.arrival) + 1, np.int64), takes_self=True)
     )
+    owner: Int = attrs.field(default=attrs.Factory(lambda self: np.arange(len(self.arrival)), takes_self=True))
+    scaling: Int = attrs.field(default=attrs.Factory(lambda self: np.full(len(self.arrival), -1), takes_self=True))
+    scales_instances: Bool = attrs.field(
+        default=attrs.Factory(lambda self: np.zeros(len(self.arrival), np.bool_), takes_self=True)
+    )
+
+    @property
+    def is_tenant(self) -> Bool:
+        """(T,) whether a row is a tenant, and not a further partition of one."""
+        return np.asarray(self.owner == np.arange(len(self.owner)))
 
     @property
     def departure(self) -> Int:
@@ -80,7 +102,7 @@ class TenantSequence:
 
     def density(self, time: float) -> float:
         """Return the density just after `time` if every placement succeeds."""
-        active = (self.arrival <= time) & (self.departure > time)
+        active = self.is_tenant & (self.arrival <= time) & (self.departure > time)
         return float(self.weight[active].sum())
 
 
@@ -127,7 +149,74 @@ def make_tenants(
     order = np.argsort(arrival, kind="stable")
     chosen = traces.select(order)
     parent = _pairs(chosen, arrival[order], workload.pair_share, stream(scenario.run.seed, "pairs", repeat))
-    return TenantSequence(chosen, arrival[order], len(fill), total, metric, parent)
+    sequence = TenantSequence(chosen, arrival[order], len(fill), total, metric, parent)
+    return with_scaling(sequence, scenario.scaling) if scenario.scaling else sequence
+
+
+def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> TenantSequence:
+    """Return tenants of which those that are scaled are instances, or have rows for further partitions.
+
+    Raises
+    ------
+    UnknownNameError
+        No tenant has the class of a section, or no metric its name.
+    ConflictError
+        A class belongs to two sections, or its instances are to be scaled although it has primaries and secondaries.
+    """
+    traces = sequence.traces
+    section_of = section_by_class(scaling, traces)
+    of_tenant = section_of[traces.class_code]
+    sections = [*scaling.values()]
+    as_instances = np.array([one.mechanism == "instances" for one in sections] + [False])[of_tenant]
+    rows = np.ones(len(of_tenant), np.int64)
+    rows[~as_instances & (of_tenant >= 0)] = [
+        sections[number].maximum for number in of_tenant[~as_instances & (of_tenant >= 0)].tolist()
+    ]
+    source = np.repeat(np.arange(len(rows)), rows)
+    first = np.cumsum(rows) - rows
+    number = np.arange(len(source)) - first[source]
+    names = traces.tenant_names()[source].astype(np.object_)
+    names[number > 0] = [
+        f"{name}/{1 + place}" for name, place in zip(names[number > 0], number[number > 0], strict=True)
+    ]
+    taken = traces.select(source)
+    role = taken.series_role.copy()
+    role[as_instances[source][taken.series_tenant]] = Role.INSTANCE
+    return TenantSequence(
+        attrs.evolve(taken, tenant=np.array(names), series_role=role),
+        sequence.arrival[source],
+        int(rows[: sequence.first].sum()),
+        sequence.total_capacity,
+        sequence.density_metric,
+        owner=first[source],
+        scaling=of_tenant[source],
+        scales_instances=as_instances[source],
+    )
+
+
+def section_by_class(scaling: Mapping[str, Scaling], traces: TraceSet) -> Int:
+    """Return the number of the section of each class, (C,), or -1."""
+    found = np.full(len(traces.classes), -1)
+    has_roles = (traces.replicas > 1) & (traces.series_index[:, Role.INSTANCE] < 0)
+    with_roles = {traces.classes[code] for code in np.unique(traces.class_code[has_roles]).tolist()}
+    for number, (name, one) in enumerate(scaling.items()):
+        matches = [index for index, known in enumerate(traces.classes) if fnmatchcase(known, one.tenant_class)]
+        if not matches:
+            raise UnknownNameError("tenant class", one.tenant_class, traces.classes, f"scaling.{name}")
+        if one.metric not in traces.metric_names:
+            raise UnknownNameError("metric", one.metric, traces.metric_names, f"scaling.{name}")
+        for index in matches:
+            known = traces.classes[index]
+            if found[index] >= 0:
+                other = [*scaling][found[index]]
+                raise ConflictError(f"scaling.{name}: class {known} is already scaled by scaling.{other}")
+            if one.mechanism == "instances" and known in with_roles:
+                raise ConflictError(
+                    f"scaling.{name}: tenants of class {known} have several replicas with roles; instances are scaled "
+                    'of tenants with one replica, partitions (mechanism = "partitions") of all'
+                )
+            found[index] = number
+    return found
 
 
 def _planned(pool: PlanPool, total: float, metric: int) -> TenantSequence:

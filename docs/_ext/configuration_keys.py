@@ -17,6 +17,7 @@ from cluster.learning.rewards import Penalties
 from cluster.scenario.applications_section import ApplicationsSection
 from cluster.scenario.cluster_section import NodeGroup
 from cluster.scenario.faults_section import Crash, Flapping, Outage
+from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import METRIC_FIELDS, SECTIONS
 from cluster.scenario.sections import Range
@@ -41,6 +42,7 @@ def scenario_keys() -> str:
     parts = [f"## Outside of sections\n\n{table(Scenario, plain)}"]
     parts += [text for name, kind in SECTIONS.items() for text in _section(name, kind)]
     parts.append(f"## [applications.NAME]\n\n{summary(ApplicationsSection)}\n\n{table(ApplicationsSection)}")
+    parts.append(f"## [scaling.NAME]\n\n{summary(Scaling)}\n\n{table(Scaling)}")
     return "\n\n".join([*parts, f"## [metrics.NAME]\n\n{OF_METRICS}\n\n{table(Metric, metric)}"])
 
 

@@ -12,7 +12,7 @@ from cluster.scenario.scenario import Scenario
 from cluster.scenario.scenario_file import scenario_from
 from cluster.simulation.recorder import RunResult
 from cluster.simulation.simulation import Simulation
-from cluster.simulation.tenant_arrivals import TenantSequence
+from cluster.simulation.tenant_arrivals import TenantSequence, with_scaling
 from cluster.simulation.tenant_pools import Source, TracePool
 from plb.model import Role
 from plb.risk import DemandHistory
@@ -93,7 +93,7 @@ def simulation_of(scenario: Scenario, tenants: Sequence[Tenant], initial: float 
     traces = traces_of(tenants)
     arrival = np.array([tenant.arrival for tenant in tenants], np.int64)
     capacity = scenario.cluster.nodes * scenario.cluster.capacity["disk"]
-    sequence = TenantSequence(traces, arrival, len(tenants), capacity, 0)
+    sequence = with_scaling(TenantSequence(traces, arrival, len(tenants), capacity, 0), scenario.scaling)
     return Simulation(scenario, source_of(traces, initial), sequence, "original", 0)
 
 

@@ -10,6 +10,7 @@ import attrs
 import pytest
 
 import plb
+from cluster.scenario.scaling_section import Scaling
 from cluster.scenario.scenario_file import SECTIONS
 from cluster.simulation.run_tables import TABLES, columns_of
 from tests.docs.pages import ROOT
@@ -28,7 +29,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_reference_has_every_key_of_a_scenario(site: Path) -> None:
     """Each key has its meaning."""
     page = (site / "reference" / "scenario.html").read_text()
-    names = [field.name for kind in SECTIONS.values() for field in attrs.fields(kind)]
+    names = [field.name for kind in (*SECTIONS.values(), Scaling) for field in attrs.fields(kind)]
     assert [name for name in names if f">{name}</span>" not in page] == []
     assert "<td><p></p></td>\n</tr>" not in page
 

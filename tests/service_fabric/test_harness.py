@@ -54,7 +54,7 @@ def service(name: str = "web", **fields: Any) -> dict[str, Any]:
     """Return a service step."""
     step = {"op": "service", "name": name, "service_type": "Type", "stateful": True, "placement_constraint": ""}
     step |= {"affinity_parent": "", "aligned_affinity": True, "metrics": [], "default_move_cost": "low"}
-    return {**step, "on_every_node": False, "target_replica_set_size": 0, **fields}
+    return {**step, "on_every_node": False, "target_replica_set_size": 0, "application": "", **fields}
 
 
 def partition(*replicas: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -400,10 +400,21 @@ def test_phases_are_switched_off_by_settings() -> None:
     assert (config.constraint_check_enabled, config.load_balancing_enabled) == (False, False)
 
 
-def test_a_scenario_with_applications_fails_with_this_reason() -> None:
-    """It is not skipped."""
-    outcome = run_scenario(scenario(service(), {"op": "application", "name": "app"}), {})
-    assert outcome.failures[0].actual == "NotImplementedError: applications"
+def test_an_application_with_its_services_is_handed_over() -> None:
+    """Amounts of -1 are none, and what the cluster cannot hold is an error of the update."""
+    amounts = {"total_capacity": -1, "max_instance_capacity": 8, "reservation_capacity": 5}
+    fields = {"minimum_nodes": 0, "scaleout_count": 2, "upgrade_in_progress": False, "upgrade_completed_uds": []}
+    application = {"op": "application", "name": "app", "capacities": {"Count": amounts}, **fields}
+    player = Player(scenario(service(), application), {}, seed=0)
+    for step in (service(), application):
+        player.play(step)
+    (found,) = player._engine.applications
+    assert (found.most_nodes, found.total_capacity) == (2, {})
+    assert player.update_error == "Success"
+    player.play(application | {"minimum_nodes": 2})
+    assert player.update_error == "InsufficientClusterCapacity"
+    player.play({"op": "delete_application", "name": "app"})
+    assert player._engine.applications == ()
 
 
 # collection and evaluation
