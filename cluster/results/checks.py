@@ -20,6 +20,8 @@ COUNTS = (
     *("swaps", "placement_failures", "refusals", "quorum_losses", "node_faults", "upgraded_domains"),
     *("rolled_back_domains", "waiting_seconds", "plans", "proposals_drawn", "proposals_scored"),
 )
+LATER_COUNTS = ("scale_outs", "scale_ins")
+"""Counts that results of version 0.1.0 lack."""
 AMOUNTS = ("simulated_seconds", "violated_node_minutes", "copied_gb", "downtime_seconds")
 BY_CAUSE = ("failovers_by_cause", "moves_by_cause")
 SECONDS = ("placement", "repair", "balancing", "total")
@@ -96,7 +98,7 @@ def _problems_of_run(place: str, row: object, known: list[Any]) -> Iterator[str]
         return
     if row.get("policy") not in known:
         yield str(UnknownNameError("policy", f"{row.get('policy')}", map(str, known), place))
-    for name in ("repeat", *COUNTS):
+    for name in ("repeat", *COUNTS, *(name for name in LATER_COUNTS if name in row)):
         if not (_is(row.get(name), int) and row[name] >= 0):
             yield f"{place}.{name}: {_found(row.get(name), name, row)}; expected a whole number >= 0"
     for name in AMOUNTS:

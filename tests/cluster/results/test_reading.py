@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from cluster.errors import ResultsError
 from cluster.report.writing import report_page
-from cluster.results.checks import AMOUNTS, BY_CAUSE, COUNTS
+from cluster.results.checks import AMOUNTS, BY_CAUSE, COUNTS, LATER_COUNTS
 from cluster.results.policy_comparison import compare
 from cluster.results.reading import Results, read_results
 from cluster.results.writing import ResultsFolder
@@ -60,7 +60,23 @@ def test_written_results_are_read_back(runs: tuple[Path, list[RunResult]]):
             assert of_run.equals(run.tables[name])
     assert results.repeats("modified") == [0, 1]
     assert results.days == made[0].totals["simulated_seconds"] / 86400
-    assert set(made[0].totals) == {*COUNTS, *AMOUNTS, *BY_CAUSE, "availability"}, "every total is checked when read"
+    checked = {*COUNTS, *LATER_COUNTS, *AMOUNTS, *BY_CAUSE, "availability"}
+    assert set(made[0].totals) == checked, "every total is checked when read"
+
+
+def test_counts_that_earlier_versions_did_not_write_may_be_missing(folder: Path) -> None:
+    """Where they are, they are checked."""
+    file = folder / "summary.json"
+    summary = json.loads(file.read_text())
+    for row in summary["runs"]:
+        for name in LATER_COUNTS:
+            del row[name]
+    file.write_text(json.dumps(summary))
+    assert LATER_COUNTS[0] not in read_results(folder).runs[0].totals
+    summary["runs"][0][LATER_COUNTS[0]] = -1
+    file.write_text(json.dumps(summary))
+    with pytest.raises(ResultsError, match=LATER_COUNTS[0]):
+        read_results(folder)
 
 
 def test_a_directory_has_the_comparison_of_its_runs(runs: tuple[Path, list[RunResult]]):
