@@ -85,6 +85,8 @@ class PhaseRun:
         What calls for work at the start.
     extensions
         What users add, or None.
+    waits_for_upgrade
+        Whether an upgrade holds balancing back.
     """
 
     def __init__(
@@ -96,8 +98,11 @@ class PhaseRun:
         budget: Budget,
         work: WorkLists,
         extensions: Extensions | None = None,
+        *,
+        waits_for_upgrade: bool = False,
     ) -> None:
         self.state, self.problem = state, problem
+        self._waits_for_upgrade = waits_for_upgrade
         self.budget, self._of_placement_and_repair = budget, attrs.evolve(budget, temperature=None)
         self._work = work
         self.config = state.config
@@ -216,8 +221,11 @@ class PhaseRun:
 
     @property
     def is_unbalanced(self) -> bool:
-        """Whether a metric needs balancing, or an extension term may; a policy does not balance."""
-        if self._policy is not None:
+        """Whether a metric needs balancing, or an extension term may; a policy does not balance.
+
+        An upgrade of a partition may hold balancing back.
+        """
+        if self._policy is not None or self._waits_for_upgrade:
             return False
         return bool(self.config.extension_terms) or is_unbalanced(
             self.problem, self.solution, self.config, self.state.quanta
