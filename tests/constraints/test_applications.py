@@ -330,6 +330,27 @@ def test_upgraded_domains_of_an_application_are_preferred_by_its_replicas():
     assert [int(rule) >= 0 for rule in engine.score("web/0").rule] == [False] * 4
 
 
+def test_alternatives_say_what_must_change_on_each_closed_node():
+    """Of two nodes in use one lacks 2 of the capacity of the application; a third would be one too many."""
+    engine = engine_of(dict.fromkeys(("n0", "n1", "n2"), 20.0))
+    engine.update_application(Application("a", most_nodes=2, node_capacity={"cpu": 5.0}))
+    put(engine, "web", {"n0": 5.0, "n1": 2.0}, "a", missing=1)
+    (found,) = engine.alternatives("web/2")
+    assert [place.node for place in found.places] == ["n1"]
+    closed = {one.node: one for one in found.closed}
+    assert {name: one.distance for name, one in closed.items()} == {"n0": 1.0, "n2": 1.0}
+    assert [str(change) for change in closed["n0"].changes] == [
+        "application a must have 2 less cpu on n0 (2 cpu needed; application a has 5 of 5 on n0)"
+    ]
+    assert [str(change) for change in closed["n2"].changes] == [
+        "n2 must have a replica of application a, or it must use fewer nodes "
+        "(application a may use 2 nodes, and its replicas use n0, n1)"
+    ]
+    engine.report_load("web/0", "n0", {"cpu": 4.0})
+    (found,) = engine.alternatives("web/2")
+    assert {one.node: one.distance for one in found.closed} == {"n0": 0.5, "n2": 1.0}
+
+
 # the description
 
 
