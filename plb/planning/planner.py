@@ -252,12 +252,13 @@ class Planner:
             solution = extensions.journalled(solution.copy())
         elif solution is self._live.solution:
             self._live.lend()
-        run = PhaseRun(self.state, problem, solution, seed, budget, self._live.work, extensions, waits_for_upgrade=self._waits(domain))
+        work, waits = self._live.work, self._waits_for_upgrade(domain)
+        run = PhaseRun(self.state, problem, solution, seed, budget, work, extensions, waits_for_upgrade=waits)
         run.deduct(earlier)
         self.now, self.searches = at, self.searches + 1
         return run
 
-    def _waits(self, domain: ServiceDomain | None) -> bool:
+    def _waits_for_upgrade(self, domain: ServiceDomain | None) -> bool:
         """Return whether balancing of a domain waits for the upgrade of a partition."""
         if self.state.config.allow_balancing_during_application_upgrade:
             return False
