@@ -11,6 +11,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.constraints.domains import SPREADING
+from plb.constraints.scale_out import limits_of_balancing
 from plb.constraints.throttling import most_in_build
 from plb.evaluation.proposals import FIRST_RULE
 from plb.evaluation.self_checks import compare_with_scratch
@@ -429,7 +430,7 @@ class PhaseRun:
         apart = config.one_action_per_refresh and not config.extension_terms
         services = self._unbalanced_services if apart else None
         uneven = uneven_metrics(problem, self.solution, self.config, self.state.quanta)
-        problem = problem._replace(uneven=uneven)
+        problem = problem._replace(uneven=uneven, most_nodes=limits_of_balancing(problem, self.solution))
         variants = balancing_variants(self.config, slow=slow)
         within = self.budget.within(timeout)
         limit = most_displaced(self.problem, self.solution, self.config)

@@ -250,6 +250,31 @@ def test_balancing_leaves_a_broken_limit_and_does_not_exceed_it_further():
     assert used <= {"n0", "n1", "n2"}
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_last_replica_on_a_node_may_leave_for_a_node_not_in_use(replicas):
+    """Then the application uses as many nodes as before; while another replica stays there, it would use more."""
+    engine = engine_of(dict.fromkeys(("n0", "n1"), 40.0), w_imbalance=1000.0)
+    put(engine, "others", {"n0": 9.0}, None)
+    for name in ("x", "y")[:replicas]:
+        put(engine, name, {"n0": 9.0 / replicas}, "a")
+    engine.update_service(Service("others", stateful=False, blocked_nodes=frozenset({"n1"})))
+    engine.update_application(Application("a", most_nodes=1))
+    engine.apply(engine.balance())
+    assert nodes_of(engine, "x") == ["n1" if replicas == 1 else "n0"]
+
+
+def test_balancing_moves_an_application_above_its_limit_to_other_nodes():
+    """It uses two nodes where it may use one; it may leave one of them for a third, as this makes nothing worse."""
+    engine = engine_of(dict.fromkeys(("n0", "n1", "n2"), 40.0), w_imbalance=1000.0)
+    put(engine, "others", {"n0": 6.0}, None)
+    put(engine, "x", {"n0": 6.0}, "a")
+    put(engine, "y", {"n1": 6.0}, "a")
+    engine.update_service(Service("others", stateful=False, blocked_nodes=frozenset({"n1", "n2"})))
+    engine.update_application(Application("a", most_nodes=1))
+    engine.apply(engine.balance())
+    assert (nodes_of(engine, "x"), nodes_of(engine, "y")) == (["n2"], ["n1"])
+
+
 def test_standby_gives_way_to_a_replica_whose_load_it_makes_up_for():
     """The total capacity is used up with a standby; only its node takes the new secondary."""
     engine = engine_of({"n0": 20.0, "n1": 20.0, "n2": 20.0})

@@ -69,12 +69,13 @@ def sums_of_applications(problem: Problem, places: Places) -> dict[str, list[obj
 
 
 def is_beyond_scale_out(problem: Problem, places: Places, row: int, target: int) -> bool:
-    """Return whether the application of a row uses all its nodes, and the target is none of them."""
+    """Return whether a row on the target would make its application use more nodes than it may."""
     application = int(problem.application[row])
     if application == NOWHERE:
         return False
     used = nodes_in_use(problem, places, application)
-    return target not in used and len(used) >= problem.most_nodes[application]
+    others = {int(places[one]) for one in members(problem, places, application) if one != row}
+    return target not in used and len(others) >= problem.most_nodes[application]
 
 
 def exceeds_application_capacity(problem: Problem, places: Places, row: int, outgoing: int, target: int) -> bool:
