@@ -14,7 +14,7 @@ from plb.constraints.application_sums import growth_with_reservations, occupied,
 from plb.constraints.description import ExcludedNodes, RuleDescription
 from plb.constraints.named_solution import NamedSolution
 from plb.constraints.reservations import applications_kept, needed_with_reservations, reservation_violations
-from plb.constraints.standbys import standby_on
+from plb.constraints.standbys import replaced_load, standby_on
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.quanta import UNLIMITED
@@ -61,9 +61,18 @@ def is_overloaded(problem: Problem, solution: Solution, node: int) -> bool:
     if not problem.watched[node]:
         return False
     for metric in range(problem.limit.shape[1]):
-        if occupied(problem, solution, node, metric) > problem.repair_limit[node, metric]:
+        if excess_of(problem, solution, node, metric) > 0:
             return True
     return False
+
+
+@kernel
+def excess_of(problem: Problem, solution: Solution, node: int, metric: int) -> int:
+    """Return by how many quanta a node exceeds its limit, less the buffer and the standbys that others replace."""
+    excess = occupied(problem, solution, node, metric) - problem.repair_limit[node, metric]
+    if excess > 0:
+        excess -= replaced_load(problem, solution, NOWHERE, node, metric)
+    return max(0, int(excess))
 
 
 @kernel(inline=True)

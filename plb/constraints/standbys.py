@@ -29,3 +29,32 @@ def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> i
             return int(other)
         other = problem.sibling[other]
     return NOWHERE
+
+
+@kernel
+def replaced_load(problem: Problem, solution: Solution, application: int, node: int, metric: int) -> int:
+    """Return the load of the standbys on a node that other replicas of their partitions replace, as they came there.
+
+    Parameters
+    ----------
+    application
+        The application of the standbys; NOWHERE: of all.
+    """
+    replaced = 0
+    for row in range(solution.node.shape[0] if problem.standbys else 0):
+        if not problem.standby[row] or solution.node[row] != node:
+            continue
+        if (application == NOWHERE or problem.application[row] == application) and _is_replaced(problem, solution, row):
+            replaced += problem.load[row, metric]
+    return int(replaced)
+
+
+@kernel
+def _is_replaced(problem: Problem, solution: Solution, standby: int) -> bool:
+    """Return whether a replica of the partition came to the node of its standby."""
+    node, other = solution.node[standby], problem.sibling[standby]
+    while other != standby:
+        if solution.node[other] == node and problem.origin[other] != node:
+            return True
+        other = problem.sibling[other]
+    return False

@@ -14,6 +14,7 @@ from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints import capacity
 from plb.constraints.application_sums import occupied
+from plb.constraints.standbys import replaced_load
 from plb.search.application_breaches import PARTS, count_breaches_of
 from plb.search.breaches import Breaches, count_breaches
 from plb.search.transactions import Transaction, new_transaction, undo_transaction
@@ -191,7 +192,7 @@ def relative_overload(problem: Problem, solution: Solution, node: int) -> float:
     overload = 0.0
     for metric in range(problem.limit.shape[1]):
         limit = problem.repair_limit[node, metric]
-        excess = occupied(problem, solution, node, metric) - limit
+        excess = capacity.excess_of(problem, solution, node, metric)
         if problem.watched[node] and excess > 0:
             overload += np.floor(excess / max(1, limit) * PARTS) / PARTS
     return overload
@@ -205,9 +206,11 @@ def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load
         for metric in range(load.shape[1]):
             present = occupied(problem, solution, node, metric)
             present += capacity.load_in_transit(problem, solution, node, metric)
-            full = present + problem.leaving_load[node, metric] > problem.limit[node, metric]
-            if full and present > load[node, metric]:
-                return True
+            room = problem.limit[node, metric] - problem.leaving_load[node, metric]
+            if present > room and present > load[node, metric]:
+                present -= replaced_load(problem, solution, NOWHERE, node, metric)
+                if present > room and present > load[node, metric]:
+                    return True
     return False
 
 

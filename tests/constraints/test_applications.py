@@ -286,6 +286,19 @@ def test_standby_gives_way_to_a_replica_whose_load_it_makes_up_for():
     assert [(move.role, move.target) for move in engine.place().moves] == [(Role.SECONDARY, "n2")]
 
 
+@pytest.mark.parametrize("of_application", [True, False])
+def test_repair_moves_a_replica_to_a_standby_whose_load_it_replaces(of_application):
+    """Two primaries of 3 exceed a limit of 5 on n0; n1 is full with their standbys, of which one gives way."""
+    engine = engine_of({"n0": 20.0, "n1": 20.0} if of_application else {"n0": 5.0, "n1": 5.0})
+    engine.update_application(Application("a", node_capacity={"cpu": 5.0} if of_application else {}))
+    for name, standby in (("x", 3.0), ("y", 2.0)):
+        load = {Role.PRIMARY: {"cpu": 3.0}, Role.SECONDARY: {"cpu": standby}}
+        engine.update_service(Service(name, target_replicas=1, application="a", default_load=load))
+        replicas = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1", state=ReplicaState.STANDBY)]
+        engine.update_partition(Partition(f"{name}/0", service=name, replicas=replicas))
+    assert [(move.partition, move.target) for move in engine.repair().moves] == [("x/0", "n1")]
+
+
 def test_leaving_replicas_count_for_the_capacity_on_a_node_only():
     """A departing end of 4 on a node leaves 3 of 7 for the application there, and counts in no reservation."""
     engine = engine_of({"n0": 20.0})
