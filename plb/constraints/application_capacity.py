@@ -106,7 +106,7 @@ def excess_on_node(problem: Problem, solution: Solution, application: int, node:
     """Return by how many quanta the load of an application on a node exceeds its capacity there."""
     excess = solution.application_load[application, node, metric] - problem.application_node_limit[application, metric]
     if excess > 0:
-        excess -= replaced_load(problem, solution, application, node, metric)
+        excess -= replaced_load(problem, solution, application, node, metric, solution.node.shape[0])
     return max(0, int(excess))
 
 

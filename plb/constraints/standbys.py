@@ -32,29 +32,23 @@ def standby_on(problem: Problem, solution: Solution, row: int, target: int) -> i
 
 
 @kernel
-def replaced_load(problem: Problem, solution: Solution, application: int, node: int, metric: int) -> int:
-    """Return the load of the standbys on a node that other replicas of their partitions replace, as they came there.
-
-    Parameters
-    ----------
-    application
-        The application of the standbys; NOWHERE: of all.
-    """
-    replaced = 0
-    for row in range(solution.node.shape[0] if problem.standbys else 0):
-        if not problem.standby[row] or solution.node[row] != node:
-            continue
-        if (application == NOWHERE or problem.application[row] == application) and _is_replaced(problem, solution, row):
-            replaced += problem.load[row, metric]
-    return int(replaced)
-
-
-@kernel
-def _is_replaced(problem: Problem, solution: Solution, standby: int) -> bool:
-    """Return whether a replica of the partition came to the node of its standby."""
-    node, other = solution.node[standby], problem.sibling[standby]
-    while other != standby:
-        if solution.node[other] == node and problem.origin[other] != node:
+def is_replaced(problem: Problem, solution: Solution, row: int, node: int) -> bool:
+    """Return whether `row` is a standby on `node` that a replica of its partition replaces, as it came there."""
+    if not problem.standby[row] or problem.leaving[row] or solution.node[row] != node:
+        return False
+    other = problem.sibling[row]
+    while other != row:
+        if solution.node[other] == node and problem.origin[other] != node and not problem.standby[other]:
             return True
         other = problem.sibling[other]
     return False
+
+
+@kernel
+def replaced_load(problem: Problem, solution: Solution, application: int, node: int, metric: int, below: int) -> int:
+    """Return the load of the standbys of an application on a node that others replace, of rows below `below`."""
+    replaced = 0
+    for row in range(below if problem.standbys else 0):
+        if problem.application[row] == application and is_replaced(problem, solution, row, node):
+            replaced += problem.load[row, metric]
+    return int(replaced)

@@ -14,7 +14,6 @@ from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
 from plb.constraints import capacity
 from plb.constraints.application_sums import occupied
-from plb.constraints.standbys import replaced_load
 from plb.search.application_breaches import PARTS, count_breaches_of
 from plb.search.breaches import Breaches, count_breaches
 from plb.search.transactions import Transaction, new_transaction, undo_transaction
@@ -208,7 +207,7 @@ def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load
             present += capacity.load_in_transit(problem, solution, node, metric)
             room = problem.limit[node, metric] - problem.leaving_load[node, metric]
             if present > room and present > load[node, metric]:
-                present -= replaced_load(problem, solution, NOWHERE, node, metric)
+                present -= capacity.freed_by_replacing(problem, solution, node, metric)
                 if present > room and present > load[node, metric]:
                     return True
     return False

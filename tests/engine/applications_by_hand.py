@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from plb.array_types import NOWHERE
-from plb.state.arrays import Problem
+from plb.state.arrays import Problem, siblings_of
 
 Places = Sequence[int]
 
@@ -52,6 +52,17 @@ def kept_free(problem: Problem, rows: Sequence[int]) -> np.ndarray:
 def standing(problem: Problem, places: Places, node: int) -> list[int]:
     """Return the rows on a node that do not leave."""
     return [row for row, at in enumerate(places) if at == node and not problem.leaving[row]]
+
+
+def without_replaced(problem: Problem, places: Places, rows: Sequence[int]) -> list[int]:
+    """Return the rows without the standbys to whose nodes another replica of their partition came."""
+    came = [
+        (other, at)
+        for other, at in enumerate(places)
+        if at not in (NOWHERE, problem.origin[other]) and not problem.standby[other]
+    ]
+    replaced = {(one, at) for other, at in came for one in siblings_of(problem, other)}
+    return [row for row in rows if not (problem.standby[row] and (row, places[row]) in replaced)]
 
 
 def sums_of_applications(problem: Problem, places: Places) -> dict[str, list[object]]:
@@ -119,7 +130,8 @@ def breaches_of_applications(problem: Problem, places: Places, *, scale_out: boo
         if scale_out:
             yield from [0.0] * max(0, len(used) - int(problem.most_nodes[application]))
         for node in used if capacity else ():
-            load = load_of(problem, members(problem, places, application, node))
+            present = without_replaced(problem, places, members(problem, places, application, node))
+            load = load_of(problem, present)
             for value, limit in zip(load.tolist(), problem.application_node_limit[application].tolist(), strict=True):
                 if value > limit:
                     yield (value - limit) / max(1, limit)
