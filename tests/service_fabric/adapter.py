@@ -205,6 +205,8 @@ class Player:
         blocked = self._blocked.get(step["service_type"], ())
         stateful = step["name"] in self._stateful
         service = service_from(step, stateful=stateful, blocked_nodes=blocked)
+        is_sized = step["partition_count"] > 0 and step["target_replica_set_size"] > 0
+        self._engine.configure(attrs.evolve(self._engine.config, refuse_services_without_capacity=is_sized))
         self._note_error(lambda: self._engine.update_service(service))
 
     def _delete_service_type(self, step: Step) -> None:
