@@ -78,7 +78,7 @@ def _check(state: ClusterState, item: str, needed: Int, left: Int) -> None:
 
 
 def capacity_left(state: ClusterState, topology: Topology, node_load: Int) -> Int:
-    """Return what the cluster has left of each metric, (R,) quanta; `UNLIMITED` where a node has no capacity, or without nodes.
+    """Return what the cluster has left of each metric, (R,) quanta; `UNLIMITED` where a node has no capacity.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def capacity_left(state: ClusterState, topology: Topology, node_load: Int) -> In
     """
     counted = topology.counted
     limit = topology.move_limit[counted]
-    unlimited = (limit >= UNLIMITED).any(axis=0) | (not counted.any())
+    unlimited = (limit >= UNLIMITED).any(axis=0)
     found = np.where(unlimited, 0, limit).sum(axis=0) - node_load[counted].sum(axis=0)
     for application in state.applications.applications.values():
         found -= _unused(state, application)

@@ -103,20 +103,6 @@ def test_metric_without_a_capacity_on_some_node_is_never_short():
     engine.update_service(Service("s", stateful=False, default_load={Role.INSTANCE: {"cpu": 10000.0}}))
 
 
-def test_nothing_is_refused_before_the_first_node():
-    """No capacity is known then; the first node makes it known."""
-    engine = engine_of([])
-    application = Application("a", minimum_nodes=3, node_reservation={"cpu": 10.0})
-    service = Service("s", stateful=False, default_load={Role.INSTANCE: {"cpu": 10.0}})
-    engine.update_application(application)
-    engine.update_service(service)
-    engine.update_node(Node("n0", capacities={"cpu": 5.0}))
-    with pytest.raises(InsufficientCapacityError):
-        engine.update_application(attrs.evolve(application, name="b"))
-    with pytest.raises(InsufficientCapacityError):
-        engine.update_service(attrs.evolve(service, name="t"))
-
-
 def test_new_service_needs_the_default_loads_of_a_partition():
     """A primary of 4 and two secondaries of 3 need 10; 9 are left, or 10 with the reservation of its application."""
     engine = engine_of([10.0, 10.0])

@@ -153,8 +153,8 @@ class Player:
 
     # settings
 
-    def _config(self) -> PlbConfig:
-        fields: dict[str, Any] = {"checks": Checks.PHASE} if "test_mode_only" in self.scenario.features else {}
+    def _config(self, **fields: Any) -> PlbConfig:
+        fields |= {"checks": Checks.PHASE} if "test_mode_only" in self.scenario.features else {}
         if SINGLETONS in self._settings:
             fields["is_singleton_replica_move_allowed_during_upgrade"] = self._settings[SINGLETONS]
         settings = {
@@ -205,9 +205,12 @@ class Player:
         blocked = self._blocked.get(step["service_type"], ())
         stateful = step["name"] in self._stateful
         service = service_from(step, stateful=stateful, blocked_nodes=blocked)
-        is_sized = step["partition_count"] > 0 and step["target_replica_set_size"] > 0
-        self._engine.configure(attrs.evolve(self._engine.config, refuse_services_without_capacity=is_sized))
+        self._engine.configure(self._config(refuse_services_without_capacity=self._needs_capacity(step)))
         self._note_error(lambda: self._engine.update_service(service))
+
+    def _needs_capacity(self, step: Step) -> bool:
+        """Return whether a service may be refused: its size is known, and so are nodes, of which updates wait."""
+        return bool(step.get("partition_count") and step.get("target_replica_set_size") and self._nodes)
 
     def _delete_service_type(self, step: Step) -> None:
         self._put_service_type({**step, "blocklist": ()})
