@@ -85,6 +85,7 @@ class Player:
         self.update_error = NO_ERROR
         self._settings = dict(settings)
         self._switches: dict[str, bool] = {}
+        self._checks_services = False
         self._metrics = metrics_of(scenario)
         self._metric_names = frozenset(metric.name for metric in self._metrics)
         self._stateful = stateful_services(scenario)
@@ -153,8 +154,8 @@ class Player:
 
     # settings
 
-    def _config(self, **fields: Any) -> PlbConfig:
-        fields |= {"checks": Checks.PHASE} if "test_mode_only" in self.scenario.features else {}
+    def _config(self) -> PlbConfig:
+        fields: dict[str, Any] = {"checks": Checks.PHASE} if "test_mode_only" in self.scenario.features else {}
         if SINGLETONS in self._settings:
             fields["is_singleton_replica_move_allowed_during_upgrade"] = self._settings[SINGLETONS]
         settings = {
@@ -164,6 +165,7 @@ class Player:
         }
         fields |= {name: False for name, on in self._switches.items() if not on}
         fields["refuse_applications_without_capacity"] = True
+        fields["refuse_services_without_capacity"] = self._checks_services
         return PlbConfig.from_service_fabric(settings, metrics=self._metrics, **fields)
 
     def _set(self, step: Step) -> None:
@@ -205,7 +207,9 @@ class Player:
         blocked = self._blocked.get(step["service_type"], ())
         stateful = step["name"] in self._stateful
         service = service_from(step, stateful=stateful, blocked_nodes=blocked)
-        self._engine.configure(self._config(refuse_services_without_capacity=self._needs_capacity(step)))
+        if self._needs_capacity(step) != self._checks_services:
+            self._checks_services = not self._checks_services
+            self._engine.configure(self._config())
         self._note_error(lambda: self._engine.update_service(service))
 
     def _needs_capacity(self, step: Step) -> bool:
