@@ -12,7 +12,7 @@ from plb.array_types import NOWHERE, Bool
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, RuleDescription
 from plb.constraints.named_solution import NamedSolution
-from plb.constraints.standbys import standby_on
+from plb.constraints.standbys import replaced_load, standby_on
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.rules import Rule
@@ -104,8 +104,10 @@ def is_full(problem: Problem, solution: Solution, enforced: int, row: int, targe
 @kernel
 def excess_on_node(problem: Problem, solution: Solution, application: int, node: int, metric: int) -> int:
     """Return by how many quanta the load of an application on a node exceeds its capacity there."""
-    load = solution.application_load[application, node, metric]
-    return max(0, int(load - problem.application_node_limit[application, metric]))
+    excess = solution.application_load[application, node, metric] - problem.application_node_limit[application, metric]
+    if excess > 0:
+        excess -= replaced_load(problem, solution, application, node, metric, solution.node.shape[0])
+    return max(0, int(excess))
 
 
 @kernel

@@ -10,11 +10,11 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.constraints.application_sums import growth_with_reservations, occupied, occupied_nodes
+from plb.constraints.application_sums import growth_with_reservations, kept_free, occupied, occupied_nodes
 from plb.constraints.description import ExcludedNodes, RuleDescription
 from plb.constraints.named_solution import NamedSolution
 from plb.constraints.reservations import applications_kept, needed_with_reservations, reservation_violations
-from plb.constraints.standbys import standby_on
+from plb.constraints.standbys import is_replaced, replaced_load, standby_on
 from plb.model.expressions import UnmetClause
 from plb.model.move import Phase, Reason
 from plb.model.quanta import UNLIMITED
@@ -60,10 +60,35 @@ def is_overloaded(problem: Problem, solution: Solution, node: int) -> bool:
     """Return whether a node is watched and exceeds its limit for some metric, less the buffer."""
     if not problem.watched[node]:
         return False
+    largest = 0
     for metric in range(problem.limit.shape[1]):
-        if occupied(problem, solution, node, metric) > problem.repair_limit[node, metric]:
-            return True
-    return False
+        largest = max(largest, excess_of(problem, solution, node, metric))
+    return largest > 0
+
+
+@kernel
+def excess_of(problem: Problem, solution: Solution, node: int, metric: int) -> int:
+    """Return by how many quanta a node exceeds its limit, less the buffer and the standbys that others replace."""
+    excess = occupied(problem, solution, node, metric) - problem.repair_limit[node, metric]
+    if excess > 0:
+        excess -= freed_by_replacing(problem, solution, node, metric)
+    return max(0, int(excess))
+
+
+@kernel
+def freed_by_replacing(problem: Problem, solution: Solution, node: int, metric: int) -> int:
+    """Return the load and reservations of a node that end with its standbys, as other replicas replace them."""
+    freed = 0
+    for row in range(solution.node.shape[0] if problem.standbys else 0):
+        if not is_replaced(problem, solution, row, node):
+            continue
+        load, application = problem.load[row, metric], problem.application[row]
+        freed += load
+        if problem.reserves and application != NOWHERE:
+            earlier = replaced_load(problem, solution, application, node, metric, row)
+            freed += kept_free(problem, solution, application, node, metric, -earlier, 0)
+            freed -= kept_free(problem, solution, application, node, metric, -earlier - load, 0)
+    return int(freed)
 
 
 @kernel(inline=True)

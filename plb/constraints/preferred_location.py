@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import attrs
-import numpy as np
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, RuleDescription
 from plb.constraints.standbys import has_standby, standby_on
 from plb.model.expressions import UnmetClause
+from plb.model.role import Role
 from plb.model.rules import Rule
 from plb.model.unplaced import RuledOut
 from plb.phrasing import listed
@@ -21,6 +21,7 @@ from plb.state.cluster_state import ClusterState
 from plb.state.topology import Topology
 
 RULE = int(Rule.PREFERRED_LOCATION)
+PRIMARY = int(Role.PRIMARY)
 
 
 @kernel(inline=True)
@@ -31,18 +32,36 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
     """
     if not (problem.preferring and enforced >> RULE & 1 and problem.prefers_siblings[row]):
         return False
-    if _is_upgraded(problem, row, target) and not has_standby(problem, row):
+    if is_upgraded(problem, row, target) and not has_standby(problem, row):
         return False
     return standby_on(problem, solution, row, target) == NOWHERE
 
 
 @kernel(shared=True)
-def _is_upgraded(problem: Problem, row: int, target: int) -> bool:
-    """Return whether `target` is upgraded in a running upgrade of the cluster, or of the application of `row`."""
-    if problem.upgraded[target]:
-        return True
+def is_upgraded(problem: Problem, row: int, target: int) -> bool:
+    """Return whether `target` is upgraded in the running upgrade that `row` follows.
+
+    If both the cluster and the application of `row` are upgraded, it follows the upgrade that has yet to reach the
+    primary of its partition; if both have, or neither, the one that has completed more domains.
+    """
     application = problem.application[row]
-    return bool(application != NOWHERE and problem.grouped and problem.application_upgraded[application, target])
+    if application == NOWHERE or not problem.grouped or problem.completed_domains[application] == 0:
+        return bool(problem.upgraded[target])
+    of_application, of_cluster = problem.completed_domains[application], problem.completed_domains[-1]
+    follows_cluster = of_cluster > of_application
+    this = row
+    while of_cluster > 0:
+        place = problem.origin[this]
+        if problem.role[this] == PRIMARY and place != NOWHERE:
+            if problem.upgraded[place] != problem.application_upgraded[application, place]:
+                follows_cluster = not problem.upgraded[place]
+            break
+        this = problem.sibling[this]
+        if this == row:
+            break
+    if follows_cluster:
+        return bool(problem.upgraded[target])
+    return bool(problem.application_upgraded[application, target])
 
 
 @attrs.frozen
@@ -76,11 +95,8 @@ class NotPreferred(RuledOut):
 def _ruled_out(excluded: ExcludedNodes) -> NotPreferred:
     problem, named = excluded.named.problem, excluded.named
     standbys = [one for one in siblings_of(problem, excluded.row) if problem.standby[one]]
-    of_nodes, application = problem.upgraded, int(problem.application[excluded.row])
-    if problem.grouped and application != NOWHERE:
-        of_nodes = of_nodes | problem.application_upgraded[application]
-    done = np.flatnonzero(of_nodes).tolist()
-    upgraded = tuple(sorted({named.state.nodes[node].upgrade_domain_name for node in done}))
+    nodes = [node for node in range(len(problem.upgraded)) if is_upgraded.py_func(problem, excluded.row, node)]
+    upgraded = tuple(sorted({named.state.nodes[node].upgrade_domain_name for node in nodes}))
     return NotPreferred(len(excluded.nodes), tuple(map(named.node_of, standbys)), upgraded)
 
 

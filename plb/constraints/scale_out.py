@@ -28,7 +28,10 @@ RULE = int(Rule.SCALE_OUT)
 
 @kernel(inline=True)
 def refuses(problem: Problem, solution: Solution, enforced: int, row: int, target: int) -> bool:
-    """Return whether the application of `row` uses all nodes that it may use, and `target` is none of them."""
+    """Return whether `row` on `target` makes its application use more nodes than it may.
+
+    A node that `row` leaves as the last one of its application is no longer in use.
+    """
     return bool(problem.grouped and enforced >> RULE & 1 and _is_beyond_limit(problem, solution, row, target))
 
 
@@ -37,7 +40,9 @@ def _is_beyond_limit(problem: Problem, solution: Solution, row: int, target: int
     application = problem.application[row]
     if application == NOWHERE or solution.application_replicas[application, target] > 0:
         return False
-    return bool(solution.application_nodes[application] >= problem.most_nodes[application])
+    source = solution.node[row]
+    freed = int(source != NOWHERE and solution.application_replicas[application, source] == 1)
+    return bool(solution.application_nodes[application] - freed >= problem.most_nodes[application])
 
 
 @kernel
@@ -57,6 +62,11 @@ def is_broken(problem: Problem, solution: Solution, enforced: int, row: int) -> 
 def broken_applications(problem: Problem, solution: Solution, enforced: int) -> Int:
     """Return the applications, ascending, that use too many nodes; none if the rule is not enforced."""
     return np.flatnonzero((solution.application_nodes > problem.most_nodes) & bool(enforced >> RULE & 1))
+
+
+def limits_of_balancing(problem: Problem, solution: Solution) -> Int:
+    """Return `Problem.most_nodes` for balancing, (A,): an application above its limit may use as many as before."""
+    return np.maximum(problem.most_nodes, solution.application_nodes)
 
 
 @attrs.frozen

@@ -11,6 +11,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.constraints.domains import SPREADING
+from plb.constraints.scale_out import limits_of_balancing
 from plb.constraints.throttling import most_in_build
 from plb.evaluation.proposals import FIRST_RULE
 from plb.evaluation.self_checks import compare_with_scratch
@@ -85,6 +86,8 @@ class PhaseRun:
         What calls for work at the start.
     extensions
         What users add, or None.
+    waits_for_upgrade
+        Whether an upgrade holds balancing back.
     """
 
     def __init__(
@@ -96,8 +99,11 @@ class PhaseRun:
         budget: Budget,
         work: WorkLists,
         extensions: Extensions | None = None,
+        *,
+        waits_for_upgrade: bool = False,
     ) -> None:
         self.state, self.problem = state, problem
+        self._waits_for_upgrade = waits_for_upgrade
         self.budget, self._of_placement_and_repair = budget, attrs.evolve(budget, temperature=None)
         self._work = work
         self.config = state.config
@@ -216,8 +222,11 @@ class PhaseRun:
 
     @property
     def is_unbalanced(self) -> bool:
-        """Whether a metric needs balancing, or an extension term may; a policy does not balance."""
-        if self._policy is not None:
+        """Whether a metric needs balancing, or an extension term may; a policy does not balance.
+
+        An upgrade of a partition may hold balancing back.
+        """
+        if self._policy is not None or self._waits_for_upgrade:
             return False
         return bool(self.config.extension_terms) or is_unbalanced(
             self.problem, self.solution, self.config, self.state.quanta
@@ -421,7 +430,7 @@ class PhaseRun:
         apart = config.one_action_per_refresh and not config.extension_terms
         services = self._unbalanced_services if apart else None
         uneven = uneven_metrics(problem, self.solution, self.config, self.state.quanta)
-        problem = problem._replace(uneven=uneven)
+        problem = problem._replace(uneven=uneven, most_nodes=limits_of_balancing(problem, self.solution))
         variants = balancing_variants(self.config, slow=slow)
         within = self.budget.within(timeout)
         limit = most_displaced(self.problem, self.solution, self.config)

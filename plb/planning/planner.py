@@ -252,10 +252,19 @@ class Planner:
             solution = extensions.journalled(solution.copy())
         elif solution is self._live.solution:
             self._live.lend()
-        run = PhaseRun(self.state, problem, solution, seed, budget, self._live.work, extensions)
+        work, waits = self._live.work, self._waits_for_upgrade(domain)
+        run = PhaseRun(self.state, problem, solution, seed, budget, work, extensions, waits_for_upgrade=waits)
         run.deduct(earlier)
         self.now, self.searches = at, self.searches + 1
         return run
+
+    def _waits_for_upgrade(self, domain: ServiceDomain | None) -> bool:
+        """Return whether balancing of a domain waits for the upgrade of a partition."""
+        if self.state.config.allow_balancing_during_application_upgrade:
+            return False
+        rows = self.state.rows
+        services = rows.service[rows.used & rows.upgrading]
+        return bool(len(services) if domain is None else np.isin(services, domain.services).any())
 
     def _take_back(self, run: PhaseRun) -> None:
         """Take the solution back from a search whose plan is made, if it was lent."""

@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
+from plb.constraints.preferred_location import is_upgraded
 from plb.constraints.reservations import gains_too_much
 from plb.energy.from_scratch import solution_from_scratch
 from plb.energy.terms import present_energy
@@ -140,7 +141,7 @@ def _preferred(problem: Problem, solution: Solution, mask: int, takers: Sequence
     """Return the takers in upgraded domains while preferred locations bind, if there are any; else all."""
     if not mask >> Rule.PREFERRED_LOCATION & 1:
         return takers
-    return [row for row in takers if problem.upgraded[solution.node[row]]] or takers
+    return [row for row in takers if is_upgraded.py_func(problem, row, solution.node[row])] or takers
 
 
 def _receive(problem: Problem, mask: int, primaries: Sequence[int], node: int) -> bool:

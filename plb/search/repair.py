@@ -15,12 +15,12 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream, kernel, uniform
-from plb.constraints.application_sums import occupied, occupied_nodes
-from plb.constraints.capacity import RULE
+from plb.constraints.application_sums import occupied_nodes
+from plb.constraints.capacity import RULE, excess_of
 from plb.constraints.domains import stands_wrongly
 from plb.energy.terms import present_energy
 from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
-from plb.search.annealing import anneal_chains
+from plb.search.annealing import anneal_chains, without_leaving_load
 from plb.search.application_breaches import movable_rows_of
 from plb.search.application_repair import holds_reservation, relieve_by, repair_applications
 from plb.search.breaches import Breaches, find_breaches, is_misplaced, suspects_after
@@ -168,7 +168,7 @@ def _unload(
     node = next_listed_node(state.suspects, NOWHERE)
     while node != NOWHERE:
         for metric in range(problem.limit.shape[1] if problem.watched[node] else 0):
-            while occupied(problem, solution, node, metric) > problem.repair_limit[node, metric]:
+            while excess_of(problem, solution, node, metric) > 0:
                 list_rows_on_nodes(solution, state.on_nodes)
                 begun = state.transaction.length[0]
                 if not _take_load_off(problem, solution, extension_state, enforced, node, metric, swaps, rng, state):
@@ -426,8 +426,9 @@ def repair(
     if extensions is not None and extensions.policy is not None:
         return repair_by_policy(extensions, problem, solution, masks, seed, breaking, passed_over, others)
     result = Annealed(present_energy(problem, solution), new_tally(), EndReason.NOTHING_TO_DO)
+    problem, improved = without_leaving_load(problem, config), False
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
-        if budget.is_up:
+        if improved and budget.is_up:
             return attrs.evolve(result, end_reason=EndReason.OUT_OF_TIME)
         suspects = suspects_after(problem, solution, breaking, others)
         breaches = find_breaches(problem, solution, mask & ~passed_over, suspects)
@@ -438,6 +439,7 @@ def repair(
         rng, repaired = Stream(transactions), mask & ~passed_over
         if not _repair_randomly(problem, solution, extensions, repaired, mask, breaches, config, rng):
             continue
+        improved = True
         places, moves = places_of(problem, solution, others), int(solution.totals.moves)
         displaced = int(solution.totals.displaced)
         choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)

@@ -191,7 +191,7 @@ def relative_overload(problem: Problem, solution: Solution, node: int) -> float:
     overload = 0.0
     for metric in range(problem.limit.shape[1]):
         limit = problem.repair_limit[node, metric]
-        excess = occupied(problem, solution, node, metric) - limit
+        excess = capacity.excess_of(problem, solution, node, metric)
         if problem.watched[node] and excess > 0:
             overload += np.floor(excess / max(1, limit) * PARTS) / PARTS
     return overload
@@ -205,9 +205,11 @@ def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load
         for metric in range(load.shape[1]):
             present = occupied(problem, solution, node, metric)
             present += capacity.load_in_transit(problem, solution, node, metric)
-            full = present + problem.leaving_load[node, metric] > problem.limit[node, metric]
-            if full and present > load[node, metric]:
-                return True
+            room = problem.limit[node, metric] - problem.leaving_load[node, metric]
+            if present > room and present > load[node, metric]:
+                present -= capacity.freed_by_replacing(problem, solution, node, metric)
+                if present > room and present > load[node, metric]:
+                    return True
     return False
 
 

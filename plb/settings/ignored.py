@@ -31,7 +31,7 @@ _NAMES = {
     """,
     "placement in batches: one plan places everything": "PlacementReplicaCountPerBatch UseBatchPlacement",
     "applications: their upgrade and scaling are not modelled": """
-        AllowBalancingDuringApplicationUpgrade CheckAffinityForUpgradePlacement
+        CheckAffinityForUpgradePlacement
         RelaxAlignAffinityConstraintDuringSingletonUpgrade RelaxScaleoutConstraintDuringUpgrade
         ServiceRepartitionForAutoScalingTimeout
     """,

@@ -20,6 +20,8 @@ class SchedulingSettings(Checked):
     allow_constraint_check_fixes_during_application_upgrade : switch, default False, Service Fabric True
         Whether the constraint check moves replicas of upgraded partitions, except those with marks and the primary of a
         partition to which a primary returns.
+    allow_balancing_during_application_upgrade : switch, default True
+        Whether balancing runs for a service domain with an upgraded partition.
     min_placement_interval : seconds, default 0.0, Service Fabric 1.0
         Time between two placements in `refresh`. None: placement does not run in `refresh`.
     min_constraint_check_interval : seconds, default 0.0, Service Fabric 1.0
@@ -42,6 +44,7 @@ class SchedulingSettings(Checked):
     load_balancing_enabled: bool = switch(True, original=True)
     constraint_check_enabled: bool = switch(True, original=True)
     allow_constraint_check_fixes_during_application_upgrade: bool = switch(False, original=True)
+    allow_balancing_during_application_upgrade: bool = switch(True, original=True)
     min_placement_interval: float | None = seconds(0.0, original=1.0)
     min_constraint_check_interval: float | None = seconds(0.0, original=1.0)
     min_load_balancing_interval: float | None = seconds(0.0, original=5.0)

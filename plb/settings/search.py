@@ -43,7 +43,7 @@ class SearchSettings(Checked):
     placement_search_timeout : seconds, default None, Service Fabric 0.5
         Longest search of a placement. None: only rounds limit it.
     constraint_check_search_timeout : seconds, default None, Service Fabric 0.5
-        Longest search of a constraint check. None: only rounds limit it.
+        Longest search of a constraint check, after its first random repairs. None: only rounds limit it.
     fast_balancing_search_timeout : seconds, default None, Service Fabric 10.0
         Longest search of a quick balancing. None: only rounds limit it.
     slow_balancing_search_timeout : seconds, default None, Service Fabric 120.0

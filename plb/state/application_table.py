@@ -1,4 +1,7 @@
-"""The applications as arrays: one entry for each application that binds searches, in arrays that grow by half."""
+"""The applications as arrays: one entry for each application that binds searches, in arrays that grow by half.
+
+The arrays follow from the applications and their entries alone, so that a snapshot need not hold them.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,8 @@ class ApplicationTable:
 
     @property
     def capacity(self) -> int:
-        """Entries that the arrays can hold; 0 while no application has limits."""
-        return len(self.most_nodes) if self.entry else 0
+        """Entries that the arrays can hold; 0 while no application binds searches."""
+        return len(self.most_nodes)
 
     @property
     def reserves(self) -> bool:
@@ -87,8 +90,7 @@ class ApplicationTable:
             self._give_back(application.name)
             return
         at = self.entry.setdefault(application.name, self._free_entry())
-        if at >= len(self.most_nodes):
-            self._grow()
+        self._fit()
         self.most_nodes[at] = most_or_any(application.most_nodes)
         self.total_limit[at], self.node_limit[at], self.reservation[at] = total, on_node, reserved
 
@@ -100,8 +102,7 @@ class ApplicationTable:
     def enter(self, name: str, at: int) -> None:
         """Give an application an entry, before it is put."""
         self.entry[name] = at
-        while at >= len(self.most_nodes):
-            self._grow()
+        self._fit()
 
     def join(self, service: int, name: str | None) -> None:
         """Note that a service names an application."""
@@ -131,16 +132,33 @@ class ApplicationTable:
         """Let another application have the entry of one that has no limits any more."""
         at = self.entry.pop(name, NOWHERE)
         if at != NOWHERE:
-            self.reservation[at] = 0
+            for field, array in self._without_applications(1).items():
+                getattr(self, field)[at] = array[0]
+            self._fit()
 
     def _free_entry(self) -> int:
         used = set(self.entry.values())
         return next(at for at in range(len(used) + 1) if at not in used)
 
-    def _grow(self) -> None:
-        added = max(FIRST_CAPACITY, len(self.most_nodes) // 2)
-        of_metrics = (added, self._metrics)
-        self.most_nodes = np.concatenate([self.most_nodes, np.full(added, most_or_any(None))])
-        self.total_limit = np.vstack([self.total_limit, np.full(of_metrics, UNLIMITED)])
-        self.node_limit = np.vstack([self.node_limit, np.full(of_metrics, UNLIMITED)])
-        self.reservation = np.vstack([self.reservation, np.zeros(of_metrics, np.int64)])
+    def _fit(self) -> None:
+        """Give the arrays the size for the last entry: that of before, half as much again, and so on."""
+        last = max(self.entry.values(), default=NOWHERE)
+        size = 0 if last == NOWHERE else FIRST_CAPACITY
+        while size <= last:
+            size += size // 2
+        if size == self.capacity:
+            return
+        for field, array in self._without_applications(size).items():
+            known = getattr(self, field)[:size]
+            array[: len(known)] = known
+            setattr(self, field, array)
+
+    def _without_applications(self, size: int) -> dict[str, Int]:
+        """Return the arrays with entries of no application."""
+        of_metrics = (size, self._metrics)
+        return {
+            "most_nodes": np.full(size, most_or_any(None)),
+            "total_limit": np.full(of_metrics, UNLIMITED),
+            "node_limit": np.full(of_metrics, UNLIMITED),
+            "reservation": np.zeros(of_metrics, np.int64),
+        }

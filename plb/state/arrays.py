@@ -142,6 +142,8 @@ class Problem(NamedTuple):
     """(A, R) quanta that every node with a replica of the application keeps free for it, its load there included."""
     application_upgraded: Bool
     """(A, N) whether the upgrade domain of the node is completed in a running upgrade of the application."""
+    completed_domains: Int
+    """(A+1,) number of upgrade domains completed by the upgrade of the application; the last one: of the cluster."""
     application_leaving: Int
     """(A, N, R) quanta of replicas of the application that are on their way out."""
     # replicas

@@ -250,6 +250,31 @@ def test_balancing_leaves_a_broken_limit_and_does_not_exceed_it_further():
     assert used <= {"n0", "n1", "n2"}
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_last_replica_on_a_node_may_leave_for_a_node_not_in_use(replicas):
+    """Then the application uses as many nodes as before; while another replica stays there, it would use more."""
+    engine = engine_of(dict.fromkeys(("n0", "n1"), 40.0), w_imbalance=1000.0)
+    put(engine, "others", {"n0": 9.0}, None)
+    for name in ("x", "y")[:replicas]:
+        put(engine, name, {"n0": 9.0 / replicas}, "a")
+    engine.update_service(Service("others", stateful=False, blocked_nodes=frozenset({"n1"})))
+    engine.update_application(Application("a", most_nodes=1))
+    engine.apply(engine.balance())
+    assert nodes_of(engine, "x") == ["n1" if replicas == 1 else "n0"]
+
+
+def test_balancing_moves_an_application_above_its_limit_to_other_nodes():
+    """It uses two nodes where it may use one; it may leave one of them for a third, as this makes nothing worse."""
+    engine = engine_of(dict.fromkeys(("n0", "n1", "n2"), 40.0), w_imbalance=1000.0)
+    put(engine, "others", {"n0": 6.0}, None)
+    put(engine, "x", {"n0": 6.0}, "a")
+    put(engine, "y", {"n1": 6.0}, "a")
+    engine.update_service(Service("others", stateful=False, blocked_nodes=frozenset({"n1", "n2"})))
+    engine.update_application(Application("a", most_nodes=1))
+    engine.apply(engine.balance())
+    assert (nodes_of(engine, "x"), nodes_of(engine, "y")) == (["n2"], ["n1"])
+
+
 def test_standby_gives_way_to_a_replica_whose_load_it_makes_up_for():
     """The total capacity is used up with a standby; only its node takes the new secondary."""
     engine = engine_of({"n0": 20.0, "n1": 20.0, "n2": 20.0})
@@ -259,6 +284,19 @@ def test_standby_gives_way_to_a_replica_whose_load_it_makes_up_for():
     standby = Replica(Role.SECONDARY, "n2", state=ReplicaState.STANDBY)
     engine.update_partition(Partition("db/0", service="db", replicas=[Replica(Role.PRIMARY, "n0"), standby]))
     assert [(move.role, move.target) for move in engine.place().moves] == [(Role.SECONDARY, "n2")]
+
+
+@pytest.mark.parametrize("of_application", [True, False])
+def test_repair_moves_a_replica_to_a_standby_whose_load_it_replaces(of_application):
+    """Two primaries of 3 exceed a limit of 5 on n0; n1 is full with their standbys, of which one gives way."""
+    engine = engine_of({"n0": 20.0, "n1": 20.0} if of_application else {"n0": 5.0, "n1": 5.0})
+    engine.update_application(Application("a", node_capacity={"cpu": 5.0} if of_application else {}))
+    for name, standby in (("x", 3.0), ("y", 2.0)):
+        load = {Role.PRIMARY: {"cpu": 3.0}, Role.SECONDARY: {"cpu": standby}}
+        engine.update_service(Service(name, target_replicas=1, application="a", default_load=load))
+        replicas = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1", state=ReplicaState.STANDBY)]
+        engine.update_partition(Partition(f"{name}/0", service=name, replicas=replicas))
+    assert [(move.partition, move.target) for move in engine.repair().moves] == [("x/0", "n1")]
 
 
 def test_leaving_replicas_count_for_the_capacity_on_a_node_only():
@@ -328,6 +366,27 @@ def test_upgraded_domains_of_an_application_are_preferred_by_its_replicas():
     assert refused == {"web": [True, False, True, False], "other": [False] * 4}
     engine.update_application(Application("a", completed_upgrade_domains=["u1"]))
     assert [int(rule) >= 0 for rule in engine.score("web/0").rule] == [False] * 4
+
+
+def test_alternatives_say_what_must_change_on_each_closed_node():
+    """Of two nodes in use one lacks 2 of the capacity of the application; a third would be one too many."""
+    engine = engine_of(dict.fromkeys(("n0", "n1", "n2"), 20.0))
+    engine.update_application(Application("a", most_nodes=2, node_capacity={"cpu": 5.0}))
+    put(engine, "web", {"n0": 5.0, "n1": 2.0}, "a", missing=1)
+    (found,) = engine.alternatives("web/2")
+    assert [place.node for place in found.places] == ["n1"]
+    closed = {one.node: one for one in found.closed}
+    assert {name: one.distance for name, one in closed.items()} == {"n0": 1.0, "n2": 1.0}
+    assert [str(change) for change in closed["n0"].changes] == [
+        "application a must have 2 less cpu on n0 (2 cpu needed; application a has 5 of 5 on n0)"
+    ]
+    assert [str(change) for change in closed["n2"].changes] == [
+        "n2 must have a replica of application a, or it must use fewer nodes "
+        "(application a may use 2 nodes, and its replicas use n0, n1)"
+    ]
+    engine.report_load("web/0", "n0", {"cpu": 4.0})
+    (found,) = engine.alternatives("web/2")
+    assert {one.node: one.distance for one in found.closed} == {"n0": 0.5, "n2": 1.0}
 
 
 # the description

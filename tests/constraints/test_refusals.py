@@ -17,7 +17,14 @@ from plb.search.breaches import breaking_rows, broken_rules
 from plb.state.arrays import NO_BUDGET
 from plb.state.node_limits import LARGEST_THRESHOLD
 from plb.testing import configuration_of
-from tests.engine.applications_by_hand import kept_free, load_of, members, nodes_in_use, standing
+from tests.engine.applications_by_hand import (
+    kept_free,
+    load_of,
+    members,
+    nodes_in_use,
+    standing,
+    without_replaced,
+)
 from tests.engine.breaches_by_pass import is_misplaced_by_hand
 from tests.engine.refusals_by_hand import arrivals, by_hand, departed
 from tests.engine.ruled_clusters import enforced_rules, exchanges, visited_configurations
@@ -101,7 +108,7 @@ def test_breaches_equal_those_of_the_definitions(configuration, enforced):
         if placed and is_misplaced_by_hand(configuration, enforced & 1 << Rule.AFFINITY, row):
             broken.add(Rule.AFFINITY)
         assert (row in found) == (bool(broken) if problem.movable[row] else not broken.isdisjoint(SPREAD_RULES))
-        there = standing(problem, places, places[row])
+        there = without_replaced(problem, places, standing(problem, places, places[row]))
         over = load_of(problem, there) + kept_free(problem, there) > problem.repair_limit[places[row]]
         broken |= {
             rule for rule in OF_APPLICATIONS if placed and right.holds(rule) and _breaks(configuration, rule, row)
@@ -119,7 +126,8 @@ def _breaks(configuration: Configuration, rule: Rule, row: int) -> bool:
         return False
     if rule is Rule.SCALE_OUT:
         return len(nodes_in_use(problem, places, application)) > int(problem.most_nodes[application])
-    load = load_of(problem, members(problem, places, application, places[row]))
+    present = without_replaced(problem, places, members(problem, places, application, places[row]))
+    load = load_of(problem, present)
     return bool((load > problem.application_node_limit[application]).any())
 
 

@@ -20,7 +20,12 @@ FEATURES = {
     "plb": {"affinity", "application_capacity", "capacity", "domains", "placement", "scale_out"},
     "plb.planning.dropping": {"affinity", "domains", "preferred_location"},  # which surplus replicas may go
     "plb.planning.live_state": {"range"},  # the sums that it keeps have to fit
-    "plb.planning.phases": {"affinity", "domains", "throttling"},  # relaxed placement, light checks, limits by phase
+    "plb.planning.phases": {
+        "affinity",
+        "domains",
+        "scale_out",
+        "throttling",
+    },  # relaxed placement, light checks, limits by phase
     "plb.planning.replica_arrays": {"affinity"},  # ties children to parents
     "plb.planning.rule_priorities": {"domains"},  # light checks
     "plb.planning.role_returns": {"domains"},

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from plb.array_types import NOWHERE
-from plb.state.arrays import Problem
+from plb.state.arrays import Problem, siblings_of
 
 Places = Sequence[int]
 
@@ -54,6 +54,17 @@ def standing(problem: Problem, places: Places, node: int) -> list[int]:
     return [row for row, at in enumerate(places) if at == node and not problem.leaving[row]]
 
 
+def without_replaced(problem: Problem, places: Places, rows: Sequence[int]) -> list[int]:
+    """Return the rows without the standbys to whose nodes another replica of their partition came."""
+    came = [
+        (other, at)
+        for other, at in enumerate(places)
+        if at not in (NOWHERE, problem.origin[other]) and not problem.standby[other]
+    ]
+    replaced = {(one, at) for other, at in came for one in siblings_of(problem, other)}
+    return [row for row in rows if not (problem.standby[row] and (row, places[row]) in replaced)]
+
+
 def sums_of_applications(problem: Problem, places: Places) -> dict[str, list[object]]:
     """Return every sum that `Solution` keeps of applications."""
     nodes, applications = range(len(problem.limit)), range(len(problem.most_nodes))
@@ -69,12 +80,13 @@ def sums_of_applications(problem: Problem, places: Places) -> dict[str, list[obj
 
 
 def is_beyond_scale_out(problem: Problem, places: Places, row: int, target: int) -> bool:
-    """Return whether the application of a row uses all its nodes, and the target is none of them."""
+    """Return whether a row on the target would make its application use more nodes than it may."""
     application = int(problem.application[row])
     if application == NOWHERE:
         return False
     used = nodes_in_use(problem, places, application)
-    return target not in used and len(used) >= problem.most_nodes[application]
+    others = {int(places[one]) for one in members(problem, places, application) if one != row}
+    return target not in used and len(others) >= problem.most_nodes[application]
 
 
 def exceeds_application_capacity(problem: Problem, places: Places, row: int, outgoing: int, target: int) -> bool:
@@ -118,7 +130,8 @@ def breaches_of_applications(problem: Problem, places: Places, *, scale_out: boo
         if scale_out:
             yield from [0.0] * max(0, len(used) - int(problem.most_nodes[application]))
         for node in used if capacity else ():
-            load = load_of(problem, members(problem, places, application, node))
+            present = without_replaced(problem, places, members(problem, places, application, node))
+            load = load_of(problem, present)
             for value, limit in zip(load.tolist(), problem.application_node_limit[application].tolist(), strict=True):
                 if value > limit:
                     yield (value - limit) / max(1, limit)

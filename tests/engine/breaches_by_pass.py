@@ -5,7 +5,7 @@ from __future__ import annotations
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration
 from plb.model.rules import Rule
-from tests.engine.applications_by_hand import breaches_of_applications, kept_free, load_of, standing
+from tests.engine.applications_by_hand import breaches_of_applications, kept_free, load_of, standing, without_replaced
 from tests.engine.refusals_by_hand import by_hand
 
 
@@ -24,7 +24,7 @@ def remaining_by_pass(configuration: Configuration, enforced: int) -> tuple[int,
     for excess in of_applications:
         broken, overload = broken + 1, overload + excess
     for node in range(configuration.nodes if right.holds(Rule.CAPACITY) else 0):
-        rows = standing(problem, places, node)
+        rows = without_replaced(problem, places, standing(problem, places, node))
         of_node = (load_of(problem, rows) + kept_free(problem, rows)).tolist()
         limits = problem.repair_limit[node].tolist()
         excesses = [load - limit for load, limit in zip(of_node, limits, strict=True)]

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from plb import Role
-from plb.array_types import NOWHERE
+from plb.array_types import NOWHERE, Bool
 from plb.constraints.affinity import FREE, STRANDED
 from plb.constraints.domains import ANY, EVEN
 from plb.constraints.range import LARGEST_SUM
@@ -69,12 +69,25 @@ class ByHand:
                 return Rule.APPLICATION_CAPACITY
         return Rule.RANGE if self._exceeds_range(row, target) else NO_REFUSAL
 
+    def _upgraded_for(self, row: int) -> Bool:
+        """Return whether each node is upgraded in the upgrade that a row follows, (N,)."""
+        problem, application = self.problem, int(self.problem.application[row])
+        if application == NOWHERE or not problem.application_upgraded[application].any():
+            return problem.upgraded
+        if not problem.upgraded.any():
+            return problem.application_upgraded[application]
+        by_upgrade = (problem.upgraded, problem.application_upgraded[application])
+        for one in ring(problem, row):
+            if problem.role[one] == Role.PRIMARY and problem.origin[one] != NOWHERE:
+                reached = [bool(of[problem.origin[one]]) for of in by_upgrade]
+                if reached[0] != reached[1]:
+                    return by_upgrade[reached[0]]
+                break
+        return by_upgrade[int(problem.completed_domains[application] >= problem.completed_domains[-1])]
+
     def _of_place(self, row: int, target: int) -> int:
         problem = self.problem
-        application = int(problem.application[row])
-        upgraded = problem.upgraded[target] or (
-            application != NOWHERE and problem.application_upgraded[application, target]
-        )
+        upgraded = self._upgraded_for(row)[target]
         has_standby = any(problem.standby[one] for one in ring(problem, row))
         wants_siblings = problem.prefers_siblings[row] and (has_standby or not upgraded)
         checks = {

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from plb import (
+    Application,
     ConflictError,
     InvalidValueError,
     MoveKind,
@@ -610,3 +611,44 @@ def test_single_replica_services_may_avoid_restarting_nodes(*, avoids: bool, pla
         engine.update_service(Service(name, target_replicas=replicas))
         add_partition(engine, f"{name}/0")
     assert sum(move.kind is MoveKind.ADD for move in engine.place().moves) == placed
+
+
+def test_role_goes_to_an_upgraded_domain_of_the_application_first() -> None:
+    """Another secondary would give a lower energy; once the upgrade has ended, it gets the role."""
+    nodes = [Node(f"n{i}", upgrade_domain=f"u{i}") for i in range(3)]
+    engine = engine_of(*nodes, preferred_location_constraint_priority=2)
+    engine.update_service(Service("db", target_replicas=3, default_load=LOADS, application="a"))
+    add_partition(engine, "db/other", primary("n1"), missing=0)
+    add_partition(engine, "db/0", primary("n0", upgrade="swap_out"), secondary("n1"), secondary("n2"))
+    for runs, expected in ((True, "n1"), (False, "n2")):
+        engine.update_application(Application("a", upgrade_in_progress=runs, completed_upgrade_domains={"u1"}))
+        assert texts(engine.place()) == [f"swap primary of db/0 from n0 to {expected}"]
+
+
+@pytest.mark.parametrize(
+    ("cluster", "application", "expected"),
+    [
+        ({"u0", "u1"}, {"u2"}, {"n2"}),
+        ({"u1"}, {"u0", "u2"}, {"n1"}),
+        ({"u0", "u1"}, {"u0", "u2", "u3"}, {"n2", "n3"}),
+        ({"u1", "u2"}, {"u3"}, {"n1", "n2"}),
+        ({"u1"}, {"nowhere"}, {"n1"}),
+    ],
+)
+def test_upgrade_that_has_not_reached_the_primary_decides_which_domains_are_preferred(
+    cluster: set[str], application: set[str], expected: set[str]
+) -> None:
+    """The primary is in u0. If both upgrades have reached it, or none, the one with more completed domains decides."""
+    nodes = [Node(f"n{i}", upgrade_domain=f"u{i}") for i in range(4)]
+    settings = {"preferred_location_constraint_priority": 2, "upgrade_domain_constraint_priority": -1}
+    engine = engine_of(*nodes, replicas=2, **settings)
+    engine.update_service(Service("db", target_replicas=2, default_load=LOADS, application="a"))
+    engine.update_upgraded_domains(cluster)
+    engine.update_application(Application("a", upgrade_in_progress=True, completed_upgrade_domains=application))
+    add_partition(engine, "db/0", primary("n0"))
+    targets = set()
+    for seed in range(20):
+        engine.seed = seed
+        targets |= {move.target for move in engine.place().moves}
+    assert targets <= expected
+    assert targets

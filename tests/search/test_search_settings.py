@@ -54,6 +54,12 @@ def test_placement_without_time_still_places_replicas_that_fit():
     assert len(busy(placement_search_timeout=0.0, **ENDLESS).place().moves) == 2
 
 
+def test_repair_without_time_still_moves_what_has_to_leave():
+    """The time ends annealing, but not the random repairs."""
+    moves = busy(constraint_check_search_timeout=0.0, **ENDLESS).repair().moves
+    assert {move.source for move in moves} == {"n0"}
+
+
 def test_budget_within_a_timeout_keeps_its_other_limits():
     """The limit of proposals stays; without a timeout the time does not end."""
     budget = Budget(100).within(60.0)

@@ -85,6 +85,7 @@ class Player:
         self.update_error = NO_ERROR
         self._settings = dict(settings)
         self._switches: dict[str, bool] = {}
+        self._checks_services = False
         self._metrics = metrics_of(scenario)
         self._metric_names = frozenset(metric.name for metric in self._metrics)
         self._stateful = stateful_services(scenario)
@@ -164,6 +165,7 @@ class Player:
         }
         fields |= {name: False for name, on in self._switches.items() if not on}
         fields["refuse_applications_without_capacity"] = True
+        fields["refuse_services_without_capacity"] = self._checks_services
         return PlbConfig.from_service_fabric(settings, metrics=self._metrics, **fields)
 
     def _set(self, step: Step) -> None:
@@ -205,7 +207,14 @@ class Player:
         blocked = self._blocked.get(step["service_type"], ())
         stateful = step["name"] in self._stateful
         service = service_from(step, stateful=stateful, blocked_nodes=blocked)
+        if self._needs_capacity(step) != self._checks_services:
+            self._checks_services = not self._checks_services
+            self._engine.configure(self._config())
         self._note_error(lambda: self._engine.update_service(service))
+
+    def _needs_capacity(self, step: Step) -> bool:
+        """Return whether a service may be refused: its size is known, and so are nodes, of which updates wait."""
+        return bool(step.get("partition_count") and step.get("target_replica_set_size") and self._nodes)
 
     def _delete_service_type(self, step: Step) -> None:
         self._put_service_type({**step, "blocklist": ()})

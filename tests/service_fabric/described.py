@@ -65,9 +65,11 @@ def identifier_of(name: str) -> int:
 
 
 def metrics_of(scenario: Scenario) -> tuple[Metric, ...]:
-    """Return every metric of any service in the scenario, in order of appearance."""
+    """Return every metric of any service or application in the scenario, in order of appearance, services first."""
     names = dict.fromkeys(name for step in scenario.steps_of("service") for name in weights_of(step))
-    return tuple(Metric(name, quantum=1, violation_threshold=1.0) for name in names or METRICS_OF_SERVICE_WITHOUT)
+    names = names or dict.fromkeys(METRICS_OF_SERVICE_WITHOUT)
+    names |= dict.fromkeys(name for step in scenario.steps_of("application") for name in step["capacities"])
+    return tuple(Metric(name, quantum=1, violation_threshold=1.0) for name in names)
 
 
 def weights_of(service: Step) -> dict[str, float]:
