@@ -7,6 +7,7 @@ The engine chooses the node of each replica. It uses no clock, no simulator, no 
 from plb.constraints.affinity import Apart
 from plb.constraints.capacity import NodeViolation
 from plb.constraints.domains import UnevenSpread
+from plb.constraints.exclusion import SharedNode
 from plb.constraints.placement import Misplaced
 from plb.engine import PlacementAndLoadBalancing
 from plb.errors import CheckFailedError, ConflictError, ExtensionError, InvalidValueError, PlbError, UnknownNameError
@@ -82,6 +83,7 @@ __all__ = [
     "ReplicaState",
     "Role",
     "Service",
+    "SharedNode",
     "Snapshot",
     "UnevenSpread",
     "UnknownNameError",
