@@ -72,7 +72,7 @@ def anneal_chains(
     if not len(choice.creation) and not (len(choice.movable) and choice.migrations):
         energy = energy_with(extensions, problem, start).total
         return Annealed(energy, new_tally(), EndReason.NO_PROPOSAL_POSSIBLE)
-    problem = _without_leaving_load(problem, config)
+    problem = without_leaving_load(problem, config)
     settings = _settings(config, budget, len(choice.creation) + choice.migrations)
     capacity = _most_moves(problem, start, choice)
     others = merged(others, choice.creation)
@@ -122,7 +122,7 @@ def _annealed(chains: Sequence[_Chain], best: _Chain, energy: float, names: Sequ
     )
 
 
-def _without_leaving_load(problem: Problem, config: PlbConfig) -> Problem:
+def without_leaving_load(problem: Problem, config: PlbConfig) -> Problem:
     """Return the problem without the load of departing replicas, unless the settings count it."""
     if not config.prevent_transient_overcommit or config.count_disappearing_load_for_simulated_annealing:
         return problem

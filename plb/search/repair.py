@@ -19,7 +19,7 @@ from plb.constraints.capacity import RULE
 from plb.constraints.domains import stands_wrongly
 from plb.energy.terms import present_energy
 from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
-from plb.search.annealing import anneal_chains
+from plb.search.annealing import anneal_chains, without_leaving_load
 from plb.search.breaches import Breaches, find_breaches, is_misplaced, suspects_after
 from plb.search.budget import Budget, EndReason
 from plb.search.extension_kernels import ExtensionState
@@ -419,6 +419,7 @@ def repair(
     """
     if extensions is not None and extensions.policy is not None:
         return repair_by_policy(extensions, problem, solution, masks, seed, breaking, passed_over, others)
+    problem = without_leaving_load(problem, config)
     result = Annealed(present_energy(problem, solution), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         if budget.is_up:

@@ -63,8 +63,8 @@ class ConstraintSettings(Checked):
     prevent_transient_overcommit : switch, default False
         Whether load that a plan moves away still counts on its source, except in constraint checks.
     count_disappearing_load_for_simulated_annealing : switch, default True
-        Whether, with `prevent_transient_overcommit`, the load of disappearing replicas counts in annealing. False:
-        annealing may use their capacity.
+        Whether, with `prevent_transient_overcommit`, the load of disappearing replicas counts in annealing and
+        repair. False: these may use their capacity.
     """
 
     placement_constraint_priority: int = priority(0, original=0)

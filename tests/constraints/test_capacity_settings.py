@@ -121,6 +121,22 @@ def test_disappearing_load_counts_in_annealing_unless_set_otherwise(counts, move
     assert len(engine.balance().moves) == moves
 
 
+@pytest.mark.parametrize(("counts", "moves"), [(True, 0), (False, 1)])
+def test_disappearing_load_counts_in_repairs_unless_set_otherwise(counts, moves):
+    """The load that leaves n1 closes it to the instance that has to leave n0, unless it does not count."""
+    engine = engine_with(
+        {"n0": 10, "n1": 10},
+        {"a": ("n0", 8), "b": ("n0", 4)},
+        prevent_transient_overcommit=True,
+        count_disappearing_load_for_simulated_annealing=counts,
+    )
+    engine.update_partition(
+        Partition("gone", service="web", replicas=[Replica(Role.INSTANCE, "n1", leaving=True)], missing=0)
+    )
+    engine.report_load("gone", "n1", {"cpu": 10})
+    assert len(engine.repair().moves) == moves
+
+
 @pytest.mark.parametrize(("buffer", "fits"), [(0.0, True), (0.2, True), (0.3, False)])
 def test_moves_leave_the_buffer_free_and_new_replicas_use_it(buffer, fits):
     """Of a capacity of 10, moves fill a node to 8 with a buffer of 0.2, to 7 with one of 0.3; a new replica to 10."""

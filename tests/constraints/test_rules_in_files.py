@@ -16,7 +16,7 @@ FILES |= dict.fromkeys((Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES), "plb.c
 LISTS = {"plb.model.rules", "plb.constraints.rules"}
 """The numbers of the rules, and their descriptions in order."""
 FEATURES = {
-    "plb": {"affinity", "capacity", "domains", "placement"},  # their verdicts are part of the interface
+    "plb": {"affinity", "capacity", "domains", "exclusion", "placement"},  # their verdicts are part of the interface
     "plb.planning.dropping": {"affinity", "domains", "preferred_location"},  # which surplus replicas may go
     "plb.planning.live_state": {"range"},  # the sums that it keeps have to fit
     "plb.planning.phases": {"affinity", "domains", "throttling"},  # relaxed placement, light checks, limits by phase
