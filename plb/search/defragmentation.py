@@ -44,4 +44,5 @@ def _above_mean(problem: Problem, start: Solution, metric: int) -> Bool:
 def _emptiest(problem: Problem, start: Solution, metric: int) -> Bool:
     """Return a mask, (N,), of the nodes of which the energy counts the lack of empty nodes."""
     lack_of_empty_nodes(problem, start, metric)
-    return start.picked == 1
+    picked: Bool = start.picked == 1
+    return picked

@@ -232,7 +232,8 @@ def _describe(state: ClusterState, row: int, replica: Replica) -> None:
     table.dropping[row] = replica.to_be_dropped
     table.moving[row] = replica.leaving and not replica.to_be_dropped and replica.state in MOVING_STATES
     _note_mark(state, row, replica)
-    if replica.state is ReplicaState.DROPPED:
+    table.dropped[row] = replica.state is ReplicaState.DROPPED
+    if table.dropped[row]:
         table.load[row] = 0
 
 
