@@ -148,11 +148,11 @@ def test_moves_leave_the_buffer_free_and_new_replicas_use_it(buffer, fits):
     assert len(alone.place().moves) == 1
 
 
-@pytest.mark.parametrize(("capacity", "moves"), [(10, 0), (8, 1), (3, 2), (0, 3)])
+@pytest.mark.parametrize(("capacity", "moves"), [(10, 0), (8, 1), (4, 2), (0, 3)])
 def test_capacity_below_the_load_is_accepted_and_mended(capacity, moves):
     """Three instances of 3 leave a node of which the capacity falls until the others fit; new ones go elsewhere."""
     metric = Metric("cpu", quantum=1.0, violation_threshold=1.0)
-    engine = engine_with({"n0": 10, "n1": 20}, {name: ("n0", 3) for name in "abc"}, metric=metric)
+    engine = engine_with({"n0": 10, "n1": 20}, dict.fromkeys("abc", ("n0", 3)), metric=metric)
     engine.update_node(Node("n0", capacities={"cpu": capacity}))
     assert bool(engine.violations()) is bool(moves)
     plan = engine.repair()
