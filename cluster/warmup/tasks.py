@@ -121,7 +121,7 @@ def balance_full_nodes() -> None:
 
 def empty_nodes() -> None:
     """Balance with moves that empty nodes only."""
-    reserving = Metric("cpu", placement_strategy=PlacementStrategy.RESERVATION, empty_nodes=2.0)
+    reserving = Metric("cpu", placement_strategy=PlacementStrategy.RESERVATION, empty_nodes=NODES - 1.0)
     engine = _tiny_engine(metrics=[reserving], restricted_defragmentation_heuristic_enabled=True)
     engine.balance()
 
