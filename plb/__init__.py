@@ -8,6 +8,7 @@ from plb.constraints.affinity import Apart
 from plb.constraints.application_capacity import OverApplicationCapacity
 from plb.constraints.capacity import NodeViolation
 from plb.constraints.domains import UnevenSpread
+from plb.constraints.exclusion import SharedNode
 from plb.constraints.placement import Misplaced
 from plb.constraints.reservations import ReservationViolation
 from plb.constraints.scale_out import TooManyNodes
@@ -98,6 +99,7 @@ __all__ = [
     "ReservationViolation",
     "Role",
     "Service",
+    "SharedNode",
     "Snapshot",
     "TooManyNodes",
     "UnevenSpread",

@@ -35,7 +35,7 @@ from plb.settings.config import PlbConfig
 from plb.state.application_updates import put_application, remove_application
 from plb.state.applied_moves import apply_move, vacate
 from plb.state.cluster_state import ClusterState
-from plb.state.load_reports import set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
+from plb.state.load_reports import reset_loads, set_load, set_loads, set_move_cost, set_role_load, set_secondary_loads
 from plb.state.move_checks import check_moves
 from plb.state.updates import (
     put_node,
@@ -392,6 +392,16 @@ class PlacementAndLoadBalancing:
             If the role does not fit the service, or there is no such cost.
         """
         set_move_cost(self._state, partition, role, cost)
+
+    def reset_load(self, partition: str) -> None:
+        """Forget all reported loads of a partition, so that its replicas have the default loads of their service.
+
+        Raises
+        ------
+        UnknownNameError
+            If the partition is not known.
+        """
+        reset_loads(self._state, partition)
 
     def report_loads(self, replica_index: npt.ArrayLike, loads: npt.ArrayLike) -> None:
         """Report the loads of many replicas at once.

@@ -96,7 +96,7 @@ def _listed(names: list[str]) -> str:
 
 
 class ConflictError(PlbError, ValueError):
-    """Two things that are each fine contradict one another, such as two replicas of a partition on one node."""
+    """Two things that are each fine contradict one another, such as two primaries of a partition."""
 
 
 class CheckFailedError(PlbError, AssertionError):

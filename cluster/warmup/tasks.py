@@ -9,7 +9,18 @@ import attrs
 import numpy as np
 
 from cluster.simulation.metered_loads import find_demand, find_loads
-from plb import Application, Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import (
+    Application,
+    Metric,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlacementStrategy,
+    PlbConfig,
+    Replica,
+    Role,
+    Service,
+)
 from plb.array_types import Int
 from plb.compiler import kernel
 from plb.extensions.built_in_terms import TERMS
@@ -106,6 +117,13 @@ def balance_full_nodes() -> None:
     _add_service(engine, "small", 20.0)
     for number in range(3):
         _add_placed(engine, f"small/{number}", "n0")
+    engine.balance()
+
+
+def empty_nodes() -> None:
+    """Balance with moves that empty nodes only."""
+    reserving = Metric("cpu", placement_strategy=PlacementStrategy.RESERVATION, empty_nodes=NODES - 1.0)
+    engine = _tiny_engine(metrics=[reserving], restricted_defragmentation_heuristic_enabled=True)
     engine.balance()
 
 
@@ -215,7 +233,7 @@ def change_terms() -> None:
 
 def _tiny_engine(**settings: Any) -> PlacementAndLoadBalancing:
     """Return an engine with a few nodes and one partition, which has a demand history."""
-    config = PlbConfig(metrics=[Metric("cpu")], held_out_nodes=1, checks="phase", **settings)
+    config = PlbConfig(**{"metrics": [Metric("cpu")], "held_out_nodes": 1, "checks": "phase", **settings})
     engine = PlacementAndLoadBalancing(config, history=_past_tenants({PRIMARY: 50.0, SECONDARY: 60.0}, 100.0))
     for number in range(NODES):
         engine.update_node(_node(number))
@@ -414,6 +432,7 @@ TASKS: Mapping[str, Callable[[], None]] = {
     "energy terms": change_terms,
     "extension constraints": repair_extension_constraints,
     "full nodes": balance_full_nodes,
+    "empty nodes": empty_nodes,
     "ready-made rules": plan_with_ready_made_rules,
     "placement policies": place_one_at_a_time,
     "evictions for new replicas": evict,

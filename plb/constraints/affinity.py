@@ -141,7 +141,8 @@ def leaves_siblings_apart(problem: Problem, solution: Solution, row: int) -> boo
 def breaks_pair(problem: Problem, solution: Solution, row: int) -> bool:
     """Return whether a replica of a parent or child is on the node of `row`, so that dropping `row` separates them.
 
-    Children with more replicas than their parent are ignored: not each of them needs a parent replica on its node.
+    Replicas of a child count also while they leave. Children with more replicas than their parent are ignored: not each
+    of them needs a parent replica on its node.
     """
     at = solution.node[row]
     parent = problem.parent_row[row]
@@ -149,10 +150,22 @@ def breaks_pair(problem: Problem, solution: Solution, row: int) -> bool:
         return True
     child = problem.first_child[row]
     while child != NOWHERE:
-        if not problem.loose[child] and _has_replica_on(problem, solution, child, at):
+        if not problem.loose[child] and _stands_or_leaves(problem, solution, child, at):
             return True
         child = problem.next_child[child]
     return False
+
+
+@kernel
+def _stands_or_leaves(problem: Problem, solution: Solution, row: int, node: int) -> bool:
+    """Return whether a replica of the partition of `row` is on `node`, even if it leaves; standbys do not count."""
+    this = row
+    while True:
+        if solution.node[this] == node and not problem.standby[this]:
+            return True
+        this = problem.sibling[this]
+        if this == row:
+            return False
 
 
 @kernel

@@ -104,21 +104,40 @@ def excess_in_domain(problem: Problem, solution: Solution, level: int, row: int)
     at = solution.node[row]
     if most == ANY or at == NOWHERE or problem.unspread[row]:
         return 0
-    siblings = problem.siblings[problem.feasibility_class[row], :, level]
     if most == EVEN:
         return misses_of_spread(
             problem.domain[:, level],
             problem.parent[:, level],
-            siblings,
+            problem.siblings[problem.feasibility_class[row], :, level],
             solution.node,
             problem.sibling,
             problem.unspread,
             row,
         )
-    if siblings[at] == 0:
+    if not counts_for_limit(problem, solution, level, row):
         return 0
-    inside = 1 + siblings_in_domain(problem.domain[:, level], solution.node, problem.sibling, problem.unspread, row, at)
+    inside = 1
+    other = problem.sibling[row]
+    while other != row:
+        if counts_for_limit(problem, solution, level, other):
+            inside += problem.domain[solution.node[other], level] == problem.domain[at, level]
+        other = problem.sibling[other]
     return int(max(0, inside - most))
+
+
+@kernel
+def counts_for_limit(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Return whether a largest number of replicas in a domain counts `row`.
+
+    It counts replicas on nodes that are out of service, unless these are not allowed for the service.
+    """
+    at = solution.node[row]
+    if at == NOWHERE or problem.unspread[row]:
+        return False
+    feasibility_class = problem.feasibility_class[row]
+    return bool(
+        problem.siblings[feasibility_class, at, level] > 0 or problem.feasibility_classes[feasibility_class, at]
+    )
 
 
 @kernel
@@ -310,29 +329,40 @@ def _domain_name(named: NamedSolution, level: int, node: int) -> str:
 
 
 def _share(named: NamedSolution, level: int, row: int) -> tuple[int, int, dict[int, int]]:
-    """Return the allowed range of the number of replicas in a domain, and the number in each other usable one.
+    """Return the allowed range of the number of replicas in a domain, and the number in each that counts.
 
     The domains are given by one node of each; `row` is placed.
     """
     problem = named.problem
     at = int(named.solution.node[row])
     by_domain = _replicas_by_domain(named, level, row)
-    beside = _domains_beside(named, level, int(problem.feasibility_class[row]), int(problem.parent[at, level]))
-    replicas = {node: by_domain[domain] for node, domain in beside}
     allowed = int(problem.most_in_domain[problem.service[row], level])
+    feasibility_class = int(problem.feasibility_class[row]) if allowed == EVEN else None
+    beside = _domains_beside(named, level, feasibility_class, int(problem.parent[at, level]))
+    replicas = {node: by_domain[domain] for node, domain in beside}
     if allowed != EVEN:
         return 0, allowed, replicas
     floor, rest = divmod(sum(replicas.values()), len(replicas))
     return floor, floor + (rest > 0), replicas
 
 
-def _domains_beside(named: NamedSolution, level: int, feasibility_class: int, parent: int) -> list[tuple[int, int]]:
-    """Return a node of each usable domain under a parent, and the domain; computed once for all partitions."""
+def _domains_beside(
+    named: NamedSolution, level: int, feasibility_class: int | None, parent: int
+) -> list[tuple[int, int]]:
+    """Return a node of each domain under a parent, and the domain; computed once for all partitions.
+
+    Parameters
+    ----------
+    feasibility_class
+        Only domains that are usable for it; None: all.
+    """
     key = ("domains", level, feasibility_class, parent)
     if key not in named.kept:
         problem = named.problem
-        usable = problem.siblings[feasibility_class, :, level] > 0
-        inside = np.flatnonzero((problem.parent[:, level] == parent) & usable)
+        beside = problem.parent[:, level] == parent
+        if feasibility_class is not None:
+            beside &= problem.siblings[feasibility_class, :, level] > 0
+        inside = np.flatnonzero(beside)
         domain, first = np.unique(problem.domain[inside, level], return_index=True)
         named.kept[key] = list(zip(inside[first].tolist(), domain.tolist(), strict=True))
     found: list[tuple[int, int]] = named.kept[key]
@@ -344,7 +374,10 @@ def _replicas_by_domain(named: NamedSolution, level: int, row: int) -> Counter[i
     problem, node = named.problem, named.solution.node
     siblings = problem.siblings[problem.feasibility_class[row], :, level]
     standing = [one for one in siblings_of(problem, row) if node[one] != NOWHERE and not problem.unspread[one]]
-    return Counter(int(problem.domain[node[one], level]) for one in standing if siblings[node[one]] > 0)
+    counts = siblings > 0
+    if problem.most_in_domain[problem.service[row], level] != EVEN:
+        counts |= problem.feasibility_classes[problem.feasibility_class[row]]
+    return Counter(int(problem.domain[node[one], level]) for one in standing if counts[node[one]])
 
 
 def _rows_of_uneven_groups(named: NamedSolution, level: int) -> list[int]:
@@ -352,7 +385,9 @@ def _rows_of_uneven_groups(named: NamedSolution, level: int) -> list[int]:
     problem, node = named.problem, named.solution.node
     siblings = np.where(node == NOWHERE, 0, problem.siblings[problem.feasibility_class, node, level])
     allowed = problem.most_in_domain[problem.service, level]
-    rows = np.flatnonzero((siblings > 0) & ~problem.unspread & (allowed != ANY))
+    feasible = (node != NOWHERE) & problem.feasibility_classes[problem.feasibility_class, node]
+    counts = (siblings > 0) | ((allowed != EVEN) & feasible)
+    rows = np.flatnonzero(counts & ~problem.unspread & (allowed != ANY))
     partition, at = named.partition_of_row[rows], node[rows]
     first, _, count = _grouped(partition, problem.domain[at, level])
     head, of_parent, _ = _grouped(partition[first], problem.parent[at[first], level])

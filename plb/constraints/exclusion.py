@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import attrs
+import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import kernel
 from plb.constraints.description import ExcludedNodes, RuleDescription
+from plb.constraints.named_solution import NamedSolution
 from plb.model.expressions import UnmetClause
+from plb.model.move import Phase, Reason
+from plb.model.role import Role
 from plb.model.rules import Rule
 from plb.model.unplaced import RuledOut
-from plb.phrasing import listed
-from plb.state.arrays import Problem, Solution
+from plb.model.violations import Breach
+from plb.phrasing import counted, listed
+from plb.state.arrays import Problem, Solution, siblings_of
 from plb.state.cluster_state import ClusterState
 from plb.state.proposal import Proposal
 from plb.state.topology import Topology
 
 RULE = int(Rule.EXCLUSION)
+_PRIMARY = int(Role.PRIMARY)
 
 
 @kernel(inline=True)
@@ -27,8 +33,9 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
     """Return whether a replica of the same partition is on `target`, or was there before the search.
 
     A node that a sibling leaves in the same plan stays excluded, so that the moves of a plan can run in any order. For
-    the same reason a row that has swapped roles with a sibling can only swap back. A replica may replace a standby. If
-    moves may be chained, a node that a sibling leaves is allowed while the moves of the partition have a valid order.
+    the same reason a row that has swapped roles with a sibling can only swap back. A replica may leave a sibling that
+    was on its node before the search. A replica may replace a standby. If moves may be chained, a node that a sibling
+    leaves is allowed while the moves of the partition have a valid order.
     """
     node, origin, sibling, chains = solution.node, problem.origin, problem.sibling, problem.chains
     origin_node = origin[row]
@@ -39,7 +46,9 @@ def refuses(problem: Problem, solution: Solution, enforced: int, row: int, targe
             continue
         if node[other] == target:
             return True
-        if not chains and (origin[other] == target or (origin_node != NOWHERE and node[other] == origin_node)):
+        if not chains and origin[other] == target:
+            return True
+        if not chains and origin_node != NOWHERE and node[other] == origin_node and origin[other] != origin_node:
             return True
         other = sibling[other]
     if not chains or origin_node == NOWHERE or target == origin_node:
@@ -54,19 +63,23 @@ def _closes_cycle(node: Int, origin: Int, sibling: Int, role: Int, row: int, tar
     Two siblings of different roles may form a cycle: that is a swap.
     """
     at = target
+    followed = 0
     while True:
         after = NOWHERE
+        siblings = 0
         other = sibling[row]
         while other != row:
+            siblings += 1
             swaps = at == target and node[other] == origin[row] and role[other] != role[row]
             if origin[other] == at and node[other] != at and not swaps:
                 after = node[other]
             other = sibling[other]
         if after == NOWHERE:
             return False
-        if after == origin[row]:
+        if after == origin[row] or followed > siblings:
             return True
         at = after
+        followed += 1
 
 
 @kernel(inline=True)
@@ -74,10 +87,12 @@ def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: 
     """Return whether a swap of two siblings would cause moves that depend on their order.
 
     Two siblings may exchange their origins, which is one swap in the plan, or return from such a swap. Otherwise
-    neither may be on the origin of a sibling.
+    neither may be on the origin of a sibling. Two on one node do not swap.
     """
     node, origin, sibling = solution.node, problem.origin, problem.sibling
     row, there, partner, here = proposal
+    if here == there:
+        return True
     crosses = here == origin[row] and there == origin[partner]
     returns = there == origin[row] and here == origin[partner]
     if crosses or returns:
@@ -92,6 +107,61 @@ def refuses_swap(problem: Problem, solution: Solution, enforced: int, proposal: 
                 return True
         other = sibling[other]
     return False
+
+
+@kernel
+def is_broken(problem: Problem, solution: Solution, row: int) -> bool:
+    """Return whether a placed `row` has to leave its node, as another replica of its partition stays there.
+
+    Of several on one node one stays: one that may not move, else the primary, else the first. Replicas that leave, and
+    standbys, do not count.
+    """
+    if problem.unspread[row]:
+        return False
+    at = solution.node[row]
+    other = problem.sibling[row]
+    while other != row:
+        if solution.node[other] == at and not problem.unspread[other] and _stays_before(problem, other, row):
+            return True
+        other = problem.sibling[other]
+    return False
+
+
+@kernel
+def _stays_before(problem: Problem, one: int, other: int) -> bool:
+    """Return whether `one` of two replicas on a node stays rather than the other."""
+    if problem.repairable[one] != problem.repairable[other]:
+        return bool(not problem.repairable[one])
+    leads = problem.role[one] == _PRIMARY
+    if leads != (problem.role[other] == _PRIMARY):
+        return bool(leads)
+    return one < other
+
+
+@attrs.frozen
+class SharedNode(Breach):
+    """A node with several replicas of a partition (docs/constraints/exclusion.md).
+
+    Parameters
+    ----------
+    replicas
+        Their number, without standbys and those that leave.
+    """
+
+    rule: ClassVar[str] = "exclusion"
+    priority: ClassVar[int] = 0
+
+    partition: str
+    node: str
+    replicas: int
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        """The numbers by name."""
+        return {"replicas": self.replicas}
+
+    def __str__(self) -> str:
+        return f"node {self.node} holds {counted(self.replicas, 'replica')} of {self.partition}; at most one is allowed"
 
 
 @attrs.frozen
@@ -115,8 +185,28 @@ def _ruled_out(excluded: ExcludedNodes) -> Taken:
     return Taken(len(excluded.nodes), excluded.named.names(excluded.nodes))
 
 
+def _shared_node(named: NamedSolution, row: int) -> SharedNode:
+    """Return the verdict on the node of a row, which has several replicas of its partition."""
+    problem, node = named.problem, named.solution.node
+    there = [one for one in siblings_of(problem, row) if node[one] == node[row] and not problem.unspread[one]]
+    return SharedNode(named.state.row_partition[row], named.node_of(row), len(there))
+
+
+def _breaches(named: NamedSolution) -> Iterator[SharedNode]:
+    node, nodes = named.solution.node, len(named.state.nodes)
+    rows = np.flatnonzero((node != NOWHERE) & ~named.problem.unspread)
+    _, first, replicas = np.unique(
+        named.partition_of_row[rows] * nodes + node[rows], return_index=True, return_counts=True
+    )
+    return (_shared_node(named, row) for row in rows[first[replicas > 1]].tolist())
+
+
+def _reason(named: NamedSolution, phase: Phase, row: int) -> Reason:
+    return named.reason(phase, row, _shared_node(named, row))
+
+
 def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
     return {"chains": state.config.allow_chained_moves}
 
 
-DESCRIPTION = RuleDescription(Rule.EXCLUSION, _ruled_out, fields=_fields)
+DESCRIPTION = RuleDescription(Rule.EXCLUSION, _ruled_out, fields=_fields, breaches=_breaches, reason=_reason)

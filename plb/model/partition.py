@@ -110,7 +110,7 @@ def _tuple_of_replicas(replicas: Iterable[Replica]) -> tuple[Replica, ...]:
 
 @attrs.frozen
 class Partition:
-    """A unit of placement: a set of replicas, at most one on each node.
+    """A unit of placement: a set of replicas. Several on one node are a violation, which a repair ends.
 
     Parameters
     ----------
@@ -160,10 +160,6 @@ class Partition:
             check_switch(item, field, getattr(self, field))
         if not self.replicas:
             return
-        nodes = [replica.node for replica in self.replicas]
-        doubled = sorted({node for node in nodes if nodes.count(node) > 1})
-        if doubled:
-            raise ConflictError(f"{item}: two replicas on node {doubled[0]}; at most one is allowed")
         standing = [r for r in self.replicas if r.role == Role.PRIMARY and not r.disappears]
         if len(standing) > 1:
             raise ConflictError(f"{item}: two primaries, on nodes {standing[0].node} and {standing[1].node}")

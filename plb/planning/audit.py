@@ -10,6 +10,9 @@ from plb.constraints.named_solution import NamedSolution
 from plb.constraints.rules import RULES_IN_ORDER
 from plb.model.violations import Breach, BrokenConstraint, Violation
 
+ALWAYS_HARD = 0
+"""The priority of the rules of which no setting has one."""
+
 
 class Audit(NamedSolution):
     """Finds the violations of a solution."""
@@ -22,7 +25,7 @@ class Audit(NamedSolution):
         up_to
             The largest priority that counts: 0 for hard rules only.
         """
-        requested = (one for one in RULES_IN_ORDER if 0 <= self.priorities.get(one.rule, -1) <= up_to)
+        requested = (one for one in RULES_IN_ORDER if 0 <= self.priorities.get(one.rule, ALWAYS_HARD) <= up_to)
         return [breach for rule in requested for breach in rule.breaches(self)]
 
     def overloads(self) -> list[Violation]:

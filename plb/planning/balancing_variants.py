@@ -10,7 +10,7 @@ import attrs
 from plb.planning.rule_priorities import rule_masks, rule_priorities
 from plb.search.balancing import Variant
 from plb.settings.config import PlbConfig
-from plb.state.defragmentation import packs
+from plb.state.defragmentation import is_packed
 
 LEAST_BINDING = 1
 """The last priority that is more than a wish: balancing also searches without the rules after it."""
@@ -41,7 +41,7 @@ def _unbiased_variants(config: PlbConfig) -> list[Variant]:
     wished_for = sum(1 << rule for rule, priority in rule_priorities(config).items() if priority > LEAST_BINDING)
     free = attrs.evolve(usual, mask=mask & ~wished_for)
     emptying = []
-    if config.restricted_defragmentation_heuristic_enabled and any(packs(metric) for metric in config.metrics):
+    if config.restricted_defragmentation_heuristic_enabled and any(is_packed(metric) for metric in config.metrics):
         emptying = [attrs.evolve(free, only_empties=True, larger_share=0.0)]
     if not wished_for:
         return [usual, *emptying]

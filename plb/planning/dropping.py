@@ -156,9 +156,12 @@ def _order_of_crowding(problem: Problem, solution: Solution, row: int) -> int:
 def _is_crowded(problem: Problem, solution: Solution, level: int, row: int) -> bool:
     """Return whether the domain of `row` has more replicas of its partition than a quorum rule allows."""
     at = solution.node[row]
-    if problem.unspread[row] or problem.siblings[problem.feasibility_class[row], at, level] == 0:
+    feasible = problem.feasibility_classes[problem.feasibility_class[row]]
+    counts = (problem.siblings[problem.feasibility_class[row], :, level] > 0) | feasible
+    if problem.unspread[row] or not counts[at]:
         return False
-    standing = [one for one in siblings_of(problem, row) if solution.node[one] != NOWHERE and not problem.unspread[one]]
+    siblings = [one for one in siblings_of(problem, row) if solution.node[one] != NOWHERE and not problem.unspread[one]]
+    standing = [one for one in siblings if counts[solution.node[one]]]
     inside = sum(problem.domain[solution.node[one], level] == problem.domain[at, level] for one in standing)
     return bool(inside > problem.most_in_domain[problem.service[row], level])
 

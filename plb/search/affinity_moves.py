@@ -70,6 +70,21 @@ def move_with_children(
     target = random_target(problem, solution, extension_state, enforced, row, solution.node[row], rng)
     if target == NOWHERE:
         return False
+    return move_to_with_children(problem, solution, extension_state, enforced, row, target, rng, transaction)
+
+
+@kernel
+def move_to_with_children(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    target: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Move `row` to `target`, then its children; return whether all could move."""
     before = transaction.length[0]
     try_move(problem, solution, transaction, row, target)
     if move_children(problem, solution, extension_state, enforced, row, before, rng, transaction):

@@ -7,7 +7,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import kernel
-from plb.constraints import affinity, application_capacity, capacity, domains, placement, scale_out
+from plb.constraints import affinity, application_capacity, capacity, domains, exclusion, placement, scale_out
 from plb.search.application_breaches import broken_applications
 from plb.search.places import NO_ROWS, moved_rows
 from plb.state.arrays import Problem, Solution, siblings_of
@@ -20,6 +20,8 @@ def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) 
     if solution.node[row] == NOWHERE:
         return 0
     broken = domains.broken_rules(problem, solution, enforced, row)
+    if exclusion.is_broken(problem, solution, row):
+        broken |= 1 << exclusion.RULE
     if placement.is_broken(problem, solution, enforced, row):
         broken |= 1 << placement.RULE
     if capacity.is_broken(problem, solution, enforced, row):
@@ -50,7 +52,9 @@ def count_breaches(problem: Problem, solution: Solution, enforced: int, row: int
 
 @kernel
 def is_misplaced(problem: Problem, solution: Solution, enforced: int, row: int) -> bool:
-    """Return whether a placed row is on a node that its service excludes, or apart from its parent."""
+    """Return whether a placed row shares its node with a sibling, or is on a wrong node or apart from its parent."""
+    if exclusion.is_broken(problem, solution, row):
+        return True
     if placement.is_broken(problem, solution, enforced, row):
         return True
     return affinity.is_broken(problem, solution, enforced, row)

@@ -15,6 +15,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Int
 from plb.compiler import Stream, kernel, uniform
+from plb.constraints import exclusion
 from plb.constraints.application_sums import occupied_nodes
 from plb.constraints.capacity import RULE, excess_of
 from plb.constraints.domains import stands_wrongly
@@ -32,6 +33,7 @@ from plb.search.extensions import Extensions
 from plb.search.move_generation import Choice
 from plb.search.places import NO_ROWS, go_to, places_of
 from plb.search.policy_search import repair_by_policy
+from plb.search.preferred_swaps import move_or_swap
 from plb.search.repair_lists import (
     RepairState,
     RowsOnNodes,
@@ -78,6 +80,8 @@ class Repairs(NamedTuple):
     """Whether roles may be swapped where no replica can move."""
     scores: bool
     """Whether the energy decides between repairs that leave equal violations."""
+    prefers_swaps: bool
+    """Whether half of the attempts prefer swaps (`plb.search.preferred_swaps`)."""
 
 
 @kernel
@@ -105,11 +109,11 @@ def try_repairs(
     lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
     for index in range(repairs.transactions):
         parents = index >= repairs.transactions * (1.0 - problem.parents_move)
+        prefers = repairs.prefers_swaps and index // 2 % 2 == 1
         if index % 2 == 1:
-            _repair_each_rule(
-                problem, solution, extension_state, repaired, binding & _WITHOUT_CAPACITY, swaps, parents, rng, state
-            )
-        _repair_each_rule(problem, solution, extension_state, repaired, binding, swaps, parents, rng, state)
+            loose = binding & _WITHOUT_CAPACITY
+            _repair_each_rule(problem, solution, extension_state, repaired, loose, swaps, prefers, parents, rng, state)
+        _repair_each_rule(problem, solution, extension_state, repaired, binding, swaps, prefers, parents, rng, state)
         broken, overload = remaining_breaches(problem, solution, repaired, state.suspects)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
@@ -131,6 +135,7 @@ def _repair_each_rule(
     repaired: int,
     binding: int,
     swaps: bool,
+    prefers: bool,
     parents: bool,
     rng: Stream,
     state: RepairState,
@@ -143,15 +148,17 @@ def _repair_each_rule(
         See `Repairs`. Without capacity in `binding`, nodes may be overfilled; a second call unloads them.
     swaps
         Whether roles may be swapped where no replica can move.
+    prefers
+        Whether replicas draw among moves and swaps.
     parents
         Whether parents may move to their children.
     """
     if repaired >> RULE & 1:
-        _unload(problem, solution, extension_state, binding, swaps, rng, state)
+        _unload(problem, solution, extension_state, binding, swaps, prefers, rng, state)
     if problem.grouped:
         repair_applications(problem, solution, extension_state, repaired, binding, rng, state)
     _leave_crowded_domains(problem, solution, extension_state, repaired, binding, rng, state)
-    _move_misplaced(problem, solution, extension_state, binding, parents, rng, state)
+    _move_misplaced(problem, solution, extension_state, binding, prefers, parents, rng, state)
 
 
 @kernel
@@ -161,6 +168,7 @@ def _unload(
     extension_state: ExtensionState,
     enforced: int,
     swaps: bool,
+    prefers: bool,
     rng: Stream,
     state: RepairState,
 ) -> None:
@@ -171,7 +179,9 @@ def _unload(
             while excess_of(problem, solution, node, metric) > 0:
                 list_rows_on_nodes(solution, state.on_nodes)
                 begun = state.transaction.length[0]
-                if not _take_load_off(problem, solution, extension_state, enforced, node, metric, swaps, rng, state):
+                if not _take_load_off(
+                    problem, solution, extension_state, enforced, node, metric, swaps, prefers, rng, state
+                ):
                     break
                 note_moves(problem, solution, state, begun)
         node = next_listed_node(state.suspects, node)
@@ -186,6 +196,7 @@ def _take_load_off(
     node: int,
     metric: int,
     swaps: bool,
+    prefers: bool,
     rng: Stream,
     state: RepairState,
 ) -> bool:
@@ -193,6 +204,8 @@ def _take_load_off(
     row = _random_leaver(problem, solution, enforced, node, metric, rng, state.on_nodes)
     if row == NOWHERE or not has_capacity(solution, state.transaction):
         return False
+    if prefers and move_or_swap(problem, solution, extension_state, enforced, row, metric, rng, state.transaction):
+        return True
     if relieve_by(problem, solution, extension_state, enforced, row, metric, rng, state):
         return True
     if _relieve(problem, solution, extension_state, enforced, node, metric, False, rng, state):
@@ -314,6 +327,7 @@ def _move_misplaced(
     solution: Solution,
     extension_state: ExtensionState,
     enforced: int,
+    prefers: bool,
     parents: bool,
     rng: Stream,
     state: RepairState,
@@ -322,6 +336,8 @@ def _move_misplaced(
 
     Parameters
     ----------
+    prefers
+        Whether replicas without parent draw among moves and swaps.
     parents
         Whether a parent may move where its child cannot.
     """
@@ -334,7 +350,11 @@ def _move_misplaced(
         if placed and is_misplaced(problem, solution, enforced, row) and has_capacity(solution, transaction):
             before = transaction.length[0]
             head = row
-            moved = rejoin(problem, solution, extension_state, enforced, row, rng, transaction)
+            moved = False
+            if prefers and problem.parent_row[row] == NOWHERE and not exclusion.is_broken(problem, solution, row):
+                moved = move_or_swap(problem, solution, extension_state, enforced, row, NOWHERE, rng, transaction)
+            if not moved:
+                moved = rejoin(problem, solution, extension_state, enforced, row, rng, transaction)
             if not moved and parents and problem.parent_row[row] != NOWHERE:
                 head = problem.parent_row[row]
                 moved = bring_parent(problem, solution, extension_state, enforced, row, rng, transaction)
@@ -425,8 +445,8 @@ def repair(
     """
     if extensions is not None and extensions.policy is not None:
         return repair_by_policy(extensions, problem, solution, masks, seed, breaking, passed_over, others)
-    result = Annealed(present_energy(problem, solution), new_tally(), EndReason.NOTHING_TO_DO)
     problem, improved = without_leaving_load(problem, config), False
+    result = Annealed(present_energy(problem, solution), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
         if improved and budget.is_up:
             return attrs.evolve(result, end_reason=EndReason.OUT_OF_TIME)
@@ -504,6 +524,7 @@ def _repair_randomly(
         transactions=max(1, config.constraint_check_iterations_per_round),
         swaps=config.enable_preferred_swap_solution_in_constraint_check,
         scores=config.use_score_in_constraint_check,
+        prefers_swaps=config.enable_preferred_swap_solution_in_constraint_check and config.one_action_per_refresh,
     )
     constraints = constraints_of(extensions, problem, solution)
     with constraints.calls():

@@ -14,7 +14,7 @@ from plb.compiler import kernel
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import MoveCost, Role, check_move_cost, check_role
 from plb.state.cluster_state import ClusterState, PartitionRecord
-from plb.state.role_slots import roles_of
+from plb.state.role_slots import default_loads, expected_load, roles_of
 from plb.validation import check_loads, check_mapping
 
 
@@ -66,7 +66,7 @@ def set_role_load(
     record.role_load.setdefault(role, {}).update(loads)
     for row in record.rows:
         concerned = state.rows.node[row] == NOWHERE if only_to_come else not state.rows.reported[row]
-        if state.rows.role[row] == role and concerned:
+        if state.rows.role[row] == role and concerned and not state.rows.dropped[row]:
             for metric in [quanta.index[name] for name in loads]:
                 state.rows.load[row, metric] = new[metric] * state.service_table.has_metric[record.service, metric]
     state.rows.changes.note(record.rows, loads_only=True)
@@ -120,6 +120,23 @@ def _keeps_default(state: ClusterState, record: PartitionRecord) -> bool:
     """Return whether new replicas of a partition have the default load, as its service is on every node."""
     on_every_node = state.services[record.service].on_every_node
     return on_every_node and state.config.use_default_load_for_service_on_every_node
+
+
+def reset_loads(state: ClusterState, partition: str) -> None:
+    """Forget all reported loads of a partition: its replicas have the default loads again, dropped ones none."""
+    record, table = state.partition(partition), state.rows
+    record.role_load.clear()
+    record.secondary_load.clear()
+    defaults = default_loads(state.quanta, state.services[record.service])
+    for row in record.rows:
+        if not table.dropped[row]:
+            role = Role(int(table.role[row]))
+            table.load[row] = expected_load(state, record, role, defaults[role])
+        table.reported[row] = False
+        table.largest_demand[row] = 0.0
+        table.seen[row] = 0
+    table.changes.note(record.rows, loads_only=True)
+    state.load_version[record.service] += 1
 
 
 def set_move_cost(state: ClusterState, partition: str, role: Role | str, cost: MoveCost | str) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import count
 
 import attrs
 import numpy as np
@@ -12,8 +13,11 @@ from plb.model import Replica, ReplicaState, Role, UpgradeMark
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.role_slots import fill_up, link, new_slot, note_promotion, release, remove_slot, slots_of, trim
 
-End = tuple[Role, int, bool, bool]
-"""Identity of replicas without a slot: role, node, whether it leaves or is a standby, and whether that was dropped."""
+End = tuple[Role, int, bool, bool, int]
+"""Identity of replicas without a slot: role, node, whether it leaves or is a standby, and whether that was dropped.
+
+The last number tells apart several that are equal otherwise.
+"""
 
 
 MOVING_STATES = frozenset({ReplicaState.READY, ReplicaState.IN_BUILD, ReplicaState.DOWN})
@@ -53,7 +57,7 @@ def match_slots(
     slots = slots_of(state, record)
     before = {row: int(table.node[row]) for row in slots}
     standing = [(replica, node) for replica, node in placed if _holds_slot(replica)]
-    others = {_end_of(replica, node): replica for replica, node in placed if not _holds_slot(replica)}
+    others = _without_slot(placed)
     kept = _keep_ends(state, record, before, others)
     record.rows = slots
     seats, free = _seats(state, record, standing, before, defaults)
@@ -109,10 +113,11 @@ def _keep_ends(
     table = state.rows
     kept: dict[End, int] = {}
     for row in record.rows:
-        key = (Role(table.role[row]), int(table.node[row]), bool(table.leaving[row]), bool(table.vacant[row]))
         if row in before:
             continue
-        if key in others and key not in kept:
+        role, node = Role(table.role[row]), int(table.node[row])
+        key = _next_end(kept, role, node, leaves=bool(table.leaving[row]), vacant=bool(table.vacant[row]))
+        if key in others:
             kept[key] = row
         else:
             release(state, row)
@@ -227,12 +232,24 @@ def _describe(state: ClusterState, row: int, replica: Replica) -> None:
     table.dropping[row] = replica.to_be_dropped
     table.moving[row] = replica.leaving and not replica.to_be_dropped and replica.state in MOVING_STATES
     _note_mark(state, row, replica)
-    if replica.state is ReplicaState.DROPPED:
+    table.dropped[row] = replica.state is ReplicaState.DROPPED
+    if table.dropped[row]:
         table.load[row] = 0
 
 
-def _end_of(replica: Replica, node: int) -> End:
-    return replica.role, node, _leaves(replica), _is_vacant(replica)
+def _without_slot(placed: Iterable[tuple[Replica, int]]) -> dict[End, Replica]:
+    """Return the replicas that hold no slot, by their identity."""
+    others: dict[End, Replica] = {}
+    for replica, node in placed:
+        if not _holds_slot(replica):
+            key = _next_end(others, replica.role, node, leaves=_leaves(replica), vacant=_is_vacant(replica))
+            others[key] = replica
+    return others
+
+
+def _next_end(known: Container[End], role: Role, node: int, *, leaves: bool, vacant: bool) -> End:
+    """Return the first identity of this role, node and kind that is not known."""
+    return next(key for number in count() if (key := (role, node, leaves, vacant, number)) not in known)
 
 
 def _holds_slot(replica: Replica) -> bool:

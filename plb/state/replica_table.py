@@ -21,6 +21,7 @@ FLAGS = (
     "still",
     "building",
     "dropping",
+    "dropped",
     "swaps_out",
     "regains",
     "kept",
@@ -126,6 +127,8 @@ class RowTable:
         """In build."""
         self.dropping: Bool = np.zeros(capacity, np.bool_)
         """To be dropped: it leaves, and no plan drops it."""
+        self.dropped: Bool = np.zeros(capacity, np.bool_)
+        """Being removed, or a place that is kept for one that was: it has no load."""
         self.swaps_out: Bool = np.zeros(capacity, np.bool_)
         """A primary that must hand over its role because its node is about to be upgraded."""
         self.regains: Bool = np.zeros(capacity, np.bool_)

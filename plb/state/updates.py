@@ -134,7 +134,7 @@ def _apply_service(
     """Give a partition the slots of a higher target, and replicas without a report their default loads."""
     for row in record.rows:
         role = Role(state.rows.role[row])
-        keeps = state.rows.reported[row] or state.rows.leaving[row]
+        keeps = state.rows.reported[row] or state.rows.leaving[row] or state.rows.dropped[row]
         if not keeps and (role is Role.PRIMARY or not record.secondary_load):
             state.rows.load[row] = expected_load(state, record, role, defaults[role])
     if not service.on_every_node:

@@ -148,6 +148,19 @@ def test_moves_leave_the_buffer_free_and_new_replicas_use_it(buffer, fits):
     assert len(alone.place().moves) == 1
 
 
+@pytest.mark.parametrize(("capacity", "moves"), [(10, 0), (8, 1), (4, 2), (0, 3)])
+def test_capacity_below_the_load_is_accepted_and_mended(capacity, moves):
+    """Three instances of 3 leave a node of which the capacity falls until the others fit; new ones go elsewhere."""
+    metric = Metric("cpu", quantum=1.0, violation_threshold=1.0)
+    engine = engine_with({"n0": 10, "n1": 20}, dict.fromkeys("abc", ("n0", 3)), metric=metric)
+    engine.update_node(Node("n0", capacities={"cpu": capacity}))
+    assert bool(engine.violations()) is bool(moves)
+    plan = engine.repair()
+    assert [(move.source, move.target, move.reason.rule) for move in plan.moves] == [("n0", "n1", "capacity")] * moves
+    engine.apply(plan)
+    assert not engine.violations()
+
+
 @pytest.mark.parametrize(("buffer", "moved"), [(0.0, False), (0.2, False), (0.3, True)])
 def test_repair_frees_the_buffer(buffer, moved):
     """A load of 8 on a capacity of 10 is in the buffer of 0.3. It moves where it is in no buffer, and stays there."""

@@ -17,7 +17,7 @@ LISTS = {"plb.model.rules", "plb.constraints.rules"}
 """The numbers of the rules, and their descriptions in order."""
 FEATURES = {
     # their verdicts are part of the interface
-    "plb": {"affinity", "application_capacity", "capacity", "domains", "placement", "scale_out"},
+    "plb": {"affinity", "application_capacity", "capacity", "domains", "exclusion", "placement", "scale_out"},
     "plb.planning.dropping": {"affinity", "domains", "preferred_location"},  # which surplus replicas may go
     "plb.planning.live_state": {"range"},  # the sums that it keeps have to fit
     "plb.planning.phases": {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration
+from plb.model import Role
 from plb.model.rules import Rule
+from plb.state.arrays import siblings_of
 from tests.engine.applications_by_hand import breaches_of_applications, kept_free, load_of, standing, without_replaced
 from tests.engine.refusals_by_hand import by_hand
 
@@ -34,8 +36,19 @@ def remaining_by_pass(configuration: Configuration, enforced: int) -> tuple[int,
     for row, at in enumerate(places):
         levels = enumerate(problem.domain_rule.tolist())
         broken += sum(right.holds(rule) and right.is_crowded(level, row) for level, rule in levels)
-        broken += at != NOWHERE and bool(problem.movable[row]) and is_misplaced_by_hand(configuration, enforced, row)
+        wrong = is_misplaced_by_hand(configuration, enforced, row) or has_to_leave_by_hand(configuration, row)
+        broken += at != NOWHERE and bool(problem.movable[row]) and wrong
     return broken, overload
+
+
+def has_to_leave_by_hand(configuration: Configuration, row: int) -> bool:
+    """Return whether a row is on a node on which another replica of its partition stays."""
+    problem, places = configuration.problem, configuration.solution.node
+    beside = [one for one in siblings_of(problem, row) if places[one] == places[row] and not problem.unspread[one]]
+    if problem.unspread[row] or len(beside) < 2:
+        return False
+    stays = min(beside, key=lambda one: (problem.repairable[one], problem.role[one] != Role.PRIMARY, one))
+    return stays != row
 
 
 def is_misplaced_by_hand(configuration: Configuration, enforced: int, row: int) -> bool:

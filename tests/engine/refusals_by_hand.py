@@ -196,12 +196,16 @@ class ByHand:
         problem, at = self.problem, self.places[row]
         most = int(problem.most_in_domain[problem.service[row], level])
         usable = self._usable_domains(level, row)
-        if at == NOWHERE or problem.unspread[row] or most == ANY or at not in usable or not ring(problem, row):
+        if at == NOWHERE or problem.unspread[row] or most == ANY or not ring(problem, row):
             return False
         domain, parent = problem.domain[:, level], problem.parent[:, level]
         places = self._spread([row, *ring(problem, row)])
         if most != EVEN:
-            return sum(domain[place] == domain[at] for place in places) > most
+            fits = problem.feasibility_classes[problem.feasibility_class[row]]
+            counted = [place for place in places if place in usable or fits[place]]
+            return at in counted and sum(domain[place] == domain[at] for place in counted) > most
+        if at not in usable:
+            return False
         per_domain = Counter(int(domain[place]) for place in places if place in usable and parent[place] == parent[at])
         inside, share = per_domain[int(domain[at])], per_domain.total() / usable[at]
         if inside > math.ceil(share):
@@ -262,8 +266,8 @@ class ByHand:
         parents = [int(problem.parent_row[row])] if problem.parent_row[row] != NOWHERE else []
         rows = range(len(self.places))
         children = [one for one in rows if problem.parent_row[one] in siblings and not problem.loose[one]]
-        near = {one for parent in parents for one in self._partition(parent)} | set(children)
-        return any(self.places[one] == at and not problem.unspread[one] for one in near)
+        above = [one for parent in parents for one in self._partition(parent) if not problem.leaving[one]]
+        return any(self.places[one] == at and not problem.standby[one] for one in [*above, *children])
 
     # capacity
 

@@ -128,6 +128,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "report_role_load": {"partition": "db/0", "role": Role.PRIMARY, "loads": {"cpu": 1}},
     "report_secondary_loads": {"partition": "web/0", "loads": {"n0": {"cpu": 1}}},
     "report_loads": {"replica_index": [0, 1], "loads": [[1.0, 2.0], [3.0, 4.0]]},
+    "reset_load": {"partition": "db/0"},
     "report_move_cost": {"partition": "db/0", "role": Role.PRIMARY, "cost": "high"},
     "replicas": {"partition": "db/0"},
     "expected_load": {"partition": "db/0", "role": "secondary"},

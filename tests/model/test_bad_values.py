@@ -62,18 +62,6 @@ VALUES: list[tuple[str, Callable[[], object], type[PlbError], str]] = [
         "node n0: properties[ssd] = True is not allowed; expected a string",
     ),
     (
-        "two replicas on a node",
-        lambda: db(Replica(PRIMARY, "n0"), Replica(SECONDARY, "n0")),
-        ConflictError,
-        "partition db/0: two replicas on node n0; at most one is allowed",
-    ),
-    (
-        "a replica on the node of a leaving one",
-        lambda: db(Replica(PRIMARY, "n0"), Replica(SECONDARY, "n0", leaving=True)),
-        ConflictError,
-        "partition db/0: two replicas on node n0",
-    ),
-    (
         "two primaries",
         lambda: db(Replica(PRIMARY, "n0"), Replica(PRIMARY, "n1")),
         ConflictError,

@@ -79,3 +79,17 @@ def test_one_move_mends_two_levels_of_an_even_spread(seed):
     add_partition(engine, "db/0", *replicas_on(4, 5), missing=0)
     (move,) = engine.repair().moves
     assert move.target in ("n0", "n1", "n2")
+
+
+@pytest.mark.parametrize(("excludes", "crowded"), [(False, True), (True, False)])
+def test_quorum_counts_replicas_on_nodes_out_of_service_unless_the_service_excludes_them(excludes, crowded):
+    """Four replicas of five in a domain that is down exceed the three allowed; they cannot be moved."""
+    engine = engine_of("aaaabbbccc", target=5)
+    for index in range(4):
+        engine.update_node(Node(f"n{index}", fault_domain="fd:/a", properties={"ok": "no"}, up=False))
+    if excludes:
+        engine.update_service(Service("db", target_replicas=5, placement_constraint="ok != no"))
+    add_partition(engine, "db/0", *replicas_on(0, 1, 2, 3, 4), missing=0)
+    rules = [violation.rule for violation in engine.violations() if violation.rule == "fault_domain"]
+    assert bool(rules) is crowded
+    assert {move.source for move in engine.repair().moves} <= {"n4"}

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import (
+    Metric,
+    MoveKind,
+    Node,
+    Partition,
+    PlacementAndLoadBalancing,
+    PlbConfig,
+    Replica,
+    ReplicaState,
+    Role,
+    Service,
+)
 from tests.engine.stories import add_partition, engine_on
 
 pytestmark = pytest.mark.kernels
@@ -42,6 +53,16 @@ def test_parent_stays_on_the_nodes_of_its_child() -> None:
     engine = parent_and_child(parent=2, child=2)
     add_partition(engine, "child/0", *THREE, missing=0)
     assert not engine.place().moves
+
+
+@pytest.mark.parametrize("target", [2, 3])
+def test_parent_stays_on_the_nodes_of_children_on_their_way_out(target: int) -> None:
+    """The child's replicas that are in build or leave keep their nodes; not those of a child with more replicas."""
+    engine = parent_and_child(parent=2, child=target)
+    leaving = Replica(Role.SECONDARY, "n2", leaving=True)
+    building = Replica(Role.SECONDARY, "n1", state=ReplicaState.IN_BUILD)
+    add_partition(engine, "child/0", Replica(Role.PRIMARY, "n0"), building, leaving, missing=0)
+    assert [move.partition for move in engine.place().moves] == ["parent/0"] * (target > 2)
 
 
 def test_replicas_have_default_loads_of_the_new_metrics_of_their_service() -> None:

@@ -149,7 +149,8 @@ def uneven_by_hand(cluster: Cluster, kind: str) -> list[tuple[str, int, str, int
     found = []
     for partition in cluster.partitions:
         service = cluster.service_of(partition.name)
-        usable = {node.name for node in cluster.nodes if takes_new(node) and is_allowed(service, node)}
+        fitting = {node.name for node in cluster.nodes if is_allowed(service, node)}
+        usable = {node.name for node in cluster.nodes if takes_new(node) and node.name in fitting}
         levels = domain_groups(cluster, kind)
         counts = []
         for groups in levels:
@@ -159,7 +160,11 @@ def uneven_by_hand(cluster: Cluster, kind: str) -> list[tuple[str, int, str, int
                     domains[groups[replica.node]] += 1
             counts.append(domains)
         for level, most in limits_by_hand(cluster, kind, service, [len(domains) for domains in counts]):
-            domains = counts[level]
+            domains = dict(counts[level])
+            for replica in standing(partition) if most is not None else ():
+                domain = levels[level][replica.node]
+                if domain not in counts[level] and replica.node in fitting:
+                    domains[domain] = domains.get(domain, 0) + 1
             for parent in {above for above, _ in domains}:
                 inside = {domain: count for (above, domain), count in domains.items() if above == parent}
                 mean = Fraction(sum(inside.values()), len(inside))

@@ -272,6 +272,23 @@ def test_restricted_search_only_empties_nodes():
 
 
 @pytest.mark.parametrize("seed", range(4))
+def test_restricted_search_moves_no_more_than_what_empties_the_nodes_to_be_empty(seed):
+    """Of six nodes with two replicas each, the two emptiest are emptied by four moves, and no other replica moves."""
+    engine = engine_with(
+        {f"n{index}": 20 for index in range(6)},
+        {f"p{node}{index}": (f"n{node}", 2 - node // 4) for node, index in itertools.product(range(6), range(2))},
+        metric=attrs.evolve(RESERVATION, empty_nodes=2.0),
+        restricted_defragmentation_heuristic_enabled=True,
+    )
+    run = search_of(engine)
+    variants, sequence = [Variant(ALL_RULES, 0.0, 0.0, only_empties=True)], np.random.SeedSequence(seed)
+    balance(run.problem, run.solution, engine.config, variants, sequence, Budget())
+    moved = moved_rows(run.problem, run.solution, NO_ROWS)
+    assert sorted(run.problem.origin[moved]) == [4, 4, 5, 5]
+    assert not {4, 5} & set(run.solution.node[moved])
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_packing_moves_the_fewest_replicas(seed):
     """Two replicas join the two on n0; the product form is negative here, and further moves have a cost as well."""
     replicas = {"a": ("n0", 2), "b": ("n0", 2), "c": ("n1", 2), "d": ("n2", 2)}
@@ -280,8 +297,11 @@ def test_packing_moves_the_fewest_replicas(seed):
     assert {(move.partition, move.target) for move in engine.balance().moves} == {("c", "n0"), ("d", "n0")}
 
 
-@pytest.mark.parametrize(("enabled", "metric", "searches"), [(True, PACKED, 2), (False, PACKED, 1), (True, PLAIN, 1)])
-def test_restricted_search_is_added_if_a_metric_is_packed(enabled, metric, searches):
+@pytest.mark.parametrize(
+    ("enabled", "metric", "searches"),
+    [(True, PACKED, 2), (True, RESERVATION, 2), (False, PACKED, 1), (False, RESERVATION, 1), (True, PLAIN, 1)],
+)
+def test_restricted_search_is_added_if_a_metric_is_packed_or_reserves_nodes(enabled, metric, searches):
     """It does not run by default."""
     engine = engine_with({"n0": 10}, {}, metric=metric, restricted_defragmentation_heuristic_enabled=enabled)
     assert len(balancing_variants(engine.config, slow=False)) == searches

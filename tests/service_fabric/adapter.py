@@ -306,6 +306,10 @@ class Player:
         if step["id"] in self._partitions and loads:
             self._engine.report_secondary_loads(name_of(step["id"]), loads)
 
+    def _reset_load(self, step: Step) -> None:
+        if step["id"] in self._partitions:
+            self._engine.reset_load(name_of(step["id"]))
+
     def _report_move_cost(self, step: Step) -> None:
         costs = {field: step[field] for field in ROLE_FIELDS if field in step}
         by_node = {*(step.get("secondary_per_node") or {}).values()}
@@ -369,6 +373,7 @@ OPERATIONS: Mapping[str, Operation] = {
     "partition": Player._buffer_partition,
     "load": Player._buffer_report,
     "move_cost": Player._buffer_report,
+    "reset_load": Player._buffer_report,
     "process_pending": Player._process_pending,
     "refresh": Player._refresh,
     "clear": Player._clear,
@@ -387,5 +392,9 @@ OPERATIONS: Mapping[str, Operation] = {
 }
 """The method for each operation with known fields."""
 
-REPORTS: Mapping[str, Operation] = {"load": Player._report_load, "move_cost": Player._report_move_cost}
+REPORTS: Mapping[str, Operation] = {
+    "load": Player._report_load,
+    "move_cost": Player._report_move_cost,
+    "reset_load": Player._reset_load,
+}
 """The method for each kind of buffered report."""

@@ -325,6 +325,13 @@ def test_loads_of_secondaries_are_reported_by_node(recorder: Recorder) -> None:
     assert recorder.take()[4:] == [("report_secondary_loads", "0", {"1": {"Count": 3}})]
 
 
+def test_reset_loads_wait_with_reports(recorder: Recorder) -> None:
+    """Those of unknown partitions are omitted."""
+    resets = [{"op": "reset_load", "id": number, "service": "web"} for number in (0, 7)]
+    player_of(node(0), service(), partition(), *resets, {"op": "process_pending"})
+    assert recorder.take()[-1] == ("reset_load", "0")
+
+
 def test_one_move_cost_of_all_secondaries_is_that_of_the_role(recorder: Recorder) -> None:
     """It is given by role or by node. Costs that differ by node are refused."""
     steps = [node(0), service(), partition(), {"op": "process_pending"}]
