@@ -24,6 +24,7 @@ NODE_AXIS: Mapping[str, int] = {
     **dict.fromkeys(("in_build", "most_in_build", "max_node_moves", "empty_limit", "domain", "parent"), 0),
     **dict.fromkeys(("counted", "watched", "counted_for", "upgraded"), 0),
     **dict.fromkeys(("receives", "siblings", "feasibility_classes", "group", "local_counted"), 1),
+    **dict.fromkeys(("application_upgraded", "application_leaving"), 1),
 }
 """The axis of an array that runs over the nodes."""
 NODE_VALUES = ("targets", "held_out", "origin")
@@ -33,7 +34,7 @@ ROW_AXIS: Mapping[str, int] = dict.fromkeys(
         *("load", "sibling", "role", "leaving", "service", "feasibility_class", "kind"),
         *("prefers_siblings", "unspread", "standby"),
         *("affinity", "parent_row", "first_child", "next_child", "aligned", "loose", "movable", "repairable"),
-        *("move_cost", "unit_cost", "origin", "peak", "peak_ceiling"),
+        *("move_cost", "unit_cost", "origin", "peak", "peak_ceiling", "application"),
         *("trace", "age", "anchored", "largest_demand"),
     ),
     0,
@@ -44,6 +45,7 @@ ROW_VALUES = ("sibling", "parent_row", "first_child", "next_child")
 IN_QUANTA = (
     *("limit", "move_limit", "repair_limit", "threshold", "capacity", "empty_limit"),
     *("load", "leaving_load", "peak", "peak_ceiling"),
+    *("application_limit", "application_node_limit", "reservation", "application_leaving"),
 )
 """Arrays whose values are loads."""
 TABLE_ROW_VALUES = ("sibling", "arriving")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import CheckFailedError, Metric
+from plb import Application, CheckFailedError, Metric
 from plb.array_types import NOWHERE
 from plb.energy.from_scratch import solution_from_scratch
 from plb.evaluation.self_checks import ACCUMULATORS, compare_with_scratch, what_counts
@@ -122,7 +122,12 @@ CORRUPTED = sorted({*ACCUMULATORS} - {"node", "displaced", "displaced_at"})
 @pytest.mark.parametrize("name", CORRUPTED)
 def test_corrupted_accumulator_is_named(name, small_cluster):
     """A self-check names the wrong accumulator, its index and the right value."""
-    packed = attrs.evolve(small_cluster, metrics=(Metric("cpu"), Metric("memory", defragmentation=True)))
+    packed = attrs.evolve(
+        small_cluster,
+        metrics=(Metric("cpu"), Metric("memory", defragmentation=True)),
+        services=tuple(attrs.evolve(service, application="all") for service in small_cluster.services),
+        applications=(Application("all", most_nodes=4, node_reservation={"cpu": 1}),),
+    )
     configuration = configuration_of(
         packed.engine(
             local_domain_weight=0.25,
