@@ -8,6 +8,7 @@ from plb.constraints import application_capacity, scale_out
 from plb.search.affinity_moves import move_with_children
 from plb.search.extension_kernels import ExtensionState
 from plb.search.repair_lists import RepairState, list_rows_on_nodes, listed_applications, note_moves
+from plb.search.role_swaps import swap_with_lighter
 from plb.search.transactions import has_capacity, undo_transaction
 from plb.state.arrays import Problem, Solution
 
@@ -19,6 +20,7 @@ def repair_applications(
     extension_state: ExtensionState,
     repaired: int,
     binding: int,
+    swaps: bool,
     rng: Stream,
     state: RepairState,
 ) -> None:
@@ -28,6 +30,8 @@ def repair_applications(
     ----------
     repaired, binding
         Bit masks over `Rule`: the rules to repair, and those that bind the moves.
+    swaps
+        Whether roles may be swapped where no replica can move.
     """
     index = 0
     while index < listed_applications(state.suspects):  # a move may add applications
@@ -36,7 +40,7 @@ def repair_applications(
         if repaired >> scale_out.RULE & 1:
             _leave_nodes(problem, solution, extension_state, binding, application, rng, state)
         if repaired >> application_capacity.RULE & 1:
-            _unload(problem, solution, extension_state, binding, application, rng, state)
+            _unload(problem, solution, extension_state, binding, application, swaps, rng, state)
 
 
 @kernel
@@ -122,6 +126,7 @@ def _unload(
     extension_state: ExtensionState,
     enforced: int,
     application: int,
+    swaps: bool,
     rng: Stream,
     state: RepairState,
 ) -> None:
@@ -130,9 +135,14 @@ def _unload(
         for metric in range(problem.load.shape[1]):
             while application_capacity.excess_on_node(problem, solution, application, node, metric) > 0:
                 list_rows_on_nodes(solution, state.on_nodes)
-                if not _take_load_off(
-                    problem, solution, extension_state, enforced, application, node, metric, rng, state
-                ):
+                relieved = _take_load_off(
+                    problem, solution, extension_state, enforced, application, node, metric, False, rng, state
+                )
+                if not relieved and swaps:
+                    relieved = _take_load_off(
+                        problem, solution, extension_state, enforced, application, node, metric, True, rng, state
+                    )
+                if not relieved:
                     break
 
 
@@ -145,10 +155,17 @@ def _take_load_off(
     application: int,
     node: int,
     metric: int,
+    swaps: bool,
     rng: Stream,
     state: RepairState,
 ) -> bool:
-    """Move the first replica, from a random one on, of an application off `node` that can; return whether one could."""
+    """Move the first replica, from a random one on, of an application off `node` that can; return whether one could.
+
+    Parameters
+    ----------
+    swaps
+        Whether a replica swaps its role with a lighter one; otherwise it moves away.
+    """
     on_nodes, transaction = state.on_nodes, state.transaction
     first = int(uniform(rng) * solution.application_replicas[application, node])
     for later in range(2):
@@ -162,10 +179,14 @@ def _take_load_off(
                     problem.movable[row] and problem.load[row, metric] > 0 and has_capacity(solution, transaction)
                 )
                 begun = transaction.length[0]
-                may_leave = may_leave and is_turn
-                if may_leave and move_with_children(
-                    problem, solution, extension_state, enforced, row, rng, transaction
-                ):
+                relieved = False
+                if may_leave and is_turn and swaps:
+                    relieved = swap_with_lighter(
+                        problem, solution, extension_state, enforced, row, metric, rng, transaction
+                    )
+                elif may_leave and is_turn:
+                    relieved = move_with_children(problem, solution, extension_state, enforced, row, rng, transaction)
+                if relieved:
                     note_moves(problem, solution, state, begun)
                     return True
             row = on_nodes.following[row]

@@ -47,19 +47,17 @@ from plb.search.repair_lists import (
     undo_repair,
 )
 from plb.search.result import Annealed, new_tally
+from plb.search.role_swaps import swap_with_lighter
 from plb.search.transactions import (
     Transaction,
     has_capacity,
-    is_allowed,
     keep_transaction,
     new_transaction,
     redo_transaction,
-    try_move,
     undo_transaction,
 )
 from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution, siblings_of
-from plb.state.proposal import proposed
 from plb.state.replica_table import merged
 
 _WITHOUT_CAPACITY = ~(1 << RULE)
@@ -156,7 +154,7 @@ def _repair_each_rule(
     if repaired >> RULE & 1:
         _unload(problem, solution, extension_state, binding, swaps, prefers, rng, state)
     if problem.grouped:
-        repair_applications(problem, solution, extension_state, repaired, binding, rng, state)
+        repair_applications(problem, solution, extension_state, repaired, binding, swaps, rng, state)
     _leave_crowded_domains(problem, solution, extension_state, repaired, binding, rng, state)
     _move_misplaced(problem, solution, extension_state, binding, prefers, parents, rng, state)
 
@@ -271,7 +269,7 @@ def _relieve(
         row = on_nodes.following[row]
     for _ in range(rows):
         if swaps:
-            relieved = _swap_with_lighter(
+            relieved = swap_with_lighter(
                 problem, solution, extension_state, enforced, row, metric, rng, state.transaction
             )
         else:
@@ -283,41 +281,6 @@ def _relieve(
         row = on_nodes.following[row]
         if row == NOWHERE:
             row = on_nodes.first[node]
-    return False
-
-
-@kernel
-def _swap_with_lighter(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    row: int,
-    metric: int,
-    rng: Stream,
-    transaction: Transaction,
-) -> bool:
-    """Swap `row` with a sibling of another role and less load of `metric`; return whether that was possible."""
-    if not problem.movable[row]:
-        return False
-    node = solution.node[row]
-    other = problem.sibling[row]
-    while other != row:
-        place = solution.node[other]
-        lighter = problem.load[other, metric] < problem.load[row, metric]
-        swappable = place != NOWHERE and problem.movable[other] and problem.role[other] != problem.role[row]
-        if (
-            lighter
-            and swappable
-            and is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, place, other))
-        ):
-            before = transaction.length[0]
-            try_move(problem, solution, transaction, row, place)
-            try_move(problem, solution, transaction, other, node)
-            if move_children(problem, solution, extension_state, enforced, row, before, rng, transaction):
-                return True
-            undo_transaction(problem, solution, transaction, before)
-        other = problem.sibling[other]
     return False
 
 

@@ -205,10 +205,10 @@ def adds_overload(problem: Problem, solution: Solution, suspects: Suspects, load
         for metric in range(load.shape[1]):
             present = occupied(problem, solution, node, metric)
             present += capacity.load_in_transit(problem, solution, node, metric)
-            room = problem.limit[node, metric] - problem.leaving_load[node, metric]
-            if present > room and present > load[node, metric]:
+            free = problem.limit[node, metric] - problem.leaving_load[node, metric]
+            if present > free and present > load[node, metric]:
                 present -= capacity.freed_by_replacing(problem, solution, node, metric)
-                if present > room and present > load[node, metric]:
+                if present > free and present > load[node, metric]:
                     return True
     return False
 

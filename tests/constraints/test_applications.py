@@ -15,6 +15,7 @@ from plb import (
     ConflictError,
     InvalidValueError,
     Metric,
+    MoveKind,
     Node,
     Partition,
     PlacementAndLoadBalancing,
@@ -284,6 +285,19 @@ def test_standby_gives_way_to_a_replica_whose_load_it_makes_up_for():
     standby = Replica(Role.SECONDARY, "n2", state=ReplicaState.STANDBY)
     engine.update_partition(Partition("db/0", service="db", replicas=[Replica(Role.PRIMARY, "n0"), standby]))
     assert [(move.role, move.target) for move in engine.place().moves] == [(Role.SECONDARY, "n2")]
+
+
+def test_repair_swaps_roles_where_no_replica_of_an_application_may_leave():
+    """Two primaries of 2 exceed 3 on n0; the application uses all its nodes, so one swaps with its secondary of 1."""
+    engine = engine_of(dict.fromkeys(("n0", "n1", "n2"), 20.0))
+    engine.update_application(Application("a", most_nodes=2, node_capacity={"cpu": 3.0}))
+    load = {Role.PRIMARY: {"cpu": 2.0}, Role.SECONDARY: {"cpu": 1.0}}
+    for name in ("x", "y"):
+        engine.update_service(Service(name, target_replicas=2, application="a", default_load=load))
+        replicas = [Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1")]
+        engine.update_partition(Partition(f"{name}/0", service=name, replicas=replicas))
+    (move,) = engine.repair().moves
+    assert (move.kind, move.source, move.target) == (MoveKind.SWAP, "n0", "n1")
 
 
 @pytest.mark.parametrize("of_application", [True, False])

@@ -77,7 +77,7 @@ class ByHand:
         if not problem.upgraded.any():
             return problem.application_upgraded[application]
         by_upgrade = (problem.upgraded, problem.application_upgraded[application])
-        for one in ring(problem, row):
+        for one in (row, *ring(problem, row)):
             if problem.role[one] == Role.PRIMARY and problem.origin[one] != NOWHERE:
                 reached = [bool(of[problem.origin[one]]) for of in by_upgrade]
                 if reached[0] != reached[1]:
