@@ -60,18 +60,27 @@ class _NotedRows:
     """A set of rows, from single ones and arrays."""
 
     def __init__(self) -> None:
-        self.few: set[int] = set()
+        self._few: set[int] = set()
         self._arrays: list[Int] = []
+        self._merged: Int | None = None
+
+    def update(self, rows: Iterable[int]) -> None:
+        """Add a few rows."""
+        self._few.update(rows)
+        self._merged = None
 
     def append(self, rows: Int) -> None:
         """Add an array of rows."""
         self._arrays.append(rows)
         if len(self._arrays) > MOST_ARRAYS:
             self._arrays = [merged(*self._arrays)]
+        self._merged = None
 
     def merged(self) -> Int:
-        """Return the rows, ascending, each once."""
-        return merged(np.array(sorted(self.few), np.int64), *self._arrays)
+        """Return the rows, ascending, each once; merged again only after changes."""
+        if self._merged is None:
+            self._merged = merged(np.array(sorted(self._few), np.int64), *self._arrays)
+        return self._merged
 
 
 class ChangedRows:
@@ -82,7 +91,7 @@ class ChangedRows:
 
     def note(self, rows: Iterable[int], *, loads_only: bool = False) -> None:
         """Note a few rows; `loads_only`: no more than their loads and samples have changed."""
-        (self._reported if loads_only else self._described).few.update(rows)
+        (self._reported if loads_only else self._described).update(rows)
 
     def note_many(self, rows: Int, *, loads_only: bool = False) -> None:
         """Note an array of rows, as `note`."""

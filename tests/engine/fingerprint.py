@@ -11,7 +11,7 @@ import numpy as np
 
 from plb import PlacementAndLoadBalancing
 
-MADE_WHEN_READ = ("_sampler", "_partition_names")
+MADE_WHEN_READ = ("_sampler", "_partition_names", "_merged")
 """What follows from the rest of the state, and is made by the first query that reads it."""
 
 
