@@ -144,7 +144,7 @@ class World:
         unready = [r for r in partition.replicas if r.pinned or r.leaving or r.state is not ReplicaState.READY]
         self.fixed[partition.name] = {at[r.node] for r in unready}
         standbys = [r for r in partition.replicas if r.state is ReplicaState.STANDBY or r.node in dropped & marked]
-        self.standbys[partition.name] = {at[r.node] for r in standbys if not r.leaving}
+        self.standbys[partition.name] = {at[r.node] for r in standbys}
 
     def remove_partition(self, name: str) -> None:
         """Remove a partition."""
@@ -358,7 +358,11 @@ class World:
         assert (seat.partition, seat.role, seat.marked) == (move.partition, move.role, True), move
         if move.kind is MoveKind.VOID:
             assert seat.node == move.source, move
-            assert primaries == ([seat] if seat.role == Role.PRIMARY else []), move
+            if move.reason.rule == "upgrade":
+                assert self.given.service_of(seat.partition).target_replicas == 1, move
+                assert self.config.is_singleton_replica_move_allowed_during_upgrade, move
+            else:
+                assert seat not in primaries, move
             return
         assert (primaries, seat.role, seat.node) == ([], Role.SECONDARY, move.target), move
         node = self.nodes[str(move.target)]
