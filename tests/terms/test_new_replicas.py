@@ -48,7 +48,7 @@ def test_value_after_a_placement_follows_from_loads(name: str, standing, new):
         engine.update_partition(Partition(f"new{index}", service="s"))
         engine.report_role_load(f"new{index}", "instance", dict(zip(CAPACITIES, load, strict=True)))
     before = value(engine.node_loads())
-    plan = engine.place()
+    plan = engine.place(budget=300)
     engine.apply(plan)
     assert plan.energy_before.extension_terms[name] == before
     assert plan.energy_after.extension_terms[name] == pytest.approx(value(engine.node_loads()))
