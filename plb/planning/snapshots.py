@@ -32,7 +32,7 @@ from plb.state.topology import Topology, build_topology, config_of
 
 WRITTEN = ("seed", "demand_forecast", "scheduler", "batch", "now", "searches", "_fixed_point", "extensions", "_live")
 """Fields of `Planner` of which a snapshot holds something."""
-DERIVED = ("state", "_history", "_topology", "_tables", "_domains", "_domains_version", "_undivided")
+DERIVED = ("state", "_history", "_topology", "_tables", "domains")
 """The others: the cluster has its own part, and hosts give the history again."""
 OPTIONS = "policy_options"
 MEMORY = "policy"
