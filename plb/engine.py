@@ -474,7 +474,7 @@ class PlacementAndLoadBalancing:
 
     def service_domains(self) -> tuple[DomainState, ...]:
         """Return the service domains, each with what the last refresh did for it; each is searched separately."""
-        return states_of_domains(self._state, self._planner.scheduler, self._planner.service_domains())
+        return states_of_domains(self._state, self._planner.scheduler, self._planner.domains.found())
 
     def violation_probabilities(self, now: float | None = None, *, partition: str | None = None) -> dict[str, float]:
         """Return the probability of a violation of each node, from the estimator of the settings.

@@ -6,9 +6,12 @@ The verdicts follow docs/service-fabric.md and do not depend on whether a replic
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from plb.constraints.named_solution import NamedSolution
 from plb.constraints.rules import RULES_IN_ORDER
 from plb.model.violations import Breach, BrokenConstraint, Violation
+from plb.search.extensions import Extensions
 
 ALWAYS_HARD = 0
 """The priority of the rules of which no setting has one."""
@@ -16,6 +19,20 @@ ALWAYS_HARD = 0
 
 class Audit(NamedSolution):
     """Finds the violations of a solution."""
+
+    def violations(self, extensions: Extensions | None, *, soft: bool) -> tuple[Violation, ...]:
+        """Return all violations: overloaded nodes, broken constraints, then those of extensions.
+
+        Parameters
+        ----------
+        soft
+            Whether broken rules that are not hard are included.
+        """
+        broken: Iterable[tuple[str, int]] = ()
+        if extensions is not None:  # which may change the solution
+            broken = extensions.broken_by_name(extensions.configuration(self.problem, self.solution.copy()))
+        of_extensions = (self.broken(name, row) for name, row in broken)
+        return (*self.overloads(), *self.breaches(up_to=2 if soft else 0), *of_extensions)
 
     def breaches(self, *, up_to: int) -> list[Breach]:
         """Return the broken constraints other than capacity, rule by rule.

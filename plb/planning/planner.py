@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -16,33 +15,30 @@ from plb.extensions.configuration import Configuration
 from plb.model import Application, Service
 from plb.model.alternatives import Alternatives
 from plb.model.move import Phase
-from plb.model.outcome import DomainOutcome, Idle, Proposals
+from plb.model.outcome import Idle
 from plb.model.plan import Plan, merged
 from plb.model.scores import NodeScores
 from plb.model.violations import Violation
 from plb.planning.audit import Audit
 from plb.planning.cluster_capacity import capacity_left, check_application, check_service
 from plb.planning.fixed_point import FixedPoint, Occasion
-from plb.planning.immovable import concerned
 from plb.planning.live_state import LiveState
 from plb.planning.pending_work import Work, WorkToPlace
 from plb.planning.phases import PhaseRun
-from plb.planning.refresh import PHASES, Refresh
+from plb.planning.refresh import PHASES, Refresh, outcome_under_way
 from plb.planning.rule_priorities import rule_priorities
-from plb.planning.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler
+from plb.planning.scheduler import Action, DomainRecord, Scheduler
 from plb.planning.scoring import scores_of
-from plb.planning.service_domains import ServiceDomain, service_domains, share_a_metric
+from plb.planning.service_domains import ServiceDomain, ServiceDomains
 from plb.planning.service_tables import ServiceTables, build_tables, tables_version
 from plb.planning.what_if import WhatIf
 from plb.risk.demand_history import DemandHistory
-from plb.risk.estimators import MonteCarlo, estimator_of, samples_kept
+from plb.risk.estimators import estimator_of, samples_kept
 from plb.search.budget import Budget
 from plb.search.extensions import Extensions, extensions_of
-from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.demand_forecast import DemandForecast
-from plb.state.observed_forecast import ObservedDemandForecast
+from plb.state.demand_sources import demand_forecast_of, settings_of_forecast
 from plb.state.role_slots import fill_every_node, slots_of
 from plb.state.topology import Topology, present_topology
 from plb.validation import check_number
@@ -68,6 +64,8 @@ class Planner:
     batch
         When each stage last ran where a refresh runs all that are due: for all services together, and balancing does
         not wait at first.
+    domains
+        The service domains of the cluster.
     now
         Time of the latest search, in seconds.
     searches
@@ -81,19 +79,16 @@ class Planner:
         self.seed = seed
         self.extensions = extensions
         self._history = history
-        self.demand_forecast = _demand_forecast(state.config, history, seed)
+        self.demand_forecast = demand_forecast_of(state.config, history, seed)
         self.scheduler = Scheduler(state.config)
         self.batch = DomainRecord()
+        self.domains = ServiceDomains(state)
         self.now = 0.0
         self.searches = 0
         self._fixed_point = FixedPoint()
         self._live = LiveState(state, self._fixed_point)
         self._topology: Topology | None = None
         self._tables: dict[int | None, ServiceTables] = {}
-        self._domains: list[ServiceDomain] = []
-        self._domains_version = -1
-        self._undivided = -1, False
-        """Version of the services, and whether they are one domain."""
 
     def reseed(self, seed: int) -> None:
         """Change the seed. Searches with another one may find what the ones before did not, so they run again."""
@@ -134,30 +129,11 @@ class Planner:
             known = self._tables[key] = build_tables(self.state, topology, services, limits)
         return known
 
-    def service_domains(self) -> list[ServiceDomain]:
-        """Return the service domains."""
-        if self._domains_version != self.state.services_version:
-            metrics, limited = self.state.config.metric_names, self.state.applications.reserved_metrics()
-            self._domains = service_domains(self.state.living_services(), metrics, limited)
-            self._domains_version = self.state.services_version
-        return self._domains
-
-    def domains(self) -> list[ServiceDomain | None]:
-        """Return the units of separate searches: the service domains, or a single None if all services are one."""
-        if self._undivided[0] != self.state.services_version:
-            self._undivided = self.state.services_version, share_a_metric(self.state.service_table)
-        found = [] if self._undivided[1] else self.service_domains()
-        return [*found] if len(found) > 1 else [None]
-
     def forget_service(self, service: int) -> None:
         """Forget a removed service, and its domain if it was the first there: a later one may get its index."""
         self.scheduler.forget_service(service)
         self._fixed_point.forget_domain(service)
         self._tables.pop(service, None)
-
-    def _domain_of(self, service: int) -> ServiceDomain | None:
-        """Return the unit of a separate search to which a service belongs."""
-        return next(domain for domain in self.domains() if domain is None or service in domain.services)
 
     def check_application(self, application: Application) -> None:
         """Raise `InsufficientCapacityError` if an application reserves more than the cluster has left."""
@@ -179,11 +155,7 @@ class Planner:
         problem = self.problem(self.now)
         solution = self.start(problem)
         audit = Audit(self.state, problem, solution, rule_priorities(self.state.config))
-        extensions = self._extensions(self.now)
-        solution = solution if extensions is None else solution.copy()
-        pairs = extensions.broken_by_name(extensions.configuration(problem, solution)) if extensions is not None else ()
-        of_extensions = (audit.broken(name, row) for name, row in pairs)
-        return (*audit.overloads(), *audit.breaches(up_to=2 if soft else 0), *of_extensions)
+        return audit.violations(self._extensions(self.now), soft=soft)
 
     def violation_probabilities(self, at: float, partition: str | None) -> Float:
         """Return the probability of a violation of each node, (N,), also with one more replica of a partition.
@@ -211,7 +183,7 @@ class Planner:
     def score(self, partition: str, at: float) -> NodeScores:
         """Return the scores of all nodes for the next missing replica of a partition."""
         row = self._next_missing(partition)
-        problem = self.problem(at, self._domain_of(self.state.partition(partition).service))
+        problem = self.problem(at, self.domains.unit_of(self.state.partition(partition).service))
         solution, extensions = self.start(problem), self._extensions(at)
         if extensions is not None and extensions.may_leave_changes:
             solution = extensions.journalled(solution.copy())
@@ -224,7 +196,7 @@ class Planner:
             return ()
         everywhere = state.services[record.service].on_every_node
         rows = [row for row in slots_of(state, record) if not (everywhere and state.rows.node[row] == NOWHERE)]
-        problem = self.problem(at, self._domain_of(record.service))
+        problem = self.problem(at, self.domains.unit_of(record.service))
         solution, extensions = self.start(problem).copy(), self._extensions(at)
         solution = solution if extensions is None else extensions.journalled(solution)
         what_if = WhatIf(state, problem, solution, extensions)
@@ -279,8 +251,8 @@ class Planner:
     def configure(self, extensions: EngineExtensions) -> None:
         """Replace the settings and extensions; if those of sampling change, demand is sampled again."""
         config = extensions.config
-        if _sampling(config) != _sampling(self.state.config):
-            self.demand_forecast = _demand_forecast(config, self._history, self.seed)
+        if settings_of_forecast(config) != settings_of_forecast(self.state.config):
+            self.demand_forecast = demand_forecast_of(config, self._history, self.seed)
             self.state.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
         if not extensions.is_same_as(self.extensions):
             self._fixed_point.forget()
@@ -326,7 +298,7 @@ class Planner:
         runs: list[PhaseRun] = []
         plans = []
         with self._restored_after_error():
-            for domain in self.domains():
+            for domain in self.domains.units():
                 run = self.search(domain, at, budget, runs)
                 todo = work.of(domain)
                 with run.kernel_errors():
@@ -386,51 +358,24 @@ class Planner:
         runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
         with self._restored_after_error():
-            for domain in self.service_domains():
+            for domain in self.domains.found():
                 record = self.scheduler.record(domain.key, at)
                 if not self.scheduler.is_under_way(record, self.state.partition_version, at):
                     run = self.search(domain, at, budget, runs)
                     runs.append(run)
                     versions = self.state.versions_of(domain.services)
                     todo = work.of(domain)
-                    refresh = Refresh(self.scheduler, record, domain, run, todo, *versions, at, replicas)
+                    refresh = Refresh(self.state, self.scheduler, record, domain, run, todo, *versions, at, replicas)
                     with run.kernel_errors():
-                        plans.append(self._act(refresh))
+                        plans.append(refresh.plan())
                     action = record.last_action
                 else:
                     action = Action.SKIPPED
-                    skipped.append(self._passed_over(domain))
+                    skipped.append(outcome_under_way(self.state, domain))
                 actions[self.state.services[domain.key].name] = action.value
         plan = merged(plans)
         plan = attrs.evolve(plan, actions=actions, outcomes=(*plan.outcomes, *skipped))
         return self._with_renewed(plan)
-
-    def _act(self, refresh: Refresh) -> Plan:
-        """Run the action that is due for a service domain, and return the plan."""
-        action = refresh.record.last_action = refresh.act()
-        missing = refresh.work.missing if action in PLACEMENTS else []
-        plan = refresh.run.plan(missing, refresh.domain, action.value)
-        self._note_issued(refresh.record, action, plan, refresh.now)
-        return plan
-
-    def _note_issued(self, record: DomainRecord, action: Action, plan: Plan, at: float) -> None:
-        """Note that the moves of a domain's plan are under way from now on, and count them for the throttles."""
-        moved = {move.partition for move in plan.moves}
-        record.under_way.update({name: (at, self.state.partition_version(name) or 0) for name in moved})
-        moves = Counter(move.partition for move in plan.moves if move.kind in MOVEMENTS)
-        self.scheduler.note_moves(action, at, moves)
-
-    def _passed_over(self, domain: ServiceDomain) -> DomainOutcome:
-        """Return the outcome of a domain that is left alone while its moves are under way."""
-        return DomainOutcome(
-            *concerned(self.state, domain),
-            phases=(),
-            idle=dict.fromkeys(Phase, Idle.UNDER_WAY),
-            immovable={},
-            end_reason="nothing to do",
-            proposals=Proposals(),
-            action=Action.SKIPPED.value,
-        )
 
 
 def _place(run: PhaseRun, work: Work) -> None:
@@ -441,19 +386,3 @@ def _place(run: PhaseRun, work: Work) -> None:
     elif not work.is_any:
         run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
     run.return_primaries(work.returns)
-
-
-def _sampling(config: PlbConfig) -> tuple[object, ...]:
-    """Return the settings of the sampling of demand."""
-    trends = tuple(metric.trend for metric in config.metrics)
-    return config.estimator, config.repetitions, config.replay, config.reads_probabilities, trends
-
-
-def _demand_forecast(
-    config: PlbConfig, history: DemandHistory | None, seed: int
-) -> DemandForecast | ObservedDemandForecast:
-    """Return the source of the future demand of replicas."""
-    estimator = estimator_of(config.estimator)
-    if isinstance(estimator, MonteCarlo) or not config.reads_probabilities:
-        return DemandForecast(config, history, seed)
-    return ObservedDemandForecast(config, estimator)

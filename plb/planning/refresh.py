@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import attrs
 
 from plb.model.move import Phase
-from plb.model.outcome import Idle
+from plb.model.outcome import DomainOutcome, Idle, Proposals
+from plb.model.plan import Plan
+from plb.planning.immovable import concerned
 from plb.planning.pending_work import Work
 from plb.planning.phases import PhaseRun
-from plb.planning.scheduler import Action, DomainRecord, Scheduler, Stage
+from plb.planning.scheduler import MOVEMENTS, PLACEMENTS, Action, DomainRecord, Scheduler, Stage
 from plb.planning.service_domains import ServiceDomain
+from plb.state.cluster_state import ClusterState
 
 PHASES = {
     Stage.PLACEMENT: Phase.PLACEMENT,
@@ -25,6 +30,8 @@ class Refresh:
 
     Parameters
     ----------
+    state
+        The described cluster.
     scheduler, record
         When stages are due, and what is remembered of the domain.
     domain
@@ -41,6 +48,7 @@ class Refresh:
         Replicas of the whole cluster.
     """
 
+    state: ClusterState
     scheduler: Scheduler
     record: DomainRecord
     domain: ServiceDomain
@@ -51,7 +59,23 @@ class Refresh:
     now: float
     replicas: int
 
-    def act(self) -> Action:
+    def plan(self) -> Plan:
+        """Run the action that is due and return its plan, whose moves are under way from now on."""
+        action = self.record.last_action = self._act()
+        missing = self.work.missing if action in PLACEMENTS else []
+        plan = self.run.plan(missing, self.domain, action.value)
+        self._note_issued(action, plan)
+        return plan
+
+    def _note_issued(self, action: Action, plan: Plan) -> None:
+        """Note that the moves of the plan are under way, and count them for the throttles."""
+        moved = {move.partition for move in plan.moves}
+        versions = {name: (self.now, self.state.partition_version(name) or 0) for name in moved}
+        self.record.under_way.update(versions)
+        moves = Counter(move.partition for move in plan.moves if move.kind in MOVEMENTS)
+        self.scheduler.note_moves(action, self.now, moves)
+
+    def _act(self) -> Action:
         """Run the first stage that is due and has work; return the action."""
         for stage in self.scheduler.stages_due(self.record, self.now):
             action = {
@@ -131,3 +155,16 @@ class Refresh:
         throttled = self.scheduler.throttled(partitions, self.now)
         self.run.leave_alone(throttled)
         return len(throttled) > config.movement_throttled_partitions_percentage_threshold * len(partitions)
+
+
+def outcome_under_way(state: ClusterState, domain: ServiceDomain) -> DomainOutcome:
+    """Return the outcome of a domain that is left alone while its moves are under way."""
+    return DomainOutcome(
+        *concerned(state, domain),
+        phases=(),
+        idle=dict.fromkeys(Phase, Idle.UNDER_WAY),
+        immovable={},
+        end_reason="nothing to do",
+        proposals=Proposals(),
+        action=Action.SKIPPED.value,
+    )

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import attrs
 
 from plb.model import Service
+from plb.state.cluster_state import ClusterState
 from plb.state.service_table import ServiceTable
 from plb.validation import ReadOnlyMapping
 
@@ -33,7 +34,44 @@ class ServiceDomain:
     metrics: frozenset[str]
 
 
-def share_a_metric(table: ServiceTable) -> bool:
+class ServiceDomains:
+    """The service domains of a cluster; they are found again only after its services have changed.
+
+    Parameters
+    ----------
+    state
+        The described cluster.
+    """
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._found: list[ServiceDomain] = []
+        self._found_version = -1
+        self._undivided = -1, False
+        """Version of the services, and whether they are one domain."""
+
+    def found(self) -> list[ServiceDomain]:
+        """Return the service domains."""
+        state = self._state
+        if self._found_version != state.services_version:
+            limited = state.applications.reserved_metrics()
+            self._found = service_domains(state.living_services(), state.config.metric_names, limited)
+            self._found_version = state.services_version
+        return self._found
+
+    def units(self) -> list[ServiceDomain | None]:
+        """Return the units of separate searches: the service domains, or a single None if all services are one."""
+        if self._undivided[0] != self._state.services_version:
+            self._undivided = self._state.services_version, _share_a_metric(self._state.service_table)
+        found = [] if self._undivided[1] else self.found()
+        return [*found] if len(found) > 1 else [None]
+
+    def unit_of(self, service: int) -> ServiceDomain | None:
+        """Return the unit of a separate search to which a service belongs."""
+        return next(unit for unit in self.units() if unit is None or service in unit.services)
+
+
+def _share_a_metric(table: ServiceTable) -> bool:
     """Return whether all services have a metric in common, so that they are one domain."""
     return bool(table.has_metric[table.living].all(axis=0).any())
 

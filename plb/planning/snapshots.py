@@ -20,6 +20,8 @@ from plb.extensions.policies import remembers
 from plb.model import Metric
 from plb.model.plain_values import fields_of, items_of, option_of, plain, plain_option, table_of
 from plb.model.snapshot import ITEM, Part, Snapshot, joined
+from plb.planning.array_inputs import ArrayInputs
+from plb.planning.live_parts import last_update_of, may_follow, part_of_live
 from plb.planning.planner import Planner
 from plb.planning.scheduler import DomainRecord
 from plb.planning.service_tables import build_tables
@@ -30,7 +32,7 @@ from plb.state.topology import Topology, build_topology, config_of
 
 WRITTEN = ("seed", "demand_forecast", "scheduler", "batch", "now", "searches", "_fixed_point", "extensions", "_live")
 """Fields of `Planner` of which a snapshot holds something."""
-DERIVED = ("state", "_history", "_topology", "_tables", "_domains", "_domains_version", "_undivided")
+DERIVED = ("state", "_history", "_topology", "_tables", "domains")
 """The others: the cluster has its own part, and hosts give the history again."""
 OPTIONS = "policy_options"
 MEMORY = "policy"
@@ -60,7 +62,7 @@ def snapshot_of(planner: Planner) -> Snapshot:
     parts = {"state": part_of_cluster(state), MEMORY: _memory_of(planner.extensions)}
     if planner._fixed_point.remembers_any and (topology := _topology_to_follow(planner)) is not None:
         parts["fixed_points"] = planner._fixed_point.part(configs)
-        parts["live"] = planner._live.part(planner.demand_forecast)
+        parts["live"] = part_of_live(planner._live.last_update(), planner.state, planner.demand_forecast)
         values["live_config"] = _place_of(config_of(topology), configs)
     return Snapshot.of(joined({**values, "settings": [_settings_of(config) for config in configs]}, parts))
 
@@ -70,7 +72,8 @@ def _topology_to_follow(planner: Planner) -> Topology | None:
     topology, tables = planner._topology, planner._tables.get(None)
     if topology is None or tables is None:
         return None
-    return topology if planner._live.is_current_for(topology, tables, planner.demand_forecast) else None
+    given = ArrayInputs.of(topology, tables, planner.demand_forecast)
+    return topology if may_follow(planner._live, planner.state, given) else None
 
 
 def _place_of(config: PlbConfig, configs: list[PlbConfig]) -> int:
@@ -201,5 +204,6 @@ def _resume(planner: Planner, part: Part, configs: Sequence[PlbConfig]) -> None:
     topology = build_topology(described)
     tables = build_tables(described, topology, described.living_indices())
     planner._topology, planner._tables[None] = topology, tables
-    planner._live.resume(topology, tables, planner.demand_forecast, part.under("live"))
+    last = last_update_of(part.under("live"), planner.state, topology, tables, planner.demand_forecast)
+    planner._live.resume(last)
     planner._fixed_point.take(part.under("fixed_points"), configs)

@@ -277,14 +277,14 @@ class World:
     def _problems(self) -> list[Any]:
         """Return the arrays of each service domain before a plan."""
         planner = self.one._planner
-        domains = planner.service_domains() if self.config.one_action_per_refresh else planner.domains()
+        domains = planner.domains.found() if self.config.one_action_per_refresh else planner.domains.units()
         planner.fill_every_node()
         self.two._planner.fill_every_node()
         return [planner.problem(planner.now, domain) for domain in domains]
 
     def _check_energy(self, plan: Plan, problems: list[Any], after: dict[int, Seat]) -> None:
         """Compare the energies of a plan with those of configurations from scratch."""
-        if len(problems) != len(self.one._planner.domains()) or self.one._planner.demand_forecast.repetitions:
+        if len(problems) != len(self.one._planner.domains.units()) or self.one._planner.demand_forecast.repetitions:
             return
         ends = [Energy(0, 0, 0, 0, 0), Energy(0, 0, 0, 0, 0)]
         dropped = {move.index for move in plan.moves if move.kind is MoveKind.DROP}

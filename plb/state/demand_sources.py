@@ -1,0 +1,25 @@
+"""Which source of the expected demand of replicas the settings choose: sampled traces, or reports of the replicas."""
+
+from __future__ import annotations
+
+from plb.risk.demand_history import DemandHistory
+from plb.risk.estimators import MonteCarlo, estimator_of
+from plb.settings.config import PlbConfig
+from plb.state.demand_forecast import DemandForecast
+from plb.state.observed_forecast import ObservedDemandForecast
+
+
+def demand_forecast_of(
+    config: PlbConfig, history: DemandHistory | None, seed: int
+) -> DemandForecast | ObservedDemandForecast:
+    """Return the source of the expected demand of replicas."""
+    estimator = estimator_of(config.estimator)
+    if isinstance(estimator, MonteCarlo) or not config.reads_probabilities:
+        return DemandForecast(config, history, seed)
+    return ObservedDemandForecast(config, estimator)
+
+
+def settings_of_forecast(config: PlbConfig) -> tuple[object, ...]:
+    """Return the settings that a source depends on; where they change, another one is needed."""
+    trends = tuple(metric.trend for metric in config.metrics)
+    return config.estimator, config.repetitions, config.replay, config.reads_probabilities, trends
