@@ -145,10 +145,10 @@ class Scenario:
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, f"at most the {self.run.days:g} days")
         if self.run.fill_hours and self.workload.kind == "plan":
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, '0 with kind = "plan": all start placed')
-        for field, is_given in (("kind", self.workload.kind == "plan"), ("pair_share", self.workload.pair_share > 0.0)):
-            if self.scaling and is_given:
-                allowed = 'neither "plan" nor pairs with [scaling]'
-                raise InvalidValueError("workload", field, getattr(self.workload, field), allowed)
+        if self.scaling and self.workload.kind == "plan":
+            raise InvalidValueError("workload", "kind", self.workload.kind, "another kind with [scaling]")
+        if self.scaling and self.workload.pair_share > 0.0:
+            raise InvalidValueError("workload", "pair_share", self.workload.pair_share, "0 with [scaling]")
         check_directory_name("scenario", self.name)
         for name in known:
             check_directory_name("policies", name)

@@ -202,9 +202,9 @@ def section_by_class(scaling: Mapping[str, Scaling], traces: TraceSet) -> Int:
     for number, (name, one) in enumerate(scaling.items()):
         matches = [index for index, known in enumerate(traces.classes) if fnmatchcase(known, one.tenant_class)]
         if not matches:
-            raise UnknownNameError("tenant class", one.tenant_class, traces.classes, f"scaling.{name}")
+            raise UnknownNameError("tenant class", one.tenant_class, traces.classes, f"scaling.{name}.tenant_class")
         if one.metric not in traces.metric_names:
-            raise UnknownNameError("metric", one.metric, traces.metric_names, f"scaling.{name}")
+            raise UnknownNameError("metric", one.metric, traces.metric_names, f"scaling.{name}.metric")
         for index in matches:
             known = traces.classes[index]
             if found[index] >= 0:
