@@ -150,6 +150,9 @@ class Scenario:
         if self.scaling and self.workload.pair_share > 0.0:
             raise InvalidValueError("workload", "pair_share", self.workload.pair_share, "0 with [scaling]")
         check_directory_name("scenario", self.name)
+        for name in self.applications:
+            if not name.strip() or "/" in name:  # the applications of a section are NAME/1, NAME/2 and so on
+                raise InvalidValueError("applications", "NAME", name, "a name without /")
         for name in known:
             check_directory_name("policies", name)
         for name in self.run.policies:

@@ -77,6 +77,8 @@ def test_unknown_classes_and_metrics_are_refused(section: dict[str, Any], messag
             {"applications": {"shop": {"node_capacity": {"cpu": 1.0}, "node_reservation": {"cpu": 2.0}}}},
             "applications.shop.node_reservation",
         ),
+        ({"applications": {"shop/1": {}}}, "applications.NAME"),
+        ({"applications": {"": {}}}, "applications.NAME"),
         ({"policies": {"x": {"applications": "some"}}}, "policies.x.applications"),
     ],
 )

@@ -241,3 +241,9 @@ def test_plans_and_pairs_are_not_scaled() -> None:
         scenario_from({"workload": {"pair_share": 0.5}, "scaling": scaling})
     with pytest.raises((ScenarioError, InvalidValueError), match=r"workload\.kind"):
         scenario_from({"workload": {"kind": "plan", "plan": "p.json"}, "scaling": scaling})
+
+
+def test_tenant_with_the_name_of_a_further_partition_is_refused() -> None:
+    """Two partitions of an engine cannot have one name."""
+    with pytest.raises(ConflictError, match="tenant a/2 has the name"):
+        scaled([Tenant("a", 0, [8.0]), Tenant("a/2", 0, [8.0])], upper_load=4.0, mechanism="partitions", maximum=2)
