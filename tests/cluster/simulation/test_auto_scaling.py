@@ -247,3 +247,10 @@ def test_tenant_with_the_name_of_a_further_partition_is_refused() -> None:
     """Two partitions of an engine cannot have one name."""
     with pytest.raises(ConflictError, match="tenant a/2 has the name"):
         scaled([Tenant("a", 0, [8.0]), Tenant("a/2", 0, [8.0])], upper_load=4.0, mechanism="partitions", maximum=2)
+
+
+def test_further_partition_that_waits_does_not_count_as_a_waiting_tenant() -> None:
+    """The node is full of the first partition until its load is reported again; the tenant was placed at once."""
+    run = scaled([Tenant("a", 0, [90.0] * 8)], nodes=1, upper_load=60.0, mechanism="partitions", maximum=2)
+    assert run.tables["refusals"]["tenant"].unique().to_list() == ["a/2"]
+    assert run.totals["waiting_seconds"] == run.tables["tenants"]["waiting_s"].sum() == 0
