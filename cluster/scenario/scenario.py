@@ -145,11 +145,14 @@ class Scenario:
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, f"at most the {self.run.days:g} days")
         if self.run.fill_hours and self.workload.kind == "plan":
             raise InvalidValueError("run", "fill_hours", self.run.fill_hours, '0 with kind = "plan": all start placed')
-        for field, is_given in (("kind", self.workload.kind == "plan"), ("pair_share", self.workload.pair_share > 0.0)):
-            if self.scaling and is_given:
-                allowed = 'neither "plan" nor pairs with [scaling]'
-                raise InvalidValueError("workload", field, getattr(self.workload, field), allowed)
+        if self.scaling and self.workload.kind == "plan":
+            raise InvalidValueError("workload", "kind", self.workload.kind, "another kind with [scaling]")
+        if self.scaling and self.workload.pair_share > 0.0:
+            raise InvalidValueError("workload", "pair_share", self.workload.pair_share, "0 with [scaling]")
         check_directory_name("scenario", self.name)
+        for name in self.applications:
+            if not name.strip() or "/" in name:  # the applications of a section are NAME/1, NAME/2 and so on
+                raise InvalidValueError("applications", "NAME", name, "a name without /")
         for name in known:
             check_directory_name("policies", name)
         for name in self.run.policies:

@@ -77,7 +77,7 @@ class AutoScaling:
     def changes(self, metering: Metering) -> Iterator[Change]:
         """Yield the changes that are due, after each of which the tenant has the new number.
 
-        A tenant waits while a replica of it is missing, moves or is not ready.
+        A tenant waits while a replica of it is missing, moves or is not ready; looks that it misses are not made later.
         """
         due = np.flatnonzero(self._due <= self._cluster.now).tolist()
         loads: dict[int, Float] = {}
@@ -87,7 +87,8 @@ class AutoScaling:
                 continue
             if not all(self._is_settled(row) for row in self.partitions_of(tenant)):
                 continue
-            self._due[tenant] += self._interval[tenant]
+            interval = self._interval[tenant]
+            self._due[tenant] += interval * (1 + (self._cluster.now - self._due[tenant]) // interval)
             number = int(self._sequence.scaling[tenant])
             if number not in loads:
                 loads[number] = self._mean_loads(metering, self.sections[number])

@@ -325,7 +325,7 @@ class Recorder:
             "rolled_back_domains": sum(record.rolls_back for record in self.upgrades),
             "scale_outs": sum(after > before for *_, before, after, _ in self._scalings),
             "scale_ins": sum(after < before for *_, before, after, _ in self._scalings),
-            "waiting_seconds": int(self.waiting.sum()),
+            "waiting_seconds": int(self.waiting[self._sequence.is_tenant].sum()),
             "plans": len(plans),
             "proposals_drawn": int(plans["drawn"].sum()),
             "proposals_scored": int(plans["scored"].sum()),

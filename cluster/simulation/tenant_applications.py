@@ -14,6 +14,7 @@ from cluster.simulation.ledger import Ledger, Metering
 from cluster.simulation.tenant_arrivals import TenantSequence
 from plb import Application, UnknownNameError
 from plb.array_types import Int
+from plb.model.application import AMOUNTS
 
 NO_APPLICATION = -1
 
@@ -68,9 +69,10 @@ class TenantApplications:
 
 
 def _check_metrics(name: str, section: ApplicationsSection, known: Sequence[str]) -> None:
-    for metric in section.metrics:
-        if metric not in known:
-            raise UnknownNameError("metric", metric, known, f"applications.{name}")
+    for field in AMOUNTS:
+        for metric in getattr(section, field):
+            if metric not in known:
+                raise UnknownNameError("metric", metric, known, f"applications.{name}.{field}")
 
 
 class ApplicationUse:

@@ -161,7 +161,8 @@ def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> Te
     UnknownNameError
         No tenant has the class of a section, or no metric its name.
     ConflictError
-        A class belongs to two sections, or its instances are to be scaled although it has primaries and secondaries.
+        A class belongs to two sections, or its instances are to be scaled although it has primaries and secondaries; or
+        a tenant has the name of a further partition of another.
     """
     traces = sequence.traces
     section_of = section_by_class(scaling, traces)
@@ -179,6 +180,9 @@ def with_scaling(sequence: TenantSequence, scaling: Mapping[str, Scaling]) -> Te
     names[number > 0] = [
         f"{name}/{1 + place}" for name, place in zip(names[number > 0], number[number > 0], strict=True)
     ]
+    doubled = set(names[number > 0]) & set(names[number == 0])
+    if doubled:
+        raise ConflictError(f"scaling: tenant {min(doubled)} has the name of a further partition of another tenant")
     taken = traces.select(source)
     role = taken.series_role.copy()
     role[as_instances[source][taken.series_tenant]] = Role.INSTANCE
@@ -202,9 +206,9 @@ def section_by_class(scaling: Mapping[str, Scaling], traces: TraceSet) -> Int:
     for number, (name, one) in enumerate(scaling.items()):
         matches = [index for index, known in enumerate(traces.classes) if fnmatchcase(known, one.tenant_class)]
         if not matches:
-            raise UnknownNameError("tenant class", one.tenant_class, traces.classes, f"scaling.{name}")
+            raise UnknownNameError("tenant class", one.tenant_class, traces.classes, f"scaling.{name}.tenant_class")
         if one.metric not in traces.metric_names:
-            raise UnknownNameError("metric", one.metric, traces.metric_names, f"scaling.{name}")
+            raise UnknownNameError("metric", one.metric, traces.metric_names, f"scaling.{name}.metric")
         for index in matches:
             known = traces.classes[index]
             if found[index] >= 0:

@@ -144,8 +144,10 @@ class SharedNode(Breach):
 
     Parameters
     ----------
+    partition, node
+        Their names.
     replicas
-        Their number, without standbys and those that leave.
+        The number of its replicas there, without standbys and those that leave.
     """
 
     rule: ClassVar[str] = "exclusion"

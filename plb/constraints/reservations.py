@@ -23,6 +23,8 @@ class ReservationViolation(Violation):
 
     Parameters
     ----------
+    node, metric
+        Their names.
     load, reserved, limit
         Load of the node, without departing replicas; what it keeps free for the applications beyond their loads; the
         load to which the engine fills the node, inclusive. User units.

@@ -55,8 +55,11 @@ class Application:
 
     Raises
     ------
+    InvalidValueError
+        If a field is out of its range.
     ConflictError
-        If the reservation of a metric exceeds the capacity of a node or in all.
+        If the reservation of a metric exceeds the capacity of a node or in all, or `minimum_nodes` exceeds
+        `most_nodes`.
     """
 
     name: str

@@ -66,7 +66,7 @@ class ServicePlacementPolicy:
             if self.domain is not None:
                 raise InvalidValueError(item, "domain", self.domain, "None")
             return
-        names = "" if self.domain is None else check_text(item, "domain", self.domain)
+        names = "" if self.domain is None else _path(check_text(item, "domain", self.domain))
         if not names or set("&|()!<>=~^ ") & {*names}:
             raise InvalidValueError(item, "domain", self.domain, "a path of names, such as fd:/dc1/rack0")
 
@@ -75,7 +75,12 @@ class ServicePlacementPolicy:
         """The part of a placement constraint that has the meaning of the policy."""
         if self.name in _WITHOUT_DOMAIN:
             return _WITHOUT_DOMAIN[self.name]
-        return _OF_DOMAIN[self.name].format("fd:/" + str(self.domain).removeprefix("fd:").strip("/"))
+        return _OF_DOMAIN[self.name].format(f"fd:/{_path(str(self.domain))}")
+
+
+def _path(domain: str) -> str:
+    """Return the names of a fault domain, with / between them."""
+    return domain.removeprefix("fd:").strip("/")
 
 
 def constraint_of_policies(policies: Iterable[ServicePlacementPolicy], constraint: str = "") -> str:

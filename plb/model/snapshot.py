@@ -22,7 +22,7 @@ Kind = TypeVar("Kind")
 
 ITEM = "snapshot"
 """How messages name it."""
-FORMAT, VERSION = "plb_snapshot_version", 1
+FORMAT, VERSION = "plb_snapshot_version", 2
 """Name of the array with the version, and the version; another meaning of anything in a snapshot is another version."""
 DOCUMENT = "document"
 """Name of the array with the JSON document, in UTF-8."""

@@ -12,21 +12,17 @@ from plb.array_types import NOWHERE, Int
 from plb.errors import InsufficientCapacityError
 from plb.model import Role, Service
 from plb.model.application import Application
-from plb.model.quanta import UNLIMITED
+from plb.model.quanta import UNLIMITED, MetricQuanta
 from plb.state.cluster_state import ClusterState
+from plb.state.node_loads import standing_load
 from plb.state.role_slots import default_loads
 from plb.state.topology import Topology
 
 
-def check_application(state: ClusterState, application: Application, left: Int) -> None:
+def check_application(state: ClusterState, application: Application, topology: Topology) -> None:
     """Raise an error if what an application reserves further exceeds what the cluster has left.
 
     What it uses already counts as part of its reservation.
-
-    Parameters
-    ----------
-    left
-        (R,) as of `capacity_left`.
 
     Raises
     ------
@@ -34,22 +30,17 @@ def check_application(state: ClusterState, application: Application, left: Int) 
         With the first metric of which too little is left.
     """
     known = state.applications.applications.get(application.name)
-    used = _used_by(state, application.name)
-    needed = np.maximum(0, _reserved(state, application) - used)
+    quanta, used = state.quanta.copy(), _used_by(state, application.name)
+    needed = np.maximum(0, _reserved(quanta, application) - used)
     if known is not None:
-        needed -= np.maximum(0, _reserved(state, known) - used)
-    _check(state, f"application {application.name}", needed, left)
+        needed -= np.maximum(0, _reserved(quanta, known) - used)
+    _check(quanta, f"application {application.name}", needed, _capacity_left(state, topology))
 
 
-def check_service(state: ClusterState, service: Service, topology: Topology, left: Int) -> None:
+def check_service(state: ClusterState, service: Service, topology: Topology) -> None:
     """Raise an error if the default loads of a partition of a new service exceed what the cluster has left for it.
 
     What its application has reserved and does not use is left for it.
-
-    Parameters
-    ----------
-    left
-        (R,) as of `capacity_left`.
 
     Raises
     ------
@@ -58,37 +49,34 @@ def check_service(state: ClusterState, service: Service, topology: Topology, lef
     """
     if service.name in state.service_index:
         return
-    loads = default_loads(state.quanta.copy(), service)
+    quanta = state.quanta.copy()
+    loads = default_loads(quanta, service)
     everywhere = int(np.count_nonzero(topology.counted))
     replicas = everywhere if service.on_every_node else max(1, service.target_replicas)
     first, other = (Role.PRIMARY, Role.SECONDARY) if service.stateful else (Role.INSTANCE, Role.INSTANCE)
     needed = loads[first] + (replicas - 1) * loads[other]
+    left = _capacity_left(state, topology)
     application = state.applications.applications.get(service.application or "")
     if application is not None:
-        left = left + _unused(state, application)
-    _check(state, f"service {service.name}", needed, left)
+        left += _unused(state, application)
+    _check(quanta, f"service {service.name}", needed, left)
 
 
-def _check(state: ClusterState, item: str, needed: Int, left: Int) -> None:
+def _check(quanta: MetricQuanta, item: str, needed: Int, left: Int) -> None:
+    """Raise an error for the first metric of which less is left than needed; (R,) quanta each."""
     short = np.flatnonzero((needed > 0) & (needed > left))
     if len(short):
-        name = state.config.metrics[int(short[0])].name
-        numbers = (state.quanta.to_user(name, int(of[short[0]])) for of in (needed, left))
+        name = quanta.metrics[int(short[0])].name
+        numbers = (quanta.to_user(name, int(of[short[0]])) for of in (needed, left))
         raise InsufficientCapacityError(item, name, *numbers)
 
 
-def capacity_left(state: ClusterState, topology: Topology, node_load: Int) -> Int:
-    """Return what the cluster has left of each metric, (R,) quanta; `UNLIMITED` where a node has no capacity.
-
-    Parameters
-    ----------
-    node_load
-        (N, R) quanta, without departing replicas.
-    """
+def _capacity_left(state: ClusterState, topology: Topology) -> Int:
+    """Return what the cluster has left of each metric, (R,) quanta; `UNLIMITED` where a node has no capacity."""
     counted = topology.counted
     limit = topology.move_limit[counted]
     unlimited = (limit >= UNLIMITED).any(axis=0)
-    found = np.where(unlimited, 0, limit).sum(axis=0) - node_load[counted].sum(axis=0)
+    found = np.where(unlimited, 0, limit).sum(axis=0) - standing_load(state)[counted].sum(axis=0)
     for application in state.applications.applications.values():
         found -= _unused(state, application)
     return np.asarray(np.where(unlimited, UNLIMITED, found), np.int64)
@@ -96,14 +84,12 @@ def capacity_left(state: ClusterState, topology: Topology, node_load: Int) -> In
 
 def _unused(state: ClusterState, application: Application) -> Int:
     """Return what an application has reserved for its fewest nodes and does not use, (R,) quanta."""
-    return np.asarray(np.maximum(0, _reserved(state, application) - _used_by(state, application.name)), np.int64)
+    return np.asarray(np.maximum(0, _reserved(state.quanta, application) - _used_by(state, application.name)), np.int64)
 
 
-def _reserved(state: ClusterState, application: Application) -> Int:
-    """Return the reservation of an application for its fewest nodes, (R,) quanta."""
-    amounts = state.quanta.copy().loads(
-        f"application {application.name}", "node_reservation", application.node_reservation
-    )
+def _reserved(quanta: MetricQuanta, application: Application) -> Int:
+    """Return the reservation of an application for its fewest nodes, (R,) quanta, which it may fix."""
+    amounts = quanta.loads(f"application {application.name}", "node_reservation", application.node_reservation)
     return np.asarray(application.minimum_nodes * amounts, np.int64)
 
 

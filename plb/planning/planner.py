@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Float, Int
+from plb.array_types import NOWHERE, Float
 from plb.engine_extensions import EngineExtensions
 from plb.errors import ConflictError, InvalidValueError
 from plb.extensions.configuration import Configuration
@@ -20,7 +20,7 @@ from plb.model.plan import Plan, merged
 from plb.model.scores import NodeScores
 from plb.model.violations import Violation
 from plb.planning.audit import Audit
-from plb.planning.cluster_capacity import capacity_left, check_application, check_service
+from plb.planning.cluster_capacity import check_application, check_service
 from plb.planning.fixed_point import FixedPoint, Occasion
 from plb.planning.live_state import LiveState
 from plb.planning.pending_work import Work, WorkToPlace
@@ -137,16 +137,11 @@ class Planner:
 
     def check_application(self, application: Application) -> None:
         """Raise `InsufficientCapacityError` if an application reserves more than the cluster has left."""
-        check_application(self.state, application, self._capacity_left())
+        check_application(self.state, application, self.topology())
 
     def check_service(self, service: Service) -> None:
         """Raise `InsufficientCapacityError` if a new service needs more than the cluster has left."""
-        check_service(self.state, service, self.topology(), self._capacity_left())
-
-    def _capacity_left(self) -> Int:
-        """Return what the cluster has left of each metric, (R,) quanta."""
-        load = self.start(self.problem(self.now)).node_load if self.state.nodes else self.state.capacity
-        return capacity_left(self.state, self.topology(), load)
+        check_service(self.state, service, self.topology())
 
     def violations(self, *, soft: bool) -> tuple[Violation, ...]:
         """Return the violations of the present cluster; `soft`: also of rules that are not hard."""

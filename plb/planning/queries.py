@@ -15,6 +15,7 @@ from plb.planning.scheduler import Scheduler
 from plb.planning.service_domains import ServiceDomain
 from plb.state.cluster_state import ClusterState
 from plb.state.role_slots import default_loads, expected_load, roles_of
+from plb.validation import ReadOnlyMapping
 
 
 @attrs.frozen
@@ -41,7 +42,7 @@ class PlacedReplica:
     role: Role
     node: str | None
     leaving: bool
-    load: Mapping[str, float]
+    load: Mapping[str, float] = attrs.field(hash=False)
     in_build: bool
 
 
@@ -76,7 +77,7 @@ def placed_replicas(state: ClusterState, partition: str) -> tuple[PlacedReplica,
             role=ROLES[table.role[row]],
             node=_name_of(state, int(table.node[row])),
             leaving=bool(table.leaving[row]),
-            load=_by_metric(state, table.load[row]),
+            load=ReadOnlyMapping(_by_metric(state, table.load[row])),
             in_build=bool(table.building[row]),
         )
         for row in record.rows

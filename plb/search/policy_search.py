@@ -9,8 +9,7 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Int
 from plb.compiler import Stream, kernel
-from plb.constraints.application_sums import occupied
-from plb.constraints.capacity import overloads
+from plb.constraints.capacity import excess_of, overloads
 from plb.constraints.domains import SPREADING
 from plb.energy.terms import present_energy
 from plb.evaluation.proposals import ACCEPTED, FIRST_RULE, GENERATED, SCORED, refusal
@@ -274,12 +273,12 @@ def _next_overloading(problem: Problem, solution: Solution, node: int, rows: Int
 
 @kernel
 def _overloads(problem: Problem, solution: Solution, node: int, row: int) -> bool:
-    """Return whether a row is on a node and takes part of a metric of which the node exceeds its limit."""
+    """Return whether a row on a node takes part of a metric of which the node exceeds its limit, less the buffer."""
     if solution.node[row] != node:
         return False
     for metric in range(problem.load.shape[1]):
         is_heavy = problem.load[row, metric] > 0 or holds_reservation(problem, row, metric)
-        if is_heavy and occupied(problem, solution, node, metric) > problem.limit[node, metric]:
+        if is_heavy and excess_of(problem, solution, node, metric) > 0:
             return True
     return False
 

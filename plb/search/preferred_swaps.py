@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel, uniform
-from plb.search.affinity_moves import move_children, move_to_with_children
+from plb.search.affinity_moves import move_to_with_children
 from plb.search.extension_kernels import ExtensionState
+from plb.search.role_swaps import swap_roles
 from plb.search.transactions import (
     QUICK_DRAWS,
     Transaction,
     is_allowed,
     may_move,
-    try_move,
-    undo_transaction,
 )
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import proposed
@@ -48,7 +47,7 @@ def move_or_swap(
         drawn = int(uniform(rng) * (targets.shape[0] + swaps))
         if drawn >= targets.shape[0]:
             partner = _partner(problem, solution, extension_state, enforced, row, metric, drawn - targets.shape[0])
-            return _swap(problem, solution, extension_state, enforced, row, partner, rng, transaction)
+            return swap_roles(problem, solution, extension_state, enforced, row, partner, rng, transaction)
         target = targets[drawn]
         if target != solution.node[row] and may_move(problem, solution, extension_state, enforced, row, target):
             return move_to_with_children(problem, solution, extension_state, enforced, row, target, rng, transaction)
@@ -65,7 +64,7 @@ def move_or_swap(
         return False
     number = int(uniform(rng) * swaps)
     partner = _partner(problem, solution, extension_state, enforced, row, metric, number)
-    return _swap(problem, solution, extension_state, enforced, row, partner, rng, transaction)
+    return swap_roles(problem, solution, extension_state, enforced, row, partner, rng, transaction)
 
 
 @kernel
@@ -118,24 +117,3 @@ def _partner(
             number -= 1
         other = problem.sibling[other]
     return NOWHERE
-
-
-@kernel
-def _swap(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    enforced: int,
-    row: int,
-    partner: int,
-    rng: Stream,
-    transaction: Transaction,
-) -> bool:
-    """Swap the nodes of two siblings, and bring their children along; return whether all could follow."""
-    before, here = transaction.length[0], solution.node[row]
-    try_move(problem, solution, transaction, row, solution.node[partner])
-    try_move(problem, solution, transaction, partner, here)
-    if move_children(problem, solution, extension_state, enforced, row, before, rng, transaction):
-        return True
-    undo_transaction(problem, solution, transaction, before)
-    return False

@@ -1,4 +1,4 @@
-"""Repair by roles: a replica swaps its role with a sibling that has less load."""
+"""Swaps of roles in repairs: of two siblings, or of a replica and a sibling that has less load."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ def swap_with_lighter(
     """Swap `row` with a sibling of another role and less load of `metric`; return whether that was possible."""
     if not problem.movable[row]:
         return False
-    node = solution.node[row]
     other = problem.sibling[row]
     while other != row:
         place = solution.node[other]
@@ -35,12 +34,29 @@ def swap_with_lighter(
             lighter
             and swappable
             and is_allowed(problem, solution, extension_state, enforced, proposed(solution, row, place, other))
+            and swap_roles(problem, solution, extension_state, enforced, row, other, rng, transaction)
         ):
-            before = transaction.length[0]
-            try_move(problem, solution, transaction, row, place)
-            try_move(problem, solution, transaction, other, node)
-            if move_children(problem, solution, extension_state, enforced, row, before, rng, transaction):
-                return True
-            undo_transaction(problem, solution, transaction, before)
+            return True
         other = problem.sibling[other]
+    return False
+
+
+@kernel
+def swap_roles(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    row: int,
+    partner: int,
+    rng: Stream,
+    transaction: Transaction,
+) -> bool:
+    """Swap the nodes of two siblings, and bring their children along; return whether all could follow."""
+    before, here = transaction.length[0], solution.node[row]
+    try_move(problem, solution, transaction, row, solution.node[partner])
+    try_move(problem, solution, transaction, partner, here)
+    if move_children(problem, solution, extension_state, enforced, row, before, rng, transaction):
+        return True
+    undo_transaction(problem, solution, transaction, before)
     return False

@@ -30,7 +30,7 @@ _NAMES = {
         ValidatePlacementConstraint YieldDurationPer10ms
     """,
     "placement in batches: one plan places everything": "PlacementReplicaCountPerBatch UseBatchPlacement",
-    "applications: their upgrade and scaling are not modelled": """
+    "applications: these rules of their upgrade and scaling are not modelled": """
         CheckAffinityForUpgradePlacement
         RelaxAlignAffinityConstraintDuringSingletonUpgrade RelaxScaleoutConstraintDuringUpgrade
         ServiceRepartitionForAutoScalingTimeout

@@ -161,11 +161,12 @@ def test_capacity_below_the_load_is_accepted_and_mended(capacity, moves):
     assert not engine.violations()
 
 
+@pytest.mark.parametrize("settings", [{}, {"policy": "prv_worst_fit"}])
 @pytest.mark.parametrize(("buffer", "moved"), [(0.0, False), (0.2, False), (0.3, True)])
-def test_repair_frees_the_buffer(buffer, moved):
+def test_repair_frees_the_buffer(buffer, moved, settings):
     """A load of 8 on a capacity of 10 is in the buffer of 0.3. It moves where it is in no buffer, and stays there."""
     metric = Metric("cpu", quantum=1.0, violation_threshold=1.0, node_buffer_percentage=buffer)
-    engine = engine_with({"n0": 10, "n1": 11, "n2": 20}, {"a": ("n0", 8)}, metric=metric)
+    engine = engine_with({"n0": 10, "n1": 11, "n2": 20}, {"a": ("n0", 8)}, metric=metric, **settings)
     plan = engine.repair()
     assert [(move.source, move.target) for move in plan.moves] == [("n0", "n2")] * moved
     engine.apply(plan)

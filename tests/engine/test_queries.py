@@ -36,6 +36,14 @@ def test_replicas_have_their_loads_and_their_state(engine):
     assert [one.node for one in engine.replicas("db/0") if one.in_build] == ["n2"]
 
 
+def test_replicas_are_values(engine):
+    """They may be members of a set, and their loads cannot be changed."""
+    replicas = engine.replicas("db/0")
+    assert len({*replicas, *engine.replicas("db/0")}) == len(replicas)
+    with pytest.raises(TypeError):
+        replicas[0].load["cpu"] = 1.0
+
+
 def test_the_next_replica_is_expected_to_have_the_reported_mean(engine):
     """Without a report, it has the default load of its role."""
     assert engine.expected_load("db/0", "secondary") == {"cpu": 1, "memory": 0}

@@ -111,7 +111,7 @@ def test_snapshot_is_an_archive_of_arrays_without_pickle():
         arrays = {name: file[name] for name in file.files}
     assert all(array.dtype.kind in "biuf" for array in arrays.values())
     document = json.loads(arrays["document"].tobytes())
-    assert arrays["plb_snapshot_version"].tolist() == [1]
+    assert arrays["plb_snapshot_version"].tolist() == [2]
     assert document["state"]["partitions"]["name"] == [f"db/{index}" for index in range(6)]
 
 
@@ -419,8 +419,8 @@ def test_another_history_is_refused(of, given, message):
 
 def test_another_version_is_refused():
     """The message has both versions."""
-    with pytest.raises(InvalidValueError, match=r"snapshot: version = \[2\] is not allowed; expected \[1\]"):
-        changed(DAMAGED, plb_snapshot_version=np.array([2]))
+    with pytest.raises(InvalidValueError, match=r"snapshot: version = \[1\] is not allowed; expected \[2\]"):
+        changed(DAMAGED, plb_snapshot_version=np.array([1]))
 
 
 @pytest.mark.parametrize("data", [b"", b"PK", b"\x93NUMPY", b"\x80\x04N.", "text", None])

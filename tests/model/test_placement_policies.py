@@ -79,6 +79,7 @@ def test_replicas_of_a_domain_distribution_are_in_different_domains_of_the_top_l
     [
         (("NoSuchPolicy",), "placement policy: name = 'NoSuchPolicy' is not allowed"),
         (("RequiredDomain",), "placement policy RequiredDomain: domain = None is not allowed"),
+        (("RequiredDomain", "fd:/"), "placement policy RequiredDomain: domain = 'fd:/' is not allowed"),
         (("RequiredDomain", "a || b"), "placement policy RequiredDomain: domain = 'a || b' is not allowed"),
         (("NonPartiallyPlace", "fd:/a"), "placement policy NonPartiallyPlace: domain = 'fd:/a' is not allowed"),
     ],

@@ -21,6 +21,7 @@ from plb import (
     Role,
     Service,
 )
+from tests.engine.fingerprint import snapshot
 from tests.engine.strategies import examples
 
 CHECKED = {"refuse_applications_without_capacity": True, "refuse_services_without_capacity": True}
@@ -132,3 +133,18 @@ def test_cluster_without_nodes_has_nothing_left():
     engine.configure(attrs.evolve(engine.config, refuse_applications_without_capacity=False))
     engine.update_application(application)
     assert engine.applications == (application,)
+
+
+def test_refusal_tells_user_units_and_changes_nothing():
+    """Also where no quantum is fixed yet, and where the engine has answered no query before."""
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[Metric("cpu")], capacity_limit="capacity", **CHECKED))
+    for left in ("0", "5"):
+        before = snapshot(engine)
+        with pytest.raises(
+            InsufficientCapacityError, match=f"application a: needs 6 cpu, but the cluster has {left} left"
+        ):
+            engine.update_application(Application("a", minimum_nodes=2, node_reservation={"cpu": 3.0}))
+        with pytest.raises(InsufficientCapacityError, match=f"service s: needs 7 cpu, but the cluster has {left} left"):
+            engine.update_service(Service("s", stateful=False, default_load={Role.INSTANCE: {"cpu": 7.0}}))
+        assert snapshot(engine) == before
+        engine.update_node(Node("n0", capacities={"cpu": 5.0}))

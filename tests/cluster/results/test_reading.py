@@ -79,6 +79,33 @@ def test_counts_that_earlier_versions_did_not_write_may_be_missing(folder: Path)
         read_results(folder)
 
 
+@pytest.mark.parametrize(
+    ("changed", "place"),
+    [
+        (None, r"applications: found None"),
+        ({"shop": 1}, r"applications\.shop: found 1"),
+        ({"nodes": "many"}, r"applications\.shop\.nodes"),
+        ({"most_nodes": 1.5}, r"applications\.shop\.most_nodes"),
+        ({"load": {"cpu": 1.0}}, r"applications\.shop\.load"),
+        ({"largest_load_on_node": {"cpu": -1.0, "memory": 1.0, "disk": 1.0}}, r"shop\.largest_load_on_node"),
+    ],
+)
+def test_use_of_applications_is_checked(folder: Path, changed: dict[str, Any] | None, place: str) -> None:
+    """It is read if it has all numbers for each metric."""
+    file = folder / "summary.json"
+    summary = json.loads(file.read_text())
+    loads = dict.fromkeys(summary["metrics"], 1.0)
+    use = {"nodes": 1.5, "most_nodes": 2, "load": loads, "largest_load": loads, "largest_load_on_node": loads}
+    summary["runs"][0]["applications"] = {"shop": use}
+    file.write_text(json.dumps(summary))
+    assert any("applications" in run.totals for run in read_results(folder).runs)
+    whole = changed is None or "shop" in changed
+    summary["runs"][0]["applications"] = changed if whole else {"shop": use | changed}
+    file.write_text(json.dumps(summary))
+    with pytest.raises(ResultsError, match=place):
+        read_results(folder)
+
+
 def test_a_directory_has_the_comparison_of_its_runs(runs: tuple[Path, list[RunResult]]):
     """The comparison of read results equals the comparison of the runs."""
     results = read_results(runs[0])

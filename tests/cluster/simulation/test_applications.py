@@ -55,11 +55,12 @@ def test_section_without_tenants_names_no_application():
     ("section", "message"),
     [
         ({"tenant_class": "X*"}, "applications.shop.tenant_class"),
-        ({"node_reservation": {"gpu": 1.0}}, "applications.shop"),
+        ({"node_reservation": {"gpu": 1.0}}, "applications.shop.node_reservation"),
+        ({"total_capacity": {"gpu": 1.0}}, "applications.shop.total_capacity"),
     ],
 )
 def test_unknown_classes_and_metrics_are_refused(section: dict[str, Any], message: str):
-    """The error names the section."""
+    """The error names the field of the section."""
     with pytest.raises(UnknownNameError, match=message):
         TenantApplications.of({"shop": ApplicationsSection(**section)}, sequence_of(["A"], [-1]))
 
@@ -69,8 +70,15 @@ def test_unknown_classes_and_metrics_are_refused(section: dict[str, Any], messag
     [
         ({"applications": {"shop": {"most_node": 1}}}, "applications.shop.most_node"),
         ({"applications": {"shop": {"most_nodes": -1}}}, "applications.shop.most_nodes"),
-        ({"applications": {"shop": {"node_capacity": {"cpu": -1.0}}}}, "applications.shop.node_reservation"),
-        ({"applications": {"shop": {"minimum_nodes": 3, "most_nodes": 2}}}, "applications.shop.node_reservation"),
+        ({"applications": {"shop": {"node_capacity": {"cpu": -1.0}}}}, "applications.shop.node_capacity"),
+        ({"applications": {"shop": {"most_nodes": 2**31 + 1}}}, "applications.shop.most_nodes"),
+        ({"applications": {"shop": {"minimum_nodes": 3, "most_nodes": 2}}}, "applications.shop.minimum_nodes"),
+        (
+            {"applications": {"shop": {"node_capacity": {"cpu": 1.0}, "node_reservation": {"cpu": 2.0}}}},
+            "applications.shop.node_reservation",
+        ),
+        ({"applications": {"shop/1": {}}}, "applications.NAME"),
+        ({"applications": {"": {}}}, "applications.NAME"),
         ({"policies": {"x": {"applications": "some"}}}, "policies.x.applications"),
     ],
 )

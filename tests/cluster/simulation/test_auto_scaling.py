@@ -128,6 +128,15 @@ def test_interval_and_minimum_are_kept():
     assert [row[:4] for row in log_of(run)] == [(1800, "a", 1, 2), (3600, "a", 2, 3), (5400, "a", 3, 4)]
 
 
+def test_looks_that_a_tenant_misses_are_not_made_later() -> None:
+    """Its second instance waits two hours for a node. It is then looked at, and again at the next half hour."""
+    crashes = [{"node": node, "at_hours": 0.01, "hours": 2.0} for node in ("n1", "n2", "n3")]
+    scaling = {"all": {"metric": "disk", "interval_minutes": 30.0, "upper_load": 10.0, "maximum": 4}}
+    sections = {"scaling": scaling, "faults": {"crashes": crashes}}
+    run = story(scenario_of(4, 4, sections=sections), [Tenant("a", 0, [80.0] * 24)])
+    assert [row[:4] for row in log_of(run)] == [(1800, "a", 1, 2), (7800, "a", 2, 3), (9000, "a", 3, 4)]
+
+
 @examples(25)
 @given(
     st.lists(st.lists(st.sampled_from([4.0, 20.0, 60.0, 90.0]), min_size=3, max_size=12), min_size=1, max_size=3),
@@ -190,8 +199,8 @@ def test_region_runs_twice_alike():
 @pytest.mark.parametrize(
     ("scaling", "error", "words"),
     [
-        ({"one": {"tenant_class": "XX_*", "upper_load": 4.0}}, UnknownNameError, "scaling.one"),
-        ({"one": {"upper_load": 4.0, "metric": "cpus"}}, UnknownNameError, "cpus"),
+        ({"one": {"tenant_class": "XX_*", "upper_load": 4.0}}, UnknownNameError, "scaling.one.tenant_class"),
+        ({"one": {"upper_load": 4.0, "metric": "cpus"}}, UnknownNameError, "scaling.one.metric"),
         ({"one": {"tenant_class": "BC_*", "upper_load": 4.0}}, ConflictError, "partitions"),
         (
             {"one": {"tenant_class": "GP_*", "upper_load": 4.0}, "two": {"tenant_class": "GP_*", "upper_load": 8.0}},
@@ -232,3 +241,16 @@ def test_plans_and_pairs_are_not_scaled() -> None:
         scenario_from({"workload": {"pair_share": 0.5}, "scaling": scaling})
     with pytest.raises((ScenarioError, InvalidValueError), match=r"workload\.kind"):
         scenario_from({"workload": {"kind": "plan", "plan": "p.json"}, "scaling": scaling})
+
+
+def test_tenant_with_the_name_of_a_further_partition_is_refused() -> None:
+    """Two partitions of an engine cannot have one name."""
+    with pytest.raises(ConflictError, match="tenant a/2 has the name"):
+        scaled([Tenant("a", 0, [8.0]), Tenant("a/2", 0, [8.0])], upper_load=4.0, mechanism="partitions", maximum=2)
+
+
+def test_further_partition_that_waits_does_not_count_as_a_waiting_tenant() -> None:
+    """The node is full of the first partition until its load is reported again; the tenant was placed at once."""
+    run = scaled([Tenant("a", 0, [90.0] * 8)], nodes=1, upper_load=60.0, mechanism="partitions", maximum=2)
+    assert run.tables["refusals"]["tenant"].unique().to_list() == ["a/2"]
+    assert run.totals["waiting_seconds"] == run.tables["tenants"]["waiting_s"].sum() == 0
