@@ -177,7 +177,7 @@ class FixedPoint:
         continues = phase is Phase.BALANCING and run.budget.temperature is not None
         same = end is not None and not continues and end.circumstances == occasion.circumstances and not end.differing
         if same and not run.changed and _is_requested(phase, run):
-            run.skip(phase)
+            run.log.skip(phase)
             return
         if phase is Phase.REPAIR:
             run.repair()

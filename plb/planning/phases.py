@@ -13,21 +13,20 @@ from plb.array_types import NOWHERE, Bool, Int
 from plb.constraints.domains import SPREADING
 from plb.constraints.scale_out import limits_of_balancing
 from plb.constraints.throttling import most_in_build
-from plb.evaluation.proposals import FIRST_RULE
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.model import DeactivationIntent
 from plb.model.move import Move, Phase, Reason
-from plb.model.outcome import DomainOutcome, Idle, Proposals
+from plb.model.outcome import Idle
 from plb.model.plan import Energy, Plan
-from plb.model.rules import BUDGETS, Rule
+from plb.model.rules import Rule
 from plb.planning.audit import Audit
 from plb.planning.balancing_variants import balancing_variants
 from plb.planning.binding_budgets import bounding_budgets
 from plb.planning.dropping import Surplus, drop_surplus, still_surplus
-from plb.planning.immovable import concerned, immovable_replicas
 from plb.planning.missing_replicas import placed_all_or_nothing, unplaced_of
 from plb.planning.move_reasons import MoveReasons
 from plb.planning.pending_work import Work
+from plb.planning.phase_log import PhaseLog
 from plb.planning.role_returns import Return, Returns
 from plb.planning.rule_priorities import placement_masks, rule_masks, rule_priorities
 from plb.planning.service_domains import ServiceDomain
@@ -37,13 +36,13 @@ from plb.planning.work_lists import WorkLists
 from plb.search.balancing import balance, most_displaced
 from plb.search.balancing_thresholds import is_unbalanced, unbalanced_services, uneven_metrics
 from plb.search.breaches import Breaches, find_breaches, rows_judged_by, suspects_after
-from plb.search.budget import Budget, EndReason
+from plb.search.budget import Budget
 from plb.search.extensions import Extensions, energy_with
 from plb.search.placement import place_rows
 from plb.search.places import NO_PLACES, NO_ROWS, Places, go_to, moved_rows
 from plb.search.random_streams import stream_of
 from plb.search.repair import repair
-from plb.search.result import Annealed, moves_of, new_tally, proposals_of
+from plb.search.result import Annealed, moves_of
 from plb.settings.config import Checks
 from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution
 from plb.state.cluster_state import ClusterState
@@ -117,20 +116,13 @@ class PhaseRun:
         self._changes = 0
         self._policy = None if extensions is None else extensions.policy
         self._seed = seed
-        self._reasons: dict[int, Reason] = {}
-        self._orders: list[Move] = []
-        self._phases: list[Phase] = []
-        self._tally = new_tally()
-        self._larger_steps = Proposals()
-        self._bounding: set[Rule] = set()
-        self._end = EndReason.NOTHING_TO_DO
-        self._out_of_time = False
-        self._temperature: float | None = None
+        self.log = PhaseLog()
+        if self._policy is not None:
+            self.log.note_idle(Phase.BALANCING, Idle.BY_POLICY)
         self._found_broken: tuple[int, Problem, int, Breaches] | None = None
         self._left_alone = False
         self._is_full = False
         self._is_cut = False
-        self._idle = {} if self._policy is None else {Phase.BALANCING: Idle.BY_POLICY}
 
     @property
     def is_bound(self) -> bool:
@@ -141,27 +133,21 @@ class PhaseRun:
         problem = self.problem
         fewest = min(problem.max_moves, problem.max_node_moves.min(initial=NO_BUDGET), problem.max_service_moves.min())
         limited = self._is_full or fewest < NO_BUDGET
-        return self._out_of_time or bool(limited and (self.changed or self._is_cut))
+        return self.log.out_of_time or bool(limited and (self.changed or self._is_cut))
 
     def kernel_errors(self) -> AbstractContextManager[None]:
         """Return what names the extension of a kernel that raises an error."""
         return nullcontext() if self._extensions is None else self._extensions.kernel_errors()
 
-    def skip(self, phase: Phase) -> None:
-        """Note that a phase would only begin again where it ended; why an earlier one ended stays."""
-        if not self._phases:
-            self._end = EndReason.UNCHANGED
-        self.note_idle(phase, Idle.UNCHANGED)
-
     @property
     def changed(self) -> bool:
         """Whether a phase has made moves so far."""
-        return bool(self._reasons)
+        return bool(self.log.reasons)
 
     @property
     def changes_roles(self) -> bool:
         """Whether a primary changes for an upgrade."""
-        return bool(self._orders) or self.problem.role is not self._described.role
+        return bool(self.log.orders) or self.problem.role is not self._described.role
 
     @property
     def is_anything_movable(self) -> bool:
@@ -318,11 +304,11 @@ class PhaseRun:
                 break
         self._add_others(dropped)
         self._note_changes("drop")
-        self._phases.append(Phase.PLACEMENT)
+        self.log.phases.append(Phase.PLACEMENT)
         for surplus in surpluses:
             numbers = {"replicas": len(surplus.rows), "requested": len(surplus.rows) - surplus.count}
             reason = Reason(Phase.PLACEMENT, "surplus", numbers=numbers)
-            self._reasons.update({row: reason for row in dropped if row in surplus.rows})
+            self.log.reasons.update({row: reason for row in dropped if row in surplus.rows})
 
     def hand_over(self, handovers: Sequence[Handover]) -> None:
         """Change the roles of primaries for an upgrade; some that cannot change are told by moves of kind void."""
@@ -345,7 +331,7 @@ class PhaseRun:
         for partition, place in returns.refused:
             changes.give_up_place(partition, place)
         self._add_others(returns.placed)
-        self._reasons.update(dict.fromkeys(returns.placed, Reason(Phase.PLACEMENT, "new replica")))
+        self.log.reasons.update(dict.fromkeys(returns.placed, Reason(Phase.PLACEMENT, "new replica")))
         self._take_roles(changes, "return")
 
     def return_primaries(self, wishes: Sequence[Return]) -> None:
@@ -368,18 +354,18 @@ class PhaseRun:
         return placement_masks(self.config)
 
     def _role_changes(self) -> RoleChanges:
-        return RoleChanges(self.state, self.problem, self.solution, self._tally, self._extensions)
+        return RoleChanges(self.state, self.problem, self.solution, self.log.tally, self._extensions)
 
     def _take_roles(self, changes: RoleChanges, moment: str) -> None:
         """Take the result of changes of roles, and leave the partitions alone whose primary changes."""
         self.problem, self.solution = changes.problem, changes.solution
         if self._extensions is not None:
             self.solution = self._extensions.journalled(self.solution)
-        self._orders += changes.orders
-        self._reasons.update(changes.reasons)
+        self.log.orders += changes.orders
+        self.log.reasons.update(changes.reasons)
         self.leave_alone({self.state.row_partition[row] for row in changes.reasons})
         self._note_changes(moment)
-        self._phases.append(Phase.PLACEMENT)
+        self.log.phases.append(Phase.PLACEMENT)
 
     @property
     def _stays(self) -> Bool:
@@ -394,7 +380,7 @@ class PhaseRun:
         masks = rule_masks(self.config)
         breaches = self._breaches(masks[0] & ~passed_over)
         if not breaches and not self._broken_extensions:
-            self.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
+            self.log.note_idle(Phase.REPAIR, Idle.NOTHING_BROKEN)
             return
         problem = self._problem_of(Phase.REPAIR)
         budget = self._of_placement_and_repair.within(self.config.constraint_check_search_timeout)
@@ -414,12 +400,12 @@ class PhaseRun:
         self._take(Phase.REPAIR, result, begun, masks[0] & ~passed_over)
         if problem.bounded:
             others = self._broken_extensions
-            self._bounding.update(bounding_budgets(problem, self.solution, masks, passed_over, self._suspects, others))
+            self.log.note_bounding(bounding_budgets(problem, self.solution, masks, passed_over, self._suspects, others))
 
     def balance(self, *, slow: bool = False) -> None:
         """Balance if a metric is out of balance; keep a result that lowers the energy enough. `slow`: cool slowly."""
         if not self.is_unbalanced:
-            self.note_idle(Phase.BALANCING, Idle.BALANCED)
+            self.log.note_idle(Phase.BALANCING, Idle.BALANCED)
             return
         before, begun = self._energy(self.solution).total, self._begin()
         config, timeout = self.config, self.config.fast_balancing_search_timeout
@@ -442,10 +428,6 @@ class PhaseRun:
         self._is_full = self.solution.totals.displaced >= limit
         self._take(Phase.BALANCING, result, begun)
 
-    def note_idle(self, phase: Phase, why: Idle) -> None:
-        """Note why a phase does not run."""
-        self._idle.setdefault(phase, why)
-
     def plan(self, missing: list[int], domain: ServiceDomain | None, action: str | None = None) -> Plan:
         """Return the plan.
 
@@ -458,9 +440,13 @@ class PhaseRun:
         action
             What was done, where a refresh does one thing only.
         """
-        outcome, placing = self._outcome(domain, action), self._problem_of(Phase.PLACEMENT)
+        extensions = self._extensions
+        counted = extensions is not None and bool(extensions.refused or extensions.rejected)
+        of_extensions = extensions.proposals if extensions is not None and counted else None
+        outcome = self.log.outcome(self.state, self.problem, domain, action, self._immovable_rows, of_extensions)
+        placing = self._problem_of(Phase.PLACEMENT)
         return Plan(
-            moves=(*self._orders, *self._moves()),
+            moves=(*self.log.orders, *self._moves()),
             energy_before=self._energy_before,
             energy_after=self._energy(without_replaced_standbys(self.problem, self.solution)),
             unplaced=tuple(unplaced_of(self._audit(self.solution, placing), missing, self._extensions)),
@@ -469,29 +455,14 @@ class PhaseRun:
             proposals=outcome.proposals,
             bound_by=outcome.bound_by,
             outcomes=(outcome,),
-            reproducible=not self._out_of_time,
-            temperature=self._temperature,
+            reproducible=not self.log.out_of_time,
+            temperature=self.log.temperature,
         )
 
     def _moves(self) -> Sequence[Move]:
         """Return the moves that lead to the solution."""
         rows = self.moved_rows
-        return moves_of(self.state, self.problem, self.solution, rows, self._reasons) if len(rows) else ()
-
-    def _outcome(self, domain: ServiceDomain | None, action: str | None) -> DomainOutcome:
-        phases = tuple(dict.fromkeys(self._phases))
-        return DomainOutcome(
-            *concerned(self.state, domain),
-            phases=phases,
-            idle={phase: why for phase, why in self._idle.items() if phase not in phases},
-            immovable=immovable_replicas(self.state, self.problem, domain, self._immovable_rows),
-            end_reason=self._end.value,
-            proposals=self._proposals if phases else Proposals(),
-            bound_by=tuple(
-                rule.name.lower() for rule in BUDGETS if rule in self._bounding or self._tally[FIRST_RULE + rule]
-            ),
-            action=action,
-        )
+        return moves_of(self.state, self.problem, self.solution, rows, self.log.reasons) if len(rows) else ()
 
     @property
     def _immovable_rows(self) -> Sequence[int]:
@@ -500,14 +471,6 @@ class PhaseRun:
             standing = (self.problem.origin != NOWHERE) & ~self.problem.unspread & ~self.problem.repairable
             return np.flatnonzero(standing).tolist()
         return sorted(self._work.immovable)
-
-    @property
-    def _proposals(self) -> Proposals:
-        """Counts of the proposals of all phases."""
-        found, extensions = proposals_of(self._tally, self._larger_steps), self._extensions
-        if extensions is None or not (extensions.refused or extensions.rejected):
-            return found
-        return found + extensions.proposals
 
     def _energy(self, solution: Solution) -> Energy:
         return energy_with(self._extensions, self.problem, solution)
@@ -549,29 +512,23 @@ class PhaseRun:
 
     def _take(self, phase: Phase, result: Annealed, begun: Begun, repaired: int = 0) -> None:
         """Note the end of a phase, which repairs these rules, and why each row moved."""
-        self._end = result.end_reason
-        if phase is Phase.BALANCING:
-            self._temperature = result.temperature
+        self.log.note_end(phase, result)
         self._note_changes(phase.value)
-        self._out_of_time |= result.end_reason is EndReason.OUT_OF_TIME
-        self._tally += result.tally
-        self._larger_steps += result.larger_steps
-        self._phases.append(phase)
         rows = merged(self.moved_rows, begun.places.rows)
         nodes = begun.places.among(rows, self.problem.origin)
         moved = rows[(self.solution.node[rows] != nodes) & (self.solution.node[rows] != NOWHERE)].tolist()
         left = {row: node for row, node in zip(rows.tolist(), nodes.tolist(), strict=True) if node != NOWHERE}
         move_reasons = None
         for row in moved:
-            if row in self._reasons:
+            if row in self.log.reasons:
                 continue
             if row not in left:
-                self._reasons[row] = Reason(phase, "new replica")
+                self.log.reasons[row] = Reason(phase, "new replica")
             elif row in begun.broken:
-                self._reasons[row] = Reason(phase, begun.broken[row], self.state.nodes[left[row]].name)
+                self.log.reasons[row] = Reason(phase, begun.broken[row], self.state.nodes[left[row]].name)
             else:
                 move_reasons = move_reasons or self._move_reasons(phase, begun, repaired)
-                self._reasons[row] = move_reasons.of(row)
+                self.log.reasons[row] = move_reasons.of(row)
 
     def _move_reasons(self, phase: Phase, begun: Begun, repaired: int) -> MoveReasons:
         """Return the reasons of the moves of a phase, of which `begun` is the start."""

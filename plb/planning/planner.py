@@ -299,7 +299,7 @@ class Planner:
                 with run.kernel_errors():
                     self._run_phases(run, phases, todo, self._occasion(domain, budget))
                     for phase in Phase:
-                        run.note_idle(phase, idle[phase])
+                        run.log.note_idle(phase, idle[phase])
                     plans.append(run.plan(todo.missing if Phase.PLACEMENT in phases else [], domain))
                 runs.append(run)
                 self._take_back(run)
@@ -314,7 +314,7 @@ class Planner:
         if Phase.BALANCING in phases and not run.changed:
             self._fixed_point.search(Phase.BALANCING, run, occasion)
         elif Phase.BALANCING in phases:
-            run.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
+            run.log.note_idle(Phase.BALANCING, Idle.AFTER_ANOTHER)
 
     @contextmanager
     def _restored_after_error(self) -> Iterator[None]:
@@ -379,5 +379,5 @@ def _place(run: PhaseRun, work: Work) -> None:
     if work.missing:
         run.place(work.missing)
     elif not work.is_any:
-        run.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
+        run.log.note_idle(Phase.PLACEMENT, Idle.NOTHING_TO_PLACE)
     run.return_primaries(work.returns)

@@ -94,10 +94,10 @@ class Refresh:
         """Record why the stages that were not checked do not run."""
         due = self.scheduler.stages_due(self.record, self.now)
         for stage, phase in PHASES.items():
-            self.run.note_idle(phase, why if stage in due else Idle.NOT_DUE)
+            self.run.log.note_idle(phase, why if stage in due else Idle.NOT_DUE)
 
     def _idle(self, stage: Stage, why: Idle) -> Action:
-        self.run.note_idle(PHASES[stage], why)
+        self.run.log.note_idle(PHASES[stage], why)
         return Action.NONE_NEEDED
 
     def _place(self) -> Action:
