@@ -259,7 +259,7 @@ class PlacementAndLoadBalancing:
         UnknownNameError
             If a default load, a limit or a weight names an unknown metric.
         ConflictError
-            If `stateful` changes.
+            If `stateful` changes, or it joins an application that was removed.
         InsufficientCapacityError
             With `refuse_services_without_capacity`: if it is new, and the default loads of one of its partitions exceed
             what the cluster has left.
@@ -290,7 +290,7 @@ class PlacementAndLoadBalancing:
     def remove_application(self, name: str) -> None:
         """Remove an application; an unknown one raises `UnknownNameError`.
 
-        Its services keep its name and have no common limits any more.
+        Its services keep its name and have no common limits any more; no other may join it until it is made again.
         """
         remove_application(self._state, name)
 

@@ -80,9 +80,10 @@ class MetricSettings(Checked):
     empty_node_load : load, default 0.0
         Load up to which a node counts as empty, if scoped.
     placement_heuristic_incoming_load_factor : factor, default 0.0
-        New replicas use the fullest nodes that together have this many times their load free. 0: all nodes.
+        New replicas use the fullest nodes that together have this many times their load free, or with the strategy
+        reservation and balance the least loaded that take it evenly. 0: all nodes, without those to be empty.
     placement_heuristic_empty_space_percent : share, default 0.0
-        ... or those that have this share of all free capacity, if these are more.
+        ... or those for this share of what is free on all nodes, or on the nodes to be empty, if these are more.
     """
 
     balancing_threshold: float = number(1.0, original={}, name="MetricBalancingThresholds", unit="ratio")

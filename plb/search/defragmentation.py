@@ -23,7 +23,7 @@ def emptying_moves(problem: Problem, start: Solution, config: PlbConfig, movable
         counted = problem.counted_for[:, index]
         if not counted.any() or not (packs(metric) or reserves(metric)):
             continue
-        stay = _above_mean(problem, start, index) if packs(metric) else ~_emptiest(problem, start, index)
+        stay = _above_mean(problem, start, index) if packs(metric) else ~emptiest_nodes(problem, start, index)
         if not packs(metric):
             emptied |= ~stay
         used |= stay
@@ -41,7 +41,7 @@ def _above_mean(problem: Problem, start: Solution, metric: int) -> Bool:
     return above
 
 
-def _emptiest(problem: Problem, start: Solution, metric: int) -> Bool:
+def emptiest_nodes(problem: Problem, start: Solution, metric: int) -> Bool:
     """Return a mask, (N,), of the nodes of which the energy counts the lack of empty nodes."""
     lack_of_empty_nodes(problem, start, metric)
     picked: Bool = start.picked == 1

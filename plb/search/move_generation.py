@@ -85,7 +85,7 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
 
     Slots are sampled uniformly, as in Service Fabric (docs/service-fabric.md, Proposals). The slot of a new replica
     changes its target; the slot of a displaced replica returns it or changes its target; an empty slot moves, swaps or
-    exchanges.
+    exchanges. A search that only swaps undoes swaps and nothing else.
     """
     slot = int(uniform(rng) * (choice.creation.shape[0] + choice.migrations + choice.spare))
     if slot < choice.creation.shape[0]:
@@ -95,13 +95,15 @@ def _random_proposal(problem: Problem, solution: Solution, choice: Choice, rng: 
     slot -= choice.creation.shape[0]
     if slot < solution.totals.displaced:
         row = solution.displaced[slot]
+        origin = problem.origin[row]
+        if choice.swap_probability == 1.0:
+            return proposed(solution, row, origin, _sibling_on(problem, solution, row, origin))
         kind = uniform(rng)
         if kind < choice.exchanges_of_moved:
             return _exchange(problem, solution, choice, row, rng)
         kind = (kind - choice.exchanges_of_moved) / (1.0 - choice.exchanges_of_moved)
         if kind < RETARGET_PROBABILITY:
             return proposed(solution, row, _random_of(problem.targets, rng), NOWHERE)
-        origin = problem.origin[row]
         if kind < RETARGET_PROBABILITY + SUBSTITUTE_PROBABILITY and choice.movable.shape[0] > 0:
             partner = _random_of(choice.movable, rng)
             if solution.node[partner] != origin or are_siblings(problem, row, partner):

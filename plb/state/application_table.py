@@ -28,6 +28,8 @@ class ApplicationTable:
         self._metrics = metrics
         self.applications: dict[str, Application] = {}
         """All applications, in the order in which they were made."""
+        self.removed: set[str] = set()
+        """The names of those that were removed, until they are made again; no service may join them."""
         self.entry: dict[str, int] = {}
         """The entries of those with limits."""
         self.services: dict[str, dict[int, None]] = {}
@@ -86,6 +88,7 @@ class ApplicationTable:
         on_node = quanta.capacities(item, application.node_capacity, field="node_capacity")
         reserved = quanta.loads(item, "node_reservation", application.node_reservation)
         self.applications[application.name] = application
+        self.removed.discard(application.name)
         if not application.binds:
             self._give_back(application.name)
             return
@@ -97,6 +100,7 @@ class ApplicationTable:
     def remove(self, name: str) -> None:
         """Forget an application."""
         del self.applications[name]
+        self.removed.add(name)
         self._give_back(name)
 
     def enter(self, name: str, at: int) -> None:

@@ -73,6 +73,9 @@ def put_service(state: ClusterState, service: Service) -> None:
     index = state.service_index.get(service.name)
     if index is not None and service.stateful != state.services[index].stateful:
         raise ConflictError(f"{item}: stateful cannot change")
+    joins = index is None or service.application != state.services[index].application
+    if joins and service.application in state.applications.removed:
+        raise ConflictError(f"{item}: application {service.application} was removed; make it again first")
     for role, load in service.default_load.items():
         state.quanta.copy().loads(item, f"default_load[{role.name}]", load)
     state.quanta.copy().loads(item, "limits", service.limits)

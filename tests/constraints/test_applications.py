@@ -361,6 +361,25 @@ def test_application_may_be_described_after_its_services_and_removed_before():
     assert (engine.violations(), engine.applications) == ((), ())
 
 
+def test_no_service_joins_a_removed_application_until_it_is_made_again():
+    """The refused service changes nothing; one that already belongs to it may change, also in a copy of the engine."""
+    engine = engine_of({"n0": 9.0})
+    engine.update_application(Application("a"))
+    for name, application in (("old", "a"), ("other", "b")):
+        engine.update_service(Service(name, stateful=False, application=application))
+    engine.remove_application("a")
+    copied = PlacementAndLoadBalancing.from_snapshot(engine.snapshot())
+    for each in (engine, copied):
+        before = each.snapshot()
+        for name in ("new", "other"):
+            with pytest.raises(ConflictError, match=f"service {name}: application a was removed; make it again first"):
+                each.update_service(Service(name, stateful=False, application="a"))
+        assert each.snapshot() == before
+        each.update_service(Service("old", stateful=False, application="a", target_replicas=2))
+        each.update_application(Application("a"))
+        each.update_service(Service("new", stateful=False, application="a"))
+
+
 def test_upgraded_domains_of_an_application_are_preferred_by_its_replicas():
     """A new replica of it goes to the upgraded domain; one of another application may go anywhere."""
     engine = PlacementAndLoadBalancing(

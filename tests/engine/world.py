@@ -76,6 +76,7 @@ class World:
         self.services: dict[str, Service] = {}
         self.partitions: dict[str, Partition] = {}
         self.applications: dict[str, Application] = {}
+        self.removed_applications: set[str] = set()
         self.fixed: dict[str, set[int]] = {}
         self.standbys: dict[str, set[int]] = {}
         self.plan: Plan | None = None
@@ -113,7 +114,12 @@ class World:
             del self.nodes[name]
 
     def put_service(self, service: Service) -> None:
-        """Add a service or replace it."""
+        """Add a service or replace it, or have the call refused if it joins an application that was removed."""
+        known = self.services.get(service.name)
+        joins = known is None or known.application != service.application
+        if joins and service.application in self.removed_applications:
+            self.refuse(lambda engine: engine.update_service(service))
+            return
         self.call(lambda engine: engine.update_service(service))
         self.services[service.name] = service
 
@@ -121,12 +127,14 @@ class World:
         """Add an application or replace it."""
         self.call(lambda engine: engine.update_application(application))
         self.applications[application.name] = application
+        self.removed_applications.discard(application.name)
 
     def remove_application(self, name: str) -> None:
         """Remove an application, or have the call refused if there is none of this name."""
         if name in self.applications:
             self.call(lambda engine: engine.remove_application(name))
             del self.applications[name]
+            self.removed_applications.add(name)
         else:
             self.refuse(lambda engine: engine.remove_application(name))
 

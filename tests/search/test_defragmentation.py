@@ -211,9 +211,9 @@ PACKED = attrs.evolve(PLAIN, defragmentation=True)
 @pytest.mark.parametrize(
     ("settings", "targets"),
     [
-        ({"placement_heuristic_incoming_load_factor": 1.0}, {"n0", "n1"}),
-        ({"placement_heuristic_incoming_load_factor": 0.5}, {"n0"}),
-        ({"placement_heuristic_incoming_load_factor": 4.0}, {"n0", "n1", "n2"}),
+        ({"placement_heuristic_incoming_load_factor": 1.0}, {"n0"}),
+        ({"placement_heuristic_incoming_load_factor": 1.5}, {"n0", "n1"}),
+        ({"placement_heuristic_incoming_load_factor": 4.5}, {"n0", "n1", "n2"}),
         ({"placement_heuristic_empty_space_percent": 0.1}, {"n0", "n1"}),
         ({"placement_heuristic_empty_space_percent": 0.01}, {"n0"}),
         ({"placement_heuristic_empty_space_percent": 0.9}, {"n0", "n1", "n2", "n3"}),
@@ -225,17 +225,94 @@ PACKED = attrs.evolve(PLAIN, defragmentation=True)
     ],
 )
 def test_new_replicas_go_to_the_fullest_feasible_nodes(settings, targets):
-    """Free are 2, 6, 8 and 10. For a load of 2, the fullest nodes are taken until more than the goal is free."""
+    """Free are 2, 6, 8 and 10. For a load of 2, the fullest nodes are taken until the goal is free."""
     metric = attrs.evolve(PACKED, **settings)
     replicas = {"a": ("n0", 8), "b": ("n1", 4), "c": ("n2", 2)}
     engine = engine_with({f"n{index}": 10 for index in range(4)}, replicas, metric=metric)
     add_instance(engine, 2)
+    assert candidates_of(engine) == targets
+    assert engine.place().moves[0].target in targets
+
+
+def candidates_of(engine: PlacementAndLoadBalancing, *partitions: str) -> set[str]:
+    """Return the names of the nodes to which the candidate filter limits the replicas of new partitions."""
     configuration = configuration_of(engine)
-    rows = [replica.index for replica in engine.replicas("new")]
+    rows = [replica.index for name in partitions or ("new",) for replica in engine.replicas(name)]
     few = filtered(configuration.problem, configuration.solution, engine.config, np.array(rows))
     found = configuration.problem.targets if few is None else few.targets
-    assert {engine._state.nodes[node].name for node in found} == targets
-    assert engine.place().moves[0].target in targets
+    return {engine._state.nodes[node].name for node in found}
+
+
+def test_node_without_room_for_the_smallest_new_replica_is_no_candidate():
+    """The fullest node has 2 free, and the new replica needs 3."""
+    metric = attrs.evolve(PACKED, placement_heuristic_incoming_load_factor=0.1)
+    engine = engine_with({"n0": 10, "n1": 10, "n2": 10}, {"a": ("n0", 8), "b": ("n1", 4)}, metric=metric)
+    add_instance(engine, 3)
+    assert candidates_of(engine) == {"n1"}
+
+
+RESERVED_LOADS = {"n0": 90, "n1": 70, "n2": 40, "n3": 10, "n4": 0, "n5": 0}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "settings", "targets"),
+    [
+        (PlacementStrategy.RESERVATION, {}, {"n0", "n1", "n2", "n3"}),
+        (PlacementStrategy.RESERVATION_AND_BALANCE, {}, {"n0", "n1", "n2", "n3"}),
+        (PlacementStrategy.RESERVATION_AND_BALANCE, {"incoming_load_factor": 1.0}, {"n2", "n3"}),
+        (PlacementStrategy.RESERVATION_AND_BALANCE, {"incoming_load_factor": 0.75}, {"n3"}),
+        (PlacementStrategy.RESERVATION_AND_BALANCE, {"incoming_load_factor": 3.0}, {"n1", "n2", "n3"}),
+        (PlacementStrategy.RESERVATION_AND_BALANCE, {"empty_space_percent": 0.2}, {"n2", "n3"}),
+        (PlacementStrategy.RESERVATION_AND_PACK, {"incoming_load_factor": 1.0}, {"n1", "n2"}),
+        (PlacementStrategy.RESERVATION_AND_PACK, {"empty_space_percent": 0.01}, {"n1"}),
+    ],
+)
+def test_new_replicas_keep_off_reserved_nodes(strategy, settings, targets):
+    """Two nodes are to be empty. For a load of 40, balance needs nodes that take the goal up to the next fuller one.
+
+    The least loaded other node takes 30 until it has 40, then two nodes take 60 until both have 70, and so on. Packing
+    takes the fullest with room for it. The share is one of what is free on the nodes to be empty, 200.
+    """
+    chosen = {f"placement_heuristic_{name}": value for name, value in settings.items()}
+    metric = attrs.evolve(PLAIN, placement_strategy=strategy, empty_nodes=2.0, **chosen)
+    replicas = {f"on-{node}": (node, load) for node, load in RESERVED_LOADS.items() if load}
+    engine = engine_with(dict.fromkeys(RESERVED_LOADS, 100), replicas, metric=metric)
+    add_instance(engine, 20)
+    add_instance(engine, 20, name="another")
+    assert candidates_of(engine, "new", "another") == targets
+
+
+@pytest.mark.parametrize("strategy", [strategy for strategy in PlacementStrategy if strategy.value])
+def test_nodes_without_capacity_are_always_candidates(strategy):
+    """One other node is to be empty where the strategy reserves nodes; one is full enough for the new replica."""
+    metric = attrs.evolve(
+        PLAIN, placement_strategy=strategy, empty_nodes=1.0, placement_heuristic_incoming_load_factor=1.0
+    )
+    engine = engine_with({"n0": None, "n1": 100, "n2": 100}, {"a": ("n0", 50), "b": ("n1", 50)}, metric=metric)
+    add_instance(engine, 20)
+    assert candidates_of(engine) == {"n0", "n1"}
+
+
+def test_each_metric_with_load_has_to_keep_a_candidate():
+    """A replica with load of both metrics goes where both keep it; one with load of one metric where this one does."""
+    metrics = [
+        attrs.evolve(PACKED, name=name, placement_heuristic_incoming_load_factor=factor)
+        for name, factor in (("a", 1.0), ("b", 2.0))
+    ]
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics), seed=1)
+    for name in ("n0", "n1", "n2"):
+        engine.update_node(Node(name, capacities={"a": 100, "b": 100}))
+    present = {"x": {"a": 50}, "y": {"a": 40, "b": 10}, "z": {"b": 30}}
+    new = {"a": {"a": 5}, "b": {"b": 55}, "ab": {"a": 55, "b": 55}}
+    for name, load in {**present, **new}.items():
+        engine.update_service(Service(name, stateful=False, default_load={Role.INSTANCE: load}))
+    for name, node in (("x", "n0"), ("y", "n1"), ("z", "n2")):
+        engine.update_partition(Partition(name, service=name, replicas=[Replica(Role.INSTANCE, node)]))
+    for name in new:
+        engine.update_partition(Partition(name, service=name))
+    assert candidates_of(engine, "a") == {"n0"}
+    assert candidates_of(engine, "b") == {"n1", "n2"}
+    assert candidates_of(engine, "ab") == {"n1"}
 
 
 def test_partition_has_a_candidate_node_for_each_missing_replica():

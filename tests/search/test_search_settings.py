@@ -266,3 +266,24 @@ def test_search_with_time_does_not_end_after_a_few_short_rounds():
     plan = engine.balance(budget=Budget(seconds=30.0))
     assert plan.end_reason == "the energy no longer changes"
     assert plan.proposals.generated >= 4 * 1200
+
+
+SWAPS_ONLY = {"swap_primary_probability": 1.0, "exchange_probability": 0.0, "allow_chained_moves": True}
+
+
+@examples(80)
+@given(all_clusters())
+def test_balancing_with_a_swap_probability_of_one_only_swaps(cluster):
+    """Neither a replica that has swapped nor another one moves to a node without a replica of its partition."""
+    plan = cluster.engine(w_imbalance=100.0, **SWAPS_ONLY).balance(budget=600)
+    assert {move.kind for move in plan.moves} <= {MoveKind.SWAP}
+
+
+def test_search_with_swaps_only_finds_them():
+    """The light primary changes places with its heavy secondary; a move would balance better."""
+    engine = engine_with({"n0": 100, "n1": 100, "n2": 100}, {"a": ("n0", 50)}, **SWAPS_ONLY)
+    load = {Role.PRIMARY: {"cpu": 20}, Role.SECONDARY: {"cpu": 40}}
+    engine.update_service(Service("db", target_replicas=2, default_load=load))
+    replicas = [Replica(Role.SECONDARY, "n0"), Replica(Role.PRIMARY, "n1")]
+    engine.update_partition(Partition("db/0", service="db", replicas=replicas))
+    assert [(move.kind, move.source, move.target) for move in engine.balance().moves] == [(MoveKind.SWAP, "n1", "n0")]

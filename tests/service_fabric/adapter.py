@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from plb import Checks, InsufficientCapacityError, PlacementAndLoadBalancing, PlbConfig, Role
+from plb import Checks, ConflictError, InsufficientCapacityError, PlacementAndLoadBalancing, PlbConfig, Role
 from plb.model.metric import MetricSettings
 from plb.settings.service_fabric_settings import by_original_name
 from tests.service_fabric.actions import CollectedActions, after_moves, domains_with_moves
@@ -36,6 +36,8 @@ SWITCHES = {"constraint_check": "constraint_check_enabled", "balancing": "load_b
 
 NO_ERROR = "Success"
 """The error of an update that was accepted."""
+REMOVED = "ApplicationInstanceDeleted"
+"""The error of a service of an application that was removed."""
 INSUFFICIENT = "InsufficientClusterCapacity"
 """The error of an application or a service for which the cluster has too little left."""
 
@@ -187,6 +189,8 @@ class Player:
         self.update_error = NO_ERROR
         try:
             update()
+        except ConflictError:
+            self.update_error = REMOVED  # services of a scenario make no other conflict
         except InsufficientCapacityError:
             self.update_error = INSUFFICIENT
 
@@ -200,8 +204,9 @@ class Player:
                 self._hand_over_service(service)
 
     def _put_service(self, step: Step) -> None:
-        self._services[step["name"]] = step
         self._hand_over_service(step)
+        if self.update_error == NO_ERROR:
+            self._services[step["name"]] = step
 
     def _hand_over_service(self, step: Step) -> None:
         blocked = self._blocked.get(step["service_type"], ())
