@@ -146,10 +146,10 @@ def bring_parent(
         same_role = (problem.role[this] == _PRIMARY) == (problem.role[row] == _PRIMARY)
         if fits and same_role and not has_company(problem, solution.node, row, solution.node[this]):
             before = transaction.length[0]
-            at = solution.node[row]
+            at, left, loose = solution.node[row], solution.node[this], enforced & _WITHOUT_AFFINITY
             target = at
-            if not may_move(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, this, at):
-                target = random_target(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, this, at, rng)
+            if not may_move(problem, solution, extension_state, loose, this, at):
+                target = random_target(problem, solution, extension_state, loose, this, left, rng)
             if target != NOWHERE:
                 try_move(problem, solution, transaction, this, target)
                 if target == at or rejoin(problem, solution, extension_state, enforced, row, rng, transaction):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import attrs
+import numpy as np
 import pytest
 
 from plb import (
@@ -19,10 +20,18 @@ from plb import (
     Role,
     Service,
 )
+from plb.compiler import Stream
+from plb.evaluation.self_checks import compare_with_scratch
 from plb.extensions.configuration import Proposal
 from plb.model import ReplicaState
+from plb.model.rules import Rule
+from plb.search.affinity_moves import bring_parent
+from plb.search.extension_state import constraints_of
 from plb.search.move_order import executable_order
+from plb.search.transactions import new_transaction
 from plb.testing import configuration_of
+
+from .stories import search_of
 
 
 def cluster(nodes: int = 3, metrics: tuple[str, ...] = ("cpu",), **settings: object) -> PlacementAndLoadBalancing:
@@ -182,3 +191,21 @@ def test_swap_waits_for_the_move_that_frees_capacity():
     configuration.apply(Proposal(primary, 1, secondary))
     steps = [(primary, secondary), (other, -1)]
     assert executable_order(configuration.problem, configuration.solution, steps) == steps[::-1]
+
+
+def test_parent_that_cannot_come_to_its_child_is_not_moved_to_its_own_node():
+    """A move from there to there would count its demand twice, and nothing would correct this."""
+    engine = cluster(estimator="gaussian", w_failovers=1.0)
+    engine.update_service(Service("parent", stateful=False, blocked_nodes=["n1", "n2"]))
+    engine.update_service(Service("child", stateful=False, blocked_nodes=["n0", "n2"], affinity_to="parent"))
+    instances(engine, "parent", {"p": ("n0", {"cpu": 10})})
+    instances(engine, "child", {"c": ("n1", {"cpu": 10})})
+    run = search_of(engine)
+    constraints = constraints_of(None, run.problem, run.solution)
+    (child,) = (replica.index for replica in engine.replicas("c"))
+    rng, transaction = Stream(np.random.SeedSequence(1)), new_transaction(4)
+    bound = 1 << Rule.PLACEMENT
+    with constraints.calls():
+        moved = bring_parent(run.problem, run.solution, constraints.state, bound, child, rng, transaction)
+    assert not moved
+    compare_with_scratch(run.problem, run.solution, "after the attempt")
