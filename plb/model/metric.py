@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from plb.errors import InvalidValueError
+from plb.errors import ConflictError, InvalidValueError
 from plb.model.setting_fields import SETTING, Checked, Setting, number, share, switch
 from plb.validation import LARGEST_COUNT, check_name, check_number, check_quantum, check_switch
 
@@ -61,6 +61,9 @@ class MetricSettings(Checked):
         Whether load is balanced relative to capacity, if every node has a capacity.
     node_buffer_percentage : share, default 0.0
         Share of each capacity that moves leave free. New replicas may use it.
+    node_overbooking_percentage : share, default 0.0
+        Load beyond each capacity, as a share of it, that a node may have of new replicas. Moves do not use it. None: no
+        limit. Not with a node buffer of the same metric.
     defragmentation : switch, default False
         Whether load is to be packed on few nodes instead of spread.
     empty_nodes : share below 1, nodes from 1, default None
@@ -91,6 +94,7 @@ class MetricSettings(Checked):
     global_weight: float | None = number(None, original={}, name="GlobalMetricWeights", unit="weight", none=True)
     balancing_by_percentage: bool = switch(False, original={})
     node_buffer_percentage: float = share(0.0, original={})
+    node_overbooking_percentage: float | None = number(0.0, original={}, unit="share", none=True, unlimited=-1)
     defragmentation: bool = switch(False, original={}, name="DefragmentationMetrics")
     empty_nodes: float | None = number(
         None,
@@ -128,7 +132,8 @@ class Metric(MetricSettings):
     weight
         Weight of this metric's imbalance in the energy; at least 0.
     violation_threshold
-        A node is in violation if its load is at least this share of its capacity ([1] section 3.2, f_r); in (0, 1].
+        A node is in violation if its load is at least this share of its total capacity ([1] section 3.2, f_r); in
+        (0, 1]. The total includes what may be over-booked.
     quantum
         The unit in which loads are counted exactly: a power of two, at most 1 user unit. None: the finest for which
         the first capacity (or load, if no node has a capacity) is at most 2^20 quanta. Finer loads are rounded up.
@@ -157,6 +162,13 @@ class Metric(MetricSettings):
         check_switch(item, "transient", self.transient)
         if self.quantum is not None:
             check_quantum(item, "quantum", self.quantum, high=1.0)
+        if self.node_buffer_percentage > 0.0 and self.node_overbooking_percentage != 0.0:
+            raise ConflictError(f"{item}: node_buffer_percentage and node_overbooking_percentage exclude each other")
+
+    @property
+    def keeps_capacity_free(self) -> bool:
+        """Whether moves leave a part of the total capacity of a node free: a buffer, or what may be over-booked."""
+        return self.node_buffer_percentage > 0.0 or self.node_overbooking_percentage != 0.0
 
     def _item(self) -> str:
         return f"metric {self.name}"

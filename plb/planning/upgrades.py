@@ -110,7 +110,7 @@ def hand_over(
     primaries = _aligned_primaries(problem, solution, handover.primary) if together else [handover.primary]
     receives = problem.receives.copy()
     receives[0, here] = True  # the role leaves a node that allows no new replica
-    opened = problem._replace(receives=receives)
+    opened = problem._replace(receives=receives, move_limit=problem.limit)  # a role may use what moves leave free
     end = HandoverEnd.IMPOSSIBLE
     for mask in masks:
         best: tuple[float, list[Swap]] | None = None

@@ -74,9 +74,9 @@ class Problem(NamedTuple):
     limit: Int
     """(N, R) quanta; the engine fills a node up to this, inclusive."""
     move_limit: Int
-    """(N, R) quanta; the same for replicas that move: `limit` less the buffer of the metric, or the load before."""
+    """(N, R) quanta; the same for replicas that move: what `buffered_limits` leaves, or the load before."""
     repair_limit: Int
-    """(N, R) quanta; a repair relieves a node above this: `limit` less the buffer of the metric."""
+    """(N, R) quanta; a repair relieves a node above this: `plb.state.node_limits.buffered_limits`."""
     threshold: Int32
     """(N, R) quanta; an aggregate of this or more is a violation."""
     inverse_capacity: Float

@@ -14,7 +14,7 @@ from plb.state.cluster_state import ClusterState
 from plb.state.deactivation import evacuating_nodes, receiving_nodes
 from plb.state.feasible_nodes import blocked_nodes, feasible_nodes
 from plb.state.node_domains import domain_levels
-from plb.state.node_limits import inverse_of_capacity, limit_with_buffer, limits_and_thresholds
+from plb.state.node_limits import buffered_limits, inverse_of_capacity, limits_and_thresholds
 
 
 @attrs.frozen(eq=False)
@@ -125,8 +125,8 @@ def build_topology(state: ClusterState) -> Topology:
         version=topology_version(state),
         structure=_structure(state),
         limit=limit,
-        move_limit=limit_with_buffer(state, limit),
-        buffered=any(metric.node_buffer_percentage > 0.0 for metric in state.config.metrics),
+        move_limit=buffered_limits(state, limit),
+        buffered=any(metric.keeps_capacity_free for metric in state.config.metrics),
         threshold=threshold,
         inverse_capacity=inverse_of_capacity(state.capacity),
         counted=counted,

@@ -14,6 +14,8 @@ from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
 from plb.model.rules import ALL_RULES, JOINING
 from plb.testing import Cluster, configuration_of
 
+from .strategies import KEEP_CAPACITY_FREE
+
 METRICS = ("cpu", "memory")
 APPLICATIONS = ("a0", "a1")
 FAULT_DOMAINS = ("fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2", "fd:/c/1")
@@ -37,7 +39,7 @@ def ruled_clusters(draw: st.DrawFn) -> Cluster:
         Metric(
             name,
             quantum=1.0,
-            node_buffer_percentage=random.choice([0.0, 0.0, 0.2]),
+            **random.choice([{}, {}, *KEEP_CAPACITY_FREE]),
             transient=random.random() < 0.2,
         )
         for name in METRICS[: random.randint(1, 2)]

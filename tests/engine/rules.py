@@ -114,11 +114,13 @@ def limit_of(config: PlbConfig, node: Node, metric: str) -> Fraction | None:
     """Return the largest allowed load of a node in whole units; None if it has no limit."""
     if metric not in node.capacities:
         return None
-    capacity = Fraction(node.capacities[metric])
+    described = next(m for m in config.metrics if m.name == metric)
+    if described.node_overbooking_percentage is None:
+        return None
+    total = math.floor(Fraction(node.capacities[metric]) * (1 + Fraction(str(described.node_overbooking_percentage))))
     if config.capacity_limit.value == "capacity":
-        return capacity
-    share = next(m.violation_threshold for m in config.metrics if m.name == metric)
-    return Fraction(max(0, math.ceil(Fraction(str(share)) * capacity) - 1))
+        return Fraction(total)
+    return Fraction(max(0, math.ceil(Fraction(str(described.violation_threshold)) * total) - 1))
 
 
 def node_loads(seats: Iterable[Seat]) -> Counter[tuple[str, str]]:

@@ -15,3 +15,11 @@ def examples(count: int) -> settings:
     """
     share = min(1.0, settings.default.max_examples / USUAL_EXAMPLES)
     return settings(deadline=None, max_examples=max(1, round(count * share)))
+
+
+KEEP_CAPACITY_FREE = (
+    {"node_buffer_percentage": 0.2},
+    {"node_overbooking_percentage": 0.2},
+    {"node_overbooking_percentage": None},
+)
+"""Settings of a metric by which moves leave a part of the total capacity free."""

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from plb import Application, Metric, MoveCost, Node, Partition, Replica, Role, Service
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState, UpgradeMark
 
+from .strategies import KEEP_CAPACITY_FREE
+
 NODES = tuple(f"n{index}" for index in range(7))
 SERVICES = tuple(f"s{index}" for index in range(4))
 APPLICATIONS = ("a0", "a1")
@@ -61,7 +63,7 @@ def whole_metrics(draw: st.DrawFn) -> tuple[Metric, ...]:
             activity_threshold=draw(mostly(0.0, 10.0)),
             global_weight=draw(mostly(None, 0.3)),
             balancing_by_percentage=draw(mostly(False, True)),
-            node_buffer_percentage=draw(mostly(0.0, 0.2)),
+            **draw(mostly({}, *KEEP_CAPACITY_FREE)),
             defragmentation=draw(mostly(False, True)),
             empty_nodes=draw(mostly(None, 1.0, 0.4)),
             empty_nodes_across_domains=draw(st.booleans()),

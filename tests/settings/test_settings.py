@@ -73,6 +73,9 @@ NOT_NEUTRAL = {
 }
 """Settings whose default here differs from Service Fabric's."""
 
+LATER = {"NodeOverbookingPercentage"}
+"""Settings of later releases of Service Fabric than its published source; its manual describes them."""
+
 
 def translated_default(setting: Setting) -> Any:
     """Return Service Fabric's default as a value of this engine."""
@@ -101,7 +104,7 @@ def test_every_name_of_service_fabric_is_known(shared):
     """Each name is exactly one of a field, a map by metric, and ignored with a reason."""
     names = [*SCALARS, *MAPS, *IGNORED]
     assert len(names) == len(set(names))
-    assert set(names) == set(shared)
+    assert set(names) == {*shared, *LATER}
 
 
 def test_every_default_of_service_fabric_is_accepted(shared):
@@ -115,6 +118,8 @@ def test_every_default_of_service_fabric_is_accepted(shared):
 def test_every_original_default_equals_that_of_service_fabric(shared):
     """Values are equal, and a Boolean is a Boolean, not a number."""
     for name, (_, setting) in {**SCALARS, **MAPS}.items():
+        if name in LATER:
+            continue
         assert setting.original == shared[name], name
         assert isinstance(setting.original, bool) == isinstance(shared[name], bool), name
 
@@ -182,6 +187,8 @@ MAPPED = [
     ("GlobalMetricWeights", 0.0, "global_weight", 0.0),
     ("BalancingByPercentage", True, "balancing_by_percentage", True),
     ("NodeBufferPercentage", 0.2, "node_buffer_percentage", 0.2),
+    ("NodeOverbookingPercentage", 0.5, "node_overbooking_percentage", 0.5),
+    ("NodeOverbookingPercentage", -1.0, "node_overbooking_percentage", None),
     ("DefragmentationMetrics", True, "defragmentation", True),
     ("DefragmentationMetricsPercentOrNumberOfEmptyNodesTriggeringThreshold", 6.0, "empty_nodes", 6.0),
     ("DefragmentationEmptyNodeDistributionPolicy", 0, "empty_nodes_across_domains", True),
