@@ -60,6 +60,13 @@ class CompiledConstraint(WithKernels):
     count: ClassVar[Kernel[..., None] | None] = None
     _followed: tuple[Problem, Solution, int] | None = None
 
+    def __getstate__(self) -> Any:
+        """Return the state of a copy, which begins anew: without the arrays of the configuration that was followed."""
+        state: Any = super().__getstate__()
+        if isinstance(state, dict):
+            return {name: value for name, value in state.items() if name != "_followed"}
+        return state
+
     def begin(self, configuration: Configuration) -> None:
         """Make the data and the sums of a configuration, unless they are known.
 

@@ -7,7 +7,7 @@ moves begin where the term is large.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeGuard, runtime_checkable
 
 from plb.compiler import Kernel
 from plb.errors import InvalidValueError
@@ -64,6 +64,21 @@ class LocatedTerm(EnergyTerm, Protocol):
 SUM_METHODS = ("begin", "apply", "undo")
 
 
+def keeps_sums(term: EnergyTerm) -> TypeGuard[SummedTerm]:
+    """Return whether a term has the methods of a `SummedTerm`; faster than the check of the protocol."""
+    return all(getattr(term, method, None) is not None for method in SUM_METHODS)
+
+
+def tells_change(term: EnergyTerm) -> TypeGuard[IncrementalTerm]:
+    """Return whether a term has the method of an `IncrementalTerm`; faster than the check of the protocol."""
+    return getattr(term, "delta", None) is not None
+
+
+def tells_node_cost(term: EnergyTerm) -> TypeGuard[LocatedTerm]:
+    """Return whether a term has the method of a `LocatedTerm`; faster than the check of the protocol."""
+    return getattr(term, "node_cost", None) is not None
+
+
 def missing_methods(term: EnergyTerm) -> list[str]:
     """Return which methods of a `SummedTerm` a term lacks, if it has any of them."""
     missing = [method for method in SUM_METHODS if not hasattr(term, method)]
@@ -72,14 +87,14 @@ def missing_methods(term: EnergyTerm) -> list[str]:
 
 def begin(term: EnergyTerm, configuration: Configuration) -> None:
     """Let a term compute the sums it keeps, if any."""
-    if isinstance(term, SummedTerm):
+    if keeps_sums(term):
         term.begin(configuration)
 
 
 def delta(term: EnergyTerm, configuration: Configuration, proposal: Proposal) -> float:
     """Return the change of a term by a proposal: from the term, or by trial."""
     proposal = configuration.from_its_node(proposal)
-    if isinstance(term, IncrementalTerm):
+    if tells_change(term):
         return term.delta(configuration, proposal)
     before = term.total(configuration)
     back = configuration.apply(proposal)
@@ -92,7 +107,7 @@ def cost_at_node(term: EnergyTerm, configuration: Configuration, node: int) -> f
     """Return what a node contributes to a term with the sums of the configuration; 0 if the term does not say it."""
     if isinstance(term, CompiledTerm):
         return term.cost_at(configuration, node)
-    return term.node_cost(configuration, node) if isinstance(term, LocatedTerm) else 0.0
+    return term.node_cost(configuration, node) if tells_node_cost(term) else 0.0
 
 
 def apply_proposal_of_terms(
@@ -101,7 +116,7 @@ def apply_proposal_of_terms(
     """Apply a proposal with the sums of the terms; return the proposal that undoes it."""
     proposal = configuration.from_its_node(proposal)
     for term in terms:
-        if isinstance(term, SummedTerm):
+        if keeps_sums(term):
             term.apply(configuration, proposal)
     return configuration.apply(proposal)
 
@@ -110,7 +125,7 @@ def take_back(terms: tuple[EnergyTerm, ...], configuration: Configuration, propo
     """Undo the last applied proposal; `back` is the result of `apply_proposal_of_terms`."""
     configuration.apply(back)
     for term in terms:
-        if isinstance(term, SummedTerm):
+        if keeps_sums(term):
             term.undo(configuration, proposal)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from plb.array_types import Int
 from plb.compiler import Callback
 from plb.extensions.configuration import Configuration
-from plb.extensions.energy_terms import EnergyTerm, IncrementalTerm, SummedTerm, cost_at_node, delta
+from plb.extensions.energy_terms import EnergyTerm, cost_at_node, delta, keeps_sums, tells_change
 from plb.extensions.failures import CONSTRAINT, NEIGHBOURHOOD, TERM, named
 from plb.extensions.neighbourhoods import AnyNeighbourhood, CompiledNeighbourhood, ProposedMoves, write_moves
 from plb.search.extension_kernels import (
@@ -116,7 +116,7 @@ class ExtensionCallbacks:
             return change
         if question == NODE_COST:
             return float(cost_at_node(term, configuration, proposal.target))
-        assert isinstance(term, SummedTerm)
+        assert keeps_sums(term)
         if question == APPLY:
             term.apply(configuration, proposal)
         elif question == UNDO:
@@ -132,7 +132,7 @@ class ExtensionCallbacks:
         if question == PROPOSE:
             return named(error, NEIGHBOURHOOD, self._neighbourhoods[index].name, METHODS[question])
         term = self._terms[index]
-        by_trial = question == CHANGE and not isinstance(term, IncrementalTerm)
+        by_trial = question == CHANGE and not tells_change(term)
         return named(error, TERM, term.name, "total" if by_trial else METHODS[question])
 
     def _propose(self, index: int, row: int, seed: int) -> int:

@@ -90,10 +90,12 @@ def value_from_scratch(term: EnergyTerm, configuration: Configuration) -> float:
     return float(begun(term, configuration).total(configuration))
 
 
-def check_increment(term: EnergyTerm, configuration: Configuration, proposal: Proposal) -> None:
-    """Compare the change that a term returns for a proposal with its totals; a correct term changes nothing."""
+def check_increment(term: EnergyTerm, configuration: Configuration, before: float, proposal: Proposal) -> None:
+    """Compare the change that a term returns for a proposal with its totals; a correct term changes nothing.
+
+    `before` is the value of the configuration from scratch.
+    """
     twin = copy_of(configuration)
-    before = value_from_scratch(term, configuration)
     predicted = float(delta(term, configuration, proposal))
     twin.apply(proposal)
     after = value_from_scratch(term, twin)
@@ -105,15 +107,18 @@ def check_increment(term: EnergyTerm, configuration: Configuration, proposal: Pr
         )
 
 
-def check_total(term: EnergyTerm, configuration: Configuration, invariant: Invariant) -> None:
-    """Compare the total of a term after moves with that of a new copy."""
-    kept, right = float(term.total(configuration)), value_from_scratch(term, configuration)
+def check_total(term: EnergyTerm, configuration: Configuration, right: float, invariant: Invariant) -> None:
+    """Compare the total of a term after moves with that of a new copy, `right`."""
+    kept = float(term.total(configuration))
     if not same(kept, right):
         raise BrokenInvariantError(invariant, f"total says {kept:.9g}, from scratch it is {right:.9g}")
 
 
-def check_order(term: EnergyTerm, configuration: Configuration, first: int) -> None:
-    """Go from the start to the present places by single moves in the order of rows, starting with `first`; compare."""
+def check_order(term: EnergyTerm, configuration: Configuration, right: float, first: int) -> None:
+    """Go from the start to the present places by single moves in the order of rows, starting with `first`; compare.
+
+    `right` is the value of the present places from scratch.
+    """
     problem = configuration.problem
     twin = Configuration(problem, solution_from_scratch(problem, problem.origin.copy()), configuration.description)
     term = begun(term, twin)
@@ -127,23 +132,23 @@ def check_order(term: EnergyTerm, configuration: Configuration, first: int) -> N
         move = Proposal(row, configuration.node_of(row))
         summed += float(delta(term, twin, move))
         apply_proposal_of_terms((term,), twin, move)
-    right = value_from_scratch(term, configuration)
     if not (same(summed, right) and same(float(term.total(twin)), right)):
         story = f"single moves of rows {rows[first:] + rows[:first]} end at {summed:.9g}, the total is {right:.9g}"
         raise BrokenInvariantError(Invariant.ORDER, story)
 
 
-def check_label(term: EnergyTerm, configuration: Configuration, other: Configuration, invariant: Invariant) -> None:
-    """Compare the values of two configurations that differ in what should not matter."""
-    one, two = value_from_scratch(term, configuration), value_from_scratch(term, other)
-    if not same(one, two):
-        raise BrokenInvariantError(invariant, f"the total goes from {one:.9g} to {two:.9g}")
+def check_label(term: EnergyTerm, before: float, other: Configuration, invariant: Invariant) -> None:
+    """Compare the value of a configuration with that of another, which differs in what should not matter."""
+    after = value_from_scratch(term, other)
+    if not same(before, after):
+        raise BrokenInvariantError(invariant, f"the total goes from {before:.9g} to {after:.9g}")
 
 
-def check_agreement(constraint: Constraint, configuration: Configuration, proposal: Proposal) -> None:
-    """Compare the answer of a constraint for a proposal with the broken rows after it."""
+def check_agreement(
+    constraint: Constraint, configuration: Configuration, before: frozenset[int], proposal: Proposal
+) -> None:
+    """Compare the answer of a constraint for a proposal with the rows broken `before` and after it."""
     twin = copy_of(configuration)
-    before = broken_rows(constraint, configuration)
     refused = constraint.refuses(configuration, proposal)
     twin.apply(proposal)
     after = broken_rows(constraint, twin)

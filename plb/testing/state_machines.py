@@ -29,6 +29,7 @@ from plb.testing.invariants import (
     check_total,
     same,
     text_of_proposal,
+    value_from_scratch,
 )
 from plb.testing.relabelling import with_nodes_swapped, with_rows_swapped, with_units_halved
 
@@ -163,6 +164,14 @@ class TermMachine(ConfigurationMachine):
     """Random proposals, for which an energy term is checked."""
 
     tested: EnergyTerm
+    _value: float | None = None
+
+    @property
+    def value(self) -> float:
+        """The value of the present configuration from scratch, computed once after each change."""
+        if self._value is None:
+            self._value = value_from_scratch(self.tested, self.configuration)
+        return self._value
 
     def start(self) -> None:
         """Let the term form its sums."""
@@ -171,36 +180,46 @@ class TermMachine(ConfigurationMachine):
     def ask(self, proposal: Proposal) -> None:
         """Compare the change that the term returns with its totals."""
         if Invariant.INCREMENT in self.asked and proposal.target != NOWHERE:  # no search evaluates dropped replicas
-            check_increment(self.tested, self.configuration, proposal)
+            check_increment(self.tested, self.configuration, self.value, proposal)
 
     def apply_proposal(self, proposal: Proposal) -> None:
         """Compare the total with one from scratch."""
         back = apply_proposal_of_terms((self.tested,), self.configuration, proposal)
+        self._value = None
         self.passed.append((proposal, back))
-        check_total(self.tested, self.configuration, Invariant.INCREMENT)
+        check_total(self.tested, self.configuration, self.value, Invariant.INCREMENT)
 
     def take_back(self) -> None:
         """Compare the total with one from scratch."""
         proposal, back = self.passed.pop()
         take_back((self.tested,), self.configuration, proposal, back)
+        self._value = None
         if Invariant.UNDO in self.asked:
-            check_total(self.tested, self.configuration, Invariant.UNDO)
+            check_total(self.tested, self.configuration, self.value, Invariant.UNDO)
 
     def compare(self, other: Configuration, invariant: Invariant) -> None:
         """Compare the totals."""
-        check_label(self.tested, self.configuration, other, invariant)
+        check_label(self.tested, self.value, other, invariant)
 
     @rule(first=some_row)
     def reorder(self, first: int) -> None:
         """Reach the present places from the start by single moves in another order."""
         if Invariant.ORDER in self.asked:
-            check_order(self.tested, self.configuration, first)
+            check_order(self.tested, self.configuration, self.value, first)
 
 
 class ConstraintMachine(ConfigurationMachine):
     """Random proposals, for which a constraint is checked."""
 
     tested: Constraint
+    _broken: frozenset[int] | None = None
+
+    @property
+    def broken(self) -> frozenset[int]:
+        """The rows that break the constraint now, from a new copy of it, computed once after each change."""
+        if self._broken is None:
+            self._broken = broken_rows(self.tested, self.configuration)
+        return self._broken
 
     def start(self) -> None:
         """Let the constraint form its sums."""
@@ -209,13 +228,14 @@ class ConstraintMachine(ConfigurationMachine):
     def ask(self, proposal: Proposal) -> None:
         """Compare the answer of the constraint for the proposal with the broken rows after it."""
         if Invariant.AGREEMENT in self.asked:
-            check_agreement(self.tested, self.configuration, proposal)
+            check_agreement(self.tested, self.configuration, self.broken, proposal)
 
     def apply_proposal(self, proposal: Proposal) -> None:
         """Record the broken rows before, and compare the sums with those from scratch."""
-        before = broken_rows(self.tested, self.configuration)
+        before = self.broken
         self._count(proposal)
         self.passed.append((self.configuration.apply(proposal), before))
+        self._broken = None
         self._check_sums(Invariant.INCREMENT)
 
     def take_back(self) -> None:
@@ -223,6 +243,7 @@ class ConstraintMachine(ConfigurationMachine):
         back, before = self.passed.pop()
         self._count(back)
         self.configuration.apply(back)
+        self._broken = None
         self._check_sums(Invariant.UNDO)
         after = frozenset(int(row) for row in self.tested.broken(self.configuration))
         if after != before and Invariant.UNDO in self.asked:
@@ -243,7 +264,7 @@ class ConstraintMachine(ConfigurationMachine):
 
     def compare(self, other: Configuration, invariant: Invariant) -> None:
         """Compare how many replicas are broken."""
-        one, two = (len(broken_rows(self.tested, seen)) for seen in (self.configuration, other))
+        one, two = len(self.broken), len(broken_rows(self.tested, other))
         if one != two:
             raise BrokenInvariantError(invariant, f"the broken rows go from {one} to {two}")
 
