@@ -31,6 +31,7 @@ from plb import (
     UnknownNameError,
 )
 from plb.engine_extensions import EngineExtensions
+from plb.model.snapshot import Part
 from plb.planning import snapshots
 from plb.planning.scheduler import DomainRecord, Scheduler, Stage
 from plb.policies import BUILT_IN
@@ -133,6 +134,27 @@ def test_equal_snapshots_have_equal_bytes():
     engine.update_partition(Partition("db/9", service="db"))
     assert first.to_bytes() == data
     assert engine.snapshot() != first
+
+
+WHOLE = st.tuples(
+    st.sampled_from([[[0, 1], [1, 0]], [[0, 1], [2, 0]], [[0, 1, 0]], [[0], [1]], [[0, -1]]]),
+    st.sampled_from([np.int8, np.int16, np.int64]),
+)
+BROKEN = st.tuples(st.sampled_from([[[0.0, 1.0]], [[-0.0, 1.0]], [[0.0, np.nan]]]), st.just(np.float64))
+ARRAYS = st.builds(
+    lambda given, is_transposed: np.array(*given).T if is_transposed else np.array(*given),
+    WHOLE | BROKEN,
+    st.booleans(),
+)
+
+
+@examples(300)
+@given(st.lists(st.dictionaries(st.sampled_from("ab"), ARRAYS), min_size=2, max_size=2))
+def test_snapshots_are_equal_exactly_if_their_bytes_are(parts):
+    """Whole numbers may have any type; the order of an array counts, and the sign of a zero."""
+    one, other = (Snapshot.of(Part({}, arrays)) for arrays in parts)
+    assert (one == other) == (one.to_bytes() == other.to_bytes())
+    assert Snapshot.from_bytes(one.to_bytes()) == one
 
 
 def test_snapshot_names_each_field_of_the_state():

@@ -87,10 +87,10 @@ def run(count: int) -> None:
 
 def test_a_restart_changes_no_later_plan():
     """The examples are short runs of many clusters."""
-    run(60)
+    run(30)
 
 
 @pytest.mark.slow
 def test_a_restart_changes_no_later_plan_in_many_more_runs():
-    """The test has ten times as many examples."""
+    """The test has twenty times as many examples."""
     run(600)

@@ -360,10 +360,10 @@ def run(count: int) -> None:
 @pytest.mark.kernels
 def test_events_keep_every_invariant():
     """The examples are short runs of many clusters."""
-    run(60)
+    run(30)
 
 
 @pytest.mark.slow
 def test_events_keep_every_invariant_in_many_more_runs():
-    """The test has ten times as many examples."""
+    """The test has twenty times as many examples."""
     run(600)

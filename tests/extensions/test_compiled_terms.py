@@ -15,8 +15,9 @@ from plb.compiler import kernel
 from plb.extensions.constraints import CompiledConstraint
 from plb.extensions.energy_terms import CompiledTerm
 from plb.registry import register_constraint, register_term
-from plb.testing import Invariant, busy_clusters, machine_of
+from plb.testing import Invariant, busy_clusters
 from tests.engine.stories import four_nodes
+from tests.machines import short_machine_of
 
 pytestmark = pytest.mark.kernels
 
@@ -169,8 +170,8 @@ for one in (Occupied(), Miscounted(), PlainFunction(), NotCompilable(), Occupied
 for other in (NotOnLast(), NotOnLastInPython()):
     register_constraint(other)
 
-TestOccupied = machine_of(Occupied())
-TestNotOnLast = machine_of(NotOnLast(), without=[Invariant.NODES])
+TestOccupied = short_machine_of(Occupied())
+TestNotOnLast = short_machine_of(NotOnLast(), without=[Invariant.NODES])
 
 
 def plans_of(cluster, **extensions):

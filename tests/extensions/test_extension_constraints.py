@@ -15,15 +15,15 @@ from plb import (
     Service,
 )
 from plb.registry import register_constraint
-from plb.testing import machine_of
 from tests.engine.extension_constraints import OnePrimaryANode
 from tests.engine.stories import add_partition, engine_on, four_nodes, places_of
+from tests.machines import short_machine_of
 
 pytestmark = pytest.mark.kernels
 
 LOADS = {Role.PRIMARY: {"cpu": 10.0}, Role.SECONDARY: {"cpu": 2.0}}
 
-TestOnePrimaryANode = machine_of(OnePrimaryANode())
+TestOnePrimaryANode = short_machine_of(OnePrimaryANode())
 
 
 def test_no_phase_breaks_a_constraint_and_repair_restores_it():

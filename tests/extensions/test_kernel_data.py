@@ -29,9 +29,10 @@ from plb.extensions.constraints import CompiledConstraint
 from plb.extensions.energy_terms import CompiledTerm
 from plb.registry import register_constraint
 from plb.search import extensions as plan_extensions
-from plb.testing import Invariant, all_clusters, configuration_of, counterexample, machine_of
+from plb.testing import Invariant, all_clusters, configuration_of, counterexample
 from tests.engine.stories import four_nodes
 from tests.engine.strategies import examples
+from tests.machines import short_machine_of
 
 pytestmark = pytest.mark.kernels
 
@@ -241,8 +242,8 @@ def with_extension(one, **settings):
     return engine
 
 
-TestBill = machine_of(Bill(), without=[Invariant.NODES])
-TestFewOfAService = machine_of(FewOfAService(), without=[Invariant.NODES])
+TestBill = short_machine_of(Bill(), without=[Invariant.NODES])
+TestFewOfAService = short_machine_of(FewOfAService(), without=[Invariant.NODES])
 
 
 def summary_of(plan):
@@ -429,7 +430,7 @@ class Closed(CompiledConstraint):
         return []
 
 
-TestFlatPairs = machine_of(FlatPairs())
+TestFlatPairs = short_machine_of(FlatPairs())
 
 
 def test_kernels_take_what_their_extension_has():

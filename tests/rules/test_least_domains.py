@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from plb import InvalidValueError, MoveKind, Partition, Replica, Role, Service
 from plb.rules import LeastDomains
-from plb.testing import Cluster, configuration_of, machine_of, small_clusters, verify
+from plb.testing import Cluster, configuration_of, small_clusters, verify
+from tests.machines import short_machine_of
 from tests.rules.questions import RACKS, check_every_proposal, domain_of, engine_with, racks_of
 
 pytestmark = pytest.mark.kernels
@@ -33,8 +34,8 @@ def drawn(cluster: Cluster) -> LeastDomains:
     return LeastDomains(numbers, level=level, of=of)
 
 
-TestLeastDomains = machine_of(LeastDomains({"s0": 2, "s1": 3}), clusters=CLUSTERS)
-TestLeastDomainsOfEveryKind = machine_of(LeastDomains({}), clusters=CLUSTERS, made_for=drawn)
+TestLeastDomains = short_machine_of(LeastDomains({"s0": 2, "s1": 3}), clusters=CLUSTERS)
+TestLeastDomainsOfEveryKind = short_machine_of(LeastDomains({}), clusters=CLUSTERS, made_for=drawn)
 
 
 def oracle_of(rule: LeastDomains, group_of):

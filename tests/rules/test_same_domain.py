@@ -19,7 +19,8 @@ from plb import (
     Service,
 )
 from plb.rules import SameDomain
-from plb.testing import configuration_of, machine_of, verify
+from plb.testing import configuration_of, verify
+from tests.machines import short_machine_of
 from tests.rules.questions import RACKS, check_every_proposal, domain_of, engine_with, racks_of
 from tests.rules.test_least_domains import CLUSTERS, LEVELS
 
@@ -33,8 +34,8 @@ def drawn(cluster) -> SameDomain:
     return SameDomain(NEEDS[len(cluster.nodes) % 3], level=LEVELS[len(cluster.partitions) % 4])
 
 
-TestSameDomain = machine_of(SameDomain({"s0": "s1"}), clusters=CLUSTERS)
-TestSameDomainOfEveryKind = machine_of(SameDomain({}), clusters=CLUSTERS, made_for=drawn)
+TestSameDomain = short_machine_of(SameDomain({"s0": "s1"}), clusters=CLUSTERS)
+TestSameDomainOfEveryKind = short_machine_of(SameDomain({}), clusters=CLUSTERS, made_for=drawn)
 
 
 def oracle_of(rule: SameDomain):

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from plb import InvalidValueError, Node, UnknownNameError
 from plb.terms import MetricBalance
-from plb.testing import Cluster, Invariant, machine_of, small_clusters, verify
+from plb.testing import Cluster, Invariant, small_clusters, verify
+from tests.machines import short_machine_of
 from tests.terms.walks import engine_with, least
 
 pytestmark = pytest.mark.kernels
@@ -21,7 +22,7 @@ def _for_cluster(cluster: Cluster) -> MetricBalance:
     return MetricBalance(first, second, 1.5)
 
 
-TestBalance = machine_of(
+TestBalance = short_machine_of(
     MetricBalance("cpu", "disk"), without=[Invariant.SCALE], clusters=of_two, made_for=_for_cluster
 )
 

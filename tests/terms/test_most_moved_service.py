@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from plb import InvalidValueError
 from plb.terms import MostMovedService, SafetyCapacity
-from plb.testing import all_clusters, machine_of, verify
+from plb.testing import all_clusters, verify
+from tests.machines import short_machine_of
 from tests.terms.walks import assert_sums_follow, engine_with, least
 
 pytestmark = pytest.mark.kernels
 
-TestMostMoved = machine_of(MostMovedService())
+TestMostMoved = short_machine_of(MostMovedService())
 
 
 @settings(max_examples=60, deadline=None)

@@ -10,7 +10,8 @@ from plb import InvalidValueError, Node
 from plb.extensions.configuration import Proposal
 from plb.extensions.energy_terms import apply_proposal_of_terms, begin, delta
 from plb.terms import MoveCostBetweenDomains, SafetyCapacity
-from plb.testing import machine_of, small_clusters, verify
+from plb.testing import small_clusters, verify
+from tests.machines import short_machine_of
 from tests.terms.walks import engine_with, least
 
 pytestmark = pytest.mark.kernels
@@ -21,9 +22,9 @@ zones = small_clusters(
 COSTS = {("east", "west"): 3.0, ("west", "east"): 5.0}
 RACKS = MoveCostBetweenDomains({("fd:/a", "b"): 4.0}, depth=1, default=1.0)
 
-TestZones = machine_of(MoveCostBetweenDomains(COSTS, node_property="zone", default=0.5), clusters=zones)
-TestRacks = machine_of(RACKS)
-TestNodes = machine_of(MoveCostBetweenDomains({("n0", "n1"): 2.0}, symmetric=False, default=1.5))
+TestZones = short_machine_of(MoveCostBetweenDomains(COSTS, node_property="zone", default=0.5), clusters=zones)
+TestRacks = short_machine_of(RACKS)
+TestNodes = short_machine_of(MoveCostBetweenDomains({("n0", "n1"): 2.0}, symmetric=False, default=1.5))
 
 NODES = [
     Node("n0", fault_domain="fd:/a/r0"),

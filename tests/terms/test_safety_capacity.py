@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from plb import InvalidValueError, Node, UnknownNameError
 from plb.terms import SafetyCapacity
-from plb.testing import Cluster, Invariant, machine_of, verify
+from plb.testing import Cluster, Invariant, verify
+from tests.machines import short_machine_of
 from tests.terms.walks import engine_with, least
 
 pytestmark = pytest.mark.kernels
@@ -24,7 +25,7 @@ def _for_cluster(cluster: Cluster) -> SafetyCapacity:
     return SafetyCapacity({**shares, first: 0.3}, loads=loads, weights={first: 2.0})
 
 
-TestSteps = machine_of(SafetyCapacity(), without=UNITS, made_for=_for_cluster)
+TestSteps = short_machine_of(SafetyCapacity(), without=UNITS, made_for=_for_cluster)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from plb.testing.relabelling import (
     with_rows_swapped,
     with_units_halved,
 )
+from tests.machines import short_machine_of
 
 from . import planted
 from .conftest import first_failure
@@ -136,8 +137,8 @@ def suited(kind):
     return made
 
 
-TestFees = machine_of(Fees(), clusters=FEES, made_for=suited(Fees))
-TestOnlyPaying = machine_of(OnlyPayingOnFirst(), clusters=FEES, made_for=suited(OnlyPayingOnFirst))
+TestFees = short_machine_of(Fees(), clusters=FEES, made_for=suited(Fees))
+TestOnlyPaying = short_machine_of(OnlyPayingOnFirst(), clusters=FEES, made_for=suited(OnlyPayingOnFirst))
 
 
 def test_errors_are_found_in_clusters_that_suit_the_data():
@@ -191,7 +192,7 @@ class Percent(Certain):
         return 100.0 if replicas else 0.0
 
 
-TestAtMostTwo = machine_of(AtMostTwo())
+TestAtMostTwo = short_machine_of(AtMostTwo())
 TestMonteCarlo = machine_of(MonteCarloRisk(HISTORY, quanta={"cpu": 1.0, "disk": 1.0}, repetitions=8, seed=1))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from plb.extensions.built_in_terms import TERMS
-from plb.testing import Invariant, counterexample, machine_of
+from plb.testing import Invariant, counterexample
+from tests.machines import short_machine_of
 
 from . import planted
 from .conftest import first_failure
@@ -38,9 +39,9 @@ PLANTED = {
 }
 SHRUNK_QUICKLY = (planted.ForgottenMetric, planted.NodeNumbers, planted.TrialNotTakenBack)
 
-TestCrowding = machine_of(planted.Crowding(), **UNITS)
-TestPeaks = machine_of(planted.Peaks())
-TestUpgradeDomains = machine_of(planted.UpgradeDomains())
+TestCrowding = short_machine_of(planted.Crowding(), **UNITS)
+TestPeaks = short_machine_of(planted.Peaks())
+TestUpgradeDomains = short_machine_of(planted.UpgradeDomains())
 
 
 @pytest.mark.parametrize("term", TERMS, ids=lambda term: term.name)
