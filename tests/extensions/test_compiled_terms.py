@@ -174,9 +174,9 @@ TestOccupied = short_machine_of(Occupied())
 TestNotOnLast = short_machine_of(NotOnLast(), without=[Invariant.NODES])
 
 
-def plans_of(cluster, **extensions):
+def plans_of(cluster, budget=400, **extensions):
     """Return the plans of placing and of balancing a cluster, with these terms and constraints."""
-    return [getattr(cluster.engine(**extensions), verb)(budget=400) for verb in ("place", "balance")]
+    return [getattr(cluster.engine(**extensions), verb)(budget=budget) for verb in ("place", "balance")]
 
 
 def summary_of(plan):
@@ -213,7 +213,7 @@ def test_step_checks_hold_for_sums_and_values(cluster, spread_moves):
         "extension_constraints": ["not_on_last"],
         "spread_moves": spread_moves,
     }
-    assert plans_of(cluster, **terms) == plans_of(cluster, **terms, checks="step")
+    assert plans_of(cluster, 150, **terms) == plans_of(cluster, 150, **terms, checks="step")
 
 
 def test_step_checks_name_a_wrong_sum():

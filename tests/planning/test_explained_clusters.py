@@ -226,10 +226,8 @@ def apart_by_hand(cluster: Cluster, engine: PlacementAndLoadBalancing) -> list[t
     return found
 
 
-@examples(400)
-@given(varied_clusters())
-def test_violations_equal_those_of_plain_rules(cluster):
-    """Nodes, replicas, domains and children are exactly those that break the rules in plain Python."""
+def check_violations(cluster: Cluster) -> None:
+    """Compare the violations of a cluster with those of plain rules."""
     engine = cluster.engine()
     found = engine.violations(soft=True)
     of = {kind: [one for one in found if isinstance(one, kind)] for kind in (NodeViolation, Misplaced, Apart)}
@@ -244,6 +242,18 @@ def test_violations_equal_those_of_plain_rules(cluster):
         )
         assert uneven == sorted(uneven_by_hand(cluster, kind))
     assert sorted((a.partition, a.node) for a in of[Apart]) == sorted(apart_by_hand(cluster, engine))
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(1500, marks=pytest.mark.slow)])
+def test_violations_equal_those_of_plain_rules(count):
+    """Nodes, replicas, domains and children are exactly those that break the rules in plain Python."""
+
+    @examples(count)
+    @given(varied_clusters())
+    def check(cluster):
+        check_violations(cluster)
+
+    check()
 
 
 @examples(100)

@@ -95,11 +95,11 @@ def test_broken_placement_does_not_get_worse():
 def test_placement_reaches_the_number_and_explains_what_it_refuses():
     """Three replicas find three racks; a fourth rack does not exist, and the fourth replica says so."""
     engine = engine_with(LeastDomains({"db": 3}), db=(["n0"], 2))
-    engine.apply(engine.place())
+    engine.apply(engine.place(budget=300))
     assert racks_of(engine, "db/0") == ["a", "b", "c"]
     assert engine.violations() == ()
     engine = engine_with(LeastDomains({"db": 4}), db=(["n0"], 3))
-    plan = engine.place()
+    plan = engine.place(budget=300)
     assert len(plan.moves) == 2
     assert plan.unplaced[0].ruled_out["least_domains"] == 2
     assert plan.proposals.refused_by_rule["least_domains"] > 0
@@ -121,7 +121,7 @@ def test_surplus_replica_leaves_a_shared_domain():
     """The drop of the only replica of a rack is refused."""
     engine = engine_with(LeastDomains({"db": 2}), db=(["n0", "n1", "n2"], 0))
     engine.update_service(Service("db", stateful=False, target_replicas=2))
-    engine.apply(engine.place())
+    engine.apply(engine.place(budget=300))
     assert racks_of(engine, "db/0") == ["a", "b"]
 
 

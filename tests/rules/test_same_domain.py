@@ -88,10 +88,10 @@ def test_exchange_counts_both_ends():
 def test_placement_goes_to_the_domains_of_the_other_service():
     """Without a replica of that service there is no place, and the plan names the rule."""
     engine = engine_with(FRONT, db=(["n2"], 0), web=([], 2))
-    engine.apply(engine.place())
+    engine.apply(engine.place(budget=300))
     assert racks_of(engine, "web/0") == ["b", "b"]
     engine = engine_with(FRONT, db=(["n2"], 0), web=([], 3))
-    plan = engine.place()
+    plan = engine.place(budget=300)
     assert len(plan.moves) == 2
     assert plan.unplaced[0].ruled_out == {"exclusion": 2, "same_domain": 3}
     assert plan.proposals.refused_by_rule["same_domain"] > 0
@@ -122,7 +122,7 @@ def test_missing_replica_beside_a_mark_of_an_upgrade_counts():
     engine.update_service(Service("web", target_replicas=3))
     marked = [Replica(Role.PRIMARY, "n0", upgrade="swap_out"), Replica(Role.SECONDARY, "n1")]
     engine.update_partition(Partition("web/0", service="web", replicas=marked))
-    plan = engine.place()
+    plan = engine.place(budget=300)
     assert [move.kind for move in plan.moves] == [MoveKind.SWAP]
     assert plan.unplaced[0].ruled_out["same_domain"] == 3
 
@@ -135,7 +135,7 @@ def test_missing_replica_of_another_service_domain_counts():
     for name, metric in (("web", "cpu"), ("db", "disk")):
         engine.update_service(Service(name, stateful=False, metrics={metric: 1.0}))
         engine.update_partition(Partition(f"{name}/0", service=name))
-    plan = engine.place()
+    plan = engine.place(budget=300)
     assert [(move.partition, move.target) for move in plan.moves] == [("db/0", "n0")]
     engine.apply(plan)
     assert len(engine.place().moves) == 1

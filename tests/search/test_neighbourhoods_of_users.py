@@ -52,7 +52,7 @@ def test_steps_keep_sums_exact_and_break_no_rule(cluster, with_others):
         }
     engine = cluster.engine(**arguments)
     before = things(engine.violations())
-    plan = engine.balance(budget=400)
+    plan = engine.balance(budget=200)
     assert plan.energy_after.total <= plan.energy_before.total
     engine.apply(plan)
     assert things(engine.violations()) <= before

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis.stateful import run_state_machine_as_test
 
 from plb.extensions.built_in_terms import TERMS
 from plb.testing import Invariant, counterexample
@@ -46,7 +49,17 @@ TestUpgradeDomains = short_machine_of(planted.UpgradeDomains())
 
 @pytest.mark.parametrize("term", TERMS, ids=lambda term: term.name)
 def test_built_in_terms_keep_every_invariant(term):
-    """The terms of the engine have no counterexample."""
+    """Short runs find no error in the terms of the engine."""
+    case: Any = short_machine_of(term)
+    run_state_machine_as_test(case.machine, settings=case.settings)
+
+
+@pytest.mark.parametrize(
+    "term",
+    [pytest.param(term, marks=[] if term is TERMS[0] else pytest.mark.slow, id=term.name) for term in TERMS],
+)
+def test_built_in_terms_have_no_counterexample(term):
+    """The usual number of examples finds none."""
     assert counterexample(term) is None
 
 
