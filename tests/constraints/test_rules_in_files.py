@@ -23,6 +23,7 @@ FEATURES = {
     "plb.planning.phases": {
         "affinity",
         "domains",
+        "move_budgets",
         "scale_out",
         "throttling",
     },  # relaxed placement, light checks, limits by phase
