@@ -1,4 +1,7 @@
-"""Move budgets: the largest number of moves of a plan, of a node and of a service (docs/constraints/budgets.md)."""
+"""Move budgets: the largest number of moves of a plan, of a node and of a service (docs/constraints/budgets.md).
+
+Builds and swaps of roles are limited for the whole cluster.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from plb.array_types import NOWHERE
 from plb.compiler import kernel
 from plb.constraints.description import RuleDescription
 from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
-from plb.state.arrays import TENTHS, Problem, Solution, most_or_any
+from plb.state.arrays import NO_BUDGET, TENTHS, Problem, Solution, most_or_any
 from plb.state.cluster_state import ClusterState
 from plb.state.proposal import Proposal
 from plb.state.topology import Topology
@@ -18,6 +21,8 @@ from plb.state.topology import Topology
 _MOVES = int(Rule.MOVES)
 _NODE_MOVES = int(Rule.NODE_MOVES)
 _SERVICE_MOVES = int(Rule.SERVICE_MOVES)
+_BUILDS = int(Rule.BUILDS)
+_SWAPS = int(Rule.SWAPS)
 
 
 @kernel
@@ -57,6 +62,22 @@ def refusal_of_budget(problem: Problem, solution: Solution, moves: int, proposal
 
 
 @kernel
+def refusal_of_throttle(problem: Problem, solution: Solution, builds: int, swaps: int) -> int:
+    """Return the throttle of the whole cluster that a proposal would exceed, or NO_REFUSAL.
+
+    Parameters
+    ----------
+    builds, swaps
+        Those of the whole solution after the proposal, in tenths.
+    """
+    if builds > solution.totals.builds and builds > problem.max_builds * TENTHS:
+        return _BUILDS
+    if swaps > solution.totals.swaps and swaps > problem.max_swaps * TENTHS:
+        return _SWAPS
+    return NO_REFUSAL
+
+
+@kernel
 def _is_move(origin_node: int, place: int) -> int:
     """Return 1 if a row with origin `origin_node` on node `place` is a move of the plan, else 0."""
     return int(origin_node != NOWHERE and place != NOWHERE and place != origin_node)
@@ -80,7 +101,17 @@ def _fields(state: ClusterState, topology: Topology) -> dict[str, Any]:
         "max_moves": most_or_any(config.max_moves),
         "max_node_moves": np.full(len(state.nodes), most_or_any(config.max_moves_per_node), np.int64),
         "max_service_moves": state.service_table.max_moves,
+        "throttled": config.throttles_cluster,
+        "max_builds": config.in_build_throttling_global_max_value if config.in_build_throttling_enabled else NO_BUDGET,
+        "max_swaps": (
+            config.swap_primary_throttling_global_max_value if config.swap_primary_throttling_enabled else NO_BUDGET
+        ),
     }
 
 
-DESCRIPTIONS = (RuleDescription(BUDGETS[0], fields=_fields), *map(RuleDescription, BUDGETS[1:]))
+DESCRIPTIONS = (
+    RuleDescription(BUDGETS[0], fields=_fields),
+    *map(RuleDescription, BUDGETS[1:3]),
+    RuleDescription(Rule.BUILDS, words="the cluster builds as many replicas as it may"),
+    RuleDescription(Rule.SWAPS),
+)

@@ -32,19 +32,36 @@ def moves_after(problem: Problem, solution: Solution, proposal: Proposal) -> int
     return int(solution.totals.moves + _change(problem, solution, problem.unit_cost, TENTHS, 0, proposal))
 
 
+@kernel
+def builds_and_swaps_after(problem: Problem, solution: Solution, proposal: Proposal) -> tuple[int, int]:
+    """Return the builds and the swaps of roles of the whole solution after a proposal, in tenths.
+
+    New and moved replicas are built; those of a swap are not.
+    """
+    builds = _change(problem, solution, problem.unit_cost, 0, TENTHS, proposal)
+    both = _change(problem, solution, problem.unit_cost, TENTHS, TENTHS, proposal)
+    return solution.totals.builds + builds, solution.totals.swaps + both - builds
+
+
 @kernel(inline=True)
 def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
     """Set movement and moves to those after a proposal, before the rows move."""
     movement = after(problem, solution, proposal)
+    if problem.throttled:
+        solution.totals.builds, solution.totals.swaps = builds_and_swaps_after(problem, solution, proposal)
     solution.totals.moves = moves_after(problem, solution, proposal)
     solution.totals.movement = movement
 
 
 @kernel
 def from_scratch(problem: Problem, solution: Solution) -> None:
-    """Compute movement and moves from the nodes of all rows."""
+    """Compute movement and moves, and where they count builds and swaps, from the nodes of all rows."""
     solution.totals.movement = _total(problem, solution.node, problem.move_cost, problem.swap_cost, problem.add_cost)
     solution.totals.moves = _total(problem, solution.node, problem.unit_cost, problem.unit_cost[0], 0)
+    if problem.throttled:
+        both = _total(problem, solution.node, problem.unit_cost, TENTHS, TENTHS)
+        solution.totals.builds = _total(problem, solution.node, problem.unit_cost, 0, TENTHS)
+        solution.totals.swaps = both - solution.totals.builds
 
 
 @kernel(inline=True)

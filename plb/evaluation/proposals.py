@@ -6,8 +6,8 @@ import math
 
 from plb.array_types import NOWHERE, Float, Int
 from plb.compiler import kernel
-from plb.constraints.move_budgets import refusal_of_budget
-from plb.energy.movement import moves_after
+from plb.constraints.move_budgets import refusal_of_budget, refusal_of_throttle
+from plb.energy.movement import builds_and_swaps_after, moves_after
 from plb.energy.peak_sums import evaluates_peaks
 from plb.energy.score import energy_of
 from plb.energy.terms import (
@@ -53,7 +53,11 @@ def refusal_in_place(problem: Problem, solution: Solution, enforced: int, propos
     if refused != NO_REFUSAL or not problem.bounded:
         return refused
     moves = moves_after(problem, solution, proposal)
-    return refusal_of_budget(problem, solution, moves, proposal)
+    refused = refusal_of_budget(problem, solution, moves, proposal)
+    if refused != NO_REFUSAL or not problem.throttled:
+        return refused
+    builds, swaps = builds_and_swaps_after(problem, solution, proposal)
+    return refusal_of_throttle(problem, solution, builds, swaps)
 
 
 @kernel(shared=True)

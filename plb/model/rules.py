@@ -38,13 +38,17 @@ class Rule(IntEnum):
     """The budget of moves that touch the node is used."""
     SERVICE_MOVES = 14
     """The budget of moves of the service is used."""
+    BUILDS = 15
+    """The cluster builds as many replicas as it may at a time."""
+    SWAPS = 16
+    """As many primaries swap their roles in the cluster as may at a time."""
 
 
 RULES = len(Rule)
 NO_REFUSAL = -1
 ALL_RULES = (1 << RULES) - 1
 """Bit mask that enforces every rule; bit `rule` enforces one."""
-BUDGETS = (Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES)
-"""Rules that limit the number of moves of a plan, not the nodes of a replica."""
+BUDGETS = (Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES, Rule.BUILDS, Rule.SWAPS)
+"""Rules that limit the number of moves, builds or swaps of a plan, not the nodes of a replica."""
 JOINING = 1 << RULES
 """Bit that allows a child only on a node of its parent, even if it was on another node before."""

@@ -123,6 +123,8 @@ class PhaseRun:
         self._left_alone = False
         self._is_full = False
         self._is_cut = False
+        self.is_held_back = False
+        """Whether builds or swaps under way leave less for this search."""
 
     @property
     def is_bound(self) -> bool:
@@ -131,9 +133,10 @@ class PhaseRun:
         One that had its whole budget and moved nothing has not been kept.
         """
         problem = self.problem
-        fewest = min(problem.max_moves, problem.max_node_moves.min(initial=NO_BUDGET), problem.max_service_moves.min())
+        of_arrays = problem.max_node_moves.min(initial=NO_BUDGET), problem.max_service_moves.min()
+        fewest = min(problem.max_moves, *of_arrays, problem.max_builds, problem.max_swaps)
         limited = self._is_full or fewest < NO_BUDGET
-        return self.log.out_of_time or bool(limited and (self.changed or self._is_cut))
+        return self.log.out_of_time or bool(limited and (self.changed or self._is_cut or self.is_held_back))
 
     def kernel_errors(self) -> AbstractContextManager[None]:
         """Return what names the extension of a kernel that raises an error."""
@@ -160,10 +163,21 @@ class PhaseRun:
             self.problem = self.problem._replace(bounded=True, max_moves=min(self.problem.max_moves, allowance))
         return self.problem.max_moves
 
+    def deduct_under_way(self, builds: int, swaps: int) -> None:
+        """Reduce the limits of builds and swaps by those that are under way."""
+        problem = self.problem
+        limits = (problem.max_builds, builds), (problem.max_swaps, swaps)
+        self.is_held_back |= any(most < NO_BUDGET and used > 0 for most, used in limits)
+        most_builds, most_swaps = (max(0, most - used) if most < NO_BUDGET else most for most, used in limits)
+        self.problem = problem._replace(max_builds=most_builds, max_swaps=most_swaps)
+
     def deduct(self, earlier: Sequence[PhaseRun]) -> None:
-        """Reduce the budgets of moves of the whole plan by the moves of other service domains."""
+        """Reduce the budgets of the whole plan by the moves, builds and swaps of other service domains."""
         for run in earlier:
-            self._is_cut |= bool(run.solution.totals.moves)
+            totals = run.solution.totals
+            self._is_cut |= bool(totals.moves)
+            if self.problem.throttled:
+                self.deduct_under_way(totals.builds // TENTHS, totals.swaps // TENTHS)
             self.problem = self.problem._replace(
                 max_moves=max(0, self.problem.max_moves - -(-int(run.solution.totals.moves) // TENTHS)),
                 max_node_moves=np.maximum(0, self.problem.max_node_moves - run.solution.node_moves),
@@ -259,6 +273,9 @@ class PhaseRun:
         if self._relaxes_affinity and (self.solution.node[rows] == NOWHERE).all():
             result = self._placed(rows, (rule_masks(config)[-1] & ~AFFINITY_BIT,), seed.spawn(1)[0], with_moves=False)
         self._take(Phase.PLACEMENT, result, begun)
+        full = self.problem.throttled and self.solution.totals.builds >= self.problem.max_builds * TENTHS
+        if full and (self.solution.node[rows] == NOWHERE).any():
+            self.log.note_bounding([Rule.BUILDS])
 
     def _placed(
         self, rows: list[int], masks: Sequence[int], seed: np.random.SeedSequence, *, with_moves: bool

@@ -209,8 +209,23 @@ class Planner:
         if self.state.service_table.on_every_node.any():
             fill_every_node(self.state, self.topology())
 
-    def search(self, domain: ServiceDomain | None, at: float, budget: Budget, earlier: Sequence[PhaseRun]) -> PhaseRun:
-        """Return the search of a domain at its start; `earlier` are those of other domains for the same plan."""
+    def search(
+        self,
+        domain: ServiceDomain | None,
+        at: float,
+        budget: Budget,
+        earlier: Sequence[PhaseRun],
+        swaps: int | None = None,
+    ) -> PhaseRun:
+        """Return the search of a domain at its start.
+
+        Parameters
+        ----------
+        earlier
+            The searches of other domains for the same plan.
+        swaps
+            Swaps under way before this plan; None: not counted yet.
+        """
         seed = np.random.SeedSequence([self.seed, self.searches + 1])
         problem = self.problem(at, domain)
         extensions = self._extensions(at)
@@ -222,8 +237,15 @@ class Planner:
         work, waits = self._live.work, self._waits_for_upgrade(domain)
         run = PhaseRun(self.state, problem, solution, seed, budget, work, extensions, waits_for_upgrade=waits)
         run.deduct(earlier)
+        if self.state.config.throttles_cluster:
+            rows = self.state.rows
+            builds = int(np.count_nonzero(rows.building & (rows.node != NOWHERE)))
+            run.deduct_under_way(builds, self._swaps_under_way(at) if swaps is None else swaps)
         self.now, self.searches = at, self.searches + 1
         return run
+
+    def _swaps_under_way(self, at: float) -> int:
+        return self.scheduler.swaps_under_way(self.state.partition_version, at)
 
     def _waits_for_upgrade(self, domain: ServiceDomain | None) -> bool:
         """Return whether balancing of a domain waits for the upgrade of a partition."""
@@ -352,11 +374,12 @@ class Planner:
         work, plans, skipped, actions = self._work_to_place(None, at), [], [], {}
         runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
+        swaps = self._swaps_under_way(at) if self.state.config.throttles_cluster else 0
         with self._restored_after_error():
             for domain in self.domains.found():
                 record = self.scheduler.record(domain.key, at)
                 if not self.scheduler.is_under_way(record, self.state.partition_version, at):
-                    run = self.search(domain, at, budget, runs)
+                    run = self.search(domain, at, budget, runs, swaps)
                     runs.append(run)
                     versions = self.state.versions_of(domain.services)
                     todo = work.of(domain)

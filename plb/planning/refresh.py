@@ -6,7 +6,7 @@ from collections import Counter
 
 import attrs
 
-from plb.model.move import Phase
+from plb.model.move import MoveKind, Phase
 from plb.model.outcome import DomainOutcome, Idle, Proposals
 from plb.model.plan import Plan
 from plb.planning.immovable import concerned
@@ -70,8 +70,9 @@ class Refresh:
     def _note_issued(self, action: Action, plan: Plan) -> None:
         """Note that the moves of the plan are under way, and count them for the throttles."""
         moved = {move.partition for move in plan.moves}
-        versions = {name: (self.now, self.state.partition_version(name) or 0) for name in moved}
-        self.record.under_way.update(versions)
+        swaps = Counter(move.partition for move in plan.moves if move.kind is MoveKind.SWAP)
+        issued = {name: (self.now, self.state.partition_version(name) or 0, swaps[name]) for name in moved}
+        self.record.under_way.update(issued)
         moves = Counter(move.partition for move in plan.moves if move.kind in MOVEMENTS)
         self.scheduler.note_moves(action, self.now, moves)
 
@@ -143,7 +144,7 @@ class Refresh:
             return self._idle(Stage.BALANCING, Idle.THROTTLED)
         slow = self.scheduler.variant(self.record, Stage.BALANCING, version)
         self.run.balance(slow=slow)
-        self.record.at_fixed_point = None if self.run.changed else version
+        self.record.at_fixed_point = None if self.run.changed or self.run.is_held_back else version
         return Action.BALANCING
 
     def _are_too_many_throttled(self) -> bool:

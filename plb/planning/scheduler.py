@@ -74,8 +74,8 @@ class DomainRecord:
     """Version of the domain at the last try of a stage."""
     at_fixed_point: object = None
     """Version of the domain at which balancing found nothing to do."""
-    under_way: dict[str, tuple[float, int]] = attrs.field(factory=dict)
-    """For each partition with issued moves: when they were issued, and the partition's version then."""
+    under_way: dict[str, tuple[float, int, int]] = attrs.field(factory=dict)
+    """For each partition with issued moves: when they were issued, the partition's version then, and the swaps."""
 
     def values(self) -> dict[str, Any]:
         """Return the record as values of JSON, for a snapshot."""
@@ -110,7 +110,7 @@ class DomainRecord:
             **fields,
             last_action=Action(part.member("last_action", part.values.get("last_action"), ACTIONS)),
             at_fixed_point=version_of(part.values.get("at_fixed_point")),
-            under_way={name: (issued, version) for name, issued, version in part.entries("under_way", str, float, int)},
+            under_way={name: tuple(issued) for name, *issued in part.entries("under_way", str, float, int, int)},
         )
 
 
@@ -211,10 +211,15 @@ class Scheduler:
             Returns the version of a partition, None if it was removed. A partition that was updated after its moves
             were planned has completed or abandoned them.
         """
-        for partition, (issued, version) in list(record.under_way.items()):
+        for partition, (issued, version, _) in list(record.under_way.items()):
             if version_of(partition) != version or now - issued >= _seconds(self.config.max_movement_execution_time):
                 del record.under_way[partition]
         return bool(record.under_way)
+
+    def swaps_under_way(self, version_of: Callable[[str], int | None], now: float) -> int:
+        """Return the number of swaps under way in all domains; arguments as in `is_under_way`."""
+        under_way = [one for one in self._records.values() if self.is_under_way(one, version_of, now)]
+        return sum(swaps for record in under_way for _, _, swaps in record.under_way.values())
 
     def is_delayed(self, services: Iterable[int], now: float) -> bool:
         """Return whether a node was added or removed too recently for balancing."""

@@ -27,7 +27,7 @@ from plb.model.rules import BUDGETS, NO_REFUSAL, Rule
 from plb.planning.role_returns import Return
 from plb.planning.rule_priorities import rule_masks
 from plb.search.extensions import Extensions
-from plb.state.arrays import Problem, Solution, are_siblings, siblings_of
+from plb.state.arrays import NO_BUDGET, Problem, Solution, are_siblings, siblings_of
 from plb.state.cluster_state import ClusterState
 from plb.state.proposal import Proposal
 from plb.state.role_slots import default_loads, expected_load, load_of_next_primary, may_change_role
@@ -110,7 +110,8 @@ def hand_over(
     primaries = _aligned_primaries(problem, solution, handover.primary) if together else [handover.primary]
     receives = problem.receives.copy()
     receives[0, here] = True  # the role leaves a node that allows no new replica
-    opened = problem._replace(receives=receives, move_limit=problem.limit)  # a role may use what moves leave free
+    # a role may use what moves leave free, and no throttle holds it back
+    opened = problem._replace(receives=receives, move_limit=problem.limit, max_swaps=NO_BUDGET)
     end = HandoverEnd.IMPOSSIBLE
     for mask in masks:
         best: tuple[float, list[Swap]] | None = None

@@ -41,10 +41,9 @@ _NAMES = {
         PreferNodesForContainerPlacement
     """,
     "history of loads: the last report counts": "LoadDecayFactor LoadDecayInterval",
-    "throttles that are off by default and not documented": """
-        AvgStdDevDeltaThrottleThreshold InBuildThrottlingAssociatedMetric InBuildThrottlingEnabled
-        InBuildThrottlingGlobalMaxValue SwapPrimaryThrottlingAssociatedMetric SwapPrimaryThrottlingEnabled
-        SwapPrimaryThrottlingGlobalMaxValue
+    "throttles that are off by default and not documented": "AvgStdDevDeltaThrottleThreshold",
+    "names of metrics for the throttles of the whole cluster, which count without a metric": """
+        InBuildThrottlingAssociatedMetric SwapPrimaryThrottlingAssociatedMetric
     """,
     "deprecated": """
         AffinityMoveParentReplicaProbability FastBalancingPopulationSize IsAffinityBidirectional

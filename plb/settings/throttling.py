@@ -58,6 +58,14 @@ class ThrottlingSettings(Checked):
         The same limit for the constraint check.
     maximum_in_build_replicas_per_node_balancing_throttle : count by name, default {}
         The same limit for balancing.
+    in_build_throttling_enabled : switch, default False
+        Whether replicas in build are limited in the whole cluster, in all phases.
+    in_build_throttling_global_max_value : count, default 0
+        Largest number of replicas in build in the whole cluster, with those that a plan adds or moves. 0: none.
+    swap_primary_throttling_enabled : switch, default False
+        Whether swaps of primaries are limited in the whole cluster, except those for an upgrade.
+    swap_primary_throttling_global_max_value : count, default 0
+        Largest number of primaries that swap their roles in the whole cluster, with those under way. 0: none.
     """
 
     global_movement_throttle_threshold: int = count(0, original=1000, unit="movements")
@@ -79,3 +87,12 @@ class ThrottlingSettings(Checked):
     maximum_in_build_replicas_per_node_placement_throttle: Mapping[str, int] = counts()
     maximum_in_build_replicas_per_node_constraint_check_throttle: Mapping[str, int] = counts()
     maximum_in_build_replicas_per_node_balancing_throttle: Mapping[str, int] = counts()
+    in_build_throttling_enabled: bool = switch(False, original=False)
+    in_build_throttling_global_max_value: int = count(0, original=0)
+    swap_primary_throttling_enabled: bool = switch(False, original=False)
+    swap_primary_throttling_global_max_value: int = count(0, original=0)
+
+    @property
+    def throttles_cluster(self) -> bool:
+        """Whether builds or swaps of the whole cluster are limited."""
+        return self.in_build_throttling_enabled or self.swap_primary_throttling_enabled

@@ -54,6 +54,10 @@ class Totals(Record):
     """Tenths."""
     moves: int
     """Tenths of a move, whatever it costs."""
+    builds: int
+    """Tenths of new and moved replicas, without swaps of roles; 0 if `Problem.throttled` is off."""
+    swaps: int
+    """Tenths of swaps of roles; 0 if `Problem.throttled` is off."""
     imbalance: float
     fragmentation: float
     expected_failovers: int
@@ -289,6 +293,12 @@ class Problem(NamedTuple):
     """(N,) most replicas that leave or reach the node by a move."""
     max_service_moves: Int
     """(S,) largest number of replicas of a service that move."""
+    throttled: bool
+    """Whether the builds or the swaps of the whole cluster are limited, and both counted."""
+    max_builds: int
+    """Most new and moved replicas of a plan, beside those in build."""
+    max_swaps: int
+    """Most swaps of roles of a plan, beside those under way."""
 
 
 @by_pointer

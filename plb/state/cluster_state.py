@@ -133,8 +133,9 @@ class ClusterState:
 
     @property
     def limits_moves(self) -> bool:
-        """Whether the settings or a service limit moves: `plb.state.arrays.Problem.bounded`."""
+        """Whether the settings or a service limit moves, builds or swaps: `plb.state.arrays.Problem.bounded`."""
         of_settings = (self.config.max_moves, self.config.max_moves_per_node) != (None, None)
+        of_settings |= self.config.throttles_cluster
         return of_settings or bool((self.service_table.max_moves < NO_BUDGET).any())
 
     def add_partition(self, record: PartitionRecord) -> None:

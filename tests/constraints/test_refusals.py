@@ -228,7 +228,7 @@ def test_largest_sum_is_one_below_the_unreachable_threshold():
 def test_rules_are_numbered_in_the_order_of_checking_and_have_a_bit_each():
     """Constraints come before budgets; joining a parent has a further bit."""
     assert list(Rule) == list(range(RULES)) == sorted(Rule)
-    assert set(BUDGETS) == {Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES}
+    assert set(BUDGETS) == {Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES, Rule.BUILDS, Rule.SWAPS}
     assert min(BUDGETS) > max(set(Rule) - set(BUDGETS))
     assert NO_REFUSAL not in list(Rule)
     assert [ALL_RULES >> rule & 1 for rule in Rule] == [1] * RULES
@@ -240,6 +240,7 @@ def test_budgets_without_a_limit_never_bind():
     problem = configuration_of(engine_with({"n0": None, "n1": None}, {"a": ("n0", 1), "b": ("n1", 1)})).problem
     assert not problem.bounded
     assert min(problem.max_moves, *problem.max_node_moves, *problem.max_service_moves) == NO_BUDGET == 2**31
+    assert (problem.throttled, problem.max_builds, problem.max_swaps) == (False, NO_BUDGET, NO_BUDGET)
 
 
 @pytest.mark.parametrize(("load", "refused"), [(3, None), (4, Rule.CAPACITY)])

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Iterator
 
 from plb.constraints.rules import REASONS_IN_ORDER, RULES_IN_ORDER
-from plb.model.rules import Rule
+from plb.model.rules import BUDGETS, Rule
 from tests.sources import modules
 
 FILES = {rule: f"plb.constraints.{rule.name.lower()}" for rule in Rule}
 FILES |= dict.fromkeys((Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN), "plb.constraints.domains")
-FILES |= dict.fromkeys((Rule.MOVES, Rule.NODE_MOVES, Rule.SERVICE_MOVES), "plb.constraints.move_budgets")
+FILES |= dict.fromkeys(BUDGETS, "plb.constraints.move_budgets")
 """The file of each rule: it has its name, or that of its kind."""
 LISTS = {"plb.model.rules", "plb.constraints.rules"}
 """The numbers of the rules, and their descriptions in order."""
@@ -23,6 +23,7 @@ FEATURES = {
     "plb.planning.phases": {
         "affinity",
         "domains",
+        "move_budgets",
         "scale_out",
         "throttling",
     },  # relaxed placement, light checks, limits by phase

@@ -371,7 +371,27 @@ class ByHand:
             return Rule.MOVES
         if overdrawn("node_moves", problem.max_node_moves.tolist()):
             return Rule.NODE_MOVES
-        return Rule.SERVICE_MOVES if overdrawn("service_moves", problem.max_service_moves.tolist()) else NO_REFUSAL
+        if overdrawn("service_moves", problem.max_service_moves.tolist()):
+            return Rule.SERVICE_MOVES
+        counts = [builds_and_swaps(problem, places) for places in (self.places, after)]
+        for index, (rule, most) in enumerate({Rule.BUILDS: problem.max_builds, Rule.SWAPS: problem.max_swaps}.items()):
+            if problem.throttled and counts[1][index] > max(most, counts[0][index]):
+                return rule
+        return NO_REFUSAL
+
+
+def builds_and_swaps(problem: Problem, places: Places) -> tuple[int, int]:
+    """Return the number of new and moved replicas, without pairs that swap roles, and that of these pairs."""
+    away = {row for row, at in enumerate(places) if at not in (NOWHERE, problem.origin[row])}
+    swapped = [
+        (row, other)
+        for row in away
+        for other in ring(problem, row)
+        if (problem.role[row], problem.role[other]) == (Role.PRIMARY, Role.SECONDARY)
+        and NOWHERE not in (problem.origin[row], problem.origin[other])
+        and (places[row], places[other]) == (problem.origin[other], problem.origin[row])
+    ]
+    return len(away) - 2 * len(swapped), len(swapped)
 
 
 def by_hand(configuration: Configuration, enforced: int) -> ByHand:

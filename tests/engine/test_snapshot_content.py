@@ -208,7 +208,7 @@ def test_domain_record_with_every_field_comes_back():
         tries={Stage.PLACEMENT: 2},
         tried_at={Stage.PLACEMENT: (3, 4, 5), Stage.BALANCING: ((1, 2), (7,))},
         at_fixed_point=((1, 2), (7,)),
-        under_way={"p": (2.5, 7)},
+        under_way={"p": (2.5, 7, 1)},
     )
     for record in (full, DomainRecord()):
         values = json.loads(json.dumps(record.values()))
@@ -552,7 +552,7 @@ def test_arrays_of_the_last_plan_know_the_changed_rows():
         lambda values: values["scheduler"].update(moved=[["soon", "db/0", 1]]),
         lambda values: values["scheduler"].update(node_events=[[0, "down", None]]),
         lambda values: values["batch"]["stages"].update(last_run={"PLACEMENT": []}),
-        lambda values: values["batch"].update(under_way=[["db/0", 0.0, "x"]]),
+        lambda values: values["batch"].update(under_way=[["db/0", 0.0, "x", 0]]),
         lambda values: values["scheduler"].update(domains={"x": {}}),
         lambda values: values["batch"].update(last_action="Nothing"),
         lambda values: values.update(now="soon"),
