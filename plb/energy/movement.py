@@ -43,12 +43,18 @@ def builds_and_swaps_after(problem: Problem, solution: Solution, proposal: Propo
     return solution.totals.builds + builds, solution.totals.swaps + both - builds
 
 
+@kernel(shared=True)
+def _count_builds_and_swaps(problem: Problem, solution: Solution, proposal: Proposal) -> None:
+    """Set builds and swaps to those after a proposal; shared, as it would make the innermost loop longer."""
+    solution.totals.builds, solution.totals.swaps = builds_and_swaps_after(problem, solution, proposal)
+
+
 @kernel(inline=True)
 def apply(problem: Problem, solution: Solution, proposal: Proposal) -> None:
     """Set movement and moves to those after a proposal, before the rows move."""
     movement = after(problem, solution, proposal)
     if problem.throttled:
-        solution.totals.builds, solution.totals.swaps = builds_and_swaps_after(problem, solution, proposal)
+        _count_builds_and_swaps(problem, solution, proposal)
     solution.totals.moves = moves_after(problem, solution, proposal)
     solution.totals.movement = movement
 

@@ -56,6 +56,12 @@ def refusal_in_place(problem: Problem, solution: Solution, enforced: int, propos
     refused = refusal_of_budget(problem, solution, moves, proposal)
     if refused != NO_REFUSAL or not problem.throttled:
         return refused
+    return _throttle_that_refuses(problem, solution, proposal)
+
+
+@kernel(shared=True)
+def _throttle_that_refuses(problem: Problem, solution: Solution, proposal: Proposal) -> int:
+    """Return the throttle that refuses the proposal, or NO_REFUSAL; shared, to keep the innermost loop short."""
     builds, swaps = builds_and_swaps_after(problem, solution, proposal)
     return refusal_of_throttle(problem, solution, builds, swaps)
 
