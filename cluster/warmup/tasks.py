@@ -91,6 +91,7 @@ def repair() -> None:
     engine = _tiny_engine()
     crowded = (Replica(PRIMARY, "n0"), Replica(SECONDARY, "n3"))
     engine.update_partition(Partition("wide", service="wide", replicas=crowded))
+    engine.configure(attrs.evolve(engine.config, one_action_per_refresh=True))
     engine.repair()
 
 

@@ -63,6 +63,18 @@ def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) 
 
 
 @kernel
+def count_by_partition(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
+    """Return the number of enforced ones of the two rules that `row` is the first of its partition to break."""
+    broken = broken_rules(problem, solution, enforced, row)
+    other = problem.sibling[row]
+    while other != row:
+        if other < row and broken:
+            broken &= ~broken_rules(problem, solution, broken, other)
+        other = problem.sibling[other]
+    return int((broken >> FAULT_DOMAIN & 1) + (broken >> UPGRADE_DOMAIN & 1))
+
+
+@kernel
 def count_breaches(problem: Problem, solution: Solution, enforced: int, row: int) -> int:
     """Return the number of levels of enforced rules at which the domain of `row` has more than its share."""
     broken = 0
@@ -163,6 +175,40 @@ def starves_another(problem: Problem, solution: Solution, level: int, row: int) 
     return inside > floor > 0 and some_domain_below(
         domain, parent, siblings, solution.node, problem.sibling, problem.unspread, row, at, floor
     )
+
+
+@kernel
+def others_leave_first(problem: Problem, solution: Solution, level: int, row: int) -> bool:
+    """Return whether as many siblings as have to leave the domain of `row` are in unusable domains below it.
+
+    Then `row`, if in a usable one, stays. At least one replica has to leave; the spread has to be even.
+    """
+    at = solution.node[row]
+    even = problem.most_in_domain[problem.service[row], level] == EVEN
+    if not even or at == NOWHERE or _is_in_unusable(problem, level, row, at):
+        return False
+    below = 0
+    other = problem.sibling[row]
+    while other != row:
+        where = solution.node[other]
+        if (
+            where != NOWHERE
+            and not problem.unspread[other]
+            and problem.domain[where, level] == problem.domain[at, level]
+        ):
+            below += _is_in_unusable(problem, level, other, where)
+        other = problem.sibling[other]
+    return bool(below > 0 and below >= excess_in_domain(problem, solution, level, row))
+
+
+@kernel
+def _is_in_unusable(problem: Problem, level: int, row: int, at: int) -> bool:
+    """Return whether a domain of `at` below a level, of the same rule, has no usable node for `row`."""
+    for below in range(level + 1, problem.domain.shape[1]):
+        same_rule = problem.domain_rule[below] == problem.domain_rule[level]
+        if same_rule and problem.siblings[problem.feasibility_class[row], at, below] == 0:
+            return True
+    return False
 
 
 @attrs.frozen

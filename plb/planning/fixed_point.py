@@ -183,7 +183,8 @@ class FixedPoint:
             run.repair()
         else:
             run.balance()
-        if run.is_bound or run.changes_roles:
+        stops_early = phase is Phase.REPAIR and run.may_repair_more
+        if run.is_bound or run.changes_roles or stops_early:
             self._ends.pop(key, None)
         else:
             services = None if occasion.services is None else frozenset(service + 1 for service in occasion.services)

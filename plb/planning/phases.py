@@ -148,6 +148,11 @@ class PhaseRun:
         return bool(self.log.reasons)
 
     @property
+    def may_repair_more(self) -> bool:
+        """Whether a repair has succeeded and, as a refresh performs one action, has tried no further priority."""
+        return self.config.one_action_per_refresh and self.changed
+
+    @property
     def changes_roles(self) -> bool:
         """Whether a primary changes for an upgrade."""
         return bool(self.log.orders) or self.problem.role is not self._described.role

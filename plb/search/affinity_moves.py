@@ -126,6 +126,14 @@ def rejoin(
 
 
 @kernel
+def lacks_child(problem: Problem, solution: Solution, row: int, parent: int) -> bool:
+    """Return whether a replica of the parent of `row` may move, has its role, and no replica of the child beside it."""
+    fits = problem.movable[parent] and solution.node[parent] != NOWHERE and not problem.unspread[parent]
+    same_role = (problem.role[parent] == _PRIMARY) == (problem.role[row] == _PRIMARY)
+    return bool(fits and same_role and not has_company(problem, solution.node, row, solution.node[parent]))
+
+
+@kernel
 def bring_parent(
     problem: Problem,
     solution: Solution,
@@ -142,9 +150,7 @@ def bring_parent(
     parent = problem.parent_row[row]
     this = parent
     while True:
-        fits = problem.movable[this] and solution.node[this] != NOWHERE and not problem.unspread[this]
-        same_role = (problem.role[this] == _PRIMARY) == (problem.role[row] == _PRIMARY)
-        if fits and same_role and not has_company(problem, solution.node, row, solution.node[this]):
+        if lacks_child(problem, solution, row, this):
             before = transaction.length[0]
             at, left, loose = solution.node[row], solution.node[this], enforced & _WITHOUT_AFFINITY
             target = at

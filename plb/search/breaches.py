@@ -36,17 +36,24 @@ def broken_rules(problem: Problem, solution: Solution, enforced: int, row: int) 
 
 
 @kernel
-def count_breaches(problem: Problem, solution: Solution, enforced: int, row: int, may_move: bool) -> int:
+def count_breaches(
+    problem: Problem, solution: Solution, enforced: int, row: int, may_move: bool, by_partition: bool
+) -> int:
     """Return the breaches of `row` alone: each level with a crowded domain, and a wrong node.
 
     Parameters
     ----------
     may_move
         Whether the row is movable; else its node is never wrong.
+    by_partition
+        Whether crowded domains of a rule count once for a partition, with the first of its rows that is in one.
     """
     if solution.node[row] == NOWHERE:
         return 0
-    broken = domains.count_breaches(problem, solution, enforced, row)
+    if by_partition:
+        broken = domains.count_by_partition(problem, solution, enforced, row)
+    else:
+        broken = domains.count_breaches(problem, solution, enforced, row)
     return broken + (may_move and is_misplaced(problem, solution, enforced, row))
 
 
@@ -73,7 +80,7 @@ def mark_breaking(problem: Problem, solution: Solution, enforced: int, rows: Int
     """
     for index in range(rows.shape[0]):
         row = rows[index]
-        found[index] = count_breaches(problem, solution, enforced, row, may_move[row]) > 0
+        found[index] = count_breaches(problem, solution, enforced, row, may_move[row], False) > 0
 
 
 @attrs.frozen(eq=False)

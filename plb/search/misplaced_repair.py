@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from plb.array_types import NOWHERE
 from plb.compiler import Stream, kernel
-from plb.constraints import exclusion
-from plb.constraints.domains import stands_wrongly
-from plb.search.affinity_moves import bring_parent, move_children, move_with_children, rejoin
+from plb.constraints import affinity, exclusion
+from plb.constraints.domains import others_leave_first, stands_wrongly
+from plb.search.affinity_moves import bring_parent, lacks_child, move_children, move_with_children, rejoin
 from plb.search.breaches import is_misplaced
 from plb.search.extension_kernels import ExtensionState
 from plb.search.preferred_swaps import move_or_swap
@@ -89,10 +89,18 @@ def leave_crowded_domains(
     extension_state: ExtensionState,
     repaired: int,
     binding: int,
+    unusable_first: bool,
     rng: Stream,
     state: RepairState,
 ) -> None:
-    """Move replicas out of domains with too many replicas of their partition."""
+    """Move replicas out of domains with too many replicas of their partition.
+
+    Parameters
+    ----------
+    unusable_first
+        Whether replicas in unusable domains below a crowded one leave it before others, and if they cannot, no others
+        in their place.
+    """
     transaction, suspects = state.transaction, state.suspects
     for level in range(problem.domain.shape[1]):
         if not repaired >> problem.domain_rule[level] & 1:
@@ -103,7 +111,39 @@ def leave_crowded_domains(
             index += 1
             if not problem.movable[row]:
                 continue
+            if unusable_first and others_leave_first(problem, solution, level, row):
+                continue
             if stands_wrongly(problem, solution, level, row) and has_capacity(solution, transaction):
                 before = transaction.length[0]
                 _leave_domain(problem, solution, extension_state, binding, level, row, rng, transaction)
                 note_moves(problem, solution, state, before)
+
+
+@kernel
+def move_parents_without_child(
+    problem: Problem,
+    solution: Solution,
+    extension_state: ExtensionState,
+    enforced: int,
+    rng: Stream,
+    state: RepairState,
+) -> None:
+    """Move replicas of parents that a misplaced child has left alone to random nodes, with all children beside them."""
+    suspects = state.suspects
+    index = 0
+    while index < listed_rows(suspects):  # a move may add rows
+        row = suspects.rows[index]
+        index += 1
+        if solution.node[row] == NOWHERE or not affinity.is_broken(problem, solution, enforced, row):
+            continue
+        parent = problem.parent_row[row]
+        this = parent
+        while this != NOWHERE:
+            settled = solution.node[this] != problem.origin[this]
+            if not settled and lacks_child(problem, solution, row, this) and has_capacity(solution, state.transaction):
+                begun = state.transaction.length[0]
+                move_with_children(problem, solution, extension_state, enforced, this, rng, state.transaction)
+                note_moves(problem, solution, state, begun)
+            this = problem.sibling[this]
+            if this == parent:
+                break

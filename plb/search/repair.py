@@ -20,18 +20,17 @@ from plb.constraints.capacity import RULE
 from plb.energy.terms import present_energy
 from plb.search.annealing import anneal_chains, without_leaving_load
 from plb.search.application_breaches import movable_rows_of
-from plb.search.application_repair import repair_applications
 from plb.search.breaches import Breaches, find_breaches, suspects_after
 from plb.search.budget import Budget, EndReason
-from plb.search.capacity_repair import unload
 from plb.search.extension_kernels import ExtensionState
 from plb.search.extension_repair import repair_constraints
 from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
-from plb.search.misplaced_repair import leave_crowded_domains, move_misplaced
+from plb.search.independent_repair import breaks_anew, repair_rules_alone, rules_broken_before
 from plb.search.move_generation import Choice
 from plb.search.places import NO_ROWS, go_to, places_of
 from plb.search.policy_search import repair_by_policy
+from plb.search.repair_attempts import Attempt, repair_each_rule
 from plb.search.repair_lists import (
     RepairState,
     adds_overload,
@@ -68,6 +67,11 @@ class Repairs(NamedTuple):
     """Whether the energy decides between repairs that leave equal violations."""
     prefers_swaps: bool
     """Whether half of the attempts prefer swaps (`plb.search.preferred_swaps`)."""
+    one_action: bool
+    """Whether a quarter of the attempts repairs each rule alone at first (`plb.search.independent_repair`), replicas in
+    unusable domains leave crowded ones first, and a partition in crowded domains counts as one violation."""
+    broken: Int
+    """(M,) if `one_action`, the rules that each row breaks before (`rules_broken_before`)."""
 
 
 @kernel
@@ -90,20 +94,26 @@ def try_repairs(
     load
         (N, R) initial load of the nodes, with load in transit, in quanta.
     """
-    repaired, binding, swaps = repairs.repaired, repairs.binding, repairs.swaps
-    fewest, least = remaining_breaches(problem, solution, repaired, state.suspects)
+    repaired, binding, swaps, one_action = repairs.repaired, repairs.binding, repairs.swaps, repairs.one_action
+    fewest, least = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
     lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
     for index in range(repairs.transactions):
         parents = index >= repairs.transactions * (1.0 - problem.parents_move)
         prefers = repairs.prefers_swaps and index // 2 % 2 == 1
-        if index % 2 == 1:
-            loose = binding & _WITHOUT_CAPACITY
-            _repair_each_rule(problem, solution, extension_state, repaired, loose, swaps, prefers, parents, rng, state)
-        _repair_each_rule(problem, solution, extension_state, repaired, binding, swaps, prefers, parents, rng, state)
-        broken, overload = remaining_breaches(problem, solution, repaired, state.suspects)
+        independent = one_action and index % 4 == 1
+        attempt = Attempt(repaired, binding, swaps, prefers, parents, one_action)
+        if independent:
+            repair_rules_alone(problem, solution, extension_state, attempt, rng, state)
+        elif index % 2 == 1:
+            loose = Attempt(repaired, binding & _WITHOUT_CAPACITY, swaps, prefers, parents, one_action)
+            repair_each_rule(problem, solution, extension_state, loose, rng, state)
+        repair_each_rule(problem, solution, extension_state, attempt, rng, state)
+        broken, overload = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
         energy = present_energy(problem, solution)
         better = broken < fewest or (broken == fewest and overload < least)
         better = better or (repairs.scores and broken == fewest and overload == least and energy < lowest)
+        if independent and better:
+            better = not breaks_anew(problem, solution, binding, repairs.broken, state.suspects)
         if better and not (repaired >> RULE & 1 and adds_overload(problem, solution, state.suspects, load)):
             fewest = broken
             least = overload
@@ -111,40 +121,6 @@ def try_repairs(
             keep_transaction(state.transaction, best)
         undo_repair(problem, solution, state)
     redo_transaction(problem, solution, best)
-
-
-@kernel
-def _repair_each_rule(
-    problem: Problem,
-    solution: Solution,
-    extension_state: ExtensionState,
-    repaired: int,
-    binding: int,
-    swaps: bool,
-    prefers: bool,
-    parents: bool,
-    rng: Stream,
-    state: RepairState,
-) -> None:
-    """Repair one rule after the other.
-
-    Parameters
-    ----------
-    repaired, binding
-        See `Repairs`. Without capacity in `binding`, nodes may be overfilled; a second call unloads them.
-    swaps
-        Whether roles may be swapped where no replica can move.
-    prefers
-        Whether replicas draw among moves and swaps.
-    parents
-        Whether parents may move to their children.
-    """
-    if repaired >> RULE & 1:
-        unload(problem, solution, extension_state, binding, swaps, prefers, rng, state)
-    if problem.grouped:
-        repair_applications(problem, solution, extension_state, repaired, binding, swaps, rng, state)
-    leave_crowded_domains(problem, solution, extension_state, repaired, binding, rng, state)
-    move_misplaced(problem, solution, extension_state, binding, prefers, parents, rng, state)
 
 
 def repair(
@@ -167,7 +143,8 @@ def repair(
         Modified.
     masks
         Enforced rules, from all to only the hard ones. Violations left under one mask are retried under the next, so
-        that a soft rule never prevents the repair of a hard one.
+        that a soft rule never prevents the repair of a hard one. Where a refresh performs one action at a time, only
+        until a repair succeeds.
     breaking
         The rows, ascending, that may break a rule in `solution`; no other row does.
     passed_over
@@ -183,6 +160,8 @@ def repair(
     problem, improved = without_leaving_load(problem, config), False
     result = Annealed(present_energy(problem, solution), new_tally(), EndReason.NOTHING_TO_DO)
     for mask, stream in zip(masks, seed.spawn(len(masks)), strict=True):
+        if improved and config.one_action_per_refresh:
+            break  # a later refresh repairs what is left
         if improved and budget.is_up:
             return attrs.evolve(result, end_reason=EndReason.OUT_OF_TIME)
         suspects = suspects_after(problem, solution, breaking, others)
@@ -192,21 +171,37 @@ def repair(
         transactions, annealing = stream.spawn(2)
         movable = _affected_rows(problem, solution, breaches)
         rng, repaired = Stream(transactions), mask & ~passed_over
-        if not _repair_randomly(problem, solution, extensions, repaired, mask, breaches, config, rng):
+        if not _repair_randomly(problem, solution, extensions, repaired, mask, breaches, suspects, config, rng):
             continue
         improved = True
-        places, moves = places_of(problem, solution, others), int(solution.totals.moves)
-        displaced = int(solution.totals.displaced)
-        choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
-        annealed = anneal_chains(problem, solution, choice, config, annealing, budget, extensions, others)
-        if solution.totals.moves > moves:
-            go_to(problem, solution, places, others)
-            annealed = attrs.evolve(annealed, energy=present_energy(problem, solution))
+        annealed = _improve(problem, solution, extensions, movable, mask, config, annealing, budget, others)
         result = attrs.evolve(annealed, tally=result.tally + annealed.tally)
     if extensions is not None and extensions.constraints:
         repair_constraints(extensions, problem, solution, masks[0], Stream(seed.spawn(1)[0]))
         return attrs.evolve(result, energy=float(present_energy(problem, solution)))
     return result
+
+
+def _improve(
+    problem: Problem,
+    solution: Solution,
+    extensions: Extensions | None,
+    movable: Int,
+    mask: int,
+    config: PlbConfig,
+    seed: np.random.SeedSequence,
+    budget: Budget,
+    others: Int,
+) -> Annealed:
+    """Anneal over the movable affected rows; keep `solution` if the result has more moves."""
+    places, moves = places_of(problem, solution, others), int(solution.totals.moves)
+    displaced = int(solution.totals.displaced)
+    choice = Choice(movable[:0], movable, displaced, mask, config.swap_primary_probability, 0.0, spare=1)
+    annealed = anneal_chains(problem, solution, choice, config, seed, budget, extensions, others)
+    if solution.totals.moves <= moves:
+        return annealed
+    go_to(problem, solution, places, others)
+    return attrs.evolve(annealed, energy=present_energy(problem, solution))
 
 
 def _relatives(problem: Problem, affected: Int) -> Int:
@@ -246,6 +241,7 @@ def _repair_randomly(
     repaired: int,
     binding: int,
     breaches: Breaches,
+    suspects: Int,
     config: PlbConfig,
     rng: Stream,
 ) -> bool:
@@ -253,13 +249,16 @@ def _repair_randomly(
     moves = 8 * len(solution.node) + 8
     state, best = new_repair_state(problem, breaches, moves), new_transaction(moves)
     load = occupied_nodes(problem, solution) + (solution.departed * problem.transient if problem.counts_departed else 0)
+    one_action = config.one_action_per_refresh
     repairs = Repairs(
         repaired,
         binding,
         transactions=max(1, config.constraint_check_iterations_per_round),
         swaps=config.enable_preferred_swap_solution_in_constraint_check,
         scores=config.use_score_in_constraint_check,
-        prefers_swaps=config.enable_preferred_swap_solution_in_constraint_check and config.one_action_per_refresh,
+        prefers_swaps=config.enable_preferred_swap_solution_in_constraint_check and one_action,
+        one_action=one_action,
+        broken=rules_broken_before(problem, solution, binding, suspects) if one_action else NO_ROWS,
     )
     constraints = constraints_of(extensions, problem, solution)
     with constraints.calls():

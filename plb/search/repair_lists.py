@@ -144,6 +144,12 @@ def listed_applications(suspects: Suspects) -> int:
 
 
 @kernel
+def first_listed_applications(suspects: Suspects) -> int:
+    """Return the number of applications that were listed before the first move, as they break a rule."""
+    return int(suspects.first_length[_APPLICATIONS])
+
+
+@kernel
 def next_listed_node(suspects: Suspects, above: int) -> int:
     """Return the lowest listed node above another one, or NOWHERE; above NOWHERE, the lowest of all."""
     low, high = 0, suspects.first_length[_NODES]
@@ -162,11 +168,13 @@ def next_listed_node(suspects: Suspects, above: int) -> int:
 
 
 @kernel
-def remaining_breaches(problem: Problem, solution: Solution, enforced: int, suspects: Suspects) -> tuple[int, float]:
+def remaining_breaches(
+    problem: Problem, solution: Solution, enforced: int, by_partition: bool, suspects: Suspects
+) -> tuple[int, float]:
     """Return the number of violations, and the sum of the overloads relative to the limits.
 
-    A violation is an overloaded node, a replica in a crowded domain of one level, a misplaced replica, or one of an
-    application.
+    A violation is an overloaded node, a replica in a crowded domain of one level (or `by_partition`, all those of a
+    partition in crowded domains of one rule), a misplaced replica, or one of an application.
     """
     broken = 0
     overload = 0.0
@@ -177,7 +185,7 @@ def remaining_breaches(problem: Problem, solution: Solution, enforced: int, susp
             overload += relative_overload(problem, solution, node)
     for index in range(suspects.length[_ROWS]):
         row = suspects.rows[index]
-        broken += count_breaches(problem, solution, enforced, row, problem.movable[row])
+        broken += count_breaches(problem, solution, enforced, row, problem.movable[row], by_partition)
     for index in range(suspects.length[_APPLICATIONS]):
         more, excess = count_breaches_of(problem, solution, enforced, suspects.applications[index])
         broken += more

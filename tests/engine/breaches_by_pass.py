@@ -11,11 +11,11 @@ from tests.engine.applications_by_hand import breaches_of_applications, kept_fre
 from tests.engine.refusals_by_hand import by_hand
 
 
-def remaining_by_pass(configuration: Configuration, enforced: int) -> tuple[int, float]:
+def remaining_by_pass(configuration: Configuration, enforced: int, *, by_partition: bool = False) -> tuple[int, float]:
     """Return the number of violations, and the sum of the overloads relative to the limits.
 
-    A violation is an overloaded node, a replica in a crowded domain of one level, a misplaced replica, or one of an
-    application.
+    A violation is an overloaded node, a replica in a crowded domain of one level (or `by_partition`, all those of a
+    partition in crowded domains of one rule), a misplaced replica, or one of an application.
     """
     problem, solution = configuration.problem, configuration.solution
     right, places = by_hand(configuration, enforced), solution.node.tolist()
@@ -33,12 +33,14 @@ def remaining_by_pass(configuration: Configuration, enforced: int) -> tuple[int,
         if problem.watched[node] and max(excesses) > 0:
             broken += 1
             overload += sum(max(0, excess) / max(1, limit) for excess, limit in zip(excesses, limits, strict=True))
+    crowded: set[tuple[int, ...]] = set()
     for row, at in enumerate(places):
-        levels = enumerate(problem.domain_rule.tolist())
-        broken += sum(right.holds(rule) and right.is_crowded(level, row) for level, rule in levels)
+        for level, rule in enumerate(problem.domain_rule.tolist()):
+            if right.holds(rule) and right.is_crowded(level, row):
+                crowded.add((rule, min(siblings_of(problem, row))) if by_partition else (level, row))
         wrong = is_misplaced_by_hand(configuration, enforced, row) or has_to_leave_by_hand(configuration, row)
         broken += at != NOWHERE and bool(problem.movable[row]) and wrong
-    return broken, overload
+    return broken + len(crowded), overload
 
 
 def has_to_leave_by_hand(configuration: Configuration, row: int) -> bool:

@@ -63,10 +63,12 @@ def rows_on(state: RepairState, node: int) -> list[int]:
 
 def assert_current(configuration: Configuration, state: RepairState, enforced: int) -> None:
     """Check the number of breaches, the order of the listed nodes, and the rows of all nodes."""
-    broken, overload = remaining_breaches(configuration.problem, configuration.solution, enforced, state.suspects)
-    expected = remaining_by_pass(configuration, enforced)
-    assert broken == expected[0]
-    assert overload == pytest.approx(expected[1], abs=1e-3)
+    problem, solution = configuration.problem, configuration.solution
+    for by_partition in (False, True):
+        broken, overload = remaining_breaches(problem, solution, enforced, by_partition, state.suspects)
+        expected = remaining_by_pass(configuration, enforced, by_partition=by_partition)
+        assert broken == expected[0]
+        assert overload == pytest.approx(expected[1], abs=1e-3)
     listed, node = [], next_listed_node(state.suspects, NOWHERE)
     while node != NOWHERE:
         listed.append(node)

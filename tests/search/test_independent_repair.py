@@ -1,0 +1,146 @@
+"""Where a refresh performs one action, repairs look at each rule alone first, and stop at the first that succeeds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from plb import Metric, Node, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.array_types import NOWHERE
+from plb.compiler import Stream
+from plb.constraints.capacity import NodeViolation
+from plb.model.rules import ALL_RULES, Rule
+from plb.search.breaches import find_breaches
+from plb.search.extension_state import constraints_of
+from plb.search.independent_repair import rules_broken_before
+from plb.search.misplaced_repair import move_parents_without_child
+from plb.search.repair_lists import new_repair_state
+from plb.testing import all_clusters
+from tests.engine.stories import add_partition, engine_on, search_of
+from tests.engine.strategies import examples
+
+pytestmark = pytest.mark.kernels
+
+seeds = pytest.mark.parametrize("seed", range(6))
+
+
+def crowded_and_overloaded(*, one_action: bool, **settings) -> PlacementAndLoadBalancing:
+    """Return an engine with a partition that has too many replicas in one datacentre and too much load in the other.
+
+    No replica of the first, of load 50, fits into the second, where two free nodes hold 40.
+    """
+    metric = Metric("cpu", quantum=1.0, violation_threshold=1.0)
+    config = PlbConfig(
+        metrics=[metric],
+        capacity_limit="capacity",
+        capacity_constraint_priority=1,
+        one_action_per_refresh=one_action,
+        **settings,
+    )
+    engine = PlacementAndLoadBalancing(config, seed=1)
+    for index, capacity in enumerate((50, 50, 50, 50, 30, 30, 40, 40)):
+        domain = f"fd:/dc{index // 4}/rack{index // 2}"
+        engine.update_node(Node(f"n{index}", fault_domain=domain, capacities={"cpu": capacity}))
+    load = {Role.PRIMARY: {"cpu": 50}, Role.SECONDARY: {"cpu": 50}}
+    engine.update_service(Service("db", target_replicas=6, default_load=load))
+    roles = [Role.PRIMARY, *[Role.SECONDARY] * 5]
+    add_partition(engine, "db/0", *(Replica(role, f"n{index}") for index, role in enumerate(roles)))
+    for node in ("n4", "n5"):
+        engine.report_load("db/0", node, {"cpu": 40})
+    return engine
+
+
+@seeds
+def test_nodes_are_unloaded_although_the_spread_stays_broken(seed):
+    """Both overloaded nodes are left, though one after the other would empty a rack; all else stays."""
+    engine = crowded_and_overloaded(one_action=True)
+    engine.seed = seed
+    moves = {(move.source, move.target) for move in engine.repair().moves}
+    assert moves in ({("n4", "n6"), ("n5", "n7")}, {("n4", "n7"), ("n5", "n6")})
+
+
+@seeds
+def test_next_repair_takes_the_harder_rule(seed):
+    """The first repair ends with the soft rule; without any change in between, the second one repairs the spread."""
+    engine = crowded_and_overloaded(one_action=True)
+    engine.seed = seed
+    engine.apply(engine.repair())
+    assert not over_capacity(engine)
+    (move,) = engine.repair().moves
+    assert (move.source in ("n0", "n1", "n2", "n3"), move.target in ("n4", "n5")) == (True, True)
+
+
+def test_without_the_setting_one_repair_goes_through_all_priorities():
+    """The hard spread is repaired at once."""
+    engine = crowded_and_overloaded(one_action=False)
+    engine.apply(engine.repair())
+    assert "fault_domain" not in {one.rule for one in engine.violations()}
+
+
+@pytest.mark.parametrize(("one_action", "leaves"), [(True, False), (False, True)])
+@seeds
+def test_replicas_in_unusable_domains_leave_a_crowded_one_first(seed, one_action, leaves):
+    """The one on a blocked node cannot move; with the setting, no other replica leaves in its place."""
+    racks = ("dc0/r0", "dc1/r0", "dc1/r1", "dc1/r2", "dc1/r3", "dc0/r1")
+    nodes = [Node(f"n{index}", fault_domain=f"fd:/{rack}") for index, rack in enumerate(racks)]
+    engine = engine_on(*nodes, one_action_per_refresh=one_action)
+    engine.seed = seed
+    engine.update_service(Service("db", target_replicas=5, blocked_nodes={"n2"}))
+    roles = [Role.PRIMARY, *[Role.SECONDARY] * 4]
+    add_partition(engine, "db/0", *(Replica(role, f"n{index}") for index, role in enumerate(roles)))
+    assert bool(engine.repair().moves) is leaves
+
+
+@seeds
+def test_overload_is_not_repaired_at_the_cost_of_a_spread(seed):
+    """The only node with room is in the domain of the sibling."""
+    nodes = [Node(f"n{i}", fault_domain=f"fd:/{'abb'[i]}", capacities={"cpu": 4 if i == 0 else 100}) for i in range(3)]
+    engine = engine_on(*nodes, one_action_per_refresh=True)
+    engine.seed = seed
+    load = {Role.PRIMARY: {"cpu": 5}, Role.SECONDARY: {"cpu": 5}}
+    engine.update_service(Service("db", target_replicas=2, default_load=load))
+    add_partition(engine, "db/0", Replica(Role.PRIMARY, "n0"), Replica(Role.SECONDARY, "n1"))
+    assert not engine.repair().moves
+
+
+@examples(60)
+@given(cluster=all_clusters())
+def test_repair_breaks_no_hard_rule_anew(cluster):
+    """A replica breaks a hard rule, a partition its spread and a node its limit only if it did before."""
+    engine = cluster.engine(one_action_per_refresh=True, upgrade_domain_constraint_priority=0)
+    run = search_of(engine)
+    everything = np.arange(len(run.solution.node))
+    before, overloaded = rules_broken_before(run.problem, run.solution, ALL_RULES, everything), over_capacity(engine)
+    engine.apply(engine.repair())
+    run = search_of(engine)
+    after = rules_broken_before(run.problem, run.solution, ALL_RULES, everything)
+    assert not (after & ~before).any()
+    assert over_capacity(engine) <= overloaded
+
+
+def over_capacity(engine: PlacementAndLoadBalancing) -> set[tuple[str, str]]:
+    """Return each node and metric with more load than the capacity."""
+    found = [one for one in engine.violations(soft=True) if isinstance(one, NodeViolation)]
+    return {(one.node, one.metric) for one in found if one.load > one.limit}
+
+
+def test_parent_that_its_child_has_left_takes_its_other_children_along():
+    """It leaves its node with the child beside it; the child elsewhere, and the parent that has its child, stay."""
+    engine = engine_on("n0", "n1", "n2", "n3")
+    engine.update_service(Service("parent", stateful=False))
+    for child in ("near", "far"):
+        engine.update_service(Service(child, stateful=False, affinity_to="parent"))
+    add_partition(engine, "parent/0", Replica(Role.INSTANCE, "n0"))
+    add_partition(engine, "near/0", Replica(Role.INSTANCE, "n0"))
+    add_partition(engine, "far/0", Replica(Role.INSTANCE, "n1"))
+    run = search_of(engine)
+    rows = len(run.solution.node)
+    constraints = constraints_of(None, run.problem, run.solution)
+    parent, near, far = (engine.replicas(f"{name}/0")[0].index for name in ("parent", "near", "far"))
+    breaches = find_breaches(run.problem, run.solution, 1 << Rule.AFFINITY, np.arange(rows))
+    state = new_repair_state(run.problem, breaches, 8 * rows + 8)
+    move_parents_without_child(run.problem, run.solution, constraints.state, 1 << Rule.AFFINITY, Stream(1), state)
+    assert run.solution.node[parent] not in (0, NOWHERE)
+    assert run.solution.node[near] == run.solution.node[parent]
+    assert run.solution.node[far] == 1
