@@ -72,14 +72,14 @@ def rules_broken_before(problem: Problem, solution: Solution, binding: int, susp
         The rows that may break a rule.
     """
     found = np.zeros(len(solution.node), np.int64)
-    _mark_broken_rules(problem, solution, binding & _OF_ROWS, suspects, found)
+    _mark_broken_rules(problem, solution, binding, suspects, found)
     return found
 
 
 @kernel
 def _mark_broken_rules(problem: Problem, solution: Solution, enforced: int, rows: Int, found: Int) -> None:
     for row in rows:
-        broken = broken_rules(problem, solution, enforced, row)
+        broken = broken_rules(problem, solution, enforced & _OF_ROWS, row)
         found[row] |= broken
         other = problem.sibling[row]
         while other != row:
