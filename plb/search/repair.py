@@ -13,7 +13,7 @@ from typing import NamedTuple
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool, Int
+from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.compiler import Stream, kernel
 from plb.constraints.application_sums import occupied_nodes
 from plb.constraints.capacity import RULE
@@ -26,7 +26,12 @@ from plb.search.extension_kernels import ExtensionState
 from plb.search.extension_repair import repair_constraints
 from plb.search.extension_state import constraints_of
 from plb.search.extensions import Extensions
-from plb.search.independent_repair import breaks_anew, repair_rules_alone, rules_broken_before
+from plb.search.independent_repair import (
+    breaches_of_applications_before,
+    breaks_anew,
+    repair_rules_alone,
+    rules_broken_before,
+)
 from plb.search.move_generation import Choice
 from plb.search.places import NO_ROWS, go_to, places_of
 from plb.search.policy_search import repair_by_policy
@@ -72,6 +77,8 @@ class Repairs(NamedTuple):
     unusable domains leave crowded ones first, and a partition in crowded domains counts as one violation."""
     broken: Int
     """(M,) if `one_action`, the rules that each row breaks before (`rules_broken_before`)."""
+    of_applications: Float
+    """(A, 3) if `one_action`, what each application breaks before (`breaches_of_applications_before`)."""
 
 
 @kernel
@@ -113,7 +120,8 @@ def try_repairs(
         better = broken < fewest or (broken == fewest and overload < least)
         better = better or (repairs.scores and broken == fewest and overload == least and energy < lowest)
         if independent and better:
-            better = not breaks_anew(problem, solution, binding, repairs.broken, state.suspects)
+            broken_before, of_applications = repairs.broken, repairs.of_applications
+            better = not breaks_anew(problem, solution, binding, broken_before, of_applications, state.suspects)
         if better and not (repaired >> RULE & 1 and adds_overload(problem, solution, state.suspects, load)):
             fewest = broken
             least = overload
@@ -259,6 +267,9 @@ def _repair_randomly(
         prefers_swaps=config.enable_preferred_swap_solution_in_constraint_check and one_action,
         one_action=one_action,
         broken=rules_broken_before(problem, solution, binding, suspects) if one_action else NO_ROWS,
+        of_applications=breaches_of_applications_before(
+            problem, solution, binding, breaches.applications if one_action else NO_ROWS
+        ),
     )
     constraints = constraints_of(extensions, problem, solution)
     with constraints.calls():

@@ -144,12 +144,6 @@ def listed_applications(suspects: Suspects) -> int:
 
 
 @kernel
-def first_listed_applications(suspects: Suspects) -> int:
-    """Return the number of applications that were listed before the first move, as they break a rule."""
-    return int(suspects.first_length[_APPLICATIONS])
-
-
-@kernel
 def next_listed_node(suspects: Suspects, above: int) -> int:
     """Return the lowest listed node above another one, or NOWHERE; above NOWHERE, the lowest of all."""
     low, high = 0, suspects.first_length[_NODES]

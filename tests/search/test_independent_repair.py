@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from plb import Metric, Node, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb import Application, Metric, Node, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.compiler import Stream
 from plb.constraints.capacity import NodeViolation
@@ -90,6 +90,41 @@ def test_replicas_in_unusable_domains_leave_a_crowded_one_first(seed, one_action
     roles = [Role.PRIMARY, *[Role.SECONDARY] * 4]
     add_partition(engine, "db/0", *(Replica(role, f"n{index}") for index, role in enumerate(roles)))
     assert bool(engine.repair().moves) is leaves
+
+
+@seeds
+@pytest.mark.parametrize("kind", ["good", "bad"])
+def test_replica_that_may_not_move_may_stay_on_a_wrong_node(seed, kind):
+    """Both overloaded nodes are left, whether the pinned replica of the partition is on an allowed node or not."""
+    metric = Metric("cpu", quantum=1.0, violation_threshold=1.0)
+    limits = {"capacity_limit": "capacity", "capacity_constraint_priority": 1}
+    engine = PlacementAndLoadBalancing(PlbConfig(metrics=[metric], one_action_per_refresh=True, **limits), seed=seed)
+    racks = ("dc0/r0", "dc0/r0", "dc0/r1", "dc0/r1", "dc1/r2", "dc1/r2", "dc1/r3", "dc1/r3", "dc1/r3", "dc0/r0")
+    for index, (rack, capacity) in enumerate(zip(racks, (50, 50, 50, 50, 30, 30, 40, 40, 50, 50), strict=True)):
+        properties = {"kind": kind if index == 8 else "good"}
+        node = Node(f"n{index}", fault_domain=f"fd:/{rack}", capacities={"cpu": capacity}, properties=properties)
+        engine.update_node(node)
+    load = {Role.PRIMARY: {"cpu": 50}, Role.SECONDARY: {"cpu": 50}}
+    engine.update_service(Service("db", target_replicas=8, default_load=load, placement_constraint="kind != bad"))
+    replicas = [Replica(Role.SECONDARY, f"n{index}", pinned=index == 8) for index in (1, 2, 3, 4, 5, 8, 9)]
+    add_partition(engine, "db/0", Replica(Role.PRIMARY, "n0"), *replicas)
+    for node in ("n4", "n5"):
+        engine.report_load("db/0", node, {"cpu": 40})
+    assert {move.source for move in engine.repair().moves} == {"n4", "n5"}
+
+
+@seeds
+@pytest.mark.parametrize("priority", [0, 1])
+def test_application_is_not_repaired_at_the_cost_of_its_other_rule(seed, priority):
+    """It has too much load on both nodes that it may use; repairs would else alternate between its rules for ever."""
+    nodes = [f"n{index}" for index in range(6)]
+    engine = engine_on(*nodes, one_action_per_refresh=True, application_capacity_constraint_priority=priority)
+    engine.seed = seed
+    engine.update_application(Application("app", most_nodes=2, node_capacity={"cpu": 9}))
+    engine.update_service(Service("web", stateful=False, application="app", default_load={Role.INSTANCE: {"cpu": 5}}))
+    for index in range(4):
+        add_partition(engine, f"web/{index}", Replica(Role.INSTANCE, f"n{index % 2}"))
+    assert not engine.repair().moves
 
 
 @seeds
