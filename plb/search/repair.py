@@ -79,6 +79,9 @@ class Repairs(NamedTuple):
     """(M,) if `one_action`, the rules that each row breaks before (`rules_broken_before`)."""
     of_applications: Float
     """(A, 3) if `one_action`, what each application breaks before (`breaches_of_applications_before`)."""
+    partial: bool
+    """If `one_action`, whether fewer replicas in crowded domains decide between equal repairs. So a spread improves
+    even if too few replicas may move to make it even."""
 
 
 @kernel
@@ -103,6 +106,7 @@ def try_repairs(
     """
     repaired, binding, swaps, one_action = repairs.repaired, repairs.binding, repairs.swaps, repairs.one_action
     fewest, least = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
+    crowded = _counted_singly(problem, solution, repairs, state)
     lowest = -np.inf  # energy only decides between repairs: it must not select one that repairs nothing
     for index in range(repairs.transactions):
         parents = index >= repairs.transactions * (1.0 - problem.parents_move)
@@ -117,18 +121,30 @@ def try_repairs(
         repair_each_rule(problem, solution, extension_state, attempt, rng, state)
         broken, overload = remaining_breaches(problem, solution, repaired, one_action, state.suspects)
         energy = present_energy(problem, solution)
+        singly = _counted_singly(problem, solution, repairs, state)
         better = broken < fewest or (broken == fewest and overload < least)
-        better = better or (repairs.scores and broken == fewest and overload == least and energy < lowest)
+        if broken == fewest and overload == least:
+            better = singly < crowded or (repairs.scores and singly == crowded and energy < lowest)
         if independent and better:
             broken_before, of_applications = repairs.broken, repairs.of_applications
             better = not breaks_anew(problem, solution, binding, broken_before, of_applications, state.suspects)
         if better and not (repaired >> RULE & 1 and adds_overload(problem, solution, state.suspects, load)):
             fewest = broken
             least = overload
+            crowded = singly
             lowest = energy
             keep_transaction(state.transaction, best)
         undo_repair(problem, solution, state)
     redo_transaction(problem, solution, best)
+
+
+@kernel
+def _counted_singly(problem: Problem, solution: Solution, repairs: Repairs, state: RepairState) -> int:
+    """Return the number of violations with each replica in a crowded domain counted; 0 unless it decides."""
+    if not repairs.partial:
+        return 0
+    broken, _ = remaining_breaches(problem, solution, repairs.repaired, False, state.suspects)
+    return broken
 
 
 def repair(
@@ -178,8 +194,10 @@ def repair(
             continue
         transactions, annealing = stream.spawn(2)
         movable = _affected_rows(problem, solution, breaches)
-        rng, repaired = Stream(transactions), mask & ~passed_over
-        if not _repair_randomly(problem, solution, extensions, repaired, mask, breaches, suspects, config, rng):
+        rng, repaired, is_first = Stream(transactions), mask & ~passed_over, mask == masks[0]
+        if not _repair_randomly(
+            problem, solution, extensions, repaired, mask, breaches, suspects, config, rng, partial=is_first
+        ):
             continue
         improved = True
         annealed = _improve(problem, solution, extensions, movable, mask, config, annealing, budget, others)
@@ -252,8 +270,17 @@ def _repair_randomly(
     suspects: Int,
     config: PlbConfig,
     rng: Stream,
+    *,
+    partial: bool,
 ) -> bool:
-    """Apply the best of several random repairs to `solution`; return whether one was applied."""
+    """Apply the best of several random repairs to `solution`; return whether one was applied.
+
+    Parameters
+    ----------
+    partial
+        See `Repairs`. Only under all rules: else two repairs could alternate, as one that improves a spread in part may
+        break the rules that do not bind it, and one of these may break that spread otherwise.
+    """
     moves = 8 * len(solution.node) + 8
     state, best = new_repair_state(problem, breaches, moves), new_transaction(moves)
     load = occupied_nodes(problem, solution) + (solution.departed * problem.transient if problem.counts_departed else 0)
@@ -270,6 +297,7 @@ def _repair_randomly(
         of_applications=breaches_of_applications_before(
             problem, solution, binding, breaches.applications if one_action else NO_ROWS
         ),
+        partial=one_action and partial,
     )
     constraints = constraints_of(extensions, problem, solution)
     with constraints.calls():

@@ -93,6 +93,20 @@ def test_replicas_in_unusable_domains_leave_a_crowded_one_first(seed, one_action
 
 
 @seeds
+def test_spread_improves_by_as_many_moves_as_a_plan_may_have(seed):
+    """One move does not end the breach of the partition, but two plans do."""
+    engine = engine_on(*(Node(f"n{i}", fault_domain=f"fd:/{i // 4}") for i in range(8)), one_action_per_refresh=True)
+    engine.seed = seed
+    engine.update_service(Service("db", target_replicas=4, max_moves=1))
+    roles = [Role.PRIMARY, *[Role.SECONDARY] * 3]
+    add_partition(engine, "db/0", *(Replica(role, f"n{index}") for index, role in enumerate(roles)))
+    for _ in range(2):
+        assert engine.violations()
+        engine.apply(engine.repair())
+    assert not engine.violations()
+
+
+@seeds
 @pytest.mark.parametrize("kind", ["good", "bad"])
 def test_replica_that_may_not_move_may_stay_on_a_wrong_node(seed, kind):
     """Both overloaded nodes are left, whether the pinned replica of the partition is on an allowed node or not."""
