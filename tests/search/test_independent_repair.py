@@ -15,7 +15,7 @@ from plb.search.breaches import find_breaches
 from plb.search.extension_state import constraints_of
 from plb.search.independent_repair import rules_broken_before
 from plb.search.misplaced_repair import move_parents_without_child
-from plb.search.repair_lists import new_repair_state
+from plb.search.repair_lists import new_repair_state, undo_repair
 from plb.testing import all_clusters
 from tests.engine.stories import add_partition, engine_on, search_of
 from tests.engine.strategies import examples
@@ -90,6 +90,19 @@ def test_replicas_in_unusable_domains_leave_a_crowded_one_first(seed, one_action
     roles = [Role.PRIMARY, *[Role.SECONDARY] * 4]
     add_partition(engine, "db/0", *(Replica(role, f"n{index}") for index, role in enumerate(roles)))
     assert bool(engine.repair().moves) is leaves
+
+
+@seeds
+def test_others_leave_if_more_have_to_than_are_in_unusable_domains(seed):
+    """Two of six replicas have to leave; the one on the blocked node cannot, one of the others does."""
+    racks = [*(f"dc1/r{index}" for index in range(6)), *(f"dc0/r{index}" for index in range(4))]
+    nodes = [Node(f"n{index}", fault_domain=f"fd:/{rack}") for index, rack in enumerate(racks)]
+    engine = engine_on(*nodes, one_action_per_refresh=True)
+    engine.seed = seed
+    engine.update_service(Service("db", target_replicas=8, blocked_nodes={"n2"}))
+    roles = [Role.PRIMARY, *[Role.SECONDARY] * 7]
+    add_partition(engine, "db/0", *(Replica(role, f"n{index}") for index, role in enumerate(roles)))
+    assert len(engine.repair().moves) == 1
 
 
 @seeds
@@ -193,3 +206,23 @@ def test_parent_that_its_child_has_left_takes_its_other_children_along():
     assert run.solution.node[parent] not in (0, NOWHERE)
     assert run.solution.node[near] == run.solution.node[parent]
     assert run.solution.node[far] == 1
+
+
+def test_parent_that_two_children_have_left_moves_once():
+    """The second child finds it on another node already."""
+    engine = engine_on("n0", "n1", "n2", "n3")
+    engine.update_service(Service("parent", stateful=False))
+    for child in ("one", "other"):
+        engine.update_service(Service(child, stateful=False, affinity_to="parent"))
+    add_partition(engine, "parent/0", Replica(Role.INSTANCE, "n0"))
+    add_partition(engine, "one/0", Replica(Role.INSTANCE, "n1"))
+    add_partition(engine, "other/0", Replica(Role.INSTANCE, "n1"))
+    run = search_of(engine)
+    rows, affinity = len(run.solution.node), 1 << Rule.AFFINITY
+    constraints = constraints_of(None, run.problem, run.solution)
+    for seed in range(12):
+        breaches = find_breaches(run.problem, run.solution, affinity, np.arange(rows))
+        state = new_repair_state(run.problem, breaches, 8 * rows + 8)
+        move_parents_without_child(run.problem, run.solution, constraints.state, affinity, Stream(seed), state)
+        assert state.transaction.length[0] == 1
+        undo_repair(run.problem, run.solution, state)
