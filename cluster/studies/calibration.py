@@ -21,7 +21,7 @@ from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.simulation import Process, Simulation
-from cluster.simulation.violations import violations_ahead
+from cluster.simulation.violations import first_violations
 from cluster.studies.arms import Arm
 from cluster.studies.design import StudySetting
 from cluster.studies.pilots import ANNEALING_PILOT
@@ -29,7 +29,7 @@ from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished, Row
 from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
 from cluster.studies.study import StudyResult
-from plb.array_types import Float
+from plb.array_types import Float, Int
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,19 +46,37 @@ OUTCOMES = ("next", "ahead")
 PLOT = "calibration.png"
 
 
+@attrs.frozen(eq=False)
+class Look:
+    """The predictions at one time, and what follows if no replica moves.
+
+    Parameters
+    ----------
+    time
+        Seconds since the start of the run.
+    probability
+        (H,) probability of a violation of each node.
+    first
+        (H,) at which of the next meterings the node is first in violation; 0: at none within the horizon.
+    """
+
+    time: int
+    probability: Float
+    first: Int
+
+
 class CalibrationRun(Simulation):
     """A run with predictions at regular times.
 
     Attributes
     ----------
-    samples
-        For each time, the probability of every node, and whether a violation follows at the next metering and within
-        the horizon, (3, H).
+    looks
+        The predictions at each of the times.
     """
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.samples: list[Float] = []
+        self.looks: list[Look] = []
 
     def processes(self) -> tuple[Process, ...]:
         """Return the processes of the simulation and that of the predictions."""
@@ -67,10 +85,25 @@ class CalibrationRun(Simulation):
     def _predict(self) -> Process:
         for when in range(FIRST_HOURS * 3600, self._end + 1, EVERY_HOURS * 3600):
             yield At(self.env, when, Kind.LOOK)
-            probability = [*self.engine.violation_probabilities(when).values()]
+            probability = np.array([*self.engine.violation_probabilities(when).values()])
             steps = HORIZON_HOURS * 3600 // self._interval
-            outcomes = violations_ahead(self.ledger, self._sequence, when, self._interval, steps, self._threshold)
-            self.samples.append(np.array([probability, *outcomes], np.float64))
+            first = first_violations(self.ledger, self._sequence, when, self._interval, steps, self._threshold)
+            self.looks.append(Look(when, probability, first))
+
+    def samples(self) -> Float:
+        """Return probabilities, and whether a violation follows at the next metering and within the horizon, (3, S)."""
+        probability = np.concatenate([np.zeros(0), *(look.probability for look in self.looks)])
+        first = np.concatenate([np.zeros(0, np.int64), *(look.first for look in self.looks)])
+        return np.array([probability, first == 1, first > 0], np.float64)
+
+
+def middle_of_each(settings: Sequence[StudySetting]) -> list[StudySetting]:
+    """Return the setting with the middle density of each workload."""
+    by_workload: dict[tuple[str, float], list[StudySetting]] = {}
+    for one in settings:
+        by_workload.setdefault((one.workload, one.vcores), []).append(one)
+    ordered = (sorted(of_workload, key=lambda one: one.density) for of_workload in by_workload.values())
+    return [of_workload[len(of_workload) // 2] for of_workload in ordered]
 
 
 def binned(samples: Float) -> dict[str, Any]:
@@ -79,7 +112,7 @@ def binned(samples: Float) -> dict[str, Any]:
     Parameters
     ----------
     samples
-        (3, S), as in `CalibrationRun`.
+        (3, S), as `CalibrationRun.samples` returns them.
     """
     probability, outcomes = samples[0], dict(zip(OUTCOMES, samples[1:], strict=True))
     bins = np.searchsorted(EDGES, probability, side="right")
@@ -194,13 +227,10 @@ class CalibrationStudy(SimulatedStudy):
         cls, request: StudyRequest, settings: Sequence[StudySetting], estimators: Mapping[str, str]
     ) -> CalibrationStudy:
         """Return the study of estimators, by label, at the middle one of the settings of each workload."""
-        by_workload: dict[tuple[str, float], list[StudySetting]] = {}
-        for one in settings:
-            by_workload.setdefault((one.workload, one.vcores), []).append(one)
-        ordered = (sorted(of_workload, key=lambda one: one.density) for of_workload in by_workload.values())
-        middle = [of_workload[len(of_workload) // 2] for of_workload in ordered]
         arms = [Arm(label, POLICY, engine={"estimator": spec, **AS_IN_PAPER}) for label, spec in estimators.items()]
-        return cls(request.design_at(middle, arms, repeats=1, days=DAYS, engine=ANNEALING_PILOT.engine))
+        return cls(
+            request.design_at(middle_of_each(settings), arms, repeats=1, days=DAYS, engine=ANNEALING_PILOT.engine)
+        )
 
     def tasks(self) -> Sequence[Task]:
         """Return a run for each estimator and workload."""
@@ -212,8 +242,7 @@ class CalibrationStudy(SimulatedStudy):
         scenario, source, tenants, repeat = prepared(arguments)
         run = CalibrationRun(scenario, source, tenants, POLICY, repeat)
         result = require_complete(run.run())
-        samples = np.concatenate([np.zeros((1 + len(OUTCOMES), 0)), *run.samples], axis=1)
-        return {"totals": binned(samples), "timings": result.timings}
+        return {"totals": binned(run.samples()), "timings": result.timings}
 
     def result(self, finished: Finished) -> StudyResult:
         """Return the calibrations of the estimators with samples."""
