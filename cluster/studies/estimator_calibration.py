@@ -21,7 +21,7 @@ from cluster.studies.arms import Arm
 from cluster.studies.calibration import DAYS, HORIZON_HOURS, POLICY, CalibrationRun, Look, middle_of_each
 from cluster.studies.calibration_results import Scored, figure_of_reliability, table_of_scores
 from cluster.studies.figures import figures_of
-from cluster.studies.forecast_scores import Predictions, scores_of
+from cluster.studies.forecast_scores import NodePredictions, scores_of
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.request import StudyRequest
 from cluster.studies.risk import ESTIMATORS
@@ -100,7 +100,7 @@ def recorded_violations(result: RunResult, look: Look, interval: int) -> Int:
     return np.array([-(-(first[name] - look.time) // interval) if name in first else 0 for name in names], np.int64)
 
 
-def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str, hours: float) -> Predictions:
+def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str, hours: float) -> NodePredictions:
     """Return the predictions of an estimator on a workload, and whether a violation followed within some hours.
 
     Parameters
@@ -121,4 +121,4 @@ def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str,
         occurred.append(((first > 0) & (first <= steps)).ravel())
         node.append(np.tile(nodes + np.arange(looks.shape[1]), len(looks)))
         nodes += looks.shape[1]
-    return Predictions(np.concatenate(probability), np.concatenate(occurred), np.concatenate(node))
+    return NodePredictions(np.concatenate(probability), np.concatenate(occurred), np.concatenate(node))

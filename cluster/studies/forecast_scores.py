@@ -1,6 +1,6 @@
 """Scores of predicted probabilities, with intervals: Brier score, skill, expected calibration error, reliability.
 
-Predictions for one node of a run depend on each other: its replicas stay. So an interval comes from nodes that are
+NodePredictions for one node of a run depend on each other: its replicas stay. So an interval comes from nodes that are
 drawn with replacement, each with all its predictions (the cluster bootstrap). S predictions, C nodes of runs, B bins,
 Q resamples.
 """
@@ -22,7 +22,7 @@ LEAST_RESAMPLES = RESAMPLES // 2
 
 
 @attrs.frozen(eq=False)
-class Predictions:
+class NodePredictions:
     """Predicted probabilities of a violation, and what happened.
 
     Parameters
@@ -32,7 +32,7 @@ class Predictions:
     occurred
         (S,) whether a violation followed.
     node
-        (S,) number of the node of a run. Predictions for the same node are not independent.
+        (S,) number of the node of a run. NodePredictions for the same node are not independent.
     """
 
     probability: Float
@@ -41,7 +41,7 @@ class Predictions:
 
 
 @attrs.frozen
-class Estimate:
+class ScoreEstimate:
     """A score and its 95 % interval.
 
     Parameters
@@ -92,13 +92,13 @@ class Scores:
 
     predictions: int
     nodes: int
-    base_rate: Estimate
-    brier: Estimate
-    skill: Estimate
-    calibration_error: Estimate
+    base_rate: ScoreEstimate
+    brier: ScoreEstimate
+    skill: ScoreEstimate
+    calibration_error: ScoreEstimate
     samples: Int
     predicted: Float
-    observed: tuple[Estimate, ...]
+    observed: tuple[ScoreEstimate, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values; null in a bin without predictions."""
@@ -120,7 +120,7 @@ class _Sums(NamedTuple):
     """Their violations, in the same shape."""
 
 
-def scores_of(given: Predictions) -> Scores:
+def scores_of(given: NodePredictions) -> Scores:
     """Return the scores of at least one prediction; the intervals are the same for equal predictions."""
     names, node = np.unique(given.node, return_inverse=True)
     by_node = _sums_of(given, node, len(names))
@@ -142,7 +142,7 @@ def scores_of(given: Predictions) -> Scores:
     )
 
 
-def _sums_of(given: Predictions, node: Int, nodes: int) -> _Sums:
+def _sums_of(given: NodePredictions, node: Int, nodes: int) -> _Sums:
     """Return the sums over the predictions of each node."""
     bins = np.minimum((given.probability * BINS).astype(np.int64), BINS - 1)
     place, shape = node * BINS + bins, (nodes, BINS)
@@ -166,14 +166,14 @@ def _scores(sums: _Sums) -> dict[str, Float]:
     return {"base_rate": base_rate, "brier": brier, "skill": skill, "calibration_error": calibration_error}
 
 
-def _estimate(value: float, resampled: Float, nodes: int) -> Estimate:
+def _estimate(value: float, resampled: Float, nodes: int) -> ScoreEstimate:
     """Return a score with the interval of its resamples, without those in which it is undefined."""
     if np.isnan(value):
-        return Estimate(None, None, None)
+        return ScoreEstimate(None, None, None)
     defined = resampled[~np.isnan(resampled)]
     if nodes < 2 or len(defined) < LEAST_RESAMPLES:
-        return Estimate(float(value), None, None)
+        return ScoreEstimate(float(value), None, None)
     low, high = np.percentile(defined, INTERVAL)
     if low == high:
-        return Estimate(float(value), None, None)
-    return Estimate(float(value), float(low), float(high))
+        return ScoreEstimate(float(value), None, None)
+    return ScoreEstimate(float(value), float(low), float(high))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.studies.forecast_scores import BINS, Predictions, scores_of
+from cluster.studies.forecast_scores import BINS, NodePredictions, scores_of
 
 PREDICTION = st.tuples(st.floats(0, 1) | st.sampled_from((0.0, 0.1, 0.3, 0.5, 1.0)), st.booleans(), st.integers(0, 5))
 
@@ -18,7 +18,7 @@ PREDICTION = st.tuples(st.floats(0, 1) | st.sampled_from((0.0, 0.1, 0.3, 0.5, 1.
 def predictions(found):
     """Return tuples of probability, outcome and node as predictions."""
     probability, occurred, node = zip(*found, strict=True)
-    return Predictions(np.array(probability, float), np.array(occurred, bool), np.array(node, np.int64))
+    return NodePredictions(np.array(probability, float), np.array(occurred, bool), np.array(node, np.int64))
 
 
 @given(st.lists(PREDICTION, min_size=1, max_size=40))
@@ -66,8 +66,8 @@ def test_perfect_predictions_and_the_base_rate_have_a_skill_of_one_and_zero():
     """A constant prediction of the base rate is calibrated, but has no skill."""
     occurred = np.arange(100) % 4 == 0
     node = np.arange(100) % 10
-    perfect = scores_of(Predictions(occurred.astype(float), occurred, node))
-    constant = scores_of(Predictions(np.full(100, 0.25), occurred, node))
+    perfect = scores_of(NodePredictions(occurred.astype(float), occurred, node))
+    constant = scores_of(NodePredictions(np.full(100, 0.25), occurred, node))
     assert (perfect.skill.value, perfect.calibration_error.value) == (1.0, 0.0)
     assert (constant.skill.value, constant.calibration_error.value) == pytest.approx((0.0, 0.0))
 
@@ -79,7 +79,7 @@ def test_an_interval_counts_nodes_and_not_predictions():
 
     def width(times, nodes):
         node = np.tile(np.arange(nodes), times)
-        found = scores_of(Predictions(np.full(times * nodes, 0.3), occurred[node % 40], node)).base_rate
+        found = scores_of(NodePredictions(np.full(times * nodes, 0.3), occurred[node % 40], node)).base_rate
         return found.high - found.low
 
     assert width(100, 40) == pytest.approx(width(1, 40))
@@ -89,16 +89,16 @@ def test_an_interval_counts_nodes_and_not_predictions():
 def test_the_interval_of_a_share_is_that_of_independent_nodes():
     """With one prediction a node, it is the normal approximation of a binomial share."""
     occurred = np.arange(900) < 270
-    found = scores_of(Predictions(np.full(900, 0.3), occurred, np.arange(900))).base_rate
+    found = scores_of(NodePredictions(np.full(900, 0.3), occurred, np.arange(900))).base_rate
     half = 1.96 * math.sqrt(0.3 * 0.7 / 900)
     assert (found.low, found.high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.004)
 
 
 def test_what_resamples_cannot_tell_has_no_interval():
     """A single node, and nodes without any violation, have none."""
-    single = scores_of(Predictions(np.array([0.2, 0.4]), np.array([True, False]), np.zeros(2, np.int64)))
+    single = scores_of(NodePredictions(np.array([0.2, 0.4]), np.array([True, False]), np.zeros(2, np.int64)))
     assert (single.brier.low, single.brier.high) == (None, None)
     assert single.brier.text == "0.400"
-    never = scores_of(Predictions(np.full(6, 0.1), np.zeros(6, bool), np.arange(6)))
+    never = scores_of(NodePredictions(np.full(6, 0.1), np.zeros(6, bool), np.arange(6)))
     assert (never.base_rate.value, never.base_rate.low) == (0.0, None)
     assert never.skill.text == "-"
