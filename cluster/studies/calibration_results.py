@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -47,20 +48,21 @@ class Scored:
         return {**attrs.asdict(self, recurse=False), "scores": self.scores.as_json()}
 
 
-def table_of_scores(scored: Sequence[Scored], workload: str) -> Table:
-    """Return the scores of all estimators on a workload."""
-    shown = [one for one in scored if one.workload == workload]
-    first = shown[0].scores
-    caption = f"95 % intervals from {first.nodes} nodes of all repeats, {first.predictions:,} predictions"
-    headings = ("outcome", "within", "estimator", "base rate", "Brier score", "skill", "calibration error")
-    table = new_table(headings, texts=3, no_wrap=True, title=f"calibration: {workload}", caption=caption)
-    for place, one in enumerate(shown):
-        begins = place == 0 or (one.outcome, one.horizon) != (shown[place - 1].outcome, shown[place - 1].horizon)
-        if begins and place:
-            table.add_section()
-        scores = one.scores
-        figures = (f"{scores.brier.value:.4f}", scores.skill.text, scores.calibration_error.text)
-        table.add_row(*((one.outcome, one.horizon) if begins else ("", "")), one.label, scores.base_rate.text, *figures)
+def table_of_scores(scored: Sequence[Scored]) -> Table:
+    """Return the scores of all estimators on all workloads, for one horizon and one kind of outcome."""
+    first = scored[0]
+    title = f"calibration: violations within {first.horizon}, {first.outcome}"
+    headings = ("workload", "estimator", "base rate", "Brier score", "skill", "calibration error")
+    table = new_table(
+        headings, texts=2, no_wrap=True, title=title, caption="with 95 % intervals from nodes of all repeats"
+    )
+    for workload in dict.fromkeys(one.workload for one in scored):
+        table.add_section()
+        for place, one in enumerate(other for other in scored if other.workload == workload):
+            scores = one.scores
+            brier = "-" if scores.brier.value is None else f"{scores.brier.value:.4f}"
+            figures = (scores.base_rate.text, brier, scores.skill.text, scores.calibration_error.text)
+            table.add_row("" if place else workload, one.label, *figures)
     return table
 
 
@@ -84,7 +86,7 @@ def plot_reliability(ax: Axes, scored: Sequence[Scored]) -> None:
 def figure_of_reliability(scored: Sequence[Scored]) -> Figure:
     """Return the reliability diagrams of all estimators, a panel for each workload."""
     workloads = list(dict.fromkeys(one.workload for one in scored))
-    columns = min(len(workloads), MOST_COLUMNS)
+    columns = min(math.ceil(math.sqrt(len(workloads))), MOST_COLUMNS)
     rows = -(-len(workloads) // columns)
     title = f"violations within {scored[0].horizon} by predicted probability; bars: 95 % intervals"
     figure = new_figure(max(5.6, columns * PANEL_INCHES), rows * PANEL_INCHES + 1.2, title)

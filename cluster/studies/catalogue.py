@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cluster.studies.annealing import AnnealingStudy
+from cluster.studies.calibration import CalibrationStudy
 from cluster.studies.compression import CompressionStudy
 from cluster.studies.densities import DensityStudy
 from cluster.studies.energy_configurations import ConfigurationStudy
-from cluster.studies.estimator_calibration import EstimatorCalibrationStudy
 from cluster.studies.overhead import OverheadStudy
 from cluster.studies.policies import PlacementPolicyStudy
 from cluster.studies.request import StudyRequest
@@ -24,7 +24,7 @@ STUDIES: Mapping[str, Callable[[StudyRequest], Study]] = {
     ConfigurationStudy.name: ConfigurationStudy.of,
     SensitivityStudy.name: SensitivityStudy.of,
     RiskStudy.name: RiskStudy.of,
-    EstimatorCalibrationStudy.name: EstimatorCalibrationStudy.of,
+    CalibrationStudy.name: CalibrationStudy.of,
     DensityStudy.name: DensityStudy.of,
 }
 """Functions that return each study for the options of a user. Those that need a pilot run it."""
