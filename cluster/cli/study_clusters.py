@@ -61,6 +61,10 @@ COMMANDS: Mapping[str, StudyCommand] = {
     "risk": StudyCommand(
         "Monte Carlo, Gaussian and peak predictors compared.", (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region")
     ),
+    "calibration": StudyCommand(
+        "Calibration of the estimators of risk, with intervals.",
+        (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region"),
+    ),
     "densities": StudyCommand("The tenant densities of the other studies.", (*RUN_OPTIONS, "region")),
 }
 

@@ -4,7 +4,7 @@ A violation is a node and a metering time at which a shortage starts a failover,
 previous placement. Two kinds of shortage start none and are counted separately: those that moves under way cover, and
 those that no move can resolve.
 
-A calibration compares predicted probabilities with `violations_ahead`.
+A calibration compares predicted probabilities with `first_violations`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from cluster.simulation.ledger import Ledger, Metering
 from cluster.simulation.tenant_arrivals import TenantSequence
-from plb.array_types import NOWHERE, Bool, Float
+from plb.array_types import NOWHERE, Bool, Float, Int
 from plb.model.move import Move
 
 SHARE_OF_ROUNDING = 1e-4
@@ -98,33 +98,32 @@ def classify(
     return found
 
 
-def violations_ahead(
+def first_violations(
     ledger: Ledger, sequence: TenantSequence, now: int, interval: int, steps: int, threshold: Float
-) -> tuple[Bool, Bool]:
-    """Return on which nodes the present replicas reach a threshold: at the next metering, and within all steps, (H,).
+) -> Int:
+    """Return at which of the next meterings the present replicas of each node first reach a threshold, (H,).
 
-    The outcome follows from the traces, without arrivals and moves.
+    The next metering is 1; 0: at none of them. The outcome follows from the traces, without arrivals and moves.
 
     Parameters
     ----------
     now, interval
         Present time, and the time between meterings, in seconds.
     steps
-        Number of the next meterings, at least 1.
+        Number of the next meterings.
     threshold
         (H, R) user units.
     """
     rows = np.flatnonzero((ledger.node != NOWHERE) & ~ledger.leaving)
     node, departure = ledger.node[rows], sequence.departure[ledger.tenant[rows]]
-    at_next, ahead = np.zeros(len(threshold), np.bool_), np.zeros(len(threshold), np.bool_)
+    first = np.zeros(len(threshold), np.int64)
     for step in range(1, steps + 1):
         time = now + step * interval
         demand = np.where((departure >= time)[:, np.newaxis], ledger.demand(rows, time), 0.0)
         totals = [np.bincount(node, of_metric, len(threshold)) for of_metric in demand.T]
-        ahead |= (np.column_stack(totals) >= threshold).any(axis=1)
-        if step == 1:
-            at_next = ahead.copy()
-    return at_next, ahead
+        reached = (np.column_stack(totals) >= threshold).any(axis=1)
+        first[reached & (first == 0)] = step
+    return first
 
 
 def _outcome(short: bool, relieved: bool) -> ViolationOutcome:

@@ -1,49 +1,70 @@
-"""Calibration of estimators: predicted probabilities of a violation, and observed violations.
+"""The study of calibration: the estimators of risk on the same nodes, scored by what the traces do next.
 
-A policy that uses no estimator runs the cluster, so that all estimators see the same nodes. At regular times each
-predicts the probability of a violation of every node. The outcome follows from the traces of the replicas on the node
-at that time: whether their demand reaches a threshold at one of the next meterings, without arrivals and moves.
+Every repeat has its own split into past and simulated tenants. A policy that uses no estimator runs the cluster. The
+outcome of a prediction is counted twice: *held*, if no replica moves after the prediction, from the traces; and *as it
+went*, with arrivals, departures and moves, as the run recorded it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
-from rich.table import Table
+import polars as pl
 
-from cluster.console.tables import new_table
-from cluster.plots.base import COLOURS, new_figure, use_open_axes
-from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.simulation import Process, Simulation
-from cluster.simulation.violations import violations_ahead
+from cluster.simulation.violations import ViolationOutcome, first_violations
 from cluster.studies.arms import Arm
+from cluster.studies.calibration_results import Scored, figure_of_reliability, table_of_scores
 from cluster.studies.design import StudySetting
+from cluster.studies.figures import figures_of
+from cluster.studies.forecast_scores import NodePredictions, scores_of
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.request import StudyRequest
+from cluster.studies.risk import ESTIMATORS
 from cluster.studies.runner import Finished, Row
 from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
 from cluster.studies.study import StudyResult
-from plb.array_types import Float
+from plb.array_types import Float, Int
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from cluster.simulation.recorder import RunResult
 
 POLICY = "worst_fit_max"
 """The policy that runs the cluster. It uses no probabilities."""
-DAYS = 10.0
+DAYS, REPEATS = 10.0, 5
 FIRST_HOURS, EVERY_HOURS, HORIZON_HOURS = 24, 6, 24
-EDGES = (0.001, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95)
-"""Probabilities between the bins. The first bin begins at 0, the last ends at 1."""
-OUTCOMES = ("next", "ahead")
-"""A violation at the next metering, and within the horizon."""
-PLOT = "calibration.png"
+"""Hours of the first predictions, between predictions, and of the longest horizon."""
+HORIZONS: Mapping[str, float] = {"next metering": 0.0, "1 hour": 1.0, f"{HORIZON_HOURS} hours": float(HORIZON_HOURS)}
+"""Hours by label. The next metering is at most one interval away."""
+HELD, WENT = "held", "as it went"
+OUTCOMES = (HELD, WENT)
+PLOT = "reliability.png"
+
+
+@attrs.frozen(eq=False)
+class Look:
+    """The predictions at one time, and what follows if no replica moves.
+
+    Parameters
+    ----------
+    time
+        Seconds since the start of the run.
+    probability
+        (H,) probability of a violation of each node.
+    first
+        (H,) at which of the next meterings the node is first in violation; 0: at none within the horizon.
+    """
+
+    time: int
+    probability: Float
+    first: Int
 
 
 class CalibrationRun(Simulation):
@@ -51,14 +72,13 @@ class CalibrationRun(Simulation):
 
     Attributes
     ----------
-    samples
-        For each time, the probability of every node, and whether a violation follows at the next metering and within
-        the horizon, (3, H).
+    looks
+        The predictions at each of the times.
     """
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self.samples: list[Float] = []
+        self.looks: list[Look] = []
 
     def processes(self) -> tuple[Process, ...]:
         """Return the processes of the simulation and that of the predictions."""
@@ -67,163 +87,110 @@ class CalibrationRun(Simulation):
     def _predict(self) -> Process:
         for when in range(FIRST_HOURS * 3600, self._end + 1, EVERY_HOURS * 3600):
             yield At(self.env, when, Kind.LOOK)
-            probability = [*self.engine.violation_probabilities(when).values()]
+            probability = np.array([*self.engine.violation_probabilities(when).values()])
             steps = HORIZON_HOURS * 3600 // self._interval
-            outcomes = violations_ahead(self.ledger, self._sequence, when, self._interval, steps, self._threshold)
-            self.samples.append(np.array([probability, *outcomes], np.float64))
-
-
-def binned(samples: Float) -> dict[str, Any]:
-    """Return sums by bin of the probability: samples, probabilities and violations; and the sums of squared errors.
-
-    Parameters
-    ----------
-    samples
-        (3, S), as in `CalibrationRun`.
-    """
-    probability, outcomes = samples[0], dict(zip(OUTCOMES, samples[1:], strict=True))
-    bins = np.searchsorted(EDGES, probability, side="right")
-    sums = {name: np.bincount(bins, of, len(EDGES) + 1).tolist() for name, of in outcomes.items()}
-    errors = {f"squared_error_{name}": float(np.square(probability - of).sum()) for name, of in outcomes.items()}
-    counts = np.bincount(bins, minlength=len(EDGES) + 1).tolist()
-    return {"samples": counts, "predicted": np.bincount(bins, probability, len(EDGES) + 1).tolist(), **sums, **errors}
-
-
-@attrs.frozen(eq=False)
-class Calibration:
-    """The calibration of an estimator.
-
-    Parameters
-    ----------
-    label
-        Name of the estimator.
-    samples
-        (B,) by bin of the probability.
-    predicted, observed
-        (B,) mean probability, and share of violations within the horizon; NaN in a bin without samples.
-    brier, brier_next
-        Brier score, the mean squared difference between probability and outcome: within the horizon, and at the next
-        metering.
-    base_rate, base_rate_next
-        Share of the samples with a violation.
-    """
-
-    label: str
-    samples: Float
-    predicted: Float
-    observed: Float
-    brier: float
-    brier_next: float
-    base_rate: float
-    base_rate_next: float
-
-    def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values; null in a bin without samples."""
-
-        def listed(values: Float) -> list[float | None]:
-            return [None if np.isnan(value) else float(value) for value in values]
-
-        values = attrs.asdict(self, recurse=False)
-        lists = {"predicted": listed(self.predicted), "observed": listed(self.observed)}
-        return {**values, **lists, "samples": self.samples.tolist()}
-
-
-def calibration_of(label: str, rows: Sequence[Mapping[str, Any]]) -> Calibration:
-    """Return the calibration over the runs of one estimator."""
-    samples, predicted, ahead, at_next = (
-        np.sum([row[name] for row in rows], axis=0) for name in ("samples", "predicted", "ahead", "next")
-    )
-    total = float(samples.sum())
-    errors = [sum(row[f"squared_error_{name}"] for row in rows) / total for name in ("ahead", "next")]
-    with np.errstate(invalid="ignore"):
-        means, shares = predicted / samples, ahead / samples
-    return Calibration(
-        label, samples, means, shares, errors[0], errors[1], float(ahead.sum() / total), float(at_next.sum() / total)
-    )
-
-
-def table_of_calibrations(found: Sequence[Calibration]) -> Table:
-    """Return the observed share of violations by the probability of each estimator."""
-    first = found[0]
-    caption = (
-        f"share of the nodes in violation within {HORIZON_HOURS} hours (number of samples), by predicted probability; "
-        f"of all nodes {first.base_rate:.3f}, at the next metering {first.base_rate_next:.4f}"
-    )
-    bins = [f"{low:g} to {high:g}" for low, high in zip((0.0, *EDGES), (*EDGES, 1.0), strict=True)]
-    headings = ("", *bins, "Brier score", "... next")
-    shown = new_table(headings, no_wrap=True, title="risk: violations by predicted probability", caption=caption)
-    for one in found:
-        cells = [
-            f"{observed:.3f} ({int(samples)})" if samples else "-"
-            for observed, samples in zip(one.observed, one.samples, strict=True)
-        ]
-        shown.add_row(one.label, *cells, f"{one.brier:.4f}", f"{one.brier_next:.4f}")
-    return shown
-
-
-def plot_calibrations(ax: Axes, found: Sequence[Calibration]) -> None:
-    """Draw the share of violations over the mean probability; larger points have more samples."""
-    for number, one in enumerate(found):
-        some = one.samples > 0
-        colour = COLOURS[number % len(COLOURS)]
-        ax.plot(one.predicted[some], one.observed[some], color=colour, linewidth=1.0, alpha=0.7)
-        sizes = 12.0 + 60.0 * np.sqrt(one.samples[some] / one.samples.max())
-        ax.scatter(one.predicted[some], one.observed[some], s=sizes, color=colour, label=one.label, alpha=0.8)
-    ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8)
-    ax.set(xlabel="predicted probability of a violation", ylabel="observed share of violations")
-    ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
-    use_open_axes(ax)
-
-
-def figure_of_calibrations(found: Sequence[Calibration]) -> Figure:
-    """Return a plot of all estimators."""
-    figure = new_figure(5.6, 6.0, f"violations within {HORIZON_HOURS} hours by predicted probability")
-    ax = figure.subplots()
-    plot_calibrations(ax, found)
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    return figure
+            first = first_violations(self.ledger, self._sequence, when, self._interval, steps, self._threshold)
+            self.looks.append(Look(when, probability, first))
 
 
 class CalibrationStudy(SimulatedStudy):
-    """The calibration of estimators, an arm each, at the middle density of each workload."""
+    """The calibration of every estimator, an arm each, at the middle density of each workload."""
 
     name = "calibration"
 
     @classmethod
-    def of(
-        cls, request: StudyRequest, settings: Sequence[StudySetting], estimators: Mapping[str, str]
-    ) -> CalibrationStudy:
-        """Return the study of estimators, by label, at the middle one of the settings of each workload."""
-        by_workload: dict[tuple[str, float], list[StudySetting]] = {}
-        for one in settings:
-            by_workload.setdefault((one.workload, one.vcores), []).append(one)
-        ordered = (sorted(of_workload, key=lambda one: one.density) for of_workload in by_workload.values())
-        middle = [of_workload[len(of_workload) // 2] for of_workload in ordered]
-        arms = [Arm(label, POLICY, engine={"estimator": spec, **AS_IN_PAPER}) for label, spec in estimators.items()]
-        return cls(request.design_at(middle, arms, repeats=1, days=DAYS, engine=ANNEALING_PILOT.engine))
-
-    def tasks(self) -> Sequence[Task]:
-        """Return a run for each estimator and workload."""
-        return [attrs.evolve(task, key=f"calibration: {task.key}") for task in self.design.tasks()]
+    def of(cls, request: StudyRequest) -> CalibrationStudy:
+        """Return the study that a user requests."""
+        arms = [Arm(label, POLICY, engine={"estimator": spec, **AS_IN_PAPER}) for label, spec in ESTIMATORS.items()]
+        settings = middle_of_each(request.settings((ANNEALING_PILOT,)))
+        design = request.design_at(settings, arms, repeats=REPEATS, days=DAYS, engine=ANNEALING_PILOT.engine)
+        return cls(attrs.evolve(design, splits_anew=True))
 
     @staticmethod
     def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Execute a run; its totals are sums by bin of the probability."""
+        """Execute a run; its totals are the predictions, and when violations follow."""
         scenario, source, tenants, repeat = prepared(arguments)
         run = CalibrationRun(scenario, source, tenants, POLICY, repeat)
         result = require_complete(run.run())
-        samples = np.concatenate([np.zeros((1 + len(OUTCOMES), 0)), *run.samples], axis=1)
-        return {"totals": binned(samples), "timings": result.timings}
+        interval = scenario.cluster.metering_minutes * 60
+        totals = {
+            "interval": interval,
+            "end": int(result.totals["simulated_seconds"]),
+            "time": [look.time for look in run.looks],
+            "probability": [look.probability.tolist() for look in run.looks],
+            HELD: [look.first.tolist() for look in run.looks],
+            WENT: [recorded_violations(result, look, interval).tolist() for look in run.looks],
+        }
+        return {"totals": totals, "timings": result.timings}
 
     def result(self, finished: Finished) -> StudyResult:
-        """Return the calibrations of the estimators with samples."""
-        by_label: dict[str, list[Row]] = {}
-        for row in finished.rows:
-            by_label.setdefault(row["arm"], []).append(row)
-        found = [
-            calibration_of(label, rows) for label, rows in by_label.items() if any(sum(row["samples"]) for row in rows)
+        """Return the scores of every estimator by workload, horizon and outcome."""
+        scored = [
+            Scored(workload, label, horizon, outcome, scores_of(predictions))
+            for workload in dict.fromkeys(row["workload"] for row in finished.rows)
+            for outcome in OUTCOMES
+            for horizon, hours in HORIZONS.items()
+            for label in dict.fromkeys(row["arm"] for row in finished.rows)
+            if len((predictions := predictions_of(finished.rows, workload, label, outcome, hours)).node)
         ]
-        figures = {"calibration": [one.as_json() for one in found]}
-        if not found:
+        figures = figures_of(self.name, scores=[one.as_json() for one in scored])
+        if not scored:
             return StudyResult(figures, plots={PLOT: None})
-        return StudyResult(figures, (table_of_calibrations(found),), {PLOT: partial(figure_of_calibrations, found)})
+        alike = groupby(sorted(scored, key=_kind_of), key=_kind_of)
+        tables = [table_of_scores(list(group)) for _, group in alike]
+        shown = [one for one in scored if one.outcome == HELD and one.horizon == [*HORIZONS][-1]]
+        return StudyResult(figures, tables, {PLOT: partial(figure_of_reliability, shown)})
+
+
+def _kind_of(one: Scored) -> tuple[int, int]:
+    """Return the position of the outcome and of the horizon of scores."""
+    return OUTCOMES.index(one.outcome), [*HORIZONS].index(one.horizon)
+
+
+def middle_of_each(settings: Sequence[StudySetting]) -> list[StudySetting]:
+    """Return the setting with the middle density of each workload."""
+    by_workload: dict[tuple[str, float], list[StudySetting]] = {}
+    for one in settings:
+        by_workload.setdefault((one.workload, one.vcores), []).append(one)
+    ordered = (sorted(of_workload, key=lambda one: one.density) for of_workload in by_workload.values())
+    return [of_workload[len(of_workload) // 2] for of_workload in ordered]
+
+
+def recorded_violations(result: RunResult, look: Look, interval: int) -> Int:
+    """Return at which metering after a look each node was first in violation in the run, (H,); 0: at none recorded.
+
+    Shortages that moves under way cover are none.
+    """
+    later = result.tables["shortages"].filter(
+        (pl.col("outcome") != ViolationOutcome.COVERED.value) & (pl.col("time_s") > look.time)
+    )
+    first = dict(later.group_by("node").agg(pl.col("time_s").min()).iter_rows())
+    names = result.tables["nodes"]["node"].to_list()
+    return np.array([-(-(first[name] - look.time) // interval) if name in first else 0 for name in names], np.int64)
+
+
+def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str, hours: float) -> NodePredictions:
+    """Return the predictions of an estimator on a workload, and whether a violation followed within some hours.
+
+    As it went, only predictions count whose horizon ended before the run.
+
+    Parameters
+    ----------
+    rows
+        The runs.
+    hours
+        The horizon; one metering at least.
+    """
+    probability, occurred, node, nodes = [np.zeros(0)], [np.zeros(0, np.bool_)], [np.zeros(0, np.int64)], 0
+    for row in rows:
+        looks = np.array(row["probability"], np.float64)
+        if (row["workload"], row["arm"]) != (workload, label) or not looks.size:
+            continue
+        steps = max(1, int(hours * 3600) // row["interval"])
+        counted = np.array(row["time"]) + steps * row["interval"] <= row["end"] if outcome == WENT else slice(None)
+        first = np.array(row[outcome], np.int64)[counted]
+        probability.append(looks[counted].ravel())
+        occurred.append(((first > 0) & (first <= steps)).ravel())
+        node.append(np.tile(nodes + np.arange(looks.shape[1]), len(first)))
+        nodes += looks.shape[1]
+    return NodePredictions(np.concatenate(probability), np.concatenate(occurred), np.concatenate(node))

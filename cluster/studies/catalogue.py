@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from cluster.studies.annealing import AnnealingStudy
+from cluster.studies.calibration import CalibrationStudy
 from cluster.studies.compression import CompressionStudy
 from cluster.studies.densities import DensityStudy
 from cluster.studies.energy_configurations import ConfigurationStudy
@@ -23,6 +24,7 @@ STUDIES: Mapping[str, Callable[[StudyRequest], Study]] = {
     ConfigurationStudy.name: ConfigurationStudy.of,
     SensitivityStudy.name: SensitivityStudy.of,
     RiskStudy.name: RiskStudy.of,
+    CalibrationStudy.name: CalibrationStudy.of,
     DensityStudy.name: DensityStudy.of,
 }
 """Functions that return each study for the options of a user. Those that need a pilot run it."""

@@ -78,6 +78,8 @@ class Design:
         Seed of all random numbers.
     engine
         Further settings of all arms, fields of `plb.PlbConfig`.
+    splits_anew
+        True: every repeat has its own split into past and simulated tenants; False: all have the same past.
 
     Raises
     ------
@@ -92,6 +94,7 @@ class Design:
     days: float
     seed: int
     engine: Mapping[str, Any] = NOTHING
+    splits_anew: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.settings:
@@ -139,6 +142,9 @@ class Design:
 
     def _task(self, setting: StudySetting, arm: Arm, repeat: int) -> Task:
         scenario = self.scenario(setting, arm)
+        if self.splits_anew:
+            workload = scenario["workload"]
+            scenario["workload"] = {**workload, "trace_seed": workload.get("trace_seed", 0) + repeat}
         arguments = {**attrs.asdict(setting), "arm": arm.name, "repeat": repeat, "scenario": scenario}
         known = digest(scenario, self.base.digests_of(setting.workload))
         return Task(f"{setting.name}, {arm.name}, repeat {repeat}, {known}", arguments)

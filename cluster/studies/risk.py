@@ -6,20 +6,19 @@ parameters are those of the papers, in samples of ten minutes. They are not tune
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import attrs
 import numpy as np
 
 from cluster.studies.arms import MODIFIED, Arm
-from cluster.studies.calibration import CalibrationStudy
 from cluster.studies.densities import density_ratios
 from cluster.studies.figures import Claim, ClaimTable, Violations, counts_as_json, placement_claims, table_of_claims
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.policy_study import PolicyStudy
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished
-from cluster.studies.study import Study, StudyResult
+from cluster.studies.study import StudyResult
 from plb.validation import check_number
 
 DAYS, REPEATS = 10.0, 2
@@ -48,23 +47,12 @@ ARMS = tuple(
 )
 
 
-@attrs.frozen(eq=False)
 class RiskStudy(PolicyStudy):
-    """Violations under each estimator.
-
-    Parameters
-    ----------
-    design
-        As in `cluster.studies.simulated.SimulatedStudy`.
-    calibration
-        The calibration of the estimators.
-    """
+    """Violations under each estimator."""
 
     name = "risk"
     compared = f"{PLACEMENT}, {MONTE_CARLO}"
     plot = "risk.png"
-
-    calibration: CalibrationStudy
 
     @classmethod
     def of(cls, request: StudyRequest) -> RiskStudy:
@@ -74,12 +62,7 @@ class RiskStudy(PolicyStudy):
                 check_number("study", "days", request.days, low=FILL_HOURS / 24.0)
             tables = {**request.base.tables, "run": {"fill_hours": FILL_HOURS}}
             request = attrs.evolve(request, base=attrs.evolve(request.base, tables=tables))
-        design = request.design((ANNEALING_PILOT,), ARMS, repeats=REPEATS, days=DAYS)
-        return cls(design, CalibrationStudy.of(request, design.settings, ESTIMATORS))
-
-    def parts(self) -> Sequence[Study]:
-        """Return the calibration."""
-        return (self.calibration,)
+        return cls(request.design((ANNEALING_PILOT,), ARMS, repeats=REPEATS, days=DAYS))
 
     def claims(self, found: Violations) -> list[Claim]:
         """Return the ratios of violations to those with Monte Carlo, and of densities at equal violations."""

@@ -69,17 +69,13 @@ class Study(ABC):
     def result(self, finished: Finished) -> StudyResult:
         """Return figures, tables and plots of the runs that did not fail."""
 
-    def parts(self) -> Sequence[Study]:
-        """Return studies that belong to this one. Each has a directory below, named after it."""
-        return ()
-
     def failed_before(self) -> Failures:
         """Return the tasks of a pilot that failed."""
         return ()
 
 
 def run_study(study: Study, output: OutputDirectory) -> StudyResult:
-    """Run a study and its parts, write their tables and plots, and return figures, printed tables and failed tasks.
+    """Run a study, write its tables and plots, and return figures, printed tables and failed tasks.
 
     Raises
     ------
@@ -88,18 +84,11 @@ def run_study(study: Study, output: OutputDirectory) -> StudyResult:
     KeyboardInterrupt
         After Ctrl-C. Its message names the directory with the tables of the finished runs.
     """
-    figures: dict[str, Any] = {}
-    tables: list[Table] = []
-    failed = [*study.failed_before()]
-    for part in (study, *study.parts()):
-        place = output if part is study else output.below(part.name)
-        finished = run_tasks(part.name, part.run, part.tasks(), place.with_jobs(part.jobs), part.described())
-        result = part.result(finished)
-        _write(result, output)
-        figures |= result.figures
-        tables += result.tables
-        failed += finished.failed
-    return StudyResult(figures, tables, failed=failed)
+    failed_before = study.failed_before()
+    finished = run_tasks(study.name, study.run, study.tasks(), output.with_jobs(study.jobs), study.described())
+    result = study.result(finished)
+    _write(result, output)
+    return attrs.evolve(result, plots={}, frames={}, failed=[*failed_before, *finished.failed])
 
 
 def _write(result: StudyResult, output: OutputDirectory) -> None:

@@ -29,10 +29,11 @@ from cluster.plots.loads import plot_load_bands, plot_load_map
 from cluster.plots.moves import plot_causes, plot_domain_moves, plot_failovers
 from cluster.plots.tenants import availability_by_class, plot_availability
 from cluster.plots.traces import plot_classes, plot_days, plot_growth, plot_lifetimes, plot_tenants, plot_usage
-from cluster.studies.calibration import Calibration, plot_calibrations
+from cluster.studies.calibration_results import Scored, plot_reliability
 from cluster.studies.compression import Effect, plot_effects
 from cluster.studies.design import StudySetting
 from cluster.studies.figures import ClaimTable
+from cluster.studies.forecast_scores import ScoreEstimate, Scores
 from cluster.studies.gaussian.plots import boxes
 from cluster.studies.peaks.panels import QUANTILES, Panel
 from cluster.studies.peaks.study import plot_panel
@@ -295,11 +296,19 @@ def test_study_boxes() -> Figure:
 
 
 @pytest.mark.mpl_image_compare(**STYLE)
-def test_study_calibrations() -> Figure:
-    """Larger points have more samples. Bins without samples are omitted."""
-    samples = np.array([100.0, 25.0, 0.0, 4.0])
-    predicted, observed = np.array([0.05, 0.3, np.nan, 0.9]), np.array([0.02, 0.4, np.nan, 0.75])
-    return figure_of(plot_calibrations, [Calibration("Monte Carlo", samples, predicted, observed, 0.1, 0.1, 0.2, 0.2)])
+def test_study_reliability() -> Figure:
+    """Bins without predictions are omitted. Bars are intervals; a bin of a single node has none."""
+    observed = (0.02, 0.01, 0.04), (0.4, 0.2, 0.55), (None, None, None), (0.75, None, None)
+    score = ScoreEstimate(0.1, 0.05, 0.2)
+    scores = Scores(
+        129,
+        20,
+        *(score,) * 4,
+        samples=np.array([100, 25, 0, 4]),
+        predicted=np.array([0.05, 0.3, np.nan, 0.9]),
+        observed=tuple(ScoreEstimate(*one) for one in observed),
+    )
+    return figure_of(plot_reliability, [Scored("region", "Monte Carlo", "24 hours", "held", scores)])
 
 
 @pytest.mark.mpl_image_compare(**STYLE)

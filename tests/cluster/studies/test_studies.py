@@ -326,7 +326,7 @@ def test_a_plot_without_data_is_removed(tmp_path):
     """An older plot would not match the present runs."""
     (tmp_path / "figure7.png").write_text("older")
     (tmp_path / "journal.jsonl").write_text("")
-    assert run_study(CompressionStudy(Base((), 2.0, {}), 1, 0), OutputDirectory(tmp_path)).tables == []
+    assert not run_study(CompressionStudy(Base((), 2.0, {}), 1, 0), OutputDirectory(tmp_path)).tables
     assert not (tmp_path / "figure7.png").exists()
 
 

@@ -1,0 +1,179 @@
+"""Scores of predicted probabilities, with intervals: Brier score, skill, expected calibration error, reliability.
+
+NodePredictions for one node of a run depend on each other: its replicas stay. So an interval comes from nodes that are
+drawn with replacement, each with all its predictions (the cluster bootstrap). S predictions, C nodes of runs, B bins,
+Q resamples.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import attrs
+import numpy as np
+
+from cluster.studies.figures import INTERVAL, RESAMPLES
+from plb.array_types import Bool, Float, Int
+
+BINS = 10
+"""Number of bins of the probability, all of the same width."""
+LEAST_RESAMPLES = RESAMPLES // 2
+"""A score that fewer resamples have has no interval: without any violation there is no skill."""
+
+
+@attrs.frozen(eq=False)
+class NodePredictions:
+    """Predicted probabilities of a violation, and what happened.
+
+    Parameters
+    ----------
+    probability
+        (S,) in [0, 1].
+    occurred
+        (S,) whether a violation followed.
+    node
+        (S,) number of the node of a run. NodePredictions for the same node are not independent.
+    """
+
+    probability: Float
+    occurred: Bool
+    node: Int
+
+
+@attrs.frozen
+class ScoreEstimate:
+    """A score and its 95 % interval.
+
+    Parameters
+    ----------
+    value
+        The score; None if it is undefined.
+    low, high
+        Ends of the interval; None with a single node, if too few resamples have the score, and if all have the same:
+        nodes without any violation do not say how rare one is.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def text(self) -> str:
+        """The score with its interval, for a table."""
+        if self.value is None:
+            return "-"
+        ends = "" if self.low is None or self.high is None else f" [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.value:.3f}{ends}"
+
+
+@attrs.frozen(eq=False)
+class Scores:
+    """The scores of an estimator.
+
+    Parameters
+    ----------
+    predictions, nodes
+        Number of predictions, and of nodes of runs.
+    base_rate
+        Share of the predictions after which a violation occurred.
+    brier
+        Mean squared difference between probability and outcome.
+    skill
+        1 - Brier score / that of the base rate as a constant prediction. 1 is perfect; 0 is no better than the base
+        rate. Undefined without violations, and if all are.
+    calibration_error
+        Expected calibration error: the difference between mean probability and share of violations of a bin, averaged
+        over the predictions.
+    samples, predicted
+        (B,) predictions by bin of the probability, and their mean probability; NaN without any.
+    observed
+        By bin, the share after which a violation occurred.
+    """
+
+    predictions: int
+    nodes: int
+    base_rate: ScoreEstimate
+    brier: ScoreEstimate
+    skill: ScoreEstimate
+    calibration_error: ScoreEstimate
+    samples: Int
+    predicted: Float
+    observed: tuple[ScoreEstimate, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain JSON values; null in a bin without predictions."""
+        predicted = [None if np.isnan(value) else float(value) for value in self.predicted]
+        plain = attrs.asdict(self)
+        return {**plain, "samples": self.samples.tolist(), "predicted": predicted, "observed": [*plain["observed"]]}
+
+
+class _Sums(NamedTuple):
+    """Sums over predictions; all scores follow from them."""
+
+    error: Float
+    """(C,) or (Q,) squared errors."""
+    samples: Float
+    """(C, B) or (Q, B) predictions by bin."""
+    predicted: Float
+    """Their probabilities, in the same shape."""
+    occurred: Float
+    """Their violations, in the same shape."""
+
+
+def scores_of(given: NodePredictions) -> Scores:
+    """Return the scores of at least one prediction; the intervals are the same for equal predictions."""
+    names, node = np.unique(given.node, return_inverse=True)
+    by_node = _sums_of(given, node, len(names))
+    weights = np.random.default_rng(0).multinomial(len(names), np.full(len(names), 1.0 / len(names)), RESAMPLES)
+    whole = _Sums(*(sums.sum(axis=0, keepdims=True) for sums in by_node))
+    resampled = _Sums(*(weights @ sums for sums in by_node))
+    once, again = _scores(whole), _scores(resampled)
+    estimates = {name: _estimate(once[name][0], again[name], len(names)) for name in once}
+    with np.errstate(invalid="ignore"):
+        observed, shares = whole.occurred[0] / whole.samples[0], resampled.occurred / resampled.samples
+        predicted = whole.predicted[0] / whole.samples[0]
+    return Scores(
+        len(node),
+        len(names),
+        **estimates,
+        samples=whole.samples[0].astype(np.int64),
+        predicted=predicted,
+        observed=tuple(_estimate(share, shares[:, place], len(names)) for place, share in enumerate(observed)),
+    )
+
+
+def _sums_of(given: NodePredictions, node: Int, nodes: int) -> _Sums:
+    """Return the sums over the predictions of each node."""
+    bins = np.minimum((given.probability * BINS).astype(np.int64), BINS - 1)
+    place, shape = node * BINS + bins, (nodes, BINS)
+    error = np.square(given.probability - given.occurred)
+    each, occurred = np.ones(len(node)), given.occurred.astype(np.float64)
+    samples, predicted, violated = (
+        np.bincount(place, of, nodes * BINS).astype(np.float64).reshape(shape)
+        for of in (each, given.probability, occurred)
+    )
+    return _Sums(np.bincount(node, error, nodes).astype(np.float64), samples, predicted, violated)
+
+
+def _scores(sums: _Sums) -> dict[str, Float]:
+    """Return the scores by name, each of shape (Q,); NaN where one is undefined."""
+    total = sums.samples.sum(axis=1)
+    base_rate = sums.occurred.sum(axis=1) / total
+    brier = sums.error / total
+    calibration_error = np.abs(sums.predicted - sums.occurred).sum(axis=1) / total
+    variance = base_rate * (1.0 - base_rate)
+    skill = 1.0 - np.divide(brier, variance, out=np.full(len(total), np.nan), where=variance > 0.0)
+    return {"base_rate": base_rate, "brier": brier, "skill": skill, "calibration_error": calibration_error}
+
+
+def _estimate(value: float, resampled: Float, nodes: int) -> ScoreEstimate:
+    """Return a score with the interval of its resamples, without those in which it is undefined."""
+    if np.isnan(value):
+        return ScoreEstimate(None, None, None)
+    defined = resampled[~np.isnan(resampled)]
+    if nodes < 2 or len(defined) < LEAST_RESAMPLES:
+        return ScoreEstimate(float(value), None, None)
+    low, high = np.percentile(defined, INTERVAL)
+    if low == high:
+        return ScoreEstimate(float(value), None, None)
+    return ScoreEstimate(float(value), float(low), float(high))

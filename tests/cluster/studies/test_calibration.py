@@ -1,0 +1,165 @@
+"""The study of calibration: what counts as the outcome of a prediction, and the whole command."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cluster.simulation.recorder import RunResult
+from cluster.studies import calibration
+from cluster.studies.arms import Arm
+from cluster.studies.base import base_of_scenario
+from cluster.studies.calibration import (
+    HORIZONS,
+    OUTCOMES,
+    CalibrationRun,
+    CalibrationStudy,
+    Look,
+    predictions_of,
+    recorded_violations,
+)
+from cluster.studies.design import Design, StudySetting
+from cluster.studies.request import StudyRequest
+from cluster.studies.risk import ESTIMATORS
+from cluster.studies.runner import OutputDirectory
+from cluster.studies.simulated import prepared, run_simulation
+from tests.cluster.small_studies import ONE_SETTING, SMALL, study
+
+
+def tasks(tmp_path, policy, specs, days):
+    """Return runs of a policy with each estimator on a small cluster."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    base = base_of_scenario(tmp_path / "small.toml")
+    weights = {"w_failovers": 0.1, "w_overload": 0.0}
+    arms = [Arm(spec, policy, engine={"estimator": spec, **weights}) for spec in specs]
+    setting = StudySetting(base.workloads[0], base.vcores, 2.2)
+    return Design(base, [setting], arms, days=days, repeats=1, seed=4, engine={}).tasks()
+
+
+def a_look(time, nodes=2):
+    """Return a look at a time."""
+    return Look(time, np.zeros(nodes), np.zeros(nodes, np.int64))
+
+
+def a_result(*shortages):
+    """Return a run of the nodes a and b with shortages: time, node and outcome."""
+    tables = {
+        "shortages": pl.DataFrame(shortages, ["time_s", "node", "outcome"], orient="row"),
+        "nodes": pl.DataFrame({"node": ["a", "b"]}),
+    }
+    return RunResult("any", 0, {}, {}, (), True, tables)
+
+
+@pytest.mark.parametrize(
+    ("shortages", "first"),
+    [
+        ([(1200, "a", "violation"), (1800, "a", "violation")], [1, 0]),
+        ([(600, "a", "violation"), (2400, "a", "violation")], [3, 0]),
+        ([(1200, "a", "covered"), (1800, "b", "unresolved")], [0, 2]),
+        ([(600, "a", "violation"), (600, "b", "violation")], [0, 0]),
+    ],
+)
+def test_as_it_went_is_the_first_violation_after_the_look(shortages, first):
+    """A violation at the time of the look is past. Moves under way that suffice are no violation."""
+    assert recorded_violations(a_result(*shortages), a_look(600), 600).tolist() == first
+
+
+def test_outcomes_follow_from_the_traces_of_present_replicas(tmp_path, monkeypatch):
+    """The count goes step by step and replica by replica, without departed replicas and without new ones."""
+    violations, found = [], calibration.first_violations
+    monkeypatch.setattr(calibration, "HORIZON_HOURS", 5)
+
+    def compared(ledger, sequence, now, interval, steps, threshold):
+        ours = found(ledger, sequence, now, interval, steps, threshold)
+        traces, expected = sequence.traces, np.zeros((30, len(threshold)), np.bool_)
+        for step in range(30):
+            totals, time = np.zeros(threshold.shape), now + (step + 1) * interval
+            for row in np.flatnonzero((ledger.node >= 0) & ~ledger.leaving):
+                tenant = int(ledger.tenant[row])
+                at = (time - int(sequence.arrival[tenant]) - 1) // 600
+                if at < traces.lifetime_steps[tenant]:
+                    totals[ledger.node[row]] += traces.values[ledger._start[row] + at]
+            expected[step] = (totals >= threshold).any(axis=1)
+        first = np.where(expected.any(axis=0), expected.argmax(axis=0) + 1, 0)
+        assert ours.tolist() == first.tolist()
+        violations.append(np.count_nonzero(ours))
+        return ours
+
+    monkeypatch.setattr(calibration, "first_violations", compared)
+    (task,) = tasks(tmp_path, calibration.POLICY, ["monte-carlo"], days=2.0)
+    CalibrationRun(*prepared(task.arguments)[:3], calibration.POLICY, 0).run()
+    assert len(violations) == 5
+    assert sum(violations) > 0, "some nodes are in violation"
+
+
+def test_all_estimators_evaluate_the_same_nodes(tmp_path):
+    """The policy of the cluster does not use the estimators."""
+    runs = [
+        run_simulation(task.arguments)["totals"]
+        for task in tasks(tmp_path, calibration.POLICY, ESTIMATORS.values(), days=1.0)
+    ]
+    of_energy = {name for name in runs[0] if "expected" in name or "energy" in name}
+    alike = [{name: value for name, value in one.items() if name not in of_energy} for one in runs]
+    assert all(one == alike[0] for one in alike)
+    assert alike[0]["tenants"] > 0
+
+
+def test_an_outcome_is_a_violation_within_the_horizon():
+    """Nodes of other runs are other nodes; runs of other estimators and workloads do not count."""
+    row = {"workload": "w", "arm": "e", "interval": 600, "time": [0, 600], "end": 600 * 145}
+    row["probability"] = [[0.1, 0.2], [0.3, 0.4]]
+    rows = [
+        {**row, "held": [[1, 6], [7, 0]], "as it went": [[0, 0], [0, 0]]},
+        {**row, "held": [[0, 0], [144, 145]], "as it went": [[1, 0], [0, 0]]},
+        {**row, "arm": "other", "held": [[1, 1], [1, 1]]},
+        {**row, "workload": "other", "held": [[1, 1], [1, 1]]},
+    ]
+    within = {hours: predictions_of(rows, "w", "e", "held", hours) for hours in HORIZONS.values()}
+    assert [found.occurred.astype(int).tolist() for found in within.values()] == [
+        [1, 0, 0, 0, 0, 0, 0, 0],
+        [1, 1, 0, 0, 0, 0, 0, 0],
+        [1, 1, 1, 0, 0, 0, 1, 0],
+    ]
+    assert within[1.0].node.tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
+    assert within[1.0].probability.tolist() == [0.1, 0.2, 0.3, 0.4] * 2
+    assert predictions_of(rows, "w", "e", "as it went", 24.0).occurred.tolist() == [False] * 4 + [True] + [False] * 3
+
+
+def test_as_it_went_needs_a_run_to_the_end_of_the_horizon():
+    """The second look is an hour before the end of the run, so only its first hour is known."""
+    row = {"workload": "w", "arm": "e", "interval": 600, "time": [0, 600 * 144], "end": 600 * 150}
+    row |= {"probability": [[0.1], [0.2]], "as it went": [[0], [3]], "held": [[0], [3]]}
+    assert predictions_of([row], "w", "e", "as it went", 1.0).occurred.tolist() == [False, True]
+    assert predictions_of([row], "w", "e", "as it went", 24.0).probability.tolist() == [0.1]
+    assert predictions_of([row], "w", "e", "held", 24.0).occurred.tolist() == [False, True]
+
+
+def test_the_study_scores_every_estimator_and_resumes(tmp_path, monkeypatch):
+    """Every estimator has scores for each horizon and outcome, on the nodes of all repeats.
+
+    The run ends before the longest horizon, so it does not say how that one went.
+    """
+    monkeypatch.setattr(calibration, "FIRST_HOURS", 0)
+    one = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
+    found = {(each["label"], each["horizon"], each["outcome"]): each["scores"] for each in one["scores"]}
+    kinds = {*product(HORIZONS, OUTCOMES)} - {("24 hours", "as it went")}
+    assert set(found) == {(label, *kind) for label in ESTIMATORS for kind in kinds}
+    assert all(scores["predictions"] == scores["nodes"] == 16 for scores in found.values()), "eight nodes, two repeats"
+    assert (tmp_path / "one" / "reliability.png").stat().st_size > 10_000
+    again = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
+    assert again == one, "no run was repeated"
+
+
+def test_every_repeat_has_its_own_past(tmp_path):
+    """History and tenants come from another split in each repeat, the same for all estimators."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    base = base_of_scenario(tmp_path / "small.toml")
+    request = StudyRequest(base=base, output=OutputDirectory(tmp_path), densities=[1.5], days=2.0, repeats=3)
+    tasks = CalibrationStudy.of(request).tasks()
+    seeds = [(task.arguments["repeat"], task.arguments["scenario"]["workload"]["trace_seed"]) for task in tasks]
+    assert seeds == [(repeat, repeat) for repeat in range(3) for _ in ESTIMATORS]
+    histories = [prepared(task.arguments)[1].history.level.tolist() for task in tasks[:: len(ESTIMATORS)]]
+    assert all(one != other for one, other in combinations(histories, 2))
