@@ -191,6 +191,14 @@ class ByHand:
         """Return the nodes of the rows that count in domains."""
         return [self.places[row] for row in rows if self.places[row] != NOWHERE and not self.problem.unspread[row]]
 
+    def _counts_for_limit(self, level: int, row: int) -> bool:
+        """Return whether a row counts where domains have a limit: in a domain, or on a node, that it can use."""
+        problem, at = self.problem, self.places[row]
+        if at == NOWHERE or problem.unspread[row]:
+            return False
+        fits = problem.feasibility_classes[problem.feasibility_class[row]]
+        return bool(at in self._usable_domains(level, row) or fits[at])
+
     def is_crowded(self, level: int, row: int) -> bool:
         """Return whether the domain of a row has too many replicas, or one more than a domain with too few."""
         problem, at = self.problem, self.places[row]
@@ -199,11 +207,11 @@ class ByHand:
         if at == NOWHERE or problem.unspread[row] or most == ANY or not ring(problem, row):
             return False
         domain, parent = problem.domain[:, level], problem.parent[:, level]
-        places = self._spread([row, *ring(problem, row)])
+        partition = [row, *ring(problem, row)]
         if most != EVEN:
-            fits = problem.feasibility_classes[problem.feasibility_class[row]]
-            counted = [place for place in places if place in usable or fits[place]]
-            return at in counted and sum(domain[place] == domain[at] for place in counted) > most
+            counted = [self.places[one] for one in partition if self._counts_for_limit(level, one)]
+            return self._counts_for_limit(level, row) and sum(domain[place] == domain[at] for place in counted) > most
+        places = self._spread(partition)
         if at not in usable:
             return False
         per_domain = Counter(int(domain[place]) for place in places if place in usable and parent[place] == parent[at])
