@@ -103,7 +103,10 @@ def rejoin(
     rng: Stream,
     transaction: Transaction,
 ) -> bool:
-    """Move a child's replica to its parent, or swap its role where no move is possible; return whether it worked."""
+    """Move a child's replica to its parent, or swap its role where no move is possible; return whether it worked.
+
+    No swap puts the replica of the other role apart from the parent.
+    """
     if problem.origin[row] != NOWHERE and not problem.movable[row]:
         return False
     at = solution.node[row]
@@ -116,8 +119,11 @@ def rejoin(
         there = solution.node[other]
         swaps = there != NOWHERE and problem.role[other] != problem.role[row] and problem.movable[other]
         helps = swaps and not parts_from_parent(problem, solution, row, there)
+        parts = parts_from_parent(problem, solution, other, at) and not parts_from_parent(
+            problem, solution, other, there
+        )
         swap = proposed(solution, row, there, other)
-        if helps and is_allowed(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, swap):
+        if helps and not parts and is_allowed(problem, solution, extension_state, enforced & _WITHOUT_AFFINITY, swap):
             try_move(problem, solution, transaction, row, there)
             try_move(problem, solution, transaction, other, at)
             return True
