@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -136,15 +135,14 @@ class CalibrationStudy(SimulatedStudy):
         figures = figures_of(self.name, scores=[one.as_json() for one in scored])
         if not scored:
             return StudyResult(figures, plots={PLOT: None})
-        alike = groupby(sorted(scored, key=_kind_of), key=_kind_of)
-        tables = [table_of_scores(list(group)) for _, group in alike]
+        tables = [
+            table_of_scores(alike)
+            for outcome in OUTCOMES
+            for horizon in HORIZONS
+            if (alike := [one for one in scored if (one.outcome, one.horizon) == (outcome, horizon)])
+        ]
         shown = [one for one in scored if one.outcome == HELD and one.horizon == [*HORIZONS][-1]]
         return StudyResult(figures, tables, {PLOT: partial(figure_of_reliability, shown)})
-
-
-def _kind_of(one: Scored) -> tuple[int, int]:
-    """Return the position of the outcome and of the horizon of scores."""
-    return OUTCOMES.index(one.outcome), [*HORIZONS].index(one.horizon)
 
 
 def middle_of_each(settings: Sequence[StudySetting]) -> list[StudySetting]:

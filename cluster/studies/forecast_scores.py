@@ -1,6 +1,6 @@
 """Scores of predicted probabilities, with intervals: Brier score, skill, expected calibration error, reliability.
 
-NodePredictions for one node of a run depend on each other: its replicas stay. So an interval comes from nodes that are
+Predictions for one node of a run depend on each other: its replicas stay. So an interval comes from nodes that are
 drawn with replacement, each with all its predictions (the cluster bootstrap). S predictions, C nodes of runs, B bins,
 Q resamples.
 """
@@ -32,7 +32,7 @@ class NodePredictions:
     occurred
         (S,) whether a violation followed.
     node
-        (S,) number of the node of a run. NodePredictions for the same node are not independent.
+        (S,) number of the node of a run. Predictions for the same node are not independent.
     """
 
     probability: Float

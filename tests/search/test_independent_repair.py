@@ -187,15 +187,20 @@ def over_capacity(engine: PlacementAndLoadBalancing) -> set[tuple[str, str]]:
     return {(one.node, one.metric) for one in found if one.load > one.limit}
 
 
-def test_parent_that_its_child_has_left_takes_its_other_children_along():
-    """It leaves its node with the child beside it; the child elsewhere, and the parent that has its child, stay."""
+def parent_and_children(**node_of_child: str) -> PlacementAndLoadBalancing:
+    """Return an engine of four nodes with a parent on n0, and its children, by name, on their nodes."""
     engine = engine_on("n0", "n1", "n2", "n3")
     engine.update_service(Service("parent", stateful=False))
-    for child in ("near", "far"):
-        engine.update_service(Service(child, stateful=False, affinity_to="parent"))
     add_partition(engine, "parent/0", Replica(Role.INSTANCE, "n0"))
-    add_partition(engine, "near/0", Replica(Role.INSTANCE, "n0"))
-    add_partition(engine, "far/0", Replica(Role.INSTANCE, "n1"))
+    for child, node in node_of_child.items():
+        engine.update_service(Service(child, stateful=False, affinity_to="parent"))
+        add_partition(engine, f"{child}/0", Replica(Role.INSTANCE, node))
+    return engine
+
+
+def test_parent_that_its_child_has_left_takes_its_other_children_along():
+    """It leaves its node with the child beside it; the child elsewhere, and the parent that has its child, stay."""
+    engine = parent_and_children(near="n0", far="n1")
     run = search_of(engine)
     rows = len(run.solution.node)
     constraints = constraints_of(None, run.problem, run.solution)
@@ -210,13 +215,7 @@ def test_parent_that_its_child_has_left_takes_its_other_children_along():
 
 def test_parent_that_two_children_have_left_moves_once():
     """The second child finds it on another node already."""
-    engine = engine_on("n0", "n1", "n2", "n3")
-    engine.update_service(Service("parent", stateful=False))
-    for child in ("one", "other"):
-        engine.update_service(Service(child, stateful=False, affinity_to="parent"))
-    add_partition(engine, "parent/0", Replica(Role.INSTANCE, "n0"))
-    add_partition(engine, "one/0", Replica(Role.INSTANCE, "n1"))
-    add_partition(engine, "other/0", Replica(Role.INSTANCE, "n1"))
+    engine = parent_and_children(one="n1", other="n1")
     run = search_of(engine)
     rows, affinity = len(run.solution.node), 1 << Rule.AFFINITY
     constraints = constraints_of(None, run.problem, run.solution)
