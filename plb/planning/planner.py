@@ -33,7 +33,7 @@ from plb.planning.service_domains import ServiceDomain, ServiceDomains
 from plb.planning.service_tables import ServiceTables, build_tables, tables_version
 from plb.planning.what_if import WhatIf
 from plb.risk.demand_history import DemandHistory
-from plb.risk.estimators import estimator_of, samples_kept
+from plb.risk.estimators import estimator_of, reports_kept
 from plb.search.budget import Budget
 from plb.search.extensions import Extensions, extensions_of
 from plb.state.arrays import Problem, Solution
@@ -270,7 +270,7 @@ class Planner:
         config = extensions.config
         if settings_of_forecast(config) != settings_of_forecast(self.state.config):
             self.demand_forecast = demand_forecast_of(config, self._history, self.seed)
-            self.state.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
+            self.state.rows.keep_reports(reports_kept(estimator_of(config.estimator)))
         if not extensions.is_same_as(self.extensions):
             self._fixed_point.forget()
         self.extensions = extensions
