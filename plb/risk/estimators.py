@@ -14,7 +14,7 @@ import attrs
 from plb.errors import InvalidValueError
 from plb.risk.peaks.predictor_settings import LEAST_SEEN, MOST_SAMPLES, BorgDefault, Maximum, PeakOracle, Predictor
 from plb.risk.peaks.spec_parsing import parse
-from plb.validation import check_count, check_switch
+from plb.validation import check_count, check_number, check_switch
 
 MINUTES_OF_A_DAY = 24 * 60
 
@@ -64,17 +64,27 @@ class HistoricalSimulation:
         Length of a slot. Each slot contributes the loads at one moment.
     horizon
         Number of slots within which a violation counts: a day by default.
+    persistence
+        Share of the difference between present and past demand that is left after an hour; 0: probabilities do not
+        depend on the present demand. Demand that is above its mean falls back by half in three hours with 0.8.
+    smoothing
+        Weight of the mean over all nodes in the probability of a node, in independent windows; a week has seven of a
+        day. 0: each node by itself.
     """
 
     kind: ClassVar[str] = "historical-simulation"
     slots: int = 168
     slot_minutes: int = 60
     horizon: int = 24
+    persistence: float = 0.8
+    smoothing: float = 2.0
 
     def __attrs_post_init__(self) -> None:
         check_count(self.kind, "slots", self.slots, low=1, high=MOST_SAMPLES)
         check_count(self.kind, "slot_minutes", self.slot_minutes, low=1, high=MINUTES_OF_A_DAY)
         check_count(self.kind, "horizon", self.horizon, low=1, high=self.slots)
+        check_number(self.kind, "persistence", self.persistence, high=1.0)
+        check_number(self.kind, "smoothing", self.smoothing)
 
     @property
     def slots_of_a_day(self) -> int:

@@ -5,41 +5,34 @@ sum over the replicas of a node is what they demanded together, whatever their c
 violation within the horizon is the share of the windows of that many neighbouring slots in which a sum reaches a
 threshold. The name is that of the method in the measurement of financial risk.
 
-A replica did not live through the slots before it was created. For each day of them a donor is drawn: a replica of the
-same class and role that has lived for a day at least. The slots of the day contribute what the donor demanded then, as
-multiples of the donor's level, times the level of the replica. Of several candidates the one is taken whose level, and
-after a day whose variation, match best. Without donors, the replica's own slots are repeated, at the same time of the
-day if possible. A replica without a report contributes the loads of its donors; without donors, the levels of sampled
-traces of past tenants, one for each day.
+The search, the energy and the policies compare nodes by this share. A probability that is told to a user also follows
+from the present demand: in a window that begins now, demand differs from that in a past window by what is left of the
+present difference, which falls by the same share each hour. In finance this is filtered historical simulation. A few
+windows say little of rare events, so the share is smoothed towards the mean over all nodes.
+
+A replica did not live through the slots before it was created. Its own slots stand for them: a later one at the same
+time of the day, and if there is none, its slots are repeated. Before its first slot, its present load stands for all.
+Before its first report, it follows sampled traces of past tenants, one for each day, at their levels.
 
 M rows of replicas, R metrics, K slots, D days of the slots, rounded up.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from plb.array_types import NOWHERE, Bool, Int, Int8, Int32
+from plb.array_types import Bool, Float, Int, Int32, UInt8
 from plb.compiler import kernel
-from plb.risk.counter_based_random import repetition_stream, replica_stream, uniform_index
+from plb.risk.estimators import HistoricalSimulation
 
-UNKNOWN, LOADS, RATIOS = range(3)
-"""What the slots hold that a row has not lived through: nothing, loads of donors, or multiples of the level."""
-OWN = -1
-"""Value of a slot that is filled from slots of the row itself."""
-RATIO_UNIT = 1024
-"""Parts of a level in which a multiple is stored, rounded up."""
-LARGEST_RATIO = 2**20 * RATIO_UNIT
-CANDIDATES = 4
-"""Number of donors that are drawn for a day, of which the best match is taken."""
+MISSING = -1
+"""Value of a slot that a row has not lived through."""
 HORIZON, OLDEST = range(2)
 """Positions in windows: the length of a window in slots, and the column of the oldest slot."""
 
 
 @kernel
-def bad_windows(hit: np.ndarray, windows: Int) -> int:
+def bad_windows(hit: UInt8, windows: Int) -> int:
     """Return the number of windows with a slot that is marked in `hit`, (K,).
 
     Parameters
@@ -60,76 +53,22 @@ def bad_windows(hit: np.ndarray, windows: Int) -> int:
 
 
 @kernel
-def level_of(values: Int32, lived: Bool, load: int) -> float:
-    """Return the mean of the slots of a row that it has lived through, or else its present load, in quanta.
-
-    Parameters
-    ----------
-    values, lived
-        (K,) a metric of the row, and whether it has lived through the slot.
-    """
-    total, count = 0, 0
-    for slot in range(values.shape[0]):
-        if lived[slot]:
-            total += int(values[slot])
-            count += 1
-    return total / count if count > 0 else float(load)
-
-
-@kernel
-def variation_of(values: Int32, lived: Bool, level: float) -> float:
-    """Return the standard deviation of the slots that a row has lived through, as a share of their mean."""
-    squares, count = 0.0, 0
-    for slot in range(values.shape[0]):
-        if lived[slot]:
-            squares += (values[slot] - level) ** 2
-            count += 1
-    return math.sqrt(squares / count) / level if count > 0 and level > 0.0 else 0.0
-
-
-@kernel
-def list_lived(lived: Bool, newest: int, ages: Int) -> int:
-    """Write the ages of the slots that a row has lived through to `ages`, (K,), ascending; return their number."""
-    count = 0
-    for age in range(lived.shape[0]):
-        if lived[(newest - age) % lived.shape[0]]:
-            ages[count] = age
-            count += 1
-    return count
-
-
-@kernel
-def own_slot(lived: Bool, newest: int, day: int, age: int, ages: Int, count: int) -> int:
-    """Return the column of the row itself that stands for a slot of an age; `count`, at least 1, of `ages` are lived.
-
-    It is a later slot at the same time of the day; without one, the slots of the row are repeated.
-    """
-    slots = lived.shape[0]
-    same = age - day
-    while same >= 0:
-        place = (newest - same) % slots
-        if lived[place]:
-            return int(place)
-        same -= day
-    return int((newest - ages[age % count]) % slots)
-
-
-@kernel
-def fill_column(
-    column: Int32, values: Int32, lived: Bool, source: int, load: int, newest: int, day: int, ages: Int
-) -> None:
+def fill_column(column: Int32, values: Int32, load: int, newest: int, day: int, ages: Int) -> None:
     """Write the demand of a row in each slot to `column`, (K,) quanta; see `fill_columns`."""
-    slots = column.shape[0]
-    count = list_lived(lived, newest, ages)
-    level = level_of(values, lived, load)
+    slots, lived = column.shape[0], 0
+    for age in range(slots):
+        if values[(newest - age) % slots] != MISSING:
+            ages[lived] = age
+            lived += 1
     for age in range(slots):
         place = (newest - age) % slots
-        if lived[place] or (source == LOADS and values[place] != OWN):
-            column[place] = values[place]
-        elif source == RATIOS and values[place] != OWN:
-            column[place] = min(math.ceil(values[place] * level / RATIO_UNIT), LARGEST_RATIO)
-        elif count > 0:
-            column[place] = values[own_slot(lived, newest, day, age, ages, count)]
+        same = age
+        while same >= 0 and values[(newest - same) % slots] == MISSING:
+            same -= day
+        if same >= 0:
+            column[place] = values[(newest - same) % slots]
+        elif lived > 0:
+            column[place] = values[(newest - ages[age % lived]) % slots]
         else:
             column[place] = load
 
@@ -140,8 +79,6 @@ def fill_columns(
     peak_ceiling: Int,
     rows: Int,
     values: Int32,
-    lived: Bool,
-    source: Int8,
     load: Int,
     reported: Bool,
     sampled: Int32,
@@ -150,7 +87,7 @@ def fill_columns(
     day: int,
     ages: Int,
 ) -> None:
-    """Fill in the demand of rows in each slot, rounded up to quanta, and its maximum over the slots.
+    """Fill in the demand of rows in each slot, in quanta, and its maximum over the slots.
 
     Parameters
     ----------
@@ -158,8 +95,8 @@ def fill_columns(
         (M+1, R, K) and (M+1, R) quanta; modified.
     rows
         (m,) the rows.
-    values, lived, source
-        (M, R, K), (M, K) and (M,): `plb.state.past_loads.PastLoads`.
+    values
+        (M, R, K) quanta, or `MISSING`: what each row demanded in the slots.
     load, reported
         (M+1, R) quanta and (M,): the present loads, and whether they were reported.
     sampled
@@ -175,14 +112,14 @@ def fill_columns(
     """
     slots = peak.shape[2]
     for row in rows:
-        by_traces = sampled.shape[2] > 0 and source[row] == UNKNOWN and not reported[row]
+        by_traces = sampled.shape[2] > 0 and not reported[row]
         for metric in range(peak.shape[1]):
             column, present = peak[row, metric], min(load[row, metric], most[metric])
             if by_traces:
                 for age in range(slots):
                     column[(newest - age) % slots] = sampled[row, metric, min(age // day, sampled.shape[2] - 1)]
             else:
-                fill_column(column, values[row, metric], lived[row], source[row], present, newest, day, ages)
+                fill_column(column, values[row, metric], present, newest, day, ages)
             highest = 0
             for slot in range(slots):
                 column[slot] = min(column[slot], most[metric])
@@ -191,100 +128,63 @@ def fill_columns(
 
 
 @kernel
-def mismatch(values: Int32, lived: Bool, count: Int, load: Int, row: int, donor: int, day: int) -> float:
-    """Return how far the level of a donor is from that of a row and, after a day of the row, how far the variation is.
-
-    Levels differ by the logarithm of their ratio; both differences are summed over the metrics.
-    """
-    apart = 0.0
-    for metric in range(values.shape[1]):
-        here = level_of(values[row, metric], lived[row], load[row, metric])
-        there = level_of(values[donor, metric], lived[donor], load[donor, metric])
-        apart += abs(math.log((there + 1.0) / (here + 1.0)))
-        if count[row] >= day:
-            variation = variation_of(values[row, metric], lived[row], here)
-            apart += abs(variation_of(values[donor, metric], lived[donor], there) - variation)
-    return apart
-
-
-@kernel
-def draw_donor(
-    stream: np.uint64,
-    donors: Int,
-    values: Int32,
-    lived: Bool,
-    count: Int,
-    load: Int,
-    row: int,
-    day: int,
-    matched: bool,
-) -> int:
-    """Return the best match, or the first, of the candidates from `donors`, (d,); NOWHERE if none can give a day."""
-    best, found = math.inf, NOWHERE
-    for draw in range(CANDIDATES):
-        donor = donors[uniform_index(stream, draw, len(donors))]
-        if donor == row or count[donor] < day:
-            continue  # it has left since the list was made
-        if not matched:
-            return int(donor)
-        apart = mismatch(values, lived, count, load, row, donor, day)
-        if apart < best:
-            best, found = apart, int(donor)
-    return found
-
-
-@kernel
-def borrow(
-    seed: np.uint64,
-    key: np.uint64,
-    row: int,
-    donors: Int,
-    values: Int32,
-    lived: Bool,
-    source: Int8,
-    count: Int,
-    load: Int,
-    newest: int,
-    day: int,
-    matched: bool,
-    ages: Int,
-    column: Int32,
-) -> None:
-    """Fill the slots that a row has not lived through with what donors demanded, a donor for each day.
+def count_from_now(sums: Int32, threshold: Int32, decay: Float, oldest: int) -> int:
+    """Return the number of windows in which a node is in violation if they begin with the demand of the newest slot.
 
     Parameters
     ----------
-    seed, key
-        Of the engine and of the replica: they determine the draws.
-    donors
-        (d,) rows that may be drawn, at least one.
-    values, source
-        As in `fill_columns`; those of the row are modified.
-    count
-        (M,) number of slots that each row has lived through.
-    matched
-        Whether the level of the row is known: donors are matched, and their demand is stored as multiples of the level.
-    ages, column
-        (K,) scratch.
+    sums
+        (R, K) quanta: demand of the node in each slot, a ring.
+    threshold
+        (R,) quanta.
+    decay
+        (h,) share of the present difference that is left in each slot of a window.
+    oldest
+        Column of the oldest slot.
     """
-    slots = values.shape[2]
-    replica = replica_stream(seed, key)
-    for first in range(0, slots, day):
-        stream = repetition_stream(replica, first // day)
-        donor = draw_donor(stream, donors, values, lived, count, load, row, day, matched)
-        for metric in range(values.shape[1]):
-            if donor != NOWHERE:
-                of_donor, is_lived = values[donor, metric], lived[donor]
-                fill_column(column, of_donor, is_lived, source[donor], 0, newest, day, ages)
-                level = level_of(of_donor, is_lived, 0) if matched else float(RATIO_UNIT)
-            for age in range(first, min(first + day, slots)):
-                place = (newest - age) % slots
-                if lived[row, place]:
-                    continue
-                if donor == NOWHERE:
-                    values[row, metric, place] = OWN
-                elif level > 0.0:
-                    values[row, metric, place] = min(math.ceil(column[place] * RATIO_UNIT / level), LARGEST_RATIO)
-                else:
-                    values[row, metric, place] = RATIO_UNIT
-    source[row] = RATIOS if matched else LOADS
+    slots, horizon = sums.shape[1], decay.shape[0]
+    newest = (oldest - 1) % slots
+    bad = 0
+    for first in range(slots - horizon + 1):
+        before = (oldest + first - 1) % slots
+        is_bad = False
+        for metric in range(sums.shape[0]):
+            apart = float(sums[metric, newest] - sums[metric, before]) if first > 0 else 0.0
+            for later in range(horizon):
+                demand = sums[metric, (oldest + first + later) % slots] + decay[later] * apart
+                is_bad |= demand >= threshold[metric]
+        bad += is_bad
+    return bad
+
+
+def told_probabilities(
+    estimator: HistoricalSimulation, sums: Int32, threshold: Int32, counted: Bool, oldest: int, horizon: int
+) -> Float:
+    """Return the probability of a violation of each node within a horizon, given its present demand, (N,).
+
+    With s of w windows bad and n = K / horizon of them independent, it is (n·s/w + a·p) / (n + a); p is the mean of s/w
+    over all nodes with replicas, and a the smoothing. It is 0 on nodes that are not counted or have no replicas.
+
+    Parameters
+    ----------
+    sums
+        (N, R, K) quanta.
+    threshold
+        (N, R) quanta.
+    counted
+        (N,) whether violations of the node count.
+    horizon
+        Slots.
+    """
+    slots = sums.shape[2]
+    hours = estimator.slot_minutes / 60.0 * np.arange(1, horizon + 1)
+    decay = np.asarray(estimator.persistence**hours, np.float64)
+    used = counted & (sums > 0).any(axis=(1, 2))
+    share = np.zeros(len(sums))
+    for node in np.flatnonzero(used).tolist():
+        share[node] = count_from_now(sums[node], threshold[node], decay, oldest) / (slots - horizon + 1)
+    if not used.any():
+        return share
+    independent = slots / horizon
+    smoothed = (independent * share + estimator.smoothing * share[used].mean()) / (independent + estimator.smoothing)
+    return np.asarray(np.where(used, smoothed, 0.0), np.float64)

@@ -1,32 +1,33 @@
 """The expected demand of each replica in the slots of the recent past (`plb.risk.historical_simulation`).
 
 A slot is entered when the engine is first told a time in it: the loads that were reported until then are those of the
-slot. A replica borrows slots from donors when it is new, when its first load has been reported, and when it has lived
-for a day; in between only the slots that it has lived through change. The rows that may be donors are listed when a
-slot is entered.
+slot. In between the columns of a replica change only with its first report and, until its first slot, with its load.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import attrs
 import numpy as np
 
-from plb.array_types import Bool, Float, Int, Int8, Int32
+from plb.array_types import Bool, Float, Int, Int32
+from plb.errors import InvalidValueError
 from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import HistoricalSimulation
-from plb.risk.historical_simulation import RATIOS, UNKNOWN, borrow, fill_columns
+from plb.risk.historical_simulation import MISSING, OLDEST, fill_columns, told_probabilities
 from plb.risk.monte_carlo import Evaluation
 from plb.settings.config import PlbConfig, Replay
+from plb.state.arrays import Problem
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import NO_FUTURES, DemandForecast
 from plb.state.observed_forecast import largest_of_nodes
-from plb.state.past_loads import PastLoads
 from plb.state.replica_table import RowTable, merged
+from plb.validation import check_number
 
 NOT_FILLED = -1
-"""Source of a row whose columns were not computed yet."""
+"""Generation of a row whose columns were not computed yet."""
 SECONDS_OF_A_MINUTE = 60
 
 
@@ -61,7 +62,6 @@ class HistoricalForecast:
         self.windows: Int = np.array([estimator.horizon, 0], np.int64)
         self.estimator_rows, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
         self._ages: Int = np.zeros(estimator.slots, np.int64)
-        self._column: Int32 = np.zeros(estimator.slots, np.int32)
         self._services_version = 0
         self._is_under_way = False
         """Whether rows were found whose columns are not computed; after an error those of all rows are."""
@@ -74,8 +74,8 @@ class HistoricalForecast:
         self._quanta: Float = np.zeros(0)
         self._most: Int = np.zeros(self._metrics, np.int64)
         # of the last update of each row
-        self._source: Int8 = np.full(capacity, NOT_FILLED, np.int8)
-        self._generation: Int = np.zeros(capacity, np.int64)
+        self._generation: Int = np.full(capacity, NOT_FILLED, np.int64)
+        self._reported: Bool = np.zeros(capacity, np.bool_)
         self._vacant: Bool = np.zeros(capacity, np.bool_)
         self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
@@ -92,15 +92,13 @@ class HistoricalForecast:
         if not is_same:
             self._allocate(table.capacity)
         is_same &= self._measure(state)
-        is_new_slot = self._enter_slot(state, now)
+        is_new_slot = self._enter_slot(table, now)
         rows = np.flatnonzero(table.used) if changed is None or is_new_slot or not is_same else changed
         rows = rows[table.used[rows] & ~table.leaving[rows]]
-        self._borrow(state, rows, is_new_slot=is_new_slot)
         sampled = self._sampled.find_due(state, now, changed)
         self._sampled.renew(state)
-        by_traces = sampled[(table.past.source[sampled] == UNKNOWN) & ~table.reported[sampled]]
-        own = rows if is_new_slot else self._changed_rows(state, rows)
-        self._due = merged(own, by_traces[table.used[by_traces] & ~table.leaving[by_traces]])
+        by_traces = sampled[~table.reported[sampled] & table.used[sampled] & ~table.leaving[sampled]]
+        self._due = merged(rows if is_new_slot else self._changed_rows(state, rows), by_traces)
         self._services_version = state.services_version
         self._is_under_way = bool(len(self._due))
         return self._due
@@ -114,8 +112,6 @@ class HistoricalForecast:
             self.peak_ceiling,
             rows,
             past.values,
-            past.lived,
-            past.source,
             table.load,
             table.reported,
             self._sampled.peak,
@@ -128,7 +124,7 @@ class HistoricalForecast:
         if not counted.all():
             self.peak[rows] *= counted[:, :, np.newaxis]
             self.peak_ceiling[rows] *= counted
-        self._source[rows], self._generation[rows] = past.source[rows], table.generation[rows]
+        self._generation[rows], self._reported[rows] = table.generation[rows], table.reported[rows]
         self._vacant[rows], self._load[rows] = table.vacant[rows], table.load[rows]
         self._is_under_way = False
 
@@ -137,69 +133,57 @@ class HistoricalForecast:
         del state
         return {"timeline": False, **NO_FUTURES}
 
+    def probabilities(self, problem: Problem, sums: Int32, within: float | None) -> Float:
+        """Return the probability of a violation of each node, given its present demand, (N,).
+
+        Parameters
+        ----------
+        sums
+            (N, R, K) quanta: the demand on each node in each slot.
+        within
+            Seconds within which a violation counts; None: the horizon of the estimator.
+
+        Raises
+        ------
+        InvalidValueError
+            The slots that are kept are no longer than `within`.
+        """
+        estimator, horizon = self._estimator, self._estimator.horizon
+        if within is not None:
+            seconds = SECONDS_OF_A_MINUTE * estimator.slot_minutes
+            horizon = max(1, math.ceil(check_number("engine", "within", within, low_open=True) / seconds))
+            if horizon > estimator.slots:
+                raise InvalidValueError("engine", "within", within, f"at most {estimator.slots * seconds} seconds")
+        oldest = int(self.windows[OLDEST])
+        return told_probabilities(estimator, sums, problem.threshold, problem.counted, oldest, horizon)
+
     def _measure(self, state: ClusterState) -> bool:
         """Record the quanta, and the largest node, to which demand is limited; return whether they are the same."""
         quanta, most = state.quanta.quanta, largest_of_nodes(state)
         is_same = np.array_equal(self._quanta, quanta) and np.array_equal(self._most, most)
         if not is_same:
             self._quanta, self._most = quanta, most
-            self._source[:] = NOT_FILLED
+            self._generation[:] = NOT_FILLED
         return is_same
 
-    def _enter_slot(self, state: ClusterState, now: float) -> bool:
+    def _enter_slot(self, table: RowTable, now: float) -> bool:
         """Enter the slot of a time, in seconds, and return whether it is a new one."""
-        table = state.rows
-        slot = int(now // (self._estimator.slot_minutes * SECONDS_OF_A_MINUTE))
-        if not table.past.enter(slot, table.load[:-1], table.used & table.reported & ~table.dropped):
-            self.windows[1] = (table.past.newest + 1) % table.past.slots
-            return False
-        self.windows[1] = (slot + 1) % table.past.slots
-        may_give = np.flatnonzero(table.used & ~table.leaving & (table.past.count >= self._day))
-        classes = [state.services[service].tenant_class for service in table.service[may_give].tolist()]
-        table.past.list_donors(may_give, classes, table.role[may_give])
-        return True
-
-    def _borrow(self, state: ClusterState, rows: Int, *, is_new_slot: bool) -> None:
-        """Borrow slots for those of some rows that are new, reported for the first time, or a day old."""
-        table, past = state.rows, state.rows.past
-        source, count, reported = past.source[rows], past.count[rows], table.reported[rows]
-        is_known = reported & ((source != RATIOS) | (is_new_slot & (count == self._day)))
-        is_new = ~reported & (source == UNKNOWN)
-        for row in rows[is_known | is_new].tolist():
-            tenant_class = state.services[table.service[row]].tenant_class
-            donors = past.donors_for(tenant_class, int(table.role[row]))
-            if len(donors):
-                self._borrow_from(donors, row, table)
-
-    def _borrow_from(self, donors: Int, row: int, table: RowTable) -> None:
-        past: PastLoads = table.past
-        with np.errstate(over="ignore"):
-            borrow(
-                np.uint64(self.seed),
-                table.key[row],
-                row,
-                donors,
-                past.values,
-                past.lived,
-                past.source,
-                past.count,
-                table.load,
-                past.newest % past.slots,
-                self._day,
-                bool(table.reported[row]),
-                self._ages,
-                self._column,
-            )
+        past = table.past
+        slot = int(now // (SECONDS_OF_A_MINUTE * self._estimator.slot_minutes))
+        is_new = past.enter(slot, table.load[:-1], table.used & table.reported & ~table.dropped)
+        self.windows[OLDEST] = (past.newest + 1) % past.slots
+        return is_new
 
     def _changed_rows(self, state: ClusterState, rows: Int) -> Int:
         """Return those of some rows whose columns have changed.
 
-        They are others, borrow from others, have a load that stands for all slots, or their service has changed.
+        They are others, were reported for the first time, have a load that stands for all slots, or another service.
         """
-        table, past = state.rows, state.rows.past
-        new = (self._source[rows] != past.source[rows]) | (self._generation[rows] != table.generation[rows])
-        new |= table.vacant[rows] != self._vacant[rows]
+        table = state.rows
+        new = (self._generation[rows] != table.generation[rows]) | (self._vacant[rows] != table.vacant[rows])
+        new |= self._reported[rows] != table.reported[rows]
         new |= state.service_table.changed_at[table.service[rows]] > self._services_version
-        new |= (past.count[rows] == 0) & (table.load[rows] != self._load[rows]).any(axis=1)
+        without_slots = (table.past.values[rows, 0] == MISSING).all(axis=1)
+        new |= without_slots & (table.load[rows] != self._load[rows]).any(axis=1)
         found: Int = rows[new]
         return found
