@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
+from plb.errors import ConflictError, InvalidValueError
 from plb.risk import DemandHistory
 from plb.state.historical_forecast import HistoricalForecast
 from tests.engine.strategies import examples
@@ -248,6 +249,17 @@ def test_engine_without_weight_on_risk_keeps_no_columns():
     put(engine, "web/0", "n0")
     engine.refresh(0.0)
     assert engine._planner.demand_forecast.peak.nbytes == 0
+
+
+def test_only_historical_simulation_has_a_horizon_to_choose():
+    """A horizon longer than the slots that are kept is refused, and any horizon by other estimators."""
+    engine = new_engine()
+    with pytest.raises(InvalidValueError, match=r"within = 144001\.0 .* at most 144000 seconds"):
+        engine.violation_probabilities(within=hours(8 * SLOTS) + 1.0)
+    with pytest.raises(InvalidValueError, match="within"):
+        engine.violation_probabilities(within=0.0)
+    with pytest.raises(ConflictError, match=r"within = 60\.0"):
+        new_engine(estimator="gaussian").violation_probabilities(within=60.0)
 
 
 @pytest.mark.parametrize("text", ["slots=0", "horizon=0", "horizon=169", "slot_minutes=0", "slot_minutes=1441", "n=3"])
