@@ -27,7 +27,6 @@ FILL_HOURS = 24.0
 MONTE_CARLO = "monte-carlo"
 ESTIMATORS: Mapping[str, str] = {
     MONTE_CARLO: "monte-carlo",
-    "historical-simulation": "historical-simulation",
     "gaussian": "gaussian:warmup=12,history=144",
     "n-sigma": "n-sigma:n=5,warmup=12,history=60",
     "rc-like": "rc-like:percentile=99,warmup=12,history=60",

@@ -15,6 +15,7 @@ from cluster.studies.base import base_of_scenario
 from cluster.studies.calibration import (
     HORIZONS,
     OUTCOMES,
+    SCORED,
     CalibrationRun,
     CalibrationStudy,
     Look,
@@ -23,7 +24,6 @@ from cluster.studies.calibration import (
 )
 from cluster.studies.design import Design, StudySetting
 from cluster.studies.request import StudyRequest
-from cluster.studies.risk import ESTIMATORS
 from cluster.studies.runner import OutputDirectory
 from cluster.studies.simulated import prepared, run_simulation
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
@@ -99,7 +99,7 @@ def test_all_estimators_evaluate_the_same_nodes(tmp_path):
     """The policy of the cluster does not use the estimators."""
     runs = [
         run_simulation(task.arguments)["totals"]
-        for task in tasks(tmp_path, calibration.POLICY, ESTIMATORS.values(), days=1.0)
+        for task in tasks(tmp_path, calibration.POLICY, SCORED.values(), days=1.0)
     ]
     of_energy = {name for name in runs[0] if "expected" in name or "energy" in name}
     alike = [{name: value for name, value in one.items() if name not in of_energy} for one in runs]
@@ -162,7 +162,7 @@ def test_the_study_scores_every_estimator_and_resumes(tmp_path, monkeypatch):
     one = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
     found = {(each["label"], each["horizon"], each["outcome"]): each["scores"] for each in one["scores"]}
     kinds = {*product(HORIZONS, OUTCOMES)} - {("24 hours", "as it went")}
-    assert set(found) == {(label, *kind) for label in ESTIMATORS for kind in kinds}
+    assert set(found) == {(label, *kind) for label in SCORED for kind in kinds}
     assert all(scores["predictions"] == scores["nodes"] == 16 for scores in found.values()), "eight nodes, two repeats"
     assert (tmp_path / "one" / "reliability.png").stat().st_size > 10_000
     again = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
@@ -176,6 +176,6 @@ def test_every_repeat_has_its_own_past(tmp_path):
     request = StudyRequest(base=base, output=OutputDirectory(tmp_path), densities=[1.5], days=2.0, repeats=3)
     tasks = CalibrationStudy.of(request).tasks()
     seeds = [(task.arguments["repeat"], task.arguments["scenario"]["workload"]["trace_seed"]) for task in tasks]
-    assert seeds == [(repeat, repeat) for repeat in range(3) for _ in ESTIMATORS]
-    histories = [prepared(task.arguments)[1].history.level.tolist() for task in tasks[:: len(ESTIMATORS)]]
+    assert seeds == [(repeat, repeat) for repeat in range(3) for _ in SCORED]
+    histories = [prepared(task.arguments)[1].history.level.tolist() for task in tasks[:: len(SCORED)]]
     assert all(one != other for one, other in combinations(histories, 2))
