@@ -476,24 +476,33 @@ class PlacementAndLoadBalancing:
         """Return the service domains, each with what the last refresh did for it; each is searched separately."""
         return states_of_domains(self._state, self._planner.scheduler, self._planner.domains.found())
 
-    def violation_probabilities(self, now: float | None = None, *, partition: str | None = None) -> dict[str, float]:
+    def violation_probabilities(
+        self, now: float | None = None, *, partition: str | None = None, within: float | None = None
+    ) -> dict[str, float]:
         """Return the probability of a violation of each node, from the estimator of the settings.
 
-        All are 0 if `w_failovers` and `w_overload` are 0; so are those of nodes that do not count.
+        All are 0 if `w_failovers` and `w_overload` are 0; so are those of nodes that do not count. With
+        ``historical-simulation`` they also depend on the present demand, and are smoothed
+        (`plb.risk.historical_simulation`).
 
         Parameters
         ----------
         partition
             Name of a partition that misses a replica; probabilities are then those with that replica on the node.
+        within
+            Seconds within which a violation counts, in whole slots of ``historical-simulation``, rounded up. None: the
+            horizon of the estimator. Other estimators have no horizon, and refuse one.
 
         Raises
         ------
         UnknownNameError
             If the partition is not known.
         ConflictError
-            If the partition misses no replica.
+            If the partition misses no replica, or the estimator has no horizon.
+        InvalidValueError
+            If `within` is not above 0, or is more than the slots that the estimator keeps.
         """
-        found = self._planner.violation_probabilities(self._planner.time(now), partition)
+        found = self._planner.violation_probabilities(self._planner.time(now), partition, within)
         return {node.name: float(one) for node, one in zip(self._state.nodes, found, strict=True)}
 
     def alternatives(self, partition: str, *, now: float | None = None) -> tuple[Alternatives, ...]:

@@ -55,7 +55,12 @@ def score_fully(problem: Problem, solution: Solution, choice: Choice, rng: Strea
         row, target, _partner, here = proposal
         violations = solution.totals.expected_failovers - solution.violating[here] - solution.violating[target]
         violations += expected_failovers.violations_left(
-            solution.aggregate[here], solution.ceiling[here], problem.threshold[here], problem.peak[row], solution.hit
+            solution.aggregate[here],
+            solution.ceiling[here],
+            problem.threshold[here],
+            problem.peak[row],
+            solution.hit,
+            problem.windows,
         )
         violations += expected_failovers.at_target(problem, solution, proposal)
         others = without_peaks(problem, solution, proposal)

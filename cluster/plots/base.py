@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DAY = 86400.0
-COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a")
+COLOURS = ("#b5483a", "#2f6f9f", "#6a8f3c", "#8a5fa8", "#c58a2c", "#4a4a4a", "#3aa6a0")
 DOTS_PER_INCH = 130
 MOST_LETTERS = 28
 """Length of a name at an axis."""

@@ -26,11 +26,12 @@ from cluster.studies.figures import figures_of
 from cluster.studies.forecast_scores import NodePredictions, scores_of
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.request import StudyRequest
-from cluster.studies.risk import ESTIMATORS
+from cluster.studies.risk import ESTIMATORS, MONTE_CARLO
 from cluster.studies.runner import Finished, Row
 from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
 from cluster.studies.study import StudyResult
 from plb.array_types import Float, Int
+from plb.risk.estimators import HistoricalSimulation, estimator_of
 
 if TYPE_CHECKING:
     from cluster.simulation.recorder import RunResult
@@ -38,6 +39,12 @@ if TYPE_CHECKING:
 POLICY = "worst_fit_max"
 """The policy that runs the cluster. It uses no probabilities."""
 DAYS, REPEATS = 10.0, 5
+SCORED: Mapping[str, str] = {
+    MONTE_CARLO: ESTIMATORS[MONTE_CARLO],
+    HistoricalSimulation.kind: HistoricalSimulation.kind,
+    **ESTIMATORS,
+}
+"""Estimators by label: those of `plb study risk`, and historical simulation."""
 FIRST_HOURS, EVERY_HOURS, HORIZON_HOURS = 24, 6, 24
 """Hours of the first predictions, between predictions, and of the longest horizon."""
 HORIZONS: Mapping[str, float] = {"next metering": 0.0, "1 hour": 1.0, f"{HORIZON_HOURS} hours": float(HORIZON_HOURS)}
@@ -56,13 +63,14 @@ class Look:
     time
         Seconds since the start of the run.
     probability
-        (H,) probability of a violation of each node.
+        (H,) probability of a violation of each node, by the label of the horizon. That of an estimator without a
+        horizon is the same for all.
     first
         (H,) at which of the next meterings the node is first in violation; 0: at none within the horizon.
     """
 
     time: int
-    probability: Float
+    probability: Mapping[str, Float]
     first: Int
 
 
@@ -86,10 +94,16 @@ class CalibrationRun(Simulation):
     def _predict(self) -> Process:
         for when in range(FIRST_HOURS * 3600, self._end + 1, EVERY_HOURS * 3600):
             yield At(self.env, when, Kind.LOOK)
-            probability = np.array([*self.engine.violation_probabilities(when).values()])
+            probability = {label: self._probability(when, hours) for label, hours in HORIZONS.items()}
             steps = HORIZON_HOURS * 3600 // self._interval
             first = first_violations(self.ledger, self._sequence, when, self._interval, steps, self._threshold)
             self.looks.append(Look(when, probability, first))
+
+    def _probability(self, when: int, hours: float) -> Float:
+        """Return the probability of a violation of each node within some hours, one metering at least."""
+        has_horizon = isinstance(estimator_of(self.engine.config.estimator), HistoricalSimulation)
+        within = max(float(self._interval), 3600.0 * hours) if has_horizon else None
+        return np.array([*self.engine.violation_probabilities(when, within=within).values()])
 
 
 class CalibrationStudy(SimulatedStudy):
@@ -100,7 +114,7 @@ class CalibrationStudy(SimulatedStudy):
     @classmethod
     def of(cls, request: StudyRequest) -> CalibrationStudy:
         """Return the study that a user requests."""
-        arms = [Arm(label, POLICY, engine={"estimator": spec, **AS_IN_PAPER}) for label, spec in ESTIMATORS.items()]
+        arms = [Arm(label, POLICY, engine={"estimator": spec, **AS_IN_PAPER}) for label, spec in SCORED.items()]
         settings = middle_of_each(request.settings((ANNEALING_PILOT,)))
         design = request.design_at(settings, arms, repeats=REPEATS, days=DAYS, engine=ANNEALING_PILOT.engine)
         return cls(attrs.evolve(design, splits_anew=True))
@@ -116,7 +130,7 @@ class CalibrationStudy(SimulatedStudy):
             "interval": interval,
             "end": int(result.totals["simulated_seconds"]),
             "time": [look.time for look in run.looks],
-            "probability": [look.probability.tolist() for look in run.looks],
+            "probability": {label: [look.probability[label].tolist() for look in run.looks] for label in HORIZONS},
             HELD: [look.first.tolist() for look in run.looks],
             WENT: [recorded_violations(result, look, interval).tolist() for look in run.looks],
         }
@@ -128,9 +142,9 @@ class CalibrationStudy(SimulatedStudy):
             Scored(workload, label, horizon, outcome, scores_of(predictions))
             for workload in dict.fromkeys(row["workload"] for row in finished.rows)
             for outcome in OUTCOMES
-            for horizon, hours in HORIZONS.items()
+            for horizon in HORIZONS
             for label in dict.fromkeys(row["arm"] for row in finished.rows)
-            if len((predictions := predictions_of(finished.rows, workload, label, outcome, hours)).node)
+            if len((predictions := predictions_of(finished.rows, workload, label, outcome, horizon)).node)
         ]
         figures = figures_of(self.name, scores=[one.as_json() for one in scored])
         if not scored:
@@ -167,8 +181,8 @@ def recorded_violations(result: RunResult, look: Look, interval: int) -> Int:
     return np.array([-(-(first[name] - look.time) // interval) if name in first else 0 for name in names], np.int64)
 
 
-def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str, hours: float) -> NodePredictions:
-    """Return the predictions of an estimator on a workload, and whether a violation followed within some hours.
+def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str, horizon: str) -> NodePredictions:
+    """Return the predictions of an estimator on a workload, and whether a violation followed within the horizon.
 
     As it went, only predictions count whose horizon ended before the run.
 
@@ -176,15 +190,15 @@ def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str,
     ----------
     rows
         The runs.
-    hours
-        The horizon; one metering at least.
+    horizon
+        Its label in `HORIZONS`.
     """
     probability, occurred, node, nodes = [np.zeros(0)], [np.zeros(0, np.bool_)], [np.zeros(0, np.int64)], 0
     for row in rows:
-        looks = np.array(row["probability"], np.float64)
+        looks = np.array(row["probability"][horizon], np.float64)
         if (row["workload"], row["arm"]) != (workload, label) or not looks.size:
             continue
-        steps = max(1, int(hours * 3600) // row["interval"])
+        steps = max(1, int(HORIZONS[horizon] * 3600) // row["interval"])
         counted = np.array(row["time"]) + steps * row["interval"] <= row["end"] if outcome == WENT else slice(None)
         first = np.array(row[outcome], np.int64)[counted]
         probability.append(looks[counted].ravel())

@@ -88,7 +88,7 @@ def figure_of_reliability(scored: Sequence[Scored]) -> Figure:
     workloads = list(dict.fromkeys(one.workload for one in scored))
     columns = min(math.ceil(math.sqrt(len(workloads))), MOST_COLUMNS)
     rows = -(-len(workloads) // columns)
-    title = f"violations within {scored[0].horizon} by predicted probability; bars: 95 % intervals"
+    title = f"violations within {scored[0].horizon}; bars: 95 % intervals"
     figure = new_figure(max(5.6, columns * PANEL_INCHES), rows * PANEL_INCHES + 1.2, title)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, workload in zip(panels, workloads, strict=False):

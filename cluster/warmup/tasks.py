@@ -166,6 +166,14 @@ def plan_by_reports() -> None:
     engine.repair()
 
 
+def plan_by_the_past() -> None:
+    """Plan with moments of the past, and tell probabilities from the present demand."""
+    engine = _tiny_engine(estimator="historical-simulation")
+    _overload(engine)
+    engine.repair()
+    engine.violation_probabilities()
+
+
 def hand_over_and_drop() -> None:
     """Move the role of a primary before an upgrade, and drop surplus replicas."""
     engine = _tiny_engine()
@@ -442,6 +450,7 @@ TASKS: Mapping[str, Callable[[], None]] = {
     "risk from past tenants": replay_past_tenants,
     "applications": bind_applications,
     "estimators": plan_by_reports,
+    "historical_simulation": plan_by_the_past,
     "upgrades": hand_over_and_drop,
     "risk by samples": predict_by_samples,
     "balancing": balance,

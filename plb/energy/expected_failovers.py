@@ -16,6 +16,7 @@ from plb.compiler import kernel
 from plb.energy.description import TermDescription
 from plb.energy.peak_sums import may_both_lose, peaks_by_hand, replace_share, total_of_others
 from plb.energy.timeline import count_lasting
+from plb.risk.historical_simulation import HORIZON, bad_windows
 from plb.risk.node_violations import node_violations, violations_of_sums
 from plb.state.arrays import Problem, Solution
 from plb.state.proposal import Proposal, proposed
@@ -51,7 +52,9 @@ def at_source(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     if proposal.partner == NOWHERE:
         if solution.violating[here] == 0:
             return 0
-        found = violations_left(aggregate, ceiling, threshold, problem.peak[proposal.row], solution.hit)
+        found = violations_left(
+            aggregate, ceiling, threshold, problem.peak[proposal.row], solution.hit, problem.windows
+        )
     else:
         found = violations_exchanged(
             aggregate,
@@ -61,6 +64,7 @@ def at_source(problem: Problem, solution: Solution, proposal: Proposal) -> int:
             problem.peak_ceiling[proposal.partner],
             problem.peak[proposal.row],
             solution.hit,
+            problem.windows,
         )
     if problem.timeline and found > 0:
         return count_lasting(problem, solution, here, proposal.partner, proposal.row)
@@ -78,10 +82,12 @@ def at_target(problem: Problem, solution: Solution, proposal: Proposal) -> int:
     aggregate, ceiling, threshold = solution.aggregate[target], solution.ceiling[target], problem.threshold[target]
     peak, peak_ceiling = problem.peak[proposal.row], problem.peak_ceiling[proposal.row]
     if proposal.partner == NOWHERE:
-        found = violations_joined(aggregate, ceiling, threshold, peak, peak_ceiling, solution.hit)
+        found = violations_joined(aggregate, ceiling, threshold, peak, peak_ceiling, solution.hit, problem.windows)
     else:
         leaving = problem.peak[proposal.partner]
-        found = violations_exchanged(aggregate, ceiling, threshold, peak, peak_ceiling, leaving, solution.hit)
+        found = violations_exchanged(
+            aggregate, ceiling, threshold, peak, peak_ceiling, leaving, solution.hit, problem.windows
+        )
     if problem.timeline and found > 0:
         return count_lasting(problem, solution, target, proposal.row, proposal.partner)
     return found
@@ -118,7 +124,9 @@ def _count_again(problem: Problem, solution: Solution, stale: Bool) -> None:
             continue
         solution.violating[node] = 0
         if problem.counted[node]:
-            solution.violating[node] = count_violations(solution.aggregate[node], problem.threshold[node])
+            solution.violating[node] = count_violations(
+                solution.aggregate[node], problem.threshold[node], solution.hit, problem.windows
+            )
         if problem.timeline and solution.violating[node] > 0:
             mark_violations(solution.aggregate[node], problem.threshold[node], solution.hit)
             solution.violating[node] = count_lasting(problem, solution, node, NOWHERE, NOWHERE)
@@ -165,9 +173,15 @@ def _estimated(problem: Problem, solution: Solution, node: int, incoming: int, o
 
 @kernel(inline=True)
 def violations_joined(
-    aggregate: Int32, ceiling: Int, threshold: Int32, incoming: Int32, incoming_ceiling: Int, hit: UInt8
+    aggregate: Int32,
+    ceiling: Int,
+    threshold: Int32,
+    incoming: Int32,
+    incoming_ceiling: Int,
+    hit: UInt8,
+    windows: Int,
 ) -> int:
-    """Return the number of repetitions in which a node is in violation after a replica joined; O(R·K).
+    """Return the number of repetitions, or windows, in which a node is in violation after a replica joined; O(R·K).
 
     Parameters
     ----------
@@ -181,6 +195,8 @@ def violations_joined(
         (R, K) and (R,) quanta: peaks of the replica, and the largest of them.
     hit
         (K,) scratch.
+    windows
+        (2,) `plb.state.arrays.Problem.windows`.
     """
     evaluated = False
     for metric in range(aggregate.shape[0]):
@@ -194,12 +210,12 @@ def violations_joined(
             for k in range(hit.shape[0]):
                 hit[k] = np.uint8(aggregate[metric, k] + incoming[metric, k] >= bound)
         evaluated = True
-    return _count(hit) if evaluated else 0
+    return _count(hit, windows) if evaluated else 0
 
 
 @kernel(inline=True)
-def violations_left(aggregate: Int32, ceiling: Int, threshold: Int32, outgoing: Int32, hit: UInt8) -> int:
-    """Return the number of repetitions in which a node is in violation after a replica leaves it."""
+def violations_left(aggregate: Int32, ceiling: Int, threshold: Int32, outgoing: Int32, hit: UInt8, windows: Int) -> int:
+    """Return the number of repetitions, or windows, in which a node is in violation after a replica leaves it."""
     evaluated = False
     for metric in range(aggregate.shape[0]):
         bound = threshold[metric]
@@ -212,7 +228,7 @@ def violations_left(aggregate: Int32, ceiling: Int, threshold: Int32, outgoing: 
             for k in range(hit.shape[0]):
                 hit[k] = np.uint8(aggregate[metric, k] - outgoing[metric, k] >= bound)
         evaluated = True
-    return _count(hit) if evaluated else 0
+    return _count(hit, windows) if evaluated else 0
 
 
 @kernel
@@ -224,8 +240,9 @@ def violations_exchanged(
     incoming_ceiling: Int,
     outgoing: Int32,
     hit: UInt8,
+    windows: Int,
 ) -> int:
-    """Return the number of repetitions in which a node is in violation after one replica joined and one left.
+    """Return the violations of a node, in repetitions or windows, after one replica joined and one left.
 
     See `violations_joined`, which reads a third less memory, as `violations_left` does.
     """
@@ -241,11 +258,13 @@ def violations_exchanged(
             for k in range(hit.shape[0]):
                 hit[k] = np.uint8(aggregate[metric, k] + incoming[metric, k] - outgoing[metric, k] >= bound)
         evaluated = True
-    return _count(hit) if evaluated else 0
+    return _count(hit, windows) if evaluated else 0
 
 
 @kernel(inline=True)
-def _count(hit: UInt8) -> int:
+def _count(hit: UInt8, windows: Int) -> int:
+    if windows[HORIZON] > 1:
+        return bad_windows(hit, windows)
     violations = np.int32(0)
     for k in range(hit.shape[0]):
         violations += hit[k]
@@ -253,17 +272,23 @@ def _count(hit: UInt8) -> int:
 
 
 @kernel
-def count_violations(aggregate: Int32, threshold: Int32) -> int:
-    """Return the number of repetitions in which `aggregate`, (R, K) quanta, reaches `threshold`, (R,) quanta."""
-    violations = 0
-    for k in range(aggregate.shape[1]):
-        violations += _is_reached(aggregate, threshold, k)
-    return violations
+def count_violations(aggregate: Int32, threshold: Int32, hit: UInt8, windows: Int) -> int:
+    """Return the number of repetitions, or windows, in which `aggregate`, (R, K) quanta, reaches a threshold.
+
+    Parameters
+    ----------
+    threshold
+        (R,) quanta.
+    hit, windows
+        As in `violations_joined`.
+    """
+    mark_violations(aggregate, threshold, hit)
+    return _count(hit, windows)
 
 
 @kernel
 def mark_violations(aggregate: Int32, threshold: Int32, hit: UInt8) -> None:
-    """Mark in `hit`, (K,), the repetitions that `count_violations` counts."""
+    """Mark in `hit`, (K,), the repetitions in which `aggregate` reaches the threshold of some metric."""
     for k in range(aggregate.shape[1]):
         hit[k] = _is_reached(aggregate, threshold, k)
 
@@ -294,8 +319,15 @@ def _total(problem: Problem, solution: Solution) -> float:
         if len(problem.estimator_rows):
             reached += violations_of_sums(problem.estimator_rows, problem.variance_unit, peaks, problem.threshold[node])
         else:
-            reached += int((peaks >= problem.threshold[node][:, None]).any(axis=0).sum())
+            reached += _windows_by_hand((peaks >= problem.threshold[node][:, None]).any(axis=0), problem.windows)
     return reached / float(problem.weights.repetitions)
+
+
+def _windows_by_hand(hit: Bool, windows: Int) -> int:
+    """Return the number of windows with a column that is true in `hit`, (K,), by listing the columns of each."""
+    length, first = windows.tolist()
+    in_time = np.roll(hit, -first)
+    return int(np.lib.stride_tricks.sliding_window_view(in_time, length).any(axis=1).sum())
 
 
 DESCRIPTION = TermDescription(

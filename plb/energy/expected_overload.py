@@ -142,14 +142,14 @@ def _total(problem: Problem, solution: Solution) -> float:
         threshold = problem.threshold[node].astype(np.int64)
         excess = np.maximum(0, peaks_by_hand(problem, solution, int(node)) - threshold[:, None]).sum(axis=1)
         units += int(np.minimum(excess * (UNITS / threshold), repetitions * MOST).astype(np.int64).sum())
-    return units / (UNITS * float(problem.weights.repetitions))
+    return units / (UNITS * float(problem.weights.columns))
 
 
 DESCRIPTION = TermDescription(
     "expected_overload",
     after,
     weight=lambda config: config.w_overload,
-    unit=lambda problem: UNITS * problem.weights.repetitions,
+    unit=lambda problem: UNITS * problem.weights.columns,
     new_sums=lambda problem: {"overload": np.zeros(len(problem.limit), np.int64)},
     total=_total,
 )

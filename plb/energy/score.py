@@ -30,7 +30,13 @@ class TermValues(NamedTuple):
 
 
 def weights_of(
-    config: PlbConfig, *, replicas: int, repetitions: int, plain_deviation: bool = True, sampled: bool = True
+    config: PlbConfig,
+    *,
+    replicas: int,
+    repetitions: int,
+    columns: int,
+    plain_deviation: bool = True,
+    sampled: bool = True,
 ) -> Weights:
     """Return `Problem.weights` for a search over `replicas` replicas.
 
@@ -39,7 +45,10 @@ def weights_of(
     Parameters
     ----------
     repetitions
-        Violations of a node that certainly fails: K, or the unit of the estimators; 0: violations are not estimated.
+        Violations of a node that certainly fails: K, the number of windows, or the unit of the estimators; 0: they
+        are not estimated.
+    columns
+        K.
     sampled
         Whether repetitions are sampled; without them there is no overload.
     """
@@ -56,6 +65,7 @@ def weights_of(
         least_deviation=0.0 if without_costs else LEAST_DEVIATION,
         tenths_of_move=math.inf if config.ignore_cost_in_scoring else float(TENTHS),
         repetitions=float(max(1, repetitions)),
+        columns=float(max(1, columns)),
         local_domains=float(config.local_domain_weight),
         plain_deviation=plain_deviation,
     )
@@ -78,7 +88,7 @@ def energy_of(weights: Weights, values: TermValues) -> float:
     """
     first = values.movement / weights.tenths_of_move
     first += weights.expected_failovers * (values.expected_failovers / weights.repetitions)
-    first += weights.expected_overload * (values.expected_overload / (UNITS * weights.repetitions))
+    first += weights.expected_overload * (values.expected_overload / (UNITS * weights.columns))
     second = weights.fragmentation * values.fragmentation
     if weights.product_form:
         factor = values.imbalance + second + weights.least_deviation

@@ -179,7 +179,7 @@ def cost_of_node(problem: Problem, solution: Solution, node: int) -> float:
     return float(
         weights.imbalance * imbalance.of_node(problem, solution, node)
         + weights.expected_failovers * (violations / weights.repetitions)
-        + weights.expected_overload * (solution.overload[node] / (UNITS * weights.repetitions))
+        + weights.expected_overload * (solution.overload[node] / (UNITS * weights.columns))
     )
 
 

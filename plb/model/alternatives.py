@@ -21,7 +21,7 @@ class Place:
     energy
         Energy of the cluster with the replica on the node and all others on theirs, including the cost of the move.
     violation_probability
-        Probability of a violation of the node, as in `violation_probabilities`.
+        Probability of a violation of the node by the estimator, as the energy counts it.
     """
 
     node: str

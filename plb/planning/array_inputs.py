@@ -9,8 +9,7 @@ from plb.planning.service_tables import ServiceTables
 from plb.state.application_fields import application_fields
 from plb.state.arrays import Problem
 from plb.state.cluster_state import ClusterState
-from plb.state.demand_forecast import DemandForecast
-from plb.state.observed_forecast import ObservedDemandForecast
+from plb.state.demand_sources import Forecast
 from plb.state.topology import Topology
 
 
@@ -25,9 +24,7 @@ class ArrayInputs(NamedTuple):
     variance_unit: Float
 
     @classmethod
-    def of(
-        cls, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
-    ) -> ArrayInputs:
+    def of(cls, topology: Topology, tables: ServiceTables, demand_forecast: Forecast) -> ArrayInputs:
         """Return the inputs with the present arrays of a forecast."""
         return cls(topology, tables, demand_forecast.peak, demand_forecast.variance_unit)
 

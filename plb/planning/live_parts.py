@@ -18,8 +18,7 @@ from plb.planning.local_domains import local_fields
 from plb.planning.problem import build_problem
 from plb.planning.service_tables import ServiceTables, tables_version
 from plb.state.cluster_state import ClusterState
-from plb.state.demand_forecast import DemandForecast
-from plb.state.observed_forecast import ObservedDemandForecast
+from plb.state.demand_sources import Forecast
 from plb.state.topology import Topology, config_of, topology_version
 
 MOST_COARSE = 62
@@ -37,9 +36,7 @@ def may_follow(live: LiveState, state: ClusterState, given: ArrayInputs) -> bool
     return same and len(live.problem.origin) == state.rows.capacity
 
 
-def part_of_live(
-    last: LastUpdate, state: ClusterState, demand_forecast: DemandForecast | ObservedDemandForecast
-) -> Part:
+def part_of_live(last: LastUpdate, state: ClusterState, demand_forecast: Forecast) -> Part:
     """Return what a snapshot holds of the last update."""
     problem, table = last.problem, state.rows
     unsampled = np.flatnonzero((table.generation > 0) & (~table.used | table.leaving))
@@ -61,7 +58,7 @@ def last_update_of(
     state: ClusterState,
     topology: Topology,
     tables: ServiceTables,
-    demand_forecast: DemandForecast | ObservedDemandForecast,
+    demand_forecast: Forecast,
 ) -> LastUpdate:
     """Return the last update before a snapshot.
 

@@ -29,9 +29,8 @@ from plb.planning.service_tables import ServiceTables
 from plb.planning.work_lists import WorkLists
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.demand_forecast import DemandForecast
+from plb.state.demand_sources import Forecast
 from plb.state.node_limits import move_limits
-from plb.state.observed_forecast import ObservedDemandForecast
 from plb.state.replica_table import merged
 from plb.state.topology import Topology
 
@@ -93,7 +92,7 @@ class LiveState:
         self,
         topology: Topology,
         tables: ServiceTables,
-        demand_forecast: DemandForecast | ObservedDemandForecast,
+        demand_forecast: Forecast,
         now: float,
     ) -> None:
         """Bring all arrays to the present state of the cluster and the expected demand at `now`.
@@ -215,9 +214,7 @@ class LiveState:
         """Take the solution back from a search, which has returned all replicas to their nodes."""
         self._lent_for, self._made_for = None, self._lent_for
 
-    def of_domain(
-        self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
-    ) -> Problem:
+    def of_domain(self, topology: Topology, tables: ServiceTables, demand_forecast: Forecast) -> Problem:
         """Return the problem of a service domain, of which `tables` are."""
         return problem_of_domain(self._state, topology, demand_forecast, self.problem, tables)
 
@@ -255,9 +252,7 @@ class LiveState:
         self._now, self._partitions_version = last.now, last.partitions_version
         self._made_for = last.made_for
 
-    def _make(
-        self, topology: Topology, tables: ServiceTables, demand_forecast: DemandForecast | ObservedDemandForecast
-    ) -> None:
+    def _make(self, topology: Topology, tables: ServiceTables, demand_forecast: Forecast) -> None:
         """Make all arrays new, in the memory of the old ones."""
         for name in ("problem", "solution"):  # after an error there may be only one
             vars(self).pop(name, None)
@@ -291,7 +286,7 @@ class LiveState:
     def _follow(
         self,
         topology: Topology,
-        demand_forecast: DemandForecast | ObservedDemandForecast,
+        demand_forecast: Forecast,
         stale: Bool,
     ) -> None:
         """Update what follows from the sums over rows.

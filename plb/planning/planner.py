@@ -33,12 +33,13 @@ from plb.planning.service_domains import ServiceDomain, ServiceDomains
 from plb.planning.service_tables import ServiceTables, build_tables, tables_version
 from plb.planning.what_if import WhatIf
 from plb.risk.demand_history import DemandHistory
-from plb.risk.estimators import estimator_of, samples_kept
+from plb.risk.estimators import estimator_of, reports_kept
 from plb.search.budget import Budget
 from plb.search.extensions import Extensions, extensions_of
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_sources import demand_forecast_of, settings_of_forecast
+from plb.state.historical_forecast import HistoricalForecast
 from plb.state.role_slots import fill_every_node, slots_of
 from plb.state.topology import Topology, present_topology
 from plb.validation import check_number
@@ -152,17 +153,22 @@ class Planner:
         audit = Audit(self.state, problem, solution, rule_priorities(self.state.config))
         return audit.violations(self._extensions(self.now), soft=soft)
 
-    def violation_probabilities(self, at: float, partition: str | None) -> Float:
+    def violation_probabilities(self, at: float, partition: str | None, within: float | None) -> Float:
         """Return the probability of a violation of each node, (N,), also with one more replica of a partition.
 
         Raises
         ------
         ConflictError
-            If the partition misses no replica.
+            If the partition misses no replica, or `within` is given and the estimator has no other horizon.
         """
         row = NOWHERE if partition is None else self._next_missing(partition)
         problem = self.problem(at)
-        configuration = Configuration(problem, self.start(problem))
+        solution, forecast = self.start(problem), self.demand_forecast
+        if isinstance(forecast, HistoricalForecast):
+            return forecast.probabilities(problem, solution.aggregate + problem.peak[row], within)
+        if within is not None:
+            raise ConflictError(f"engine: within = {within!r} needs an estimator of historical-simulation")
+        configuration = Configuration(problem, solution)
         if row != NOWHERE:
             return configuration.violation_probabilities_with(row)
         return configuration.violation_probabilities
@@ -270,7 +276,7 @@ class Planner:
         config = extensions.config
         if settings_of_forecast(config) != settings_of_forecast(self.state.config):
             self.demand_forecast = demand_forecast_of(config, self._history, self.seed)
-            self.state.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
+            self.state.rows.keep_reports(reports_kept(estimator_of(config.estimator)))
         if not extensions.is_same_as(self.extensions):
             self._fixed_point.forget()
         self.extensions = extensions

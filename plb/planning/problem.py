@@ -19,16 +19,15 @@ from plb.settings.config import PlbConfig
 from plb.state.arrays import Problem, Weights
 from plb.state.cluster_state import ClusterState
 from plb.state.defragmentation import is_packed
-from plb.state.demand_forecast import DemandForecast
+from plb.state.demand_sources import Forecast
 from plb.state.node_loads import standing_load
-from plb.state.observed_forecast import ObservedDemandForecast
 from plb.state.topology import Topology
 
 
 def build_problem(
     state: ClusterState,
     topology: Topology,
-    demand_forecast: DemandForecast | ObservedDemandForecast,
+    demand_forecast: Forecast,
     tables: ServiceTables,
 ) -> Problem:
     """Return the arrays of a search over the present state of all services; those of replicas are copies.
@@ -58,6 +57,7 @@ def build_problem(
         peak_ceiling=demand_forecast.peak_ceiling,
         estimator_rows=demand_forecast.estimator_rows,
         variance_unit=demand_forecast.variance_unit,
+        windows=demand_forecast.windows,
         lists_rows=lists_rows(state.config),
         **demand_forecast.futures(state),
         **_energy(state, topology, demand_forecast),
@@ -88,9 +88,7 @@ def _nodes(state: ClusterState, topology: Topology, tables: ServiceTables) -> di
     }
 
 
-def _energy(
-    state: ClusterState, topology: Topology, demand_forecast: DemandForecast | ObservedDemandForecast
-) -> dict[str, Any]:
+def _energy(state: ClusterState, topology: Topology, demand_forecast: Forecast) -> dict[str, Any]:
     """Return the fields of `Problem` on the energy: weights, and how loads are counted."""
     table = state.rows
     by_percentage, coarseness = counting(state, topology, table.load.sum(axis=0))
@@ -104,7 +102,7 @@ def _energy(
 
 def energy_weights(
     state: ClusterState,
-    demand_forecast: DemandForecast | ObservedDemandForecast,
+    demand_forecast: Forecast,
     replicas: int,
     by_percentage: Bool,
     coarseness: Int,
@@ -117,6 +115,7 @@ def energy_weights(
         config,
         replicas=replicas,
         repetitions=demand_forecast.units,
+        columns=demand_forecast.peak.shape[2],
         plain_deviation=config.local_domain_weight == 0.0 and not packed and in_quanta,
         sampled=not len(demand_forecast.estimator_rows),
     )
@@ -125,7 +124,7 @@ def energy_weights(
 def problem_of_domain(
     state: ClusterState,
     topology: Topology,
-    demand_forecast: DemandForecast | ObservedDemandForecast,
+    demand_forecast: Forecast,
     problem: Problem,
     tables: ServiceTables,
 ) -> Problem:

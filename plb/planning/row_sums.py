@@ -18,8 +18,7 @@ from plb.evaluation.delta import add_to_node
 from plb.planning.replica_arrays import arrays_of_replicas
 from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
-from plb.state.demand_forecast import DemandForecast
-from plb.state.observed_forecast import ObservedDemandForecast
+from plb.state.demand_sources import Forecast
 from plb.state.replica_table import merged
 from plb.state.topology import Topology
 
@@ -76,7 +75,7 @@ class RowSums:
         problem: Problem,
         solution: Solution,
         topology: Topology,
-        demand_forecast: DemandForecast | ObservedDemandForecast,
+        demand_forecast: Forecast,
         rows: RowChanges,
     ) -> Bool:
         """Take over changed loads, describe rows again, renew the peaks of others, and update all sums over rows.

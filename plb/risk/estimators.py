@@ -1,19 +1,22 @@
 """The estimators of the probability of a violation for an engine, and their names.
 
-``monte-carlo`` is that of [1]; ``gaussian`` that of [2], from reports; peak predictors of [5] are
-written as in `plb.risk.peaks.spec_parsing`, such as ``n-sigma:n=3,warmup=12,history=60``.
+``monte-carlo`` is that of [1]; ``historical-simulation`` replays the recent past of the replicas themselves;
+``gaussian`` is that of [2], from reports; peak predictors of [5] are written as in `plb.risk.peaks.spec_parsing`, such
+as ``n-sigma:n=3,warmup=12,history=60``.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import attrs
 
 from plb.errors import InvalidValueError
 from plb.risk.peaks.predictor_settings import LEAST_SEEN, MOST_SAMPLES, BorgDefault, Maximum, PeakOracle, Predictor
 from plb.risk.peaks.spec_parsing import parse
-from plb.validation import check_count, check_switch
+from plb.validation import check_count, check_number, check_switch
+
+MINUTES_OF_A_DAY = 24 * 60
 
 
 @attrs.frozen
@@ -48,7 +51,53 @@ class Gaussian:
         check_switch(self.kind, "cap", self.cap)
 
 
-Estimator: TypeAlias = MonteCarlo | Gaussian | Predictor
+@attrs.frozen(kw_only=True)
+class HistoricalSimulation:
+    """A repetition is a moment of the past, the same for all replicas; see `plb.risk.historical_simulation`.
+
+    Parameters
+    ----------
+    slots
+        Number of slots of the past that are kept: a week by default, so that each day of the week and each hour of the
+        day occur.
+    slot_minutes
+        Length of a slot. Each slot contributes the loads at one moment.
+    horizon
+        Number of slots within which a violation counts: a day by default.
+    persistence
+        Share of the difference between present and past demand that is left after an hour; 0: probabilities do not
+        depend on the present demand. Demand that is above its mean falls back by half in three hours with 0.8.
+    smoothing
+        Weight of the mean over all nodes in the probability of a node, in independent windows; a week has seven of a
+        day. 0: each node by itself.
+    """
+
+    kind: ClassVar[str] = "historical-simulation"
+    slots: int = 168
+    slot_minutes: int = 60
+    horizon: int = 24
+    persistence: float = 0.8
+    smoothing: float = 2.0
+
+    def __attrs_post_init__(self) -> None:
+        check_count(self.kind, "slots", self.slots, low=1, high=MOST_SAMPLES)
+        check_count(self.kind, "slot_minutes", self.slot_minutes, low=1, high=MINUTES_OF_A_DAY)
+        check_count(self.kind, "horizon", self.horizon, low=1, high=self.slots)
+        check_number(self.kind, "persistence", self.persistence, high=1.0)
+        check_number(self.kind, "smoothing", self.smoothing)
+
+    @property
+    def slots_of_a_day(self) -> int:
+        """The number of slots of a day, rounded up."""
+        return -(-MINUTES_OF_A_DAY // self.slot_minutes)
+
+    @property
+    def windows(self) -> int:
+        """The number of windows of the length of the horizon in the slots that are kept."""
+        return self.slots - self.horizon + 1
+
+
+Estimator: TypeAlias = MonteCarlo | HistoricalSimulation | Gaussian | Predictor
 """The estimator of an engine."""
 
 
@@ -64,7 +113,7 @@ def estimator_of(text: object, item: str = "PlbConfig") -> Estimator:
     """
     if not isinstance(text, str):
         raise InvalidValueError(item, "estimator", text, "a text such as 'monte-carlo' or 'n-sigma:n=5'")
-    found: Estimator | PeakOracle = parse(text, more=(MonteCarlo, Gaussian))
+    found: Estimator | PeakOracle = parse(text, more=(MonteCarlo, HistoricalSimulation, Gaussian))
     if isinstance(found, PeakOracle):
         raise InvalidValueError(item, "estimator", text, "an estimator that uses the past only")
     return found
@@ -74,7 +123,7 @@ def samples_kept(estimator: Estimator) -> int:
     """Return the number of samples of each replica that an estimator uses."""
     if isinstance(estimator, Maximum):
         return max(samples_kept(one) for one in estimator.of)
-    if isinstance(estimator, MonteCarlo | BorgDefault):
+    if isinstance(estimator, MonteCarlo | HistoricalSimulation | BorgDefault):
         return 0
     return estimator.history
 
@@ -83,6 +132,20 @@ def samples_needed(estimator: Estimator) -> int:
     """Return the largest number of samples until a replica is warm."""
     if isinstance(estimator, Maximum):
         return max(samples_needed(one) for one in estimator.of)
-    if isinstance(estimator, MonteCarlo | BorgDefault):
+    if isinstance(estimator, MonteCarlo | HistoricalSimulation | BorgDefault):
         return 0
     return max(LEAST_SEEN, estimator.warmup)
+
+
+class Kept(NamedTuple):
+    """What is kept of the reports of each replica."""
+
+    samples: int
+    slots: int
+    slot_minutes: int
+
+
+def reports_kept(estimator: Estimator) -> Kept:
+    """Return what is kept of the reports of each replica for an estimator."""
+    slots = (estimator.slots, estimator.slot_minutes) if isinstance(estimator, HistoricalSimulation) else (0, 0)
+    return Kept(samples_kept(estimator), *slots)

@@ -168,8 +168,9 @@ class PlbConfig(
         exact, at every departure ([1] section 5.3), which takes longer.
     estimator : text, default monte-carlo
         Estimator of the probability of a violation (`plb.risk.estimators`): monte-carlo ([1]), which needs a demand
-        history, or gaussian ([2]) or a peak predictor ([5]) such as n-sigma:n=3,warmup=12,history=60, which use the
-        reports of the replicas. Only monte-carlo has an expected overload and a timeline.
+        history; historical-simulation, which uses the past week of the replicas; gaussian ([2]) or a peak predictor
+        ([5]) such as n-sigma:n=3,warmup=12,history=60, which use their newest reports. Only the first two have an
+        expected overload, and only monte-carlo a timeline.
     repetitions : draws, default 100
         K, the Monte Carlo samples of each replica ([1] section 8.1: 100).
     one_action_per_refresh : switch, default False

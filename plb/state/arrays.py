@@ -40,7 +40,9 @@ class Weights(NamedTuple):
     tenths_of_move: float
     """Tenths of a move that count 1; infinite where moves contribute nothing."""
     repetitions: float
-    """Violations of a node that certainly fails: repetitions, or the unit of the estimators; at least 1."""
+    """Violations of a node that certainly fails: repetitions, windows, or the unit of the estimators; at least 1."""
+    columns: float
+    """K, the repetitions or slots over which the overload is summed; at least 1."""
     local_domains: float
     """Share of the local domains in the imbalance."""
     plain_deviation: bool
@@ -214,6 +216,9 @@ class Problem(NamedTuple):
     of repetitions."""
     variance_unit: Float
     """(R,) squared quanta of a variance of 1 in a column."""
+    windows: Int
+    """(2,) length of the windows of neighbouring columns in which violations are counted, and the column where the ring
+    of columns begins (`plb.risk.historical_simulation`); with length 1, violations are counted by column."""
     lists_rows: bool
     """Whether the rows on each node are listed (`plb.energy.rows_on_nodes`): for the timeline and for larger moves."""
     # exact test of the repetitions; empty if `timeline` is off

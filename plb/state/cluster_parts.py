@@ -15,7 +15,7 @@ from plb.model.expressions import parse_expression
 from plb.model.plain_values import items_of, table_of
 from plb.model.quanta import UNLIMITED
 from plb.model.snapshot import Part, joined
-from plb.risk.estimators import estimator_of, samples_kept
+from plb.risk.estimators import estimator_of, reports_kept
 from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState, FeasibilityClass
 from plb.state.partition_parts import LARGEST_NUMBER, part_of_partitions, take_partitions
@@ -107,9 +107,9 @@ def cluster_of(part: Part, config: PlbConfig) -> ClusterState:
     state.upgraded_domains = frozenset(given.names("upgraded_domains"))
     _take_applications(state, given)
     _take_services(state, given)
-    samples = samples_kept(estimator_of(config.estimator))
+    kept = reports_kept(estimator_of(config.estimator))
     nodes, services = len(state.nodes), len(state.services)
-    state.rows = RowTable.of_part(part.under("rows"), len(config.metrics), samples, nodes, services)
+    state.rows = RowTable.of_part(part.under("rows"), len(config.metrics), kept, nodes, services)
     take_partitions(state, part.under("partitions"))
     return state
 

@@ -19,7 +19,7 @@ from plb.model import MoveCost, Node, Role, Service
 from plb.model.expressions import Expression, parse_expression
 from plb.model.partition_names import PartitionNames
 from plb.model.quanta import MetricQuanta
-from plb.risk.estimators import estimator_of, samples_kept
+from plb.risk.estimators import estimator_of, reports_kept
 from plb.settings.config import PlbConfig
 from plb.state.application_table import ApplicationTable
 from plb.state.arrays import NO_BUDGET
@@ -102,7 +102,7 @@ class ClusterState:
         self.reported_surplus: set[str] = set()
         """Names of the partitions whose last description has surplus replicas."""
         self.rows = RowTable(metrics)
-        self.rows.keep_samples(samples_kept(estimator_of(config.estimator)))
+        self.rows.keep_reports(reports_kept(estimator_of(config.estimator)))
         self.row_partition: dict[int, str] = {}
         self.feasibility_classes: list[FeasibilityClass] = [FeasibilityClass(parse_expression(""), frozenset())]
         self.feasibility_class_index: dict[tuple[str, frozenset[str]], int] = {("", frozenset()): 0}

@@ -34,6 +34,10 @@ NO_FUTURES: dict[str, Any] = {
 """Replaces the demand of replicas if the energy does not depend on it."""
 
 
+EACH_COLUMN: Int = np.array([1, 0], np.int64)
+"""`Problem.windows` where violations are counted by column."""
+
+
 class DemandForecast:
     """The sampled demand of every row of a `ClusterState`.
 
@@ -48,7 +52,7 @@ class DemandForecast:
         (M+1, R) quanta: the largest over the repetitions.
     trace
         (M, K) row of the history; undefined if none is sampled.
-    estimator_rows, variance_unit
+    estimator_rows, variance_unit, windows
         As in `plb.state.arrays.Problem`: without any, violations are a share of the repetitions.
     units
         K, or 0 without repetitions.
@@ -65,6 +69,7 @@ class DemandForecast:
         self._columns = np.array(columns, np.int64)
         self.units = self.repetitions = 0 if self.history is None else config.repetitions
         self.estimator_rows, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
+        self.windows = EACH_COLUMN
         self._anchored = config.replay is Replay.ANCHORED
         self._lifetime: Float32 = np.zeros(0, np.float32) if history is None else history.lifetime.copy()
         self._trend = np.array([metric.trend for metric in config.metrics], np.int64)

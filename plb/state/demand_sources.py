@@ -1,21 +1,27 @@
-"""Which source of the expected demand of replicas the settings choose: sampled traces, or reports of the replicas."""
+"""The source of the expected demand that the settings choose: sampled traces, or reports of the replicas."""
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from plb.risk.demand_history import DemandHistory
-from plb.risk.estimators import MonteCarlo, estimator_of
+from plb.risk.estimators import HistoricalSimulation, MonteCarlo, estimator_of
 from plb.settings.config import PlbConfig
 from plb.state.demand_forecast import DemandForecast
+from plb.state.historical_forecast import HistoricalForecast
 from plb.state.observed_forecast import ObservedDemandForecast
 
+Forecast: TypeAlias = DemandForecast | HistoricalForecast | ObservedDemandForecast
+"""A source of the expected demand; all have one interface."""
 
-def demand_forecast_of(
-    config: PlbConfig, history: DemandHistory | None, seed: int
-) -> DemandForecast | ObservedDemandForecast:
+
+def demand_forecast_of(config: PlbConfig, history: DemandHistory | None, seed: int) -> Forecast:
     """Return the source of the expected demand of replicas."""
     estimator = estimator_of(config.estimator)
     if isinstance(estimator, MonteCarlo) or not config.reads_probabilities:
         return DemandForecast(config, history, seed)
+    if isinstance(estimator, HistoricalSimulation):
+        return HistoricalForecast(config, estimator, history, seed)
     return ObservedDemandForecast(config, estimator)
 
 

@@ -135,6 +135,7 @@ def reset_loads(state: ClusterState, partition: str) -> None:
         table.reported[row] = False
         table.largest_demand[row] = 0.0
         table.seen[row] = 0
+        table.past.forget(row)
     table.changes.note(record.rows, loads_only=True)
     state.load_version[record.service] += 1
 

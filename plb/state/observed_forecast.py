@@ -14,12 +14,13 @@ import numpy as np
 from plb.array_types import Bool, Float, Int, Int32
 from plb.model.quanta import UNLIMITED
 from plb.risk.estimator_columns import Shown, columns_of, estimator_rows, variance_units
-from plb.risk.estimators import Estimator, Gaussian, MonteCarlo, samples_needed
+from plb.risk.estimators import Gaussian, samples_needed
 from plb.risk.node_violations import CERTAIN
 from plb.risk.peak_estimators import CAP, LAST
+from plb.risk.peaks import Predictor
 from plb.settings.config import PlbConfig
 from plb.state.cluster_state import ClusterState
-from plb.state.demand_forecast import NO_FUTURES
+from plb.state.demand_forecast import EACH_COLUMN, NO_FUTURES
 from plb.state.replica_table import LARGEST_SAMPLE
 
 NEVER = -1
@@ -30,12 +31,20 @@ VARIANCE_DIGITS = 12
 """A standard deviation of the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
 
 
+def largest_of_nodes(state: ClusterState) -> Int:
+    """Return just more than the largest capacity of a node for each metric, (R,) quanta; 0 where none is limited."""
+    bounded = state.capacity < UNLIMITED
+    most = np.where(bounded, state.capacity, 0).max(axis=0, initial=0) + bounded.any(axis=0)
+    found: Int = np.minimum(most, LARGEST_SAMPLE)
+    return found
+
+
 class ObservedDemandForecast:
     """The columns of every row of a `ClusterState`; it has the interface of `plb.state.demand_forecast.DemandForecast`.
 
     Attributes
     ----------
-    peak, peak_ceiling, estimator_rows, variance_unit
+    peak, peak_ceiling, estimator_rows, variance_unit, windows
         As in `plb.state.arrays.Problem`.
     units
         Count of a certain violation of a node.
@@ -45,12 +54,12 @@ class ObservedDemandForecast:
 
     history = None
 
-    def __init__(self, config: PlbConfig, estimator: Estimator) -> None:
-        assert not isinstance(estimator, MonteCarlo)
+    def __init__(self, config: PlbConfig, estimator: Gaussian | Predictor) -> None:
         self._estimator = estimator
         self._metrics = len(config.metrics)
         self.estimator_rows = np.array(estimator_rows(estimator), np.float64)
         self.units = CERTAIN if isinstance(estimator, Gaussian) else 1
+        self.windows = EACH_COLUMN
         self._columns = int(max(self.estimator_rows[:, LAST].max(), self.estimator_rows[:, CAP].max() + 1))
         self._needed = max(1, samples_needed(estimator))
         self.variance_unit: Float = np.ones(self._metrics)
@@ -104,9 +113,7 @@ class ObservedDemandForecast:
 
     def _measure(self, state: ClusterState) -> bool:
         """Record the largest node, which determines the unit of variances; return whether it is the same."""
-        bounded = state.capacity < UNLIMITED
-        most = np.where(bounded, state.capacity, 0).max(axis=0, initial=0) + bounded.any(axis=0)
-        most = np.minimum(most, LARGEST_SAMPLE)
+        most = largest_of_nodes(state)
         if not np.array_equal(most, self._most):
             self.variance_unit = variance_units(most, VARIANCE_DIGITS)
             self._most = most

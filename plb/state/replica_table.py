@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from plb.array_types import NOWHERE, Bool, Float, Int, Int32
 from plb.model import Role
-from plb.model.snapshot import Part
+from plb.model.snapshot import Part, joined
+from plb.risk.estimators import Kept
+from plb.state.past_loads import PastLoads
 
 FLAGS = (
     "leaving",
@@ -159,9 +161,11 @@ class RowTable:
         self.largest_demand: Float = np.zeros((capacity, metrics))
         self.reported: Bool = np.zeros(capacity, np.bool_)
         self.samples: Int32 = np.zeros((capacity, metrics, 0), np.int32)
-        """The newest reported loads of each row, quanta, in a ring; `keep_samples` sets their number."""
+        """The newest reported loads of each row, quanta, in a ring; `keep_reports` sets their number."""
         self.seen: Int = np.zeros(capacity, np.int64)
         """Number of reports of each row since the number of samples was set."""
+        self.past = PastLoads(metrics, capacity)
+        """Loads of the recent past; `keep_reports` sets the number of slots."""
         self.changes = ChangedRows()
         """Rows that a report, a description or a move has changed."""
         self._free: list[int] = list(range(capacity - 1, -1, -1))
@@ -186,6 +190,7 @@ class RowTable:
         self.load[row] = 0
         self.largest_demand[row] = 0.0
         self.seen[row] = 0
+        self.past.forget(row)
         self.node[row] = NOWHERE
         self.arriving[row] = NOWHERE
         self.sibling[row] = row
@@ -194,11 +199,13 @@ class RowTable:
         self._free.append(row)
         self.changes.note((row,))
 
-    def keep_samples(self, count: int) -> None:
-        """Keep a number of samples of each row from now on; with another number the present ones are removed."""
-        if count != self.samples.shape[2]:
-            self.samples = np.zeros((self.capacity, self.load.shape[1], count), np.int32)
+    def keep_reports(self, kept: Kept) -> None:
+        """Keep so many reports of each row from now on; with other numbers the present ones are removed."""
+        if kept.samples != self.samples.shape[2]:
+            self.samples = np.zeros((self.capacity, self.load.shape[1], kept.samples), np.int32)
             self.seen[:] = 0
+        if (kept.slots, kept.slot_minutes) != (self.past.slots, self.past.slot_minutes):
+            self.past = PastLoads(self.load.shape[1], self.capacity, kept.slots, kept.slot_minutes)
 
     @property
     def keeps_samples(self) -> bool:
@@ -229,6 +236,7 @@ class RowTable:
         for name in (*FLAGS, "role", "service", "created", "key", "generation", "samples", "seen", "largest_demand"):
             array = getattr(self, name)
             setattr(self, name, np.concatenate([array, np.zeros((added, *array.shape[1:]), array.dtype)]))
+        self.past.grow(added)
         self._free = list(range(new - 1, old - 1, -1))
 
     def without_loads(self, rows: Int) -> RowTable:
@@ -249,10 +257,14 @@ class RowTable:
         """Return the table as a part of a snapshot: all rows that were ever used, free rows in their order."""
         made = int(np.flatnonzero(self.generation).max(initial=NOWHERE)) + 1
         arrays = {name: array[:made].copy() for name, array in self._arrays().items() if name != "sibling"}
-        return Part(
+        part = Part(
             {"capacity": self.capacity, "made": made},
             {**arrays, "free": np.array(self._free, np.int64), "changed": self.changes.noted},
         )
+        if self.past.slots:
+            past = joined({}, {"past": self.past.part(made)})
+            part = Part({**part.values, **past.values}, {**part.arrays, **past.arrays})
+        return part
 
     def _check_unused(self, part: Part) -> None:
         """Refuse a part in which a row that is out of use is not as if never used, or is where a replica arrives."""
@@ -267,13 +279,13 @@ class RowTable:
             part.refuse("arriving", "a row out of use", "rows in use")
 
     @classmethod
-    def of_part(cls, part: Part, metrics: int, samples: int, nodes: int, services: int) -> RowTable:
+    def of_part(cls, part: Part, metrics: int, kept: Kept, nodes: int, services: int) -> RowTable:
         """Return the table of a part; the rings of siblings are those of partitions.
 
         Parameters
         ----------
-        samples
-            Number of samples of each row.
+        kept
+            What is kept of the reports of each row.
         nodes, services
             Numbers of nodes and services.
         """
@@ -282,7 +294,7 @@ class RowTable:
         if not made <= capacity <= made + len(free):
             part.refuse("capacity", capacity, f"{made} rows that were used, and free ones")
         table = cls(metrics, capacity)
-        table.keep_samples(samples)
+        table.keep_reports(kept)
         bounds = {
             "node": (NOWHERE, nodes - 1),
             "service": (0, max(0, services - 1)),
@@ -294,6 +306,8 @@ class RowTable:
             if name != "sibling":
                 low, high = bounds.get(name, (None, None))
                 array[:made] = part.array(name, (made, *array.shape[1:]), array.dtype, low=low, high=high)
+        if table.past.slots:
+            table.past.take(part.under("past"), made)
         is_free = np.zeros(capacity, np.bool_)
         is_free[free] = True
         if len(free) != np.count_nonzero(is_free) or (is_free == table.used).any():

@@ -17,7 +17,7 @@ from plb.energy.score import TermValues, energy_of
 from plb.state.arrays import Weights
 
 def run():
-    three, weights = np.full(2, 3), Weights(*[1.0] * 11)
+    three, weights = np.full(2, 3), Weights(*[1.0] * 12)
     return [imbalance(three, 2 * three, 9 * three, np.ones(2)), energy_of(weights, TermValues(1, 0.5, 0.0, 0, 0))]
 """
 PLAN = """

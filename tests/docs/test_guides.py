@@ -12,7 +12,7 @@ from cluster.cli.app import app
 from cluster.cli.study import study_app
 from cluster.scenario.scenario import BUILT_IN_POLICIES
 from plb.policies import KNOWN
-from plb.risk.estimators import Gaussian, MonteCarlo
+from plb.risk.estimators import Gaussian, HistoricalSimulation, MonteCarlo
 from plb.risk.peaks import Maximum
 from plb.risk.peaks.spec_parsing import KINDS
 from plb.settings.extensions import ANNEALING
@@ -86,7 +86,7 @@ def test_every_policy_has_a_row():
 
 def test_every_estimator_has_a_row():
     """The names are those of the settings. The oracle is not an estimator."""
-    kinds = {*KINDS, MonteCarlo.kind, Gaussian.kind, Maximum.kind} - {"oracle"}
+    kinds = {*KINDS, *(one.kind for one in (MonteCarlo, HistoricalSimulation, Gaussian, Maximum))} - {"oracle"}
     named = {name.removesuffix("(...;...)") for name in first_cells(section_of(CHOOSING, "Estimators"))}
     assert named == kinds
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +32,27 @@ def same_solutions(one: Solution, other: Solution) -> bool:
 def test_sums_after_any_walk_equal_sums_from_scratch(cluster, data):
     """After moves, swaps, exchanges and removals of rows, every accumulator equals its value from scratch."""
     configuration = configuration_of(cluster.engine())
+    assert_sums_are_right(configuration)
+    for proposal in data.draw(walks(configuration)):
+        configuration.apply(proposal)
+        assert_sums_are_right(configuration)
+        configuration.check()
+
+
+@pytest.mark.kernels
+@examples(60)
+@given(all_clusters(), st.data())
+def test_sums_of_moments_of_the_past_equal_sums_from_scratch_after_any_walk(cluster, data):
+    """The same where violations are counted in windows of slots that the replicas have lived through."""
+    estimator = "historical-simulation:slots=5,slot_minutes=1,horizon=2"
+    engine = cluster.engine(estimator=estimator, w_failovers=1.0, w_overload=1.0)
+    replicas = [replica for partition in cluster.partitions for replica in engine.replicas(partition.name)]
+    rows = [replica.index for replica in replicas]
+    for minute in range(data.draw(st.integers(0, 7))):
+        loads = data.draw(st.lists(st.integers(0, 16), min_size=len(rows), max_size=len(rows)))
+        engine.report_loads(rows, np.array(loads)[:, np.newaxis].repeat(len(cluster.metrics), axis=1))
+        engine.violation_probabilities(60.0 * minute)
+    configuration = configuration_of(engine)
     assert_sums_are_right(configuration)
     for proposal in data.draw(walks(configuration)):
         configuration.apply(proposal)

@@ -36,6 +36,7 @@ class OnNode(NamedTuple):
     threshold: np.ndarray
     scratch: np.ndarray
     slack: np.ndarray
+    windows: np.ndarray
 
     @property
     def aggregate(self) -> np.ndarray:
@@ -64,12 +65,15 @@ def nodes_with_peaks(draw: st.DrawFn) -> OnNode:
 
     peaks = [numbers(most, metrics, repetitions).astype(np.int32) for most in (6, 3, 3)]
     threshold = numbers(12, metrics, least=1).astype(np.int32)
-    return OnNode(*peaks, threshold, numbers(1, repetitions).astype(np.uint8), numbers(2, metrics))
+    windows = np.array([random.randint(1, repetitions), random.randint(0, repetitions - 1)])
+    return OnNode(*peaks, threshold, numbers(1, repetitions).astype(np.uint8), numbers(2, metrics), windows)
 
 
-def violations(threshold: np.ndarray, sums: np.ndarray) -> int:
-    """Return the number of repetitions in which a metric reaches its threshold."""
-    return int((sums >= threshold[:, None]).any(axis=0).sum())
+def violations(threshold: np.ndarray, sums: np.ndarray, windows: np.ndarray) -> int:
+    """Return the number of windows, each listed from its columns, with a metric that reaches its threshold."""
+    reached, (length, first) = (sums >= threshold[:, None]).any(axis=0).tolist(), windows.tolist()
+    in_time = reached[first:] + reached[:first]
+    return sum(any(in_time[at : at + length]) for at in range(len(in_time) - length + 1))
 
 
 @examples(200)
@@ -77,22 +81,22 @@ def violations(threshold: np.ndarray, sums: np.ndarray) -> int:
 def test_violations_after_a_change_equal_those_of_the_new_sums(node):
     """The replica joins, leaves or replaces another, and the scratch has any values before."""
     aggregate, ceiling, threshold = node.aggregate, node.ceiling, node.threshold
-    joining = (node.incoming, node.incoming_ceiling)
-    found = violations_joined(aggregate, ceiling, threshold, *joining, node.scratch.copy())
-    assert found == violations(threshold, aggregate + node.incoming)
-    assert violations_left(aggregate, ceiling, threshold, node.outgoing, node.scratch.copy()) == violations(
-        threshold, node.staying
-    )
-    found = violations_exchanged(aggregate, ceiling, threshold, *joining, node.outgoing, node.scratch.copy())
-    assert found == violations(threshold, node.staying + node.incoming)
+    joining, windows = (node.incoming, node.incoming_ceiling), node.windows
+    found = violations_joined(aggregate, ceiling, threshold, *joining, node.scratch.copy(), windows)
+    assert found == violations(threshold, aggregate + node.incoming, windows)
+    found = violations_left(aggregate, ceiling, threshold, node.outgoing, node.scratch.copy(), windows)
+    assert found == violations(threshold, node.staying, windows)
+    found = violations_exchanged(aggregate, ceiling, threshold, *joining, node.outgoing, node.scratch.copy(), windows)
+    assert found == violations(threshold, node.staying + node.incoming, windows)
 
 
 @examples(100)
 @given(nodes_with_peaks())
 def test_violations_are_counted_and_marked_by_repetition(node):
-    """A repetition counts once, even if several metrics reach their threshold in it."""
+    """A repetition, or a window, counts once, even if several metrics reach their threshold in it."""
     reached = (node.aggregate >= node.threshold[:, None]).any(axis=0)
-    assert count_violations(node.aggregate, node.threshold) == reached.sum()
+    found = count_violations(node.aggregate, node.threshold, node.scratch.copy(), node.windows)
+    assert found == violations(node.threshold, node.aggregate, node.windows)
     mark_violations(node.aggregate, node.threshold, node.scratch)
     assert node.scratch.tolist() == reached.tolist()
 

@@ -43,15 +43,12 @@ def sums_from_scratch(problem: Problem, node: np.ndarray[Any, Any]) -> dict[str,
             for repetition, peak in enumerate(peaks):
                 aggregate[at, metric, repetition] += peak
     up = [n for n in range(nodes) if problem.counted[n]]
-    violating = [
-        sum(
-            any(aggregate[n, metric, k] >= problem.threshold[n, metric] for metric in range(metrics))
-            for k in range(repetitions)
-        )
-        if n in up
-        else 0
+    columns, thresholds = range(repetitions), problem.threshold
+    reached = [
+        [any(aggregate[n, metric, k] >= thresholds[n, metric] for metric in range(metrics)) for k in columns]
         for n in range(nodes)
     ]
+    violating = [bad_windows_by_hand(reached[n], *problem.windows.tolist()) if n in up else 0 for n in range(nodes)]
     overload = [
         sum(overload_by_hand(aggregate[n, r], int(problem.threshold[n, r])) for r in range(metrics))
         if n in up and problem.weights.expected_overload > 0 and repetitions
@@ -79,6 +76,12 @@ def sums_from_scratch(problem: Problem, node: np.ndarray[Any, Any]) -> dict[str,
         "movement": movement(problem, node, displaced, problem.move_cost, problem.swap_cost, problem.add_cost),
         "moves": movement(problem, node, displaced, problem.unit_cost, 10, 0),
     }
+
+
+def bad_windows_by_hand(reached: list[bool], length: int, first: int) -> int:
+    """Return the number of windows with a repetition in violation; those of length 1 are the repetitions."""
+    in_time = reached[first:] + reached[:first]
+    return sum(any(in_time[at : at + length]) for at in range(len(in_time) - length + 1))
 
 
 def overload_by_hand(sums: Iterable[int], threshold: int) -> int:
@@ -143,7 +146,7 @@ def energy_by_hand(config: PlbConfig, problem: Problem, node: np.ndarray[Any, An
     share = np.asarray(sums["node_load"], np.float64) * problem.inverse_capacity
     fragmentation = float(sum(share[held_out].mean() for held_out in problem.held_out))
     repetitions = problem.peak.shape[2]
-    failovers = sum(sums["violating"]) / repetitions if repetitions else 0.0
+    failovers = sum(sums["violating"]) / (repetitions - problem.windows[0] + 1) if repetitions else 0.0
     overload = sum(sums["overload"]) / (2**20 * repetitions) if repetitions else 0.0
     m = sums["movement"] / 10
     first = m + config.w_failovers * failovers + config.w_overload * overload

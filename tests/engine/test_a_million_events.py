@@ -23,6 +23,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"w_failovers": 10.0, "w_overload": 1.0, "evaluation": "timeline"},
     {"w_failovers": 10.0, "replay": "as_recorded", "held_out_nodes": 2, "w_fragmentation": 1.0},
     {"w_failovers": 10.0, "estimator": "gaussian:warmup=2,history=4"},
+    {"w_failovers": 10.0, "w_overload": 1.0, "estimator": "historical-simulation:slots=6,slot_minutes=5,horizon=2"},
     {"one_action_per_refresh": True, "min_load_balancing_interval": 300.0, "local_domain_weight": 0.5},
     {"prevent_transient_overcommit": True, "spread_moves": True, "exchange_probability": 0.2},
     {"move_existing_replica_for_placement": True, "max_moves": 3, "max_moves_per_node": 2, "chains": 2},

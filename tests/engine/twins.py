@@ -135,12 +135,19 @@ class TwinWorld(World):
         check_same_state(self.one, self.two)
 
 
+ESTIMATORS_FROM_REPORTS = (
+    "gaussian:warmup=2,history=4",
+    "n-sigma:n=3,warmup=2,history=3",
+    "historical-simulation:slots=4,slot_minutes=1,horizon=2",
+)
+
+
 @st.composite
 def settings_with_forecasts(draw: st.DrawFn) -> dict[str, Any]:
     """Draw settings of every kind, with sampled and observed demand and all throttles."""
     return {
         **draw(whole_settings()),
-        "estimator": draw(mostly("monte-carlo", "gaussian:warmup=2,history=4", "n-sigma:n=3,warmup=2,history=3")),
+        "estimator": draw(mostly("monte-carlo", *ESTIMATORS_FROM_REPORTS)),
         "replay": draw(st.sampled_from(["anchored", "as_recorded"])),
         "evaluation": draw(mostly("peak", "timeline")),
         "movement_per_partition_throttle_threshold": draw(mostly(None, 1, 2)),

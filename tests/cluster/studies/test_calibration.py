@@ -15,6 +15,7 @@ from cluster.studies.base import base_of_scenario
 from cluster.studies.calibration import (
     HORIZONS,
     OUTCOMES,
+    SCORED,
     CalibrationRun,
     CalibrationStudy,
     Look,
@@ -23,7 +24,6 @@ from cluster.studies.calibration import (
 )
 from cluster.studies.design import Design, StudySetting
 from cluster.studies.request import StudyRequest
-from cluster.studies.risk import ESTIMATORS
 from cluster.studies.runner import OutputDirectory
 from cluster.studies.simulated import prepared, run_simulation
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
@@ -41,7 +41,7 @@ def tasks(tmp_path, policy, specs, days):
 
 def a_look(time, nodes=2):
     """Return a look at a time."""
-    return Look(time, np.zeros(nodes), np.zeros(nodes, np.int64))
+    return Look(time, dict.fromkeys(HORIZONS, np.zeros(nodes)), np.zeros(nodes, np.int64))
 
 
 def a_result(*shortages):
@@ -99,7 +99,7 @@ def test_all_estimators_evaluate_the_same_nodes(tmp_path):
     """The policy of the cluster does not use the estimators."""
     runs = [
         run_simulation(task.arguments)["totals"]
-        for task in tasks(tmp_path, calibration.POLICY, ESTIMATORS.values(), days=1.0)
+        for task in tasks(tmp_path, calibration.POLICY, SCORED.values(), days=1.0)
     ]
     of_energy = {name for name in runs[0] if "expected" in name or "energy" in name}
     alike = [{name: value for name, value in one.items() if name not in of_energy} for one in runs]
@@ -110,31 +110,47 @@ def test_all_estimators_evaluate_the_same_nodes(tmp_path):
 def test_an_outcome_is_a_violation_within_the_horizon():
     """Nodes of other runs are other nodes; runs of other estimators and workloads do not count."""
     row = {"workload": "w", "arm": "e", "interval": 600, "time": [0, 600], "end": 600 * 145}
-    row["probability"] = [[0.1, 0.2], [0.3, 0.4]]
+    row["probability"] = {**dict.fromkeys(HORIZONS, [[0.0] * 2] * 2), "1 hour": [[0.1, 0.2], [0.3, 0.4]]}
     rows = [
         {**row, "held": [[1, 6], [7, 0]], "as it went": [[0, 0], [0, 0]]},
         {**row, "held": [[0, 0], [144, 145]], "as it went": [[1, 0], [0, 0]]},
         {**row, "arm": "other", "held": [[1, 1], [1, 1]]},
         {**row, "workload": "other", "held": [[1, 1], [1, 1]]},
     ]
-    within = {hours: predictions_of(rows, "w", "e", "held", hours) for hours in HORIZONS.values()}
+    within = {horizon: predictions_of(rows, "w", "e", "held", horizon) for horizon in HORIZONS}
     assert [found.occurred.astype(int).tolist() for found in within.values()] == [
         [1, 0, 0, 0, 0, 0, 0, 0],
         [1, 1, 0, 0, 0, 0, 0, 0],
         [1, 1, 1, 0, 0, 0, 1, 0],
     ]
-    assert within[1.0].node.tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
-    assert within[1.0].probability.tolist() == [0.1, 0.2, 0.3, 0.4] * 2
-    assert predictions_of(rows, "w", "e", "as it went", 24.0).occurred.tolist() == [False] * 4 + [True] + [False] * 3
+    assert within["1 hour"].node.tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
+    assert within["1 hour"].probability.tolist() == [0.1, 0.2, 0.3, 0.4] * 2
+    went = predictions_of(rows, "w", "e", "as it went", "24 hours")
+    assert went.occurred.tolist() == [False] * 4 + [True] + [False] * 3
 
 
 def test_as_it_went_needs_a_run_to_the_end_of_the_horizon():
     """The second look is an hour before the end of the run, so only its first hour is known."""
     row = {"workload": "w", "arm": "e", "interval": 600, "time": [0, 600 * 144], "end": 600 * 150}
-    row |= {"probability": [[0.1], [0.2]], "as it went": [[0], [3]], "held": [[0], [3]]}
-    assert predictions_of([row], "w", "e", "as it went", 1.0).occurred.tolist() == [False, True]
-    assert predictions_of([row], "w", "e", "as it went", 24.0).probability.tolist() == [0.1]
-    assert predictions_of([row], "w", "e", "held", 24.0).occurred.tolist() == [False, True]
+    row |= {"as it went": [[0], [3]], "held": [[0], [3]]}
+    row["probability"] = {horizon: [[0.1], [0.2]] for horizon in HORIZONS}
+    assert predictions_of([row], "w", "e", "as it went", "1 hour").occurred.tolist() == [False, True]
+    assert predictions_of([row], "w", "e", "as it went", "24 hours").probability.tolist() == [0.1]
+    assert predictions_of([row], "w", "e", "held", "24 hours").occurred.tolist() == [False, True]
+
+
+def test_historical_simulation_has_a_probability_for_each_horizon(tmp_path):
+    """Within a day a violation is likelier than within an hour. Monte Carlo has one probability for all time."""
+    runs = [
+        CalibrationRun(*prepared(task.arguments)[:3], calibration.POLICY, 0)
+        for task in tasks(tmp_path, calibration.POLICY, ["historical-simulation", "monte-carlo"], days=2.0)
+    ]
+    for run in runs:
+        run.run()
+    ours, others = ([look.probability for look in run.looks] for run in runs)
+    within_a_day, within_an_hour = (np.mean([one[horizon] for one in ours]) for horizon in ("24 hours", "1 hour"))
+    assert within_a_day > within_an_hour > 0.0
+    assert all(np.array_equal(one["24 hours"], one["1 hour"]) for one in others)
 
 
 def test_the_study_scores_every_estimator_and_resumes(tmp_path, monkeypatch):
@@ -146,7 +162,7 @@ def test_the_study_scores_every_estimator_and_resumes(tmp_path, monkeypatch):
     one = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
     found = {(each["label"], each["horizon"], each["outcome"]): each["scores"] for each in one["scores"]}
     kinds = {*product(HORIZONS, OUTCOMES)} - {("24 hours", "as it went")}
-    assert set(found) == {(label, *kind) for label in ESTIMATORS for kind in kinds}
+    assert set(found) == {(label, *kind) for label in SCORED for kind in kinds}
     assert all(scores["predictions"] == scores["nodes"] == 16 for scores in found.values()), "eight nodes, two repeats"
     assert (tmp_path / "one" / "reliability.png").stat().st_size > 10_000
     again = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
@@ -160,6 +176,6 @@ def test_every_repeat_has_its_own_past(tmp_path):
     request = StudyRequest(base=base, output=OutputDirectory(tmp_path), densities=[1.5], days=2.0, repeats=3)
     tasks = CalibrationStudy.of(request).tasks()
     seeds = [(task.arguments["repeat"], task.arguments["scenario"]["workload"]["trace_seed"]) for task in tasks]
-    assert seeds == [(repeat, repeat) for repeat in range(3) for _ in ESTIMATORS]
-    histories = [prepared(task.arguments)[1].history.level.tolist() for task in tasks[:: len(ESTIMATORS)]]
+    assert seeds == [(repeat, repeat) for repeat in range(3) for _ in SCORED]
+    histories = [prepared(task.arguments)[1].history.level.tolist() for task in tasks[:: len(SCORED)]]
     assert all(one != other for one, other in combinations(histories, 2))
