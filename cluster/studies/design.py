@@ -135,7 +135,9 @@ class Design:
         """Return the design as plain JSON values."""
         arms = [{**attrs.asdict(arm), "workload": dict(arm.workload), "engine": dict(arm.engine)} for arm in self.arms]
         settings = [attrs.asdict(setting) for setting in self.settings]
-        numbers = {"repeats": self.repeats, "days": self.days, "seed": self.seed}
+        numbers: dict[str, Any] = {"repeats": self.repeats, "days": self.days, "seed": self.seed}
+        if self.splits_anew:
+            numbers["splits_anew"] = True
         variants = {name: dict(fields) for name, fields in self.base.variants.items()}
         made_of = {"tables": self.tables, "workloads": variants, "digests": dict(self.base.digests)}
         return {"settings": settings, "arms": arms, **numbers, **made_of}

@@ -174,7 +174,9 @@ def test_every_repeat_has_its_own_past(tmp_path):
     (tmp_path / "small.toml").write_text(SMALL)
     base = base_of_scenario(tmp_path / "small.toml")
     request = StudyRequest(base=base, output=OutputDirectory(tmp_path), densities=[1.5], days=2.0, repeats=3)
-    tasks = CalibrationStudy.of(request).tasks()
+    study = CalibrationStudy.of(request)
+    assert study.design.described()["splits_anew"] is True
+    tasks = study.tasks()
     seeds = [(task.arguments["repeat"], task.arguments["scenario"]["workload"]["trace_seed"]) for task in tasks]
     assert seeds == [(repeat, repeat) for repeat in range(3) for _ in SCORED]
     histories = [prepared(task.arguments)[1].history.level.tolist() for task in tasks[:: len(SCORED)]]
