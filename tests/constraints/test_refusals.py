@@ -11,6 +11,7 @@ from plb import Node, Partition, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.constraints.affinity import breaks_pair
 from plb.constraints.range import LARGEST_SUM
+from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
 from plb.search.breaches import breaking_rows, broken_rules
@@ -70,18 +71,21 @@ def test_replica_without_a_node_cannot_be_exchanged(configuration):
 
 
 @examples(100)
-@given(visited_configurations(), st.integers(0, 1), st.integers(0, 2))
+@given(visited_configurations(), st.integers(0, 1), st.integers(0, 2), st.booleans(), st.integers(0, 1))
 def test_overdrawn_budgets_refuse_only_proposals_that_overdraw_them_further(
-    configuration, most_of_node, most_of_service
+    configuration, most_of_node, most_of_service, throttled, most_of_cluster
 ):
-    """Moves back, and moves of other nodes and services, are allowed."""
+    """Moves back, moves of other nodes and services, and proposals that end builds and swaps are allowed."""
     problem = configuration.problem._replace(
         bounded=True,
         max_moves=2**31,
         max_node_moves=np.full_like(configuration.problem.max_node_moves, most_of_node),
         max_service_moves=np.full_like(configuration.problem.max_service_moves, most_of_service),
+        throttled=throttled,
+        max_builds=most_of_cluster,
+        max_swaps=most_of_cluster,
     )
-    configuration = Configuration(problem, configuration.solution)
+    configuration = Configuration(problem, solution_from_scratch(problem, configuration.solution.node.copy()))
     right = by_hand(configuration, 0)
     for row in configuration.rows.tolist():
         found = configuration.refusals(row, 0).tolist()
