@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.energy.expected_overload import MOST
 from plb.energy.score import UNITS
+from plb.extensions.built_in_terms import built_in_term
 from plb.model.move import Phase
 from plb.model.outcome import Idle
 from plb.risk import DemandHistory
@@ -117,6 +118,7 @@ def test_overload_counts_up_to_a_thousand_thresholds():
     for _ in range(40):
         add_tenant(engine, "giant", "n0")
     assert engine.balance(now=0.0, budget=0).energy_before.expected_overload == MOST / UNITS
+    assert built_in_term("expected_overload").total(configuration_of(engine)) == MOST / UNITS
 
 
 @pytest.mark.kernels
