@@ -208,7 +208,7 @@ def diagnosis_of(seeking: Seeking, masks: tuple[int, ...]) -> Unplaced:
     return unplaced_row(seeking.situation.named, seeking.row, masks)
 
 
-@examples(300)
+@examples(150)
 @given(seeking_replicas())
 def test_diagnosis_of_each_rule_equals_its_definition(seeking):
     """Every node counts at the first rule that excludes it, and each rule gives the numbers that it compares."""
@@ -222,7 +222,7 @@ def test_diagnosis_of_each_rule_equals_its_definition(seeking):
             check_diagnosis(seeking, rule, nodes, one)
 
 
-@examples(200)
+@examples(150)
 @given(seeking_replicas(), st.sampled_from([1 << rule for rule in Rule]))
 def test_diagnosis_of_a_rule_alone_equals_its_definition(seeking, alone):
     """As if all other rules but those that hold always, and that of placement, were given up."""
@@ -234,7 +234,7 @@ def test_diagnosis_of_a_rule_alone_equals_its_definition(seeking, alone):
         check_diagnosis(seeking, rule, nodes, one)
 
 
-@examples(200)
+@examples(150)
 @given(seeking_replicas(), st.integers(0, ALL_RULES))
 def test_rules_that_were_given_up_are_named_if_they_concern_the_replica(seeking, given_up):
     """A rule that binds no replica of its service was not given up for it."""

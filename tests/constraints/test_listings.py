@@ -75,7 +75,7 @@ BREACHES = {
 """What each rule lists, in plain Python."""
 
 
-@examples(300)
+@examples(150)
 @given(situations)
 def test_breaches_of_each_rule_are_those_of_its_definition(situation):
     """Names, numbers and priorities agree; no breach is missing, and none is told twice."""
@@ -84,14 +84,14 @@ def test_breaches_of_each_rule_are_those_of_its_definition(situation):
         assert Counter(found) == Counter(by_definition(situation)), rule
 
 
-@examples(300)
+@examples(150)
 @given(situations)
 def test_violations_of_nodes_are_those_of_the_definition(situation):
     """Nodes at their threshold come first, then those that only reservations lift above the limit."""
     assert description_of(Rule.CAPACITY).node_violations(situation.named) == full_nodes(situation)
 
 
-@examples(300)
+@examples(150)
 @given(situations)
 def test_reason_of_a_move_is_a_breach_at_its_replica(situation):
     """It is that of the partition, application or node of the replica, with its numbers."""
@@ -175,7 +175,7 @@ def check_reason_of_domain(situation, rule, row, reason):
     assert reason.breach in listed.values()
 
 
-@examples(300)
+@examples(150)
 @given(situations, st.integers(0, ALL_RULES))
 def test_masks_of_overloads_and_of_applications_equal_the_definitions(situation, enforced):
     """A rule that is not enforced marks nothing."""
@@ -197,7 +197,7 @@ def test_masks_of_overloads_and_of_applications_equal_the_definitions(situation,
     assert broken_applications(problem, solution, enforced).tolist() == (wide if holds[Rule.SCALE_OUT] else [])
 
 
-@examples(300)
+@examples(150)
 @given(st.one_of(situations, nodes_with_replaced_standbys()))
 def test_excess_of_a_node_is_without_the_standbys_that_others_replace(situation):
     """Neither their load counts, nor what they hold of a reservation."""
@@ -209,7 +209,7 @@ def test_excess_of_a_node_is_without_the_standbys_that_others_replace(situation)
         assert is_overloaded(problem, solution, node) == (bool(problem.watched[node]) and any(right))
 
 
-@examples(300)
+@examples(150)
 @given(situations)
 def test_growth_of_a_node_is_that_of_loads_and_reservations_together(situation):
     """A replica comes, and another one, of any application or none, leaves in exchange or gives way."""
@@ -225,7 +225,7 @@ def test_growth_of_a_node_is_that_of_loads_and_reservations_together(situation):
                 assert found == growth.tolist()
 
 
-@examples(300)
+@examples(150)
 @given(situations)
 def test_replica_waits_for_siblings_in_unusable_domains_below(situation):
     """It stays in a crowded domain while enough of them have to leave it, and is not in an unusable one itself."""
