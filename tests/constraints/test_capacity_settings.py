@@ -235,7 +235,7 @@ def add_pair(engine: PlacementAndLoadBalancing, name: str, *replicas: Replica) -
     ],
 )
 def test_placement_builds_replicas_up_to_its_limit(settings, built):
-    """Two nodes get six new secondaries; the smaller limit holds, a soft one is relaxed if it may be, and 0 means no limit."""
+    """Two nodes get six new secondaries; the smaller limit holds, a soft one may be relaxed, and 0 means no limit."""
     engine = stateful_engine(**settings)
     for index in range(6):
         add_pair(engine, f"p{index}")

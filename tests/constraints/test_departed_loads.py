@@ -92,7 +92,9 @@ def test_departed_load_counts_for_each_metric_for_which_that_is_set(needs, refus
     for name in ("n0", "n1"):
         engine.update_node(Node(name, capacities=dict.fromkeys(names, 10)))
     engine.update_service(Service("old", stateful=False, default_load={Role.INSTANCE: dict.fromkeys(names, 8)}))
-    engine.update_service(Service("new", stateful=False, default_load={Role.INSTANCE: {**dict.fromkeys(names, 0), **needs}}))
+    engine.update_service(
+        Service("new", stateful=False, default_load={Role.INSTANCE: {**dict.fromkeys(names, 0), **needs}})
+    )
     engine.update_partition(Partition("moved", service="old", replicas=[Replica(Role.INSTANCE, "n1")]))
     engine.update_partition(Partition("new", service="new"))
     configuration = configuration_of(engine)

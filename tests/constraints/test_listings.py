@@ -109,7 +109,7 @@ def test_reason_of_a_move_is_a_breach_at_its_replica(situation):
 
 @st.composite
 def nodes_with_replaced_standbys(draw: st.DrawFn) -> Situation:
-    """Draw a full node with standbys, to which primaries of their partitions came; a reservation may hold their load."""
+    """Draw a full node with standbys, to which their primaries came; a reservation may hold their load."""
     amounts = st.integers(0, 9)
     metrics = [Metric(name, quantum=1.0) for name in ("cpu", "memory")]
     engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics, capacity_limit="capacity"))
@@ -145,7 +145,9 @@ def check_reason(situation, rule, row, reason):
     elif rule is Rule.AFFINITY:
         assert reason.breach == apart_of(situation, row)
     elif rule is Rule.SCALE_OUT:
-        (right,) = (one for one in wide_applications(situation) if one.application == situation.application(application))
+        (right,) = (
+            one for one in wide_applications(situation) if one.application == situation.application(application)
+        )
         assert reason.breach == right
     elif rule is Rule.APPLICATION_CAPACITY:
         key = situation.application(application), at
@@ -221,7 +223,9 @@ def test_growth_of_a_node_is_that_of_loads_and_reservations_together(situation):
                 after = [one for one in before if one != outgoing] + [row]
                 growth = load_of(problem, after) + kept_free(problem, after)
                 growth = growth - load_of(problem, before) - kept_free(problem, before)
-                found = [growth_with_reservations(problem, solution, row, outgoing, node, m) for m in range(len(growth))]
+                found = [
+                    growth_with_reservations(problem, solution, row, outgoing, node, m) for m in range(len(growth))
+                ]
                 assert found == growth.tolist()
 
 

@@ -230,7 +230,9 @@ def test_peaks_beyond_their_range_are_an_error():
     configuration.solution.ceiling[1] = LARGEST_SUM
     check_range(configuration.solution)
     configuration.solution.ceiling[1] += 1
-    with pytest.raises(InvalidValueError, match=rf"{LARGEST_SUM + 1} is not allowed; expected at most {LARGEST_SUM}: give a"):
+    with pytest.raises(
+        InvalidValueError, match=rf"{LARGEST_SUM + 1} is not allowed; expected at most {LARGEST_SUM}: give a"
+    ):
         check_range(configuration.solution)
 
 

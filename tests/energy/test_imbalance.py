@@ -131,7 +131,9 @@ def test_imbalance_is_shared_among_the_nodes_above_the_mean(cluster, data):
 def test_reason_of_balancing_is_the_metric_that_gains_most_by_weight(cluster, data):
     """A packed metric gains by a higher deviation; without any gain the reason names no metric."""
     metrics = tuple(
-        attrs.evolve(metric, defragmentation=data.draw(st.booleans()), weight=data.draw(st.sampled_from([0.0, 1.0, 7.0])))
+        attrs.evolve(
+            metric, defragmentation=data.draw(st.booleans()), weight=data.draw(st.sampled_from([0.0, 1.0, 7.0]))
+        )
         for metric in cluster.metrics
     )
     engine = attrs.evolve(cluster, metrics=metrics).engine()

@@ -72,7 +72,7 @@ def ruled_clusters(draw: st.DrawFn) -> Cluster:
 
 @st.composite
 def visited_engines(draw: st.DrawFn) -> tuple[PlacementAndLoadBalancing, Configuration]:
-    """Draw an engine and a configuration that a search may reach: after proposals that the unconditional rules allow."""
+    """Draw an engine and a configuration that a search may reach by proposals that the unconditional rules allow."""
     engine = draw(ruled_clusters()).engine()
     engine.update_upgraded_domains(draw(st.sampled_from([[], ["u0"], ["u1", "u2"]])))
     configuration = configuration_of(engine)

@@ -19,7 +19,6 @@ from plb import (
     Service,
     UnknownNameError,
 )
-from plb.risk import DemandHistory
 from tests.engine.stories import add_instance, add_partition, engine_on, engine_with
 
 PRIMARY, SECONDARY, INSTANCE = Role.PRIMARY, Role.SECONDARY, Role.INSTANCE

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from plb.errors import ConflictError
 from plb.model import Role
 from plb.risk import DemandHistory, ReplicaForecast, TraceSampler, Widening, eligible_traces
-
 from tests.engine.strategies import examples
 
 from .strategies import METRICS, NO_DEADLINE, histories, replica_forecasts

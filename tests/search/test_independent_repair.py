@@ -18,6 +18,7 @@ from plb.search.extension_state import constraints_of
 from plb.search.misplaced_repair import move_parents_without_child
 from plb.search.repair_lists import new_repair_state, undo_repair
 from plb.state.arrays import siblings_of
+from plb.testing import all_clusters
 from tests.engine.applications_by_hand import load_of, members, nodes_in_use
 from tests.engine.breaches_by_pass import has_to_leave_by_hand, is_misplaced_by_hand
 from tests.engine.refusals_by_hand import by_hand
@@ -174,19 +175,42 @@ def test_overload_is_not_repaired_at_the_cost_of_a_spread(seed):
 @examples(200)
 @given(cluster=ruled_clusters())
 def test_repair_breaks_no_hard_rule_anew(cluster):
-    """A replica breaks a hard rule, a partition its spread and a node its limit only if it did before."""
+    """A replica breaks a hard rule, a partition its spread and an application its limits only if it did before."""
     engine = cluster.engine(one_action_per_refresh=True)
-    before, overloaded = hard_breaches(engine), over_capacity(engine)
+    before = hard_breaches(engine)
     engine.apply(engine.repair())
     assert hard_breaches(engine) <= before
+
+
+@examples(60)
+@given(cluster=all_clusters())
+def test_repair_overfills_no_node_anew(cluster):
+    """A node has more load than its limit only if it had before."""
+    engine = cluster.engine(one_action_per_refresh=True, upgrade_domain_constraint_priority=0)
+    overloaded = over_capacity(engine)
+    engine.apply(engine.repair())
     assert over_capacity(engine) <= overloaded
 
 
-def hard_breaches(engine: PlacementAndLoadBalancing) -> set[tuple[int, int, int]]:
-    """Return each hard rule other than capacity that a row, partition or application breaks, in plain Python.
+@pytest.mark.parametrize("one_action", [True, False])
+@seeds
+def test_missing_replica_does_not_count_for_the_spread_of_a_repair(seed, one_action):
+    """A child goes to the node of its parent in the domain that it leaves, as no repair adds its missing sibling there.
 
-    The last number counts the breaches of an application.
+    Its other replica may not move, and is in the other domain, in which the parent has a node, too.
     """
+    nodes = [Node(f"n{index}", fault_domain=f"fd:/{domain}") for index, domain in enumerate("aabb")]
+    engine = engine_on(*nodes, one_action_per_refresh=one_action)
+    engine.seed = seed
+    engine.update_service(Service("parent", stateful=False, target_replicas=3))
+    engine.update_service(Service("child", stateful=False, target_replicas=3, affinity_to="parent"))
+    add_partition(engine, "parent/0", *(Replica(Role.INSTANCE, node) for node in ("n0", "n1", "n2")))
+    add_partition(engine, "child/0", Replica(Role.INSTANCE, "n3"), Replica(Role.INSTANCE, "n0", pinned=True))
+    assert [(move.source, move.target) for move in engine.repair().moves] == [("n3", "n2")]
+
+
+def hard_breaches(engine: PlacementAndLoadBalancing) -> set[tuple[int, int, int]]:
+    """Return what breaks a hard rule other than capacity: rule, row or application, and a number of its breaches."""
     run = search_of(engine)
     problem, places = run.problem, run.solution.node.tolist()
     configuration = Configuration(problem, run.solution)
