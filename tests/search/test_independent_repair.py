@@ -194,16 +194,17 @@ def test_repair_overfills_no_node_anew(cluster):
 
 @pytest.mark.parametrize("one_action", [True, False])
 @seeds
-def test_missing_replica_does_not_count_for_the_spread_of_a_repair(seed, one_action):
-    """A child goes to the node of its parent in the domain that it leaves, as no repair adds its missing sibling there.
+def test_missing_replicas_take_no_part_in_a_repair(seed, one_action):
+    """A child joins its parent in the domain that it leaves; the plan adds no replica of the parent on its old node.
 
-    Its other replica may not move, and is in the other domain, in which the parent has a node, too.
+    Nor does it add one of the child in that domain, so that the child could go to the other one, with its sibling.
     """
-    nodes = [Node(f"n{index}", fault_domain=f"fd:/{domain}") for index, domain in enumerate("aabb")]
+    nodes = [Node(f"n{index}", fault_domain=f"fd:/{domain}") for index, domain in enumerate("aabbabab")]
     engine = engine_on(*nodes, one_action_per_refresh=one_action)
     engine.seed = seed
-    engine.update_service(Service("parent", stateful=False, target_replicas=3))
-    engine.update_service(Service("child", stateful=False, target_replicas=3, affinity_to="parent"))
+    loads = {"default_load": {Role.INSTANCE: {"cpu": 6}}}
+    engine.update_service(Service("parent", stateful=False, target_replicas=5, **loads))
+    engine.update_service(Service("child", stateful=False, target_replicas=3, affinity_to="parent", **loads))
     add_partition(engine, "parent/0", *(Replica(Role.INSTANCE, node) for node in ("n0", "n1", "n2")))
     add_partition(engine, "child/0", Replica(Role.INSTANCE, "n3"), Replica(Role.INSTANCE, "n0", pinned=True))
     assert [(move.source, move.target) for move in engine.repair().moves] == [("n3", "n2")]
