@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plb import InvalidValueError, Node, Partition, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.constraints.affinity import breaks_pair
+from plb.constraints.domains import SPREADING
 from plb.constraints.range import LARGEST_SUM, check_range
 from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration, Proposal
@@ -249,6 +250,7 @@ def test_rules_are_numbered_in_the_order_of_checking_and_have_a_bit_each():
     assert NO_REFUSAL not in list(Rule)
     assert [ALL_RULES >> rule & 1 for rule in Rule] == [1] * RULES
     assert ALL_RULES + 1 == JOINING
+    assert [rule for rule in Rule if SPREADING >> rule & 1] == [Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN]
 
 
 def test_budgets_without_a_limit_never_bind():
