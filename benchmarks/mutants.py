@@ -6,7 +6,7 @@ process, a fork of one that has imported everything except `plb`, and no file ch
 
     python benchmarks/mutants.py                  # the sample of benchmarks/mutants.toml
     python benchmarks/mutants.py --sample 9999    # all of them, which takes hours
-    python benchmarks/mutants.py --survivors      # runs the survivors again
+    python benchmarks/mutants.py --survivors      # runs the survivors again, and those that were out of time
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ import attrs
 ROOT = Path(__file__).parent.parent
 MEMORY = 6 * 2**30
 """Bytes of address space for the tests of a mutant; some mutants compute endless numbers."""
-SURVIVED, KILLED = "survived", "killed"
+SURVIVED, KILLED, OUT_OF_TIME = "survived", "killed", "out of time"
+"""Outcomes. A mutant whose tests take too long is detected like a killed one, but a busy machine may be the cause."""
 
 
 @attrs.frozen(slots=False)
@@ -204,7 +205,8 @@ def outcomes(mutants: Sequence[Mutant], jobs: int, seconds: int) -> Iterator[tup
                 run_tests_of(mutant, seconds)
             running[child] = mutant
         child, status = os.wait()
-        yield running.pop(child), SURVIVED if status == 0 else KILLED
+        hangs = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGPROF
+        yield running.pop(child), SURVIVED if status == 0 else OUT_OF_TIME if hangs else KILLED
 
 
 def results_of(mutants: Sequence[Mutant], kept: Path, known: dict[str, str], jobs: int, seconds: int) -> dict[str, str]:
@@ -232,12 +234,14 @@ def report(mutants: Sequence[Mutant], found: dict[str, str], there_are: Counter[
         if found[mutant.key] == SURVIVED:
             print(f"survived: {mutant.module} {mutant.operator} {mutant.occurrence}\n    {mutant.change}")
     tried_of = Counter(mutant.module for mutant in mutants)
-    killed = Counter(mutant.module for mutant in mutants if found[mutant.key] == KILLED)
-    rows = [(name, there_are[name], left_out[name], tried_of[name], killed[name]) for name in sorted(tried_of)]
-    rows.append(("all", *(sum(row[column] for row in rows) for column in range(1, 5))))
-    print(f"\n{'module':<34}{'mutants':>9}{'omitted':>10}{'run':>7}{'killed':>8}{'share':>8}")
-    for name, mutants_here, out, tries, kills in rows:
-        print(f"{name:<34}{mutants_here:>9}{out:>10}{tries:>7}{kills:>8}{kills / max(1, tries):>8.1%}")
+    killed = Counter(mutant.module for mutant in mutants if found[mutant.key] != SURVIVED)
+    hang = Counter(mutant.module for mutant in mutants if found[mutant.key] == OUT_OF_TIME)
+    figures = there_are, left_out, tried_of, killed, hang
+    rows = [(name, *(of[name] for of in figures)) for name in sorted(tried_of)]
+    rows.append(("all", *(sum(row[column] for row in rows) for column in range(1, 6))))
+    print(f"\n{'module':<40}{'mutants':>9}{'omitted':>10}{'run':>7}{'killed':>8}{'by time':>9}{'share':>8}")
+    for name, mutants_here, out, tries, kills, late in rows:
+        print(f"{name:<40}{mutants_here:>9}{out:>10}{tries:>7}{kills:>8}{late:>9}{kills / max(1, tries):>8.1%}")
     return killed.total() / max(1, tried_of.total())
 
 

@@ -96,11 +96,10 @@ def _is_apart(problem: Problem, places: Int, row: int, target: int) -> bool:
     if problem.affinity[row] == STRANDED:
         return True
     parent = problem.parent_row[row]
-    aligned = problem.aligned[row] and _has_primary(problem, parent) and _has_primary(problem, row)
     this = parent
     while True:
         if places[this] == target and not problem.unspread[this]:
-            return bool(aligned and (problem.role[this] == _PRIMARY) != (problem.role[row] == _PRIMARY))
+            return bool(problem.aligned[row] and (problem.role[this] == _PRIMARY) != (problem.role[row] == _PRIMARY))
         this = problem.sibling[this]
         if this == parent:
             break
@@ -185,18 +184,6 @@ def has_company(problem: Problem, places: Int, row: int, node: int) -> bool:
             return True
         other = problem.sibling[other]
     return False
-
-
-@kernel
-def _has_primary(problem: Problem, row: int) -> bool:
-    """Return whether the partition of `row` has a primary."""
-    this = row
-    while True:
-        if problem.role[this] == _PRIMARY:
-            return True
-        this = problem.sibling[this]
-        if this == row:
-            return False
 
 
 @kernel
@@ -287,14 +274,12 @@ def _parent_of(named: NamedSolution, row: int) -> tuple[str, int, tuple[str, ...
     head = int(problem.parent_row[row])
     if head == NOWHERE:
         return parent, named.partitions_of_service[state.service_index[parent]], ()
-    both = (any(problem.role[one] == _PRIMARY for one in siblings_of(problem, of)) for of in (head, row))
-    aligned = problem.aligned[row] and all(both)
     nodes = [
         named.node_of(one)
         for one in siblings_of(problem, head)
         if node[one] != NOWHERE
         and not problem.unspread[one]
-        and (not aligned or (problem.role[one] == _PRIMARY) == (problem.role[row] == _PRIMARY))
+        and (not problem.aligned[row] or (problem.role[one] == _PRIMARY) == (problem.role[row] == _PRIMARY))
     ]
     return parent, 1, tuple(nodes)
 

@@ -246,7 +246,8 @@ def _relatives(problem: Problem, affected: Int) -> Int:
 def _affected_rows(problem: Problem, solution: Solution, breaches: Breaches) -> Int:
     """Return the movable rows that are on overloaded nodes, in crowded domains, misplaced, or of broken applications.
 
-    Where partitions have parents, all rows of these partitions, their parents and their children are added.
+    Where partitions have parents, all placed rows of these partitions, their parents and their children are added. A
+    repair adds no missing replica, so none may count for the spread of its siblings.
     """
     affected = breaches.rows
     overloaded: Bool = np.asarray(breaches.overloaded.any(axis=1))
@@ -257,7 +258,8 @@ def _affected_rows(problem: Problem, solution: Solution, breaches: Breaches) -> 
         affected = merged(affected, movable_rows_of(problem, solution, breaches.applications))
     if problem.related and (problem.parent_row != NOWHERE).any():
         affected = _relatives(problem, affected)
-    return affected[problem.movable[affected]]
+    placed: Bool = solution.node[affected] != NOWHERE
+    return affected[problem.movable[affected] & placed]
 
 
 def _repair_randomly(

@@ -218,6 +218,15 @@ def add_pair(engine: PlacementAndLoadBalancing, name: str, *replicas: Replica) -
         (
             {
                 "throttle_placement_phase": True,
+                **LIMITED,
+                "throttling_constraint_priority": 2,
+                "relax_constraint_for_placement": False,
+            },
+            2,
+        ),
+        (
+            {
+                "throttle_placement_phase": True,
                 "maximum_in_build_replicas_per_node": {"small": 3},
                 "maximum_in_build_replicas_per_node_placement_throttle": {"small": 2},
             },
@@ -226,7 +235,7 @@ def add_pair(engine: PlacementAndLoadBalancing, name: str, *replicas: Replica) -
     ],
 )
 def test_placement_builds_replicas_up_to_its_limit(settings, built):
-    """Two nodes get six new secondaries; the smaller limit holds, a soft one is relaxed, and 0 means no limit."""
+    """Two nodes get six new secondaries; the smaller limit holds, a soft one may be relaxed, and 0 means no limit."""
     engine = stateful_engine(**settings)
     for index in range(6):
         add_pair(engine, f"p{index}")

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plb import Node, Partition, Replica, Role, Service
+from plb import InvalidValueError, Node, Partition, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.constraints.affinity import breaks_pair
-from plb.constraints.range import LARGEST_SUM
+from plb.constraints.domains import SPREADING
+from plb.constraints.range import LARGEST_SUM, check_range
+from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model.rules import ALL_RULES, BUDGETS, JOINING, NO_REFUSAL, RULES, Rule
 from plb.search.breaches import breaking_rows, broken_rules
@@ -70,18 +72,21 @@ def test_replica_without_a_node_cannot_be_exchanged(configuration):
 
 
 @examples(100)
-@given(visited_configurations(), st.integers(0, 1), st.integers(0, 2))
+@given(visited_configurations(), st.integers(0, 1), st.integers(0, 2), st.booleans(), st.integers(0, 1))
 def test_overdrawn_budgets_refuse_only_proposals_that_overdraw_them_further(
-    configuration, most_of_node, most_of_service
+    configuration, most_of_node, most_of_service, throttled, most_of_cluster
 ):
-    """Moves back, and moves of other nodes and services, are allowed."""
+    """Moves back, moves of other nodes and services, and proposals that end builds and swaps are allowed."""
     problem = configuration.problem._replace(
         bounded=True,
         max_moves=2**31,
         max_node_moves=np.full_like(configuration.problem.max_node_moves, most_of_node),
         max_service_moves=np.full_like(configuration.problem.max_service_moves, most_of_service),
+        throttled=throttled,
+        max_builds=most_of_cluster,
+        max_swaps=most_of_cluster,
     )
-    configuration = Configuration(problem, configuration.solution)
+    configuration = Configuration(problem, solution_from_scratch(problem, configuration.solution.node.copy()))
     right = by_hand(configuration, 0)
     for row in configuration.rows.tolist():
         found = configuration.refusals(row, 0).tolist()
@@ -220,6 +225,18 @@ def test_sums_of_peaks_may_reach_the_end_of_their_range(capacity, partner, peak)
         assert configuration.refusal(Proposal(partner, 0, 0), 0) is expected
 
 
+def test_peaks_beyond_their_range_are_an_error():
+    """The largest sum itself is allowed; the error names the next one."""
+    configuration = _two_instances()
+    configuration.solution.ceiling[1] = LARGEST_SUM
+    check_range(configuration.solution)
+    configuration.solution.ceiling[1] += 1
+    with pytest.raises(
+        InvalidValueError, match=rf"{LARGEST_SUM + 1} is not allowed; expected at most {LARGEST_SUM}: give a"
+    ):
+        check_range(configuration.solution)
+
+
 def test_largest_sum_is_one_below_the_unreachable_threshold():
     """It is a number of 32 bits, and no violation if the node has no limit."""
     assert LARGEST_SUM + 1 == LARGEST_THRESHOLD == np.iinfo(np.int32).max
@@ -233,6 +250,7 @@ def test_rules_are_numbered_in_the_order_of_checking_and_have_a_bit_each():
     assert NO_REFUSAL not in list(Rule)
     assert [ALL_RULES >> rule & 1 for rule in Rule] == [1] * RULES
     assert ALL_RULES + 1 == JOINING
+    assert [rule for rule in Rule if SPREADING >> rule & 1] == [Rule.FAULT_DOMAIN, Rule.UPGRADE_DOMAIN]
 
 
 def test_budgets_without_a_limit_never_bind():
@@ -241,64 +259,6 @@ def test_budgets_without_a_limit_never_bind():
     assert not problem.bounded
     assert min(problem.max_moves, *problem.max_node_moves, *problem.max_service_moves) == NO_BUDGET == 2**31
     assert (problem.throttled, problem.max_builds, problem.max_swaps) == (False, NO_BUDGET, NO_BUDGET)
-
-
-@pytest.mark.parametrize(("load", "refused"), [(3, None), (4, Rule.CAPACITY)])
-def test_departed_and_departing_load_count_until_the_plan_is_executed(load, refused):
-    """Of 10 units, 3 are departing and 4 leave in the same plan: a new replica of 3 fits, and one of 4 does not."""
-    configuration = _node_that_a_replica_left(departing=3, left=4, new=load)
-    assert configuration.refusal(Proposal(_new_row(configuration), 1), 1 << Rule.CAPACITY) is refused
-
-
-def test_smallest_growth_counts_with_departed_load():
-    """The node has 3 units departing and 7 that leave in the same plan: not even a quantum more fits."""
-    configuration = _node_that_a_replica_left(departing=3, left=7, new=2.0**-16)  # the quantum of a capacity of 10
-    assert configuration.refusal(Proposal(_new_row(configuration), 1), 1 << Rule.CAPACITY) is Rule.CAPACITY
-
-
-@pytest.mark.parametrize(
-    ("replica", "sibling"), [((1, 2), (0, 1)), ((0, 1), (1, 2))], ids=["sibling comes", "sibling goes on"]
-)
-def test_only_a_sibling_that_changed_places_with_a_replica_replaces_its_load(replica, sibling):
-    """A chain of moves over three nodes leaves the whole load of the first replica behind."""
-    engine = engine_on("n0", "n1", "n2", "n3", prevent_transient_overcommit=True, allow_chained_moves=True)
-    engine.update_service(Service("db", target_replicas=2))
-    copies = [Replica(Role.PRIMARY, f"n{replica[0]}"), Replica(Role.SECONDARY, f"n{sibling[0]}")]
-    engine.update_partition(Partition("p", service="db", replicas=copies))
-    for copy in copies:
-        engine.report_load("p", copy.node, {"cpu": 5})
-    configuration = configuration_of(engine)
-    rows = {int(configuration.solution.node[row]): row for row in configuration.rows.tolist()}
-    for (_, target), row in ((sibling, rows[sibling[0]]), (replica, rows[replica[0]])):
-        configuration.apply(Proposal(row, target))
-    assert configuration.solution.departed[replica[0], 0] == configuration.problem.load[rows[replica[0]], 0] > 0
-    configuration.check()
-
-
-def _node_that_a_replica_left(*, departing: float, left: float, new: float) -> Configuration:
-    """Return two nodes of 10 units: a replica has left n1 for n0, another one is departing from n1, and one is new."""
-    engine = engine_on(
-        *(Node(f"n{index}", capacities={"cpu": 10}) for index in range(2)),
-        prevent_transient_overcommit=True,
-        capacity_limit="capacity",
-    )
-    engine.update_service(Service("web", stateful=False, default_load={Role.INSTANCE: {"cpu": new}}))
-    engine.update_partition(Partition("moved", service="web", replicas=[Replica(Role.INSTANCE, "n1")]))
-    ends = [Replica(Role.INSTANCE, "n0"), Replica(Role.INSTANCE, "n1", leaving=True)]
-    engine.update_partition(Partition("moving", service="web", replicas=ends))
-    engine.update_partition(Partition("new", service="web"))
-    engine.report_load("moved", "n1", {"cpu": left})
-    engine.report_load("moving", "n0", {"cpu": 0})
-    engine.report_load("moving", "n1", {"cpu": departing})
-    configuration = configuration_of(engine)
-    (moved,) = (row for row in configuration.rows.tolist() if configuration.partition_of(row) == "moved")
-    configuration.apply(Proposal(moved, 0))
-    return configuration
-
-
-def _new_row(configuration: Configuration) -> int:
-    """Return the row of the replica without a node."""
-    return next(row for row in configuration.rows.tolist() if configuration.node_of(row) == NOWHERE)
 
 
 def _two_instances() -> Configuration:

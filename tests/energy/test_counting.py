@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb import InvalidValueError, Metric
+from plb.energy.imbalance import counted_as
 from plb.evaluation.self_checks import compare_with_scratch
 from plb.testing import all_clusters, configuration_of, walks
 from tests.engine.stories import add_instance, engine_with
@@ -62,6 +63,19 @@ def test_sums_by_percentage_are_exact(cluster, data):
 
 def _parts(load, capacity) -> int:
     return int(Fraction(int(load) * 2**20, int(capacity)))
+
+
+@pytest.mark.kernels
+@examples(60)
+@given(st.integers(2**29, 2**30 - 1), st.integers(16, 1000), st.integers(-1, 1))
+def test_percentage_of_a_load_is_rounded_down_exactly(half, most, offset):
+    """Also where load over capacity differs from a whole number of parts by less than a float can tell."""
+    capacity = 2 * half + 1
+    least = -offset * pow(2**20, -1, capacity) % capacity  # 2^20 of it leave a rest of -offset
+    load = least + most * capacity
+    problem = configuration_of(engine_with({"n0": capacity}, {}, metric=SHARED)).problem
+    assert problem.by_percentage[0]
+    assert counted_as(problem, 0, 0, np.int64(load)) == _parts(load, capacity)
 
 
 def test_percentage_too_large_to_square_is_refused():

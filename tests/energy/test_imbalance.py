@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plb.constraints.named_solution import NamedSolution
+from plb.energy.imbalance import DESCRIPTION
+from plb.energy.terms import cost_of_node
 from plb.extensions.configuration import Configuration
+from plb.model.move import Phase
+from plb.planning.rule_priorities import rule_priorities
 from plb.testing import Cluster, all_clusters, configuration_of, walks
 from tests.engine.strategies import examples
 
@@ -94,3 +99,63 @@ def test_searches_with_local_domains_keep_right_sums(drawn):
     engine = cluster.engine(local_domain_weight=share, checks="step", combination="service_fabric")
     for verb in ("place", "repair", "balance"):
         engine.apply(getattr(engine, verb)(budget=60))
+
+
+@pytest.mark.kernels
+@examples(120)
+@given(all_clusters(), st.data())
+def test_imbalance_is_shared_among_the_nodes_above_the_mean(cluster, data):
+    """A node above the mean has the share of its squared distance; packed metrics and other nodes have none."""
+    metrics = tuple(attrs.evolve(metric, defragmentation=data.draw(st.booleans())) for metric in cluster.metrics)
+    engine = attrs.evolve(cluster, metrics=metrics).engine(w_imbalance=1.0, w_failovers=0.0, w_overload=0.0)
+    configuration = configuration_of(engine)
+    for proposal in data.draw(walks(configuration)):
+        configuration.apply(proposal)
+    problem, load = configuration.problem, loads_of(configuration)
+    weights = [metric.weight for metric in metrics]
+    for node in range(configuration.nodes):
+        shares = []
+        for index, metric in enumerate(metrics):
+            counted = problem.counted_for[:, index]
+            distance = load[:, index] - (load[counted, index].mean() if counted.any() else 0.0)
+            shared = counted[node] and not metric.defragmentation and distance[node] > 0
+            share = distance[node] ** 2 / (distance[counted] ** 2).sum() if shared else 0.0
+            shares.append(share * deviation(load[counted, index]))
+        right = np.average(shares, weights=weights) if sum(weights) else 0.0
+        assert cost_of_node(problem, configuration.solution, node) == pytest.approx(right, abs=1e-9)
+
+
+@pytest.mark.kernels
+@examples(120)
+@given(all_clusters(), st.data())
+def test_reason_of_balancing_is_the_metric_that_gains_most_by_weight(cluster, data):
+    """A packed metric gains by a higher deviation; without any gain the reason names no metric."""
+    metrics = tuple(
+        attrs.evolve(
+            metric, defragmentation=data.draw(st.booleans()), weight=data.draw(st.sampled_from([0.0, 1.0, 7.0]))
+        )
+        for metric in cluster.metrics
+    )
+    engine = attrs.evolve(cluster, metrics=metrics).engine()
+    before, after = configuration_of(engine), configuration_of(engine)
+    for proposal in data.draw(walks(after)):
+        after.apply(proposal)
+    counted = before.problem.counted_for
+    values = [
+        [deviation(loads_of(configuration)[counted[:, index], index]) for index in range(len(metrics))]
+        for configuration in (before, after)
+    ]
+    signs = [-1 if metric.defragmentation else 1 for metric in metrics]
+    weighted = zip(metrics, signs, *values, strict=True)
+    gains = [metric.weight * sign * (old - new) for metric, sign, old, new in weighted]
+    named = NamedSolution(engine._state, before.problem, before.solution, rule_priorities(engine.config))
+    reason = DESCRIPTION.reason(named, after.solution, Phase.BALANCING)
+    assert (reason.phase, reason.rule, reason.term) == (Phase.BALANCING, "energy", "imbalance")
+    if reason.metric is None:
+        assert max(gains) <= 1e-9
+        return
+    best = [metric.name for metric in metrics].index(reason.metric)
+    assert gains[best] == pytest.approx(max(gains), abs=1e-9)
+    assert gains[best] > 0
+    numbers = {"before": values[0][best], "after": values[1][best]}
+    assert dict(reason.numbers) == pytest.approx(numbers, abs=1e-9)

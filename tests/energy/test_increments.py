@@ -113,6 +113,7 @@ def test_delta_of_each_term_is_the_difference_of_totals(cluster, data):
             assert delta[name] == pytest.approx(after[name] - before[name], abs=1e-9), name
 
 
+@pytest.mark.kernels
 @examples(120)
 @given(all_clusters(), st.data())
 def test_energy_is_that_of_the_formula(cluster, data):

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from plb import Metric, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.energy.expected_overload import MOST
+from plb.energy.peak_sums import evaluates_peaks
 from plb.energy.score import UNITS
+from plb.extensions.built_in_terms import built_in_term
 from plb.model.move import Phase
 from plb.model.outcome import Idle
 from plb.risk import DemandHistory
@@ -110,6 +112,15 @@ def test_overload_without_weight_is_not_kept():
 
 
 @pytest.mark.kernels
+@pytest.mark.parametrize("overload", [0.0, 100.0])
+@pytest.mark.parametrize("failovers", [0.0, 0.1])
+def test_peaks_are_evaluated_only_for_terms_with_a_weight(failovers, overload):
+    """Either of the two terms is enough."""
+    problem = configuration_of(two_nodes(w_failovers=failovers, w_overload=overload)).problem
+    assert evaluates_peaks(problem) == bool(failovers or overload)
+
+
+@pytest.mark.kernels
 def test_overload_counts_up_to_a_thousand_thresholds():
     """A node without capacity has a threshold of one quantum; its overload stays bounded."""
     engine = two_nodes(w_failovers=0.1)
@@ -117,6 +128,7 @@ def test_overload_counts_up_to_a_thousand_thresholds():
     for _ in range(40):
         add_tenant(engine, "giant", "n0")
     assert engine.balance(now=0.0, budget=0).energy_before.expected_overload == MOST / UNITS
+    assert built_in_term("expected_overload").total(configuration_of(engine)) == MOST / UNITS
 
 
 @pytest.mark.kernels

@@ -35,7 +35,10 @@ def growing_clusters(draw: st.DrawFn, replay: str = "anchored") -> Cluster:
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     metrics = tuple(Metric(name, trend=bool(random.integers(0, 4))) for name in ("cpu", "disk")[: draw(count)])
     names = [metric.name for metric in metrics]
-    nodes = tuple(Node(f"n{i}", capacities=dict.fromkeys(names, int(random.integers(12, 30)))) for i in range(3))
+    up = draw(st.booleans()), True, True
+    nodes = tuple(
+        Node(f"n{i}", capacities=dict.fromkeys(names, int(random.integers(12, 30))), up=up[i]) for i in range(3)
+    )
     services = tuple(Service(f"{kind}s", tenant_class=kind, target_replicas=2) for kind in CLASSES)
     partitions = []
     for index in range(draw(st.integers(2, 8))):

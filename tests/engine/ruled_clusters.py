@@ -7,13 +7,14 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from plb import Application, Metric, Node, Partition, Replica, Role, Service
+from plb import Application, Metric, Node, Partition, PlacementAndLoadBalancing, Replica, Role, Service
 from plb.array_types import NOWHERE
 from plb.extensions.configuration import Configuration, Proposal
 from plb.model import DeactivationIntent, DeactivationStatus, ReplicaState
-from plb.model.rules import ALL_RULES, JOINING
+from plb.model.rules import ALL_RULES, JOINING, Rule
 from plb.testing import Cluster, configuration_of
 
+from .oracle import ring
 from .strategies import KEEP_CAPACITY_FREE
 
 METRICS = ("cpu", "memory")
@@ -25,6 +26,7 @@ PLACEMENT_CONSTRAINTS = ("", "", "", "", "", "ssd == true", "zone ^P z0", "FDPol
 
 enforced_rules = st.one_of(
     st.sampled_from([ALL_RULES, ALL_RULES | JOINING, 0]),
+    st.sampled_from([1 << rule for rule in Rule]),
     st.integers(0, ALL_RULES),
     st.integers(0, ALL_RULES).map(lambda rules: rules | JOINING),
 )
@@ -69,8 +71,8 @@ def ruled_clusters(draw: st.DrawFn) -> Cluster:
 
 
 @st.composite
-def visited_configurations(draw: st.DrawFn) -> Configuration:
-    """Draw a configuration that a search may reach: after proposals that the unconditional rules allow."""
+def visited_engines(draw: st.DrawFn) -> tuple[PlacementAndLoadBalancing, Configuration]:
+    """Draw an engine and a configuration that a search may reach by proposals that the unconditional rules allow."""
     engine = draw(ruled_clusters()).engine()
     engine.update_upgraded_domains(draw(st.sampled_from([[], ["u0"], ["u1", "u2"]])))
     configuration = configuration_of(engine)
@@ -79,7 +81,27 @@ def visited_configurations(draw: st.DrawFn) -> Configuration:
         proposal = _some_proposal(random, configuration)
         if proposal is not None and configuration.refusal(proposal, random.choice([0, 0, ALL_RULES])) is None:
             configuration.apply(proposal)
-    return configuration
+    return engine, configuration
+
+
+def visited_configurations() -> st.SearchStrategy[Configuration]:
+    """Return a strategy of the configurations of `visited_engines`."""
+    return visited_engines().map(lambda drawn: drawn[1])
+
+
+@st.composite
+def scattered_engines(draw: st.DrawFn) -> tuple[PlacementAndLoadBalancing, Configuration]:
+    """Draw an engine and a configuration with replicas on any nodes, against all rules, often on those of siblings."""
+    engine, configuration = draw(visited_engines())
+    random = Random(draw(st.integers(0, 2**32 - 1)))
+    rows = [row for row in configuration.rows.tolist() if configuration.problem.movable[row]]
+    for _ in range(draw(st.sampled_from([0, 4, 12])) if rows else 0):
+        row = random.choice(rows)
+        beside = [configuration.node_of(other) for other in ring(configuration.problem, row)]
+        target = random.choice([*beside, *range(configuration.nodes), NOWHERE])
+        if target != configuration.node_of(row):
+            configuration.apply(Proposal(row, target))
+    return engine, configuration
 
 
 def exchanges(configuration: Configuration) -> list[Proposal]:

@@ -16,6 +16,8 @@ from plb import (
 from plb.risk import DemandHistory
 from tests.engine.stories import add_partition, engine_on
 
+pytestmark = pytest.mark.kernels
+
 PRIMARY, SECONDARY, INSTANCE = Role.PRIMARY, Role.SECONDARY, Role.INSTANCE
 
 

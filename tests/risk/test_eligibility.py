@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plb.errors import ConflictError
 from plb.model import Role
 from plb.risk import DemandHistory, ReplicaForecast, TraceSampler, Widening, eligible_traces
+from tests.engine.strategies import examples
 
 from .strategies import METRICS, NO_DEADLINE, histories, replica_forecasts
 
@@ -47,6 +48,9 @@ WIDENING = {
     "older and larger than the class: all of the class": (("gold", P, 70, (5, 0)), 4, [0, 1, 2]),
     "a known class never widens to another": (("gold", S, 85, (8, 80)), 4, [0, 1, 2]),
     "an unknown class: the whole history by lifetime and maxima": (("lead", P, 50, (0, 20)), 5, [2, 3]),
+    "the second class, a role without traces: other roles of the class": (("iron", P, 0, (0, 0)), 1, [3]),
+    "the second class, older than all of it: its traces with maxima as large": (("iron", I, 95, (9, 0)), 2, [3]),
+    "the second class, older and larger than it: all of the class": (("iron", I, 95, (9.5, 0)), 4, [3]),
     "no class at all: the same": ((None, P, 50, (0, 20)), 5, [2, 3]),
     "an unknown class, older than all: the whole history": ((None, P, 99, (0, 0)), 6, [0, 1, 2, 3]),
     "an unknown class, larger than all: the whole history": ((None, P, 0, (9.5, 0)), 6, [0, 1, 2, 3]),
@@ -79,7 +83,7 @@ def plain_eligible(history: DemandHistory, replica: ReplicaForecast, age: float)
     return next((level, sorted(found)) for level, found in enumerate(sets) if found)
 
 
-@NO_DEADLINE
+@examples(200)
 @given(histories(), replica_forecasts())
 def test_eligible_traces_equal_the_definition_and_are_never_empty(
     history: DemandHistory, replica: ReplicaForecast

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.model import Role
-from plb.risk.sample_expiry import Draws, Rows, find_expired
+from plb.risk import DemandHistory, TraceSampler
+from plb.risk.sample_expiry import Draws, Rows, find_expired, sample_again
 from plb.risk.trace_sampling import NONE
 
-from .strategies import NO_DEADLINE
+from .strategies import METRICS, NO_DEADLINE, histories
 
 pytestmark = pytest.mark.kernels
 CLASSES = np.array([0, 1, -1])
@@ -80,3 +81,36 @@ def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
     assert expired[:found].tolist() == sorted({*others, *stale})
     assert np.flatnonzero(draws.widening == NONE).tolist() == others
     assert (draws.widening[draws.widening != NONE] == 2).all()
+
+
+@NO_DEADLINE
+@given(histories(), st.randoms(use_true_random=False), st.integers(0, 12), st.integers(0, 2**64 - 1))
+def test_samples_are_those_of_the_present_age_and_demand(
+    history: DemandHistory, random: Random, count: int, seed: int
+) -> None:
+    """All rows in use have them at any time, though only the expired ones are sampled; then none is expired."""
+    rows, draws, now = rows_and_draws(random, count, len(METRICS))
+    draws = draws._replace(generation=np.full(count, -1))  # of none of these replicas
+    classes = np.array([history.class_code(name) for name in ("bronze", "gold", None)])
+    sampler = TraceSampler(history, repetitions=4, seed=seed)
+    age, trace = np.full(count, -1.0), np.full((count, 4), -1, np.int32)
+    used = np.flatnonzero(rows.used & ~rows.leaving)
+
+    def expired_rows() -> np.ndarray:
+        expired = np.full(count, -1)
+        return expired[: find_expired(rows, draws, np.arange(count), classes, ROLES, now, age, expired)]
+
+    for _ in range(3):
+        with np.errstate(over="ignore"):
+            columns, demand = np.arange(len(METRICS)), np.zeros(len(METRICS))
+            scratch = np.empty(len(history), np.int32)
+            arguments = rows, draws, expired_rows(), classes, ROLES, age, columns, sampler.table, demand, scratch, trace
+            sample_again(np.uint64(seed), *arguments)
+            known = rows.key, classes[rows.service], rows.role, age, rows.largest_demand
+            right = sampler.draw(*(of_rows[used] for of_rows in known))
+        assert trace[used].tolist() == right.trace.tolist()
+        assert draws.widening[used].tolist() == right.widening.tolist()
+        assert not len(expired_rows())
+        now += random.randint(0, 5)
+        for largest in rows.largest_demand:
+            largest += [random.choice([0, 0, 1, 9]) for _ in METRICS]

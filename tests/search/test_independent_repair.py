@@ -10,13 +10,19 @@ from plb import Application, Metric, Node, PlacementAndLoadBalancing, PlbConfig,
 from plb.array_types import NOWHERE
 from plb.compiler import Stream
 from plb.constraints.capacity import NodeViolation
+from plb.extensions.configuration import Configuration
 from plb.model.rules import ALL_RULES, Rule
+from plb.planning.rule_priorities import rule_priorities
 from plb.search.breaches import find_breaches
 from plb.search.extension_state import constraints_of
-from plb.search.independent_repair import rules_broken_before
 from plb.search.misplaced_repair import move_parents_without_child
 from plb.search.repair_lists import new_repair_state, undo_repair
+from plb.state.arrays import siblings_of
 from plb.testing import all_clusters
+from tests.engine.applications_by_hand import load_of, members, nodes_in_use
+from tests.engine.breaches_by_pass import has_to_leave_by_hand, is_misplaced_by_hand
+from tests.engine.refusals_by_hand import by_hand
+from tests.engine.ruled_clusters import ruled_clusters
 from tests.engine.stories import add_partition, engine_on, search_of
 from tests.engine.strategies import examples
 
@@ -166,19 +172,68 @@ def test_overload_is_not_repaired_at_the_cost_of_a_spread(seed):
     assert not engine.repair().moves
 
 
+@examples(200)
+@given(cluster=ruled_clusters())
+def test_repair_breaks_no_hard_rule_anew(cluster):
+    """A replica breaks a hard rule, a partition its spread and an application its limits only if it did before."""
+    engine = cluster.engine(one_action_per_refresh=True)
+    before = hard_breaches(engine)
+    engine.apply(engine.repair())
+    assert hard_breaches(engine) <= before
+
+
 @examples(60)
 @given(cluster=all_clusters())
-def test_repair_breaks_no_hard_rule_anew(cluster):
-    """A replica breaks a hard rule, a partition its spread and a node its limit only if it did before."""
+def test_repair_overfills_no_node_anew(cluster):
+    """A node has more load than its limit only if it had before."""
     engine = cluster.engine(one_action_per_refresh=True, upgrade_domain_constraint_priority=0)
-    run = search_of(engine)
-    everything = np.arange(len(run.solution.node))
-    before, overloaded = rules_broken_before(run.problem, run.solution, ALL_RULES, everything), over_capacity(engine)
+    overloaded = over_capacity(engine)
     engine.apply(engine.repair())
-    run = search_of(engine)
-    after = rules_broken_before(run.problem, run.solution, ALL_RULES, everything)
-    assert not (after & ~before).any()
     assert over_capacity(engine) <= overloaded
+
+
+@pytest.mark.parametrize("one_action", [True, False])
+@seeds
+def test_missing_replicas_take_no_part_in_a_repair(seed, one_action):
+    """A child joins its parent in the domain that it leaves; the plan adds no replica of the parent on its old node.
+
+    Nor does it add one of the child in that domain, so that the child could go to the other one, with its sibling.
+    """
+    nodes = [Node(f"n{index}", fault_domain=f"fd:/{domain}") for index, domain in enumerate("aabbabab")]
+    engine = engine_on(*nodes, one_action_per_refresh=one_action)
+    engine.seed = seed
+    loads = {"default_load": {Role.INSTANCE: {"cpu": 6}}}
+    engine.update_service(Service("parent", stateful=False, target_replicas=5, **loads))
+    engine.update_service(Service("child", stateful=False, target_replicas=3, affinity_to="parent", **loads))
+    add_partition(engine, "parent/0", *(Replica(Role.INSTANCE, node) for node in ("n0", "n1", "n2")))
+    add_partition(engine, "child/0", Replica(Role.INSTANCE, "n3"), Replica(Role.INSTANCE, "n0", pinned=True))
+    assert [(move.source, move.target) for move in engine.repair().moves] == [("n3", "n2")]
+
+
+def hard_breaches(engine: PlacementAndLoadBalancing) -> set[tuple[int, int, int]]:
+    """Return what breaks a hard rule other than capacity: rule, row or application, and a number of its breaches."""
+    run = search_of(engine)
+    problem, places = run.problem, run.solution.node.tolist()
+    configuration = Configuration(problem, run.solution)
+    right, found = by_hand(configuration, ALL_RULES), set()
+    for row, at in enumerate(places):
+        if at == NOWHERE or problem.unspread[row]:
+            continue
+        crowded = {rule for level, rule in enumerate(problem.domain_rule.tolist()) if right.is_crowded(level, row)}
+        found |= {(rule, min(siblings_of(problem, row)), 0) for rule in crowded}
+        misplaced = [
+            rule for rule in (Rule.PLACEMENT, Rule.AFFINITY) if is_misplaced_by_hand(configuration, 1 << rule, row)
+        ]
+        found |= {(rule, row, 0) for rule in misplaced}
+        found |= {(Rule.EXCLUSION, row, 0)} if has_to_leave_by_hand(configuration, row) else set()
+    for application, most in enumerate(problem.most_nodes.tolist()):
+        used = nodes_in_use(problem, places, application)
+        loads = [load_of(problem, members(problem, places, application, node)) for node in used]
+        overloads = sum(int((load > problem.application_node_limit[application]).sum()) for load in loads)
+        found |= {(Rule.SCALE_OUT, application, count) for count in range(len(used) - most)}
+        found |= {(Rule.APPLICATION_CAPACITY, application, count) for count in range(overloads)}
+    priorities = rule_priorities(engine.config)
+    return {one for one in found if priorities.get(Rule(one[0]), 0) == 0}
 
 
 def over_capacity(engine: PlacementAndLoadBalancing) -> set[tuple[str, str]]:
@@ -225,3 +280,22 @@ def test_parent_that_two_children_have_left_moves_once():
         move_parents_without_child(run.problem, run.solution, constraints.state, affinity, Stream(seed), state)
         assert state.transaction.length[0] == 1
         undo_repair(run.problem, run.solution, state)
+
+
+@seeds
+@pytest.mark.parametrize(("one_action", "share", "moves"), [(True, 1.0, 3), (True, 0.0, 0), (False, 1.0, 0)])
+def test_family_meets_on_a_node_that_none_of_it_was_on(seed, one_action, share, moves):
+    """One child may not come to the parent, the other may not go with it to the first; all three may go to n2.
+
+    The parent leaves for a node other than the child's only where rules are repaired alone, and parents may move.
+    """
+    setting = "move_parent_to_fix_affinity_violation"
+    settings = {setting: True, f"{setting}_transition_percentage": share}
+    engine = engine_on("n0", "n1", "n2", one_action_per_refresh=one_action, **settings)
+    engine.seed = seed
+    engine.update_service(Service("parent", stateful=False))
+    engine.update_service(Service("near", stateful=False, affinity_to="parent", blocked_nodes={"n1"}))
+    engine.update_service(Service("far", stateful=False, affinity_to="parent", blocked_nodes={"n0"}))
+    for name, node in (("parent", "n0"), ("near", "n0"), ("far", "n1")):
+        add_partition(engine, f"{name}/0", Replica(Role.INSTANCE, node))
+    assert [move.target for move in engine.repair().moves] == ["n2"] * moves
