@@ -326,6 +326,8 @@ def _total(problem: Problem, solution: Solution) -> float:
 def _windows_by_hand(hit: Bool, windows: Int) -> int:
     """Return the number of windows with a column that is true in `hit`, (K,), by listing the columns of each."""
     length, first = windows.tolist()
+    if len(hit) < length:  # without repetitions
+        return 0
     in_time = np.roll(hit, -first)
     return int(np.lib.stride_tricks.sliding_window_view(in_time, length).any(axis=1).sum())
 
