@@ -33,7 +33,7 @@ from plb.planning.service_domains import ServiceDomain, ServiceDomains
 from plb.planning.service_tables import ServiceTables, build_tables, tables_version
 from plb.planning.what_if import WhatIf
 from plb.risk.demand_history import DemandHistory
-from plb.risk.estimators import estimator_of, reports_kept
+from plb.risk.estimators import HistoricalSimulation, estimator_of, reports_kept
 from plb.search.budget import Budget
 from plb.search.extensions import Extensions, extensions_of
 from plb.state.arrays import Problem, Solution
@@ -161,13 +161,15 @@ class Planner:
         ConflictError
             If the partition misses no replica, or `within` is given and the estimator has no other horizon.
         """
+        if within is not None:
+            check_number("engine", "within", within, low_open=True)
+            if not isinstance(estimator_of(self.state.config.estimator), HistoricalSimulation):
+                raise ConflictError(f"engine: within = {within!r} needs the estimator historical-simulation")
         row = NOWHERE if partition is None else self._next_missing(partition)
         problem = self.problem(at)
         solution, forecast = self.start(problem), self.demand_forecast
         if isinstance(forecast, HistoricalForecast):
-            return forecast.probabilities(problem, solution.aggregate + problem.peak[row], within)
-        if within is not None:
-            raise ConflictError(f"engine: within = {within!r} needs an estimator of historical-simulation")
+            return forecast.probabilities(self.state, problem, solution, row, within)
         configuration = Configuration(problem, solution)
         if row != NOWHERE:
             return configuration.violation_probabilities_with(row)
@@ -317,10 +319,10 @@ class Planner:
         self.fill_every_node()
         for name in names or ():
             self.state.partition(name)  # raises before anything is changed
-        work = self._work_to_place(names, at)
         runs: list[PhaseRun] = []
         plans = []
-        with self._restored_after_error():
+        with self._restored_after_error(), self._in_slot(at):
+            work = self._work_to_place(names, at)
             for domain in self.domains.units():
                 run = self.search(domain, at, budget, runs)
                 todo = work.of(domain)
@@ -332,6 +334,20 @@ class Planner:
                 runs.append(run)
                 self._take_back(run)
         return self._with_renewed(merged(plans))
+
+    @contextmanager
+    def _in_slot(self, at: float) -> Iterator[None]:
+        """Enter the slot of a time for the estimator that needs it; after an error it is not entered."""
+        forecast = self.demand_forecast
+        is_new = isinstance(forecast, HistoricalForecast) and forecast.enter(self.state.rows, at)
+        if is_new:
+            self._fixed_point.forget()  # other columns are no other loads
+        try:
+            yield
+        except BaseException:
+            if isinstance(forecast, HistoricalForecast) and is_new:
+                forecast.leave(self.state.rows)
+            raise
 
     def _run_phases(self, run: PhaseRun, phases: Collection[Phase], todo: Work, occasion: Occasion) -> None:
         """Run phases on one service domain."""
@@ -381,7 +397,7 @@ class Planner:
         runs: list[PhaseRun] = []
         replicas = int((self.state.rows.used & (self.state.rows.node >= 0)).sum())
         swaps = self._swaps_under_way(at) if self.state.config.throttles_cluster else 0
-        with self._restored_after_error():
+        with self._restored_after_error(), self._in_slot(at):
             for domain in self.domains.found():
                 record = self.scheduler.record(domain.key, at)
                 if not self.scheduler.is_under_way(record, self.state.partition_version, at):

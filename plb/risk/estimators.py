@@ -61,7 +61,7 @@ class HistoricalSimulation:
         Number of slots of the past that are kept: a week by default, so that each day of the week and each hour of the
         day occur.
     slot_minutes
-        Length of a slot. Each slot contributes the loads at one moment.
+        Length of a slot, a divisor of a day. Each slot contributes the loads at one moment.
     horizon
         Number of slots within which a violation counts: a day by default.
     persistence
@@ -82,14 +82,16 @@ class HistoricalSimulation:
     def __attrs_post_init__(self) -> None:
         check_count(self.kind, "slots", self.slots, low=1, high=MOST_SAMPLES)
         check_count(self.kind, "slot_minutes", self.slot_minutes, low=1, high=MINUTES_OF_A_DAY)
+        if MINUTES_OF_A_DAY % self.slot_minutes:
+            raise InvalidValueError(self.kind, "slot_minutes", self.slot_minutes, "a divisor of 1440, a day")
         check_count(self.kind, "horizon", self.horizon, low=1, high=self.slots)
         check_number(self.kind, "persistence", self.persistence, high=1.0)
         check_number(self.kind, "smoothing", self.smoothing)
 
     @property
     def slots_of_a_day(self) -> int:
-        """The number of slots of a day, rounded up."""
-        return -(-MINUTES_OF_A_DAY // self.slot_minutes)
+        """The number of slots of a day."""
+        return MINUTES_OF_A_DAY // self.slot_minutes
 
     @property
     def windows(self) -> int:

@@ -5,14 +5,14 @@ sum over the replicas of a node is what they demanded together, whatever their c
 violation within the horizon is the share of the windows of that many neighbouring slots in which a sum reaches a
 threshold. The name is that of the method in the measurement of financial risk.
 
-The search, the energy and the policies compare nodes by this share. A probability that is told to a user also follows
+The search, the energy and the policies compare nodes by this share. The probability that a user receives also follows
 from the present demand: in a window that begins now, demand differs from that in a past window by what is left of the
 present difference, which falls by the same share each hour. In finance this is filtered historical simulation. A few
 windows say little of rare events, so the share is smoothed towards the mean over all nodes.
 
 A replica did not live through the slots before it was created. Its own slots stand for them: a later one at the same
 time of the day, and if there is none, its slots are repeated. Before its first slot, its present load stands for all.
-Before its first report, it follows sampled traces of past tenants, one for each day, at their levels.
+Before its first report, it takes the levels of sampled past tenants, one for each day.
 
 M rows of replicas, R metrics, K slots, D days of the slots, rounded up.
 """
@@ -27,6 +27,8 @@ from plb.risk.estimators import HistoricalSimulation
 
 MISSING = -1
 """Value of a slot that a row has not lived through."""
+LARGEST_DEMAND = 2**30
+"""Larger demand counts as this, in quanta, as that of past tenants is at most this."""
 HORIZON, OLDEST = range(2)
 """Positions in windows: the length of a window in slots, and the column of the oldest slot."""
 
@@ -53,24 +55,25 @@ def bad_windows(hit: UInt8, windows: Int) -> int:
 
 
 @kernel
-def fill_column(column: Int32, values: Int32, load: int, newest: int, day: int, ages: Int) -> None:
+def fill_column(column: Int32, values: Int32, load: int, newest: int, day: int, scratch: Int) -> None:
     """Write the demand of a row in each slot to `column`, (K,) quanta; see `fill_columns`."""
     slots, lived = column.shape[0], 0
-    for age in range(slots):
-        if values[(newest - age) % slots] != MISSING:
-            ages[lived] = age
-            lived += 1
+    ages, from_day = scratch[0], scratch[1]
     for age in range(slots):
         place = (newest - age) % slots
-        same = age
-        while same >= 0 and values[(newest - same) % slots] == MISSING:
-            same -= day
-        if same >= 0:
-            column[place] = values[(newest - same) % slots]
-        elif lived > 0:
-            column[place] = values[(newest - ages[age % lived]) % slots]
-        else:
+        column[place] = values[place]
+        from_day[age] = values[place] != MISSING
+        if from_day[age]:
+            ages[lived] = age
+            lived += 1
+        elif age >= day and from_day[age - day]:
+            column[place] = column[(newest - age + day) % slots]
+            from_day[age] = 1
+        elif lived == 0:
             column[place] = load
+    for age in range(slots):
+        if lived > 0 and not from_day[age]:
+            column[(newest - age) % slots] = values[(newest - ages[age % lived]) % slots]
 
 
 @kernel
@@ -82,10 +85,9 @@ def fill_columns(
     load: Int,
     reported: Bool,
     sampled: Int32,
-    most: Int,
     newest: int,
     day: int,
-    ages: Int,
+    scratch: Int,
 ) -> None:
     """Fill in the demand of rows in each slot, in quanta, and its maximum over the slots.
 
@@ -101,40 +103,40 @@ def fill_columns(
         (M+1, R) quanta and (M,): the present loads, and whether they were reported.
     sampled
         (M+1, R, D) quanta: levels of sampled traces; D = 0: none are sampled.
-    most
-        (R,) quanta: larger demand counts as this.
     newest
         Column of the newest slot.
     day
         Slots of a day.
-    ages
-        (K,) scratch.
+    scratch
+        (2, K).
     """
     slots = peak.shape[2]
     for row in rows:
         by_traces = sampled.shape[2] > 0 and not reported[row]
         for metric in range(peak.shape[1]):
-            column, present = peak[row, metric], min(load[row, metric], most[metric])
+            column = peak[row, metric]
             if by_traces:
                 for age in range(slots):
                     column[(newest - age) % slots] = sampled[row, metric, min(age // day, sampled.shape[2] - 1)]
             else:
-                fill_column(column, values[row, metric], present, newest, day, ages)
+                present = min(load[row, metric], LARGEST_DEMAND)
+                fill_column(column, values[row, metric], present, newest, day, scratch)
             highest = 0
             for slot in range(slots):
-                column[slot] = min(column[slot], most[metric])
                 highest = max(highest, column[slot])
             peak_ceiling[row, metric] = highest
 
 
 @kernel
-def count_from_now(sums: Int32, threshold: Int32, decay: Float, oldest: int) -> int:
-    """Return the number of windows in which a node is in violation if they begin with the demand of the newest slot.
+def count_from_now(sums: Int, present: Int, threshold: Int32, decay: Float, oldest: int) -> int:
+    """Return the number of windows in which a node is in violation if they begin with the present demand.
+
+    Before which demand the window of the oldest slots began is not known, so it counts as it was.
 
     Parameters
     ----------
-    sums
-        (R, K) quanta: demand of the node in each slot, a ring.
+    sums, present
+        (R, K) and (R,) quanta: demand of the node in each slot, a ring, and at present.
     threshold
         (R,) quanta.
     decay
@@ -143,48 +145,50 @@ def count_from_now(sums: Int32, threshold: Int32, decay: Float, oldest: int) -> 
         Column of the oldest slot.
     """
     slots, horizon = sums.shape[1], decay.shape[0]
-    newest = (oldest - 1) % slots
     bad = 0
     for first in range(slots - horizon + 1):
-        before = (oldest + first - 1) % slots
-        is_bad = False
         for metric in range(sums.shape[0]):
-            apart = float(sums[metric, newest] - sums[metric, before]) if first > 0 else 0.0
-            for later in range(horizon):
-                demand = sums[metric, (oldest + first + later) % slots] + decay[later] * apart
-                is_bad |= demand >= threshold[metric]
-        bad += is_bad
+            before = sums[metric, (oldest + first - 1) % slots] if first > 0 else present[metric]
+            if _reaches(sums[metric], float(present[metric] - before), threshold[metric], decay, oldest + first):
+                bad += 1
+                break
     return bad
 
 
-def told_probabilities(
-    estimator: HistoricalSimulation, sums: Int32, threshold: Int32, counted: Bool, oldest: int, horizon: int
-) -> Float:
-    """Return the probability of a violation of each node within a horizon, given its present demand, (N,).
+@kernel
+def _reaches(sums: Int, apart: float, threshold: int, decay: Float, start: int) -> bool:
+    """Return whether a window reaches a threshold; `sums` (K,) a ring, `apart` the difference before its first slot."""
+    for later in range(decay.shape[0]):
+        if sums[(start + later) % sums.shape[0]] + decay[later] * apart >= threshold:
+            return True
+    return False
 
-    With s of w windows bad and n = K / horizon of them independent, it is (n·s/w + a·p) / (n + a); p is the mean of s/w
-    over all nodes with replicas, and a the smoothing. It is 0 on nodes that are not counted or have no replicas.
+
+def shares_from_now(
+    estimator: HistoricalSimulation, sums: Int, present: Int, threshold: Int32, oldest: int, horizon: int
+) -> Float:
+    """Return the share of the windows in which each node is in violation, given its present demand, (N,).
 
     Parameters
     ----------
-    sums
-        (N, R, K) quanta.
+    sums, present
+        (N, R, K) and (N, R) quanta.
     threshold
         (N, R) quanta.
-    counted
-        (N,) whether violations of the node count.
     horizon
-        Slots.
+        Slots of a window.
     """
-    slots = sums.shape[2]
     hours = estimator.slot_minutes / 60.0 * np.arange(1, horizon + 1)
     decay = np.asarray(estimator.persistence**hours, np.float64)
-    used = counted & (sums > 0).any(axis=(1, 2))
-    share = np.zeros(len(sums))
-    for node in np.flatnonzero(used).tolist():
-        share[node] = count_from_now(sums[node], threshold[node], decay, oldest) / (slots - horizon + 1)
-    if not used.any():
-        return share
-    independent = slots / horizon
-    smoothed = (independent * share + estimator.smoothing * share[used].mean()) / (independent + estimator.smoothing)
-    return np.asarray(np.where(used, smoothed, 0.0), np.float64)
+    counts = [count_from_now(*of_node, decay, oldest) for of_node in zip(sums, present, threshold, strict=True)]
+    return np.asarray(np.array(counts, np.float64) / (sums.shape[2] - horizon + 1), np.float64)
+
+
+def smoothed(estimator: HistoricalSimulation, share: Float, mean: float, horizon: int) -> Float:
+    """Return shares of windows, smoothed towards a mean.
+
+    Of the windows of K slots n = K / horizon are independent. With the smoothing a, the result is
+    (n · share + a · mean) / (n + a).
+    """
+    independent = estimator.slots / horizon
+    return np.asarray((independent * share + estimator.smoothing * mean) / (independent + estimator.smoothing))

@@ -1,7 +1,7 @@
 """The expected demand of each replica in the slots of the recent past (`plb.risk.historical_simulation`).
 
-A slot is entered when the engine is first told a time in it: the loads that were reported until then are those of the
-slot. In between the columns of a replica change only with its first report and, until its first slot, with its load.
+A slot is entered by the first plan in it: the loads that were reported until then are those of the slot. In between
+the columns of a replica change only with its first report and, until its first slot, with its load.
 """
 
 from __future__ import annotations
@@ -12,19 +12,25 @@ from typing import Any
 import attrs
 import numpy as np
 
-from plb.array_types import Bool, Float, Int, Int32
+from plb.array_types import NOWHERE, Bool, Float, Int, Int32
 from plb.errors import InvalidValueError
 from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import HistoricalSimulation
-from plb.risk.historical_simulation import MISSING, OLDEST, fill_columns, told_probabilities
+from plb.risk.historical_simulation import (
+    LARGEST_DEMAND,
+    MISSING,
+    OLDEST,
+    fill_columns,
+    shares_from_now,
+    smoothed,
+)
 from plb.risk.monte_carlo import Evaluation
 from plb.settings.config import PlbConfig, Replay
-from plb.state.arrays import Problem
+from plb.state.arrays import Problem, Solution
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import NO_FUTURES, DemandForecast
-from plb.state.observed_forecast import largest_of_nodes
+from plb.state.past_loads import EnteredSlot
 from plb.state.replica_table import RowTable, merged
-from plb.validation import check_number
 
 NOT_FILLED = -1
 """Generation of a row whose columns were not computed yet."""
@@ -45,7 +51,7 @@ class HistoricalForecast:
     units
         Number of windows.
     history
-        The past tenants, of which replicas without a report and without donors take sampled traces; None: without any.
+        The past tenants, of which replicas without a report take sampled traces; None: without any.
     """
 
     def __init__(
@@ -61,7 +67,10 @@ class HistoricalForecast:
         self.units = estimator.windows
         self.windows: Int = np.array([estimator.horizon, 0], np.int64)
         self.estimator_rows, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
-        self._ages: Int = np.zeros(estimator.slots, np.int64)
+        self._scratch: Int = np.zeros((2, estimator.slots), np.int64)
+        self._entered: EnteredSlot | None = None
+        self._newest: int | None = None
+        """The newest slot in the columns."""
         self._services_version = 0
         self._is_under_way = False
         """Whether rows were found whose columns are not computed; after an error those of all rows are."""
@@ -72,27 +81,46 @@ class HistoricalForecast:
         self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
         self._due: Int = np.zeros(0, np.int64)
         self._quanta: Float = np.zeros(0)
-        self._most: Int = np.zeros(self._metrics, np.int64)
         # of the last update of each row
         self._generation: Int = np.full(capacity, NOT_FILLED, np.int64)
         self._reported: Bool = np.zeros(capacity, np.bool_)
+        self._lived: Bool = np.zeros(capacity, np.bool_)
         self._vacant: Bool = np.zeros(capacity, np.bool_)
         self._load: Int = np.zeros((capacity, self._metrics), np.int64)
 
+    def enter(self, table: RowTable, now: float) -> bool:
+        """Enter the slot of a time, in seconds, and return whether it is a new one."""
+        slot = int(now // (SECONDS_OF_A_MINUTE * self._estimator.slot_minutes))
+        known = table.used & table.reported & ~table.dropped & (table.node != NOWHERE)
+        self._entered = table.past.enter(slot, table.load[:-1], known)
+        if self._entered is not None:
+            table.changes.note_many(np.flatnonzero(table.used), loads_only=True)
+        return self._entered is not None
+
+    def leave(self, table: RowTable) -> None:
+        """Undo the last entry of a slot, after an error of the plan."""
+        if self._entered is not None:
+            table.past.leave(self._entered)
+            table.changes.note_many(np.flatnonzero(table.used), loads_only=True)
+            self._newest, self._entered = None, None
+
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
-        """Return the rows whose columns have to be computed again, ascending; enter the slot of `now` if it is new.
+        """Return the rows whose columns have to be computed again, ascending.
 
         Parameters
         ----------
         changed
             The rows that the host has changed since the last call; None: all rows may have changed.
         """
-        table = state.rows
+        table, past = state.rows, state.rows.past
         is_same, self._is_under_way = not self._is_under_way and len(self.peak) == table.capacity + 1, True
+        is_same &= np.array_equal(self._quanta, state.quanta.quanta)
         if not is_same:
             self._allocate(table.capacity)
-        is_same &= self._measure(state)
-        is_new_slot = self._enter_slot(table, now)
+            self._quanta = state.quanta.quanta
+        is_new_slot = self._newest != past.newest
+        self._newest = past.newest
+        self.windows[OLDEST] = (past.newest + 1) % past.slots
         rows = np.flatnonzero(table.used) if changed is None or is_new_slot or not is_same else changed
         rows = rows[table.used[rows] & ~table.leaving[rows]]
         sampled = self._sampled.find_due(state, now, changed)
@@ -115,10 +143,9 @@ class HistoricalForecast:
             table.load,
             table.reported,
             self._sampled.peak,
-            self._most,
             past.newest % past.slots,
             self._day,
-            self._ages,
+            self._scratch,
         )
         counted = state.service_table.has_metric[table.service[rows]] & ~table.vacant[rows, np.newaxis]
         if not counted.all():
@@ -126,6 +153,7 @@ class HistoricalForecast:
             self.peak_ceiling[rows] *= counted
         self._generation[rows], self._reported[rows] = table.generation[rows], table.reported[rows]
         self._vacant[rows], self._load[rows] = table.vacant[rows], table.load[rows]
+        self._lived[rows] = ~_are_without_slots(table, rows)
         self._is_under_way = False
 
     def futures(self, state: ClusterState) -> dict[str, Any]:
@@ -133,57 +161,90 @@ class HistoricalForecast:
         del state
         return {"timeline": False, **NO_FUTURES}
 
-    def probabilities(self, problem: Problem, sums: Int32, within: float | None) -> Float:
+    def probabilities(
+        self, state: ClusterState, problem: Problem, solution: Solution, row: int, within: float | None
+    ) -> Float:
         """Return the probability of a violation of each node, given its present demand, (N,).
+
+        Nodes that do not count, or hold no replica, have 0. The mean to which others are smoothed is that of the nodes
+        as they are.
 
         Parameters
         ----------
-        sums
-            (N, R, K) quanta: the demand on each node in each slot.
+        row
+            A row without a node; probabilities are those with it on the node. NOWHERE: as the nodes are.
         within
             Seconds within which a violation counts; None: the horizon of the estimator.
 
         Raises
         ------
         InvalidValueError
-            The slots that are kept are no longer than `within`.
+            `within` is longer than the slots that are kept.
         """
-        estimator, horizon = self._estimator, self._estimator.horizon
-        if within is not None:
-            seconds = SECONDS_OF_A_MINUTE * estimator.slot_minutes
-            horizon = max(1, math.ceil(check_number("engine", "within", within, low_open=True) / seconds))
-            if horizon > estimator.slots:
-                raise InvalidValueError("engine", "within", within, f"at most {estimator.slots * seconds} seconds")
-        oldest = int(self.windows[OLDEST])
-        return told_probabilities(estimator, sums, problem.threshold, problem.counted, oldest, horizon)
+        horizon = self._horizon_of(within)
+        sums = solution.aggregate.astype(np.int64)
+        used = problem.counted & (np.bincount(solution.node[_standing(problem, solution)], minlength=len(sums)) > 0)
+        demand = self._present_demand(state, problem, solution)
+        share = self._shares(sums, demand, problem, used, horizon)
+        mean = float(share[used].mean()) if used.any() else 0.0
+        if row != NOWHERE:
+            used = problem.counted
+            sums += problem.peak[row]
+            demand += self._present_of(state, np.array([row]))[0]
+            share = self._shares(sums, demand, problem, used, horizon)
+        return np.where(used, smoothed(self._estimator, share, mean, horizon), 0.0)
 
-    def _measure(self, state: ClusterState) -> bool:
-        """Record the quanta, and the largest node, to which demand is limited; return whether they are the same."""
-        quanta, most = state.quanta.quanta, largest_of_nodes(state)
-        is_same = np.array_equal(self._quanta, quanta) and np.array_equal(self._most, most)
-        if not is_same:
-            self._quanta, self._most = quanta, most
-            self._generation[:] = NOT_FILLED
-        return is_same
+    def _horizon_of(self, within: float | None) -> int:
+        """Return the slots of a time in seconds, rounded up; None: the horizon of the estimator."""
+        estimator = self._estimator
+        if within is None:
+            return estimator.horizon
+        seconds = SECONDS_OF_A_MINUTE * estimator.slot_minutes
+        if within > estimator.slots * seconds:
+            raise InvalidValueError("engine", "within", within, f"at most {estimator.slots * seconds} seconds")
+        return max(1, math.ceil(within / seconds))
 
-    def _enter_slot(self, table: RowTable, now: float) -> bool:
-        """Enter the slot of a time, in seconds, and return whether it is a new one."""
-        past = table.past
-        slot = int(now // (SECONDS_OF_A_MINUTE * self._estimator.slot_minutes))
-        is_new = past.enter(slot, table.load[:-1], table.used & table.reported & ~table.dropped)
-        self.windows[OLDEST] = (past.newest + 1) % past.slots
-        return is_new
+    def _shares(self, sums: Int, demand: Int, problem: Problem, used: Bool, horizon: int) -> Float:
+        """Return the share of the windows in which each used node is in violation, (N,)."""
+        share, oldest = np.zeros(len(sums)), int(self.windows[OLDEST])
+        given = sums[used], demand[used], problem.threshold[used]
+        share[used] = shares_from_now(self._estimator, *given, oldest, horizon)
+        return share
+
+    def _present_demand(self, state: ClusterState, problem: Problem, solution: Solution) -> Int:
+        """Return the present demand on each node, (N, R) quanta."""
+        rows = _standing(problem, solution)
+        demand = np.zeros(problem.threshold.shape, np.int64)
+        np.add.at(demand, solution.node[rows], self._present_of(state, rows))
+        return demand
+
+    def _present_of(self, state: ClusterState, rows: Int) -> Int:
+        """Return the present demand of rows, (m, R) quanta: the reported load, or else that in the newest slot."""
+        table, newest = state.rows, state.rows.past.newest % state.rows.past.slots
+        load = np.minimum(table.load[rows], LARGEST_DEMAND) * ~table.vacant[rows, np.newaxis]
+        return np.where(table.reported[rows, np.newaxis], load, self.peak[rows, :, newest]).astype(np.int64)
 
     def _changed_rows(self, state: ClusterState, rows: Int) -> Int:
         """Return those of some rows whose columns have changed.
 
-        They are others, were reported for the first time, have a load that stands for all slots, or another service.
+        They are others, were reported for the first time, have lost their slots, have a load that stands for all slots,
+        or another service.
         """
         table = state.rows
         new = (self._generation[rows] != table.generation[rows]) | (self._vacant[rows] != table.vacant[rows])
         new |= self._reported[rows] != table.reported[rows]
         new |= state.service_table.changed_at[table.service[rows]] > self._services_version
-        without_slots = (table.past.values[rows, 0] == MISSING).all(axis=1)
-        new |= without_slots & (table.load[rows] != self._load[rows]).any(axis=1)
+        without_slots = _are_without_slots(table, rows)
+        new |= without_slots & (self._lived[rows] | (table.load[rows] != self._load[rows]).any(axis=1))
         found: Int = rows[new]
         return found
+
+
+def _are_without_slots(table: RowTable, rows: Int) -> Bool:
+    """Return whether each of some rows has lived through no slot, (m,)."""
+    return np.asarray((table.past.values[rows, 0] == MISSING).all(axis=1))
+
+
+def _standing(problem: Problem, solution: Solution) -> Int:
+    """Return the rows that have a node and do not leave it."""
+    return np.flatnonzero((solution.node != NOWHERE) & ~problem.leaving)

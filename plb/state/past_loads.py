@@ -1,20 +1,29 @@
 """What replicas have demanded in the slots of the recent past, for `plb.risk.historical_simulation`.
 
-The column of a slot holds the loads at the first call of the engine in the slot. M rows, R metrics, K slots.
+The column of a slot holds the loads at the first plan in the slot. M rows, R metrics, K slots.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from plb.array_types import Bool, Int, Int32
 from plb.model.snapshot import Part
-from plb.risk.historical_simulation import MISSING
+from plb.risk.historical_simulation import LARGEST_DEMAND, MISSING
 
 NO_SLOT = -(2**62)
 """Number of the newest slot before the first call."""
-LARGEST_LOAD = 2**31 - 2
-"""Larger loads are kept as this, in quanta."""
+
+
+class EnteredSlot(NamedTuple):
+    """What was in the columns that an entry has changed."""
+
+    newest: int
+    columns: Int
+    values: Int32
+    """(M, R, c) of these columns."""
 
 
 class PastLoads:
@@ -30,7 +39,8 @@ class PastLoads:
     Attributes
     ----------
     values
-        (M, R, K) quanta, the slot of number s in column s modulo K; `MISSING` where the row had no reported load.
+        (M, R, K) quanta, the slot of number s in column s modulo K; `MISSING` where the row had no node, or no
+        reported load.
     newest
         Number of the newest slot since time 0.
     """
@@ -54,10 +64,11 @@ class PastLoads:
         """Make a row as if never used."""
         self.values[row] = MISSING
 
-    def enter(self, slot: int, load: Int, known: Bool) -> bool:
-        """Enter the present loads as those of a slot, and return whether it is a new one.
+    def enter(self, slot: int, load: Int, known: Bool) -> EnteredSlot | None:
+        """Enter the present loads as those of a slot, and return what was there; None: the slot is no new one.
 
-        Slots that passed without a call are missing in all rows.
+        Slots that passed without being entered are missing in all rows. After a slot so early that it is none of those
+        that are kept, all others are missing.
 
         Parameters
         ----------
@@ -66,16 +77,22 @@ class PastLoads:
         load
             (M, R) quanta.
         known
-            (M,) whether the row is in use and its load was reported.
+            (M,) whether the row has a node, and its load was reported.
         """
-        if slot <= self.newest:
-            return False
-        if self.newest != NO_SLOT:
-            for passed in range(max(self.newest + 1, slot - self.slots + 1), slot):
-                self.values[:, :, passed % self.slots] = MISSING
-        self.values[:, :, slot % self.slots] = np.where(known[:, np.newaxis], np.minimum(load, LARGEST_LOAD), MISSING)
+        if self.newest - self.slots < slot <= self.newest:
+            return None
+        first = max(self.newest + 1, slot - self.slots + 1) if slot > self.newest else slot - self.slots + 1
+        columns = np.arange(first, slot + 1) % self.slots
+        before = EnteredSlot(self.newest, columns, self.values[:, :, columns])
+        self.values[:, :, columns] = MISSING
+        self.values[:, :, slot % self.slots] = np.where(known[:, np.newaxis], np.minimum(load, LARGEST_DEMAND), MISSING)
         self.newest = slot
-        return True
+        return before
+
+    def leave(self, before: EnteredSlot) -> None:
+        """Undo the last entry, before any row was added, removed or forgotten."""
+        self.values[:, :, before.columns] = before.values
+        self.newest = before.newest
 
     def part(self, made: int) -> Part:
         """Return the first rows as a part of a snapshot."""
@@ -84,5 +101,7 @@ class PastLoads:
     def take(self, part: Part, made: int) -> None:
         """Take over the first rows of a part, for the same numbers of metrics and slots."""
         self.newest = part.value("newest", int)
+        if abs(self.newest) > -NO_SLOT:
+            part.refuse("newest", self.newest, f"a whole number from {NO_SLOT} to {-NO_SLOT}")
         shape = (made, *self.values.shape[1:])
-        self.values[:made] = part.array("values", shape, np.int32, low=MISSING)
+        self.values[:made] = part.array("values", shape, np.int32, low=MISSING, high=LARGEST_DEMAND)

@@ -12,6 +12,7 @@ from plb.array_types import NOWHERE, Bool, Float, Int, Int32
 from plb.model import Role
 from plb.model.snapshot import Part, joined
 from plb.risk.estimators import Kept
+from plb.risk.historical_simulation import MISSING
 from plb.state.past_loads import PastLoads
 
 FLAGS = (
@@ -200,7 +201,7 @@ class RowTable:
         self.changes.note((row,))
 
     def keep_reports(self, kept: Kept) -> None:
-        """Keep so many reports of each row from now on; with other numbers the present ones are removed."""
+        """Set how many reports of each row are kept; if a number changes, those there are go."""
         if kept.samples != self.samples.shape[2]:
             self.samples = np.zeros((self.capacity, self.load.shape[1], kept.samples), np.int32)
             self.seen[:] = 0
@@ -308,6 +309,8 @@ class RowTable:
                 array[:made] = part.array(name, (made, *array.shape[1:]), array.dtype, low=low, high=high)
         if table.past.slots:
             table.past.take(part.under("past"), made)
+            if (table.past.values[~table.used] != MISSING).any():
+                part.refuse("past.values", "a row out of use with loads", f"{MISSING} for rows out of use")
         is_free = np.zeros(capacity, np.bool_)
         is_free[free] = True
         if len(free) != np.count_nonzero(is_free) or (is_free == table.used).any():

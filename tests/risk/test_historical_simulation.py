@@ -27,7 +27,7 @@ def test_slots_that_were_not_lived_through_are_filled_from_those_that_were(slots
     turn %= len(slots)
     values = in_a_ring([MISSING if value is None else value for value in slots], turn).astype(np.int32)
     column, newest = np.zeros(len(slots), np.int32), (turn - 1) % len(slots)
-    fill_column(column, values, load, newest, day, np.zeros(len(slots), np.int64))
+    fill_column(column, values, load, newest, day, np.zeros((2, len(slots)), np.int64))
     lived = [value for value in reversed(slots) if value is not None]
     right = []
     for at in range(len(slots)):
