@@ -100,7 +100,7 @@ class CalibrationRun(Simulation):
             self.looks.append(Look(when, probability, first))
 
     def _probability(self, when: int, hours: float) -> Float:
-        """Return the probability of a violation of each node within some hours, one metering at least."""
+        """Return the probability of a violation of each node within some hours, and at least one metering."""
         has_horizon = isinstance(estimator_of(self.engine.config.estimator), HistoricalSimulation)
         within = max(float(self._interval), 3600.0 * hours) if has_horizon else None
         return np.array([*self.engine.violation_probabilities(when, within=within).values()])

@@ -63,7 +63,7 @@ class Totals(Record):
     imbalance: float
     fragmentation: float
     expected_failovers: int
-    """Repetitions in violation, or units of the estimators, over all counted nodes."""
+    """Repetitions or windows in violation, or units of the estimators, over all counted nodes."""
     expected_overload: int
     """Overload over all counted nodes, in units over all repetitions."""
     displaced: int
@@ -323,7 +323,7 @@ class Solution(NamedTuple):
     ceiling: Int
     """(N, R) quanta: Σ of peak_ceiling, a bound on every repetition."""
     violating: Int
-    """(N,) repetitions in which the node is in violation; with estimators, units of `Weights.repetitions`."""
+    """(N,) repetitions or windows in which the node is in violation; with estimators, units of `Weights.repetitions`."""
     overload: Int
     """(N,) overload of the node (`plb.energy.expected_overload`), in units over all repetitions; 0 without a weight."""
     totals: Totals
