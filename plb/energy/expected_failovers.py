@@ -2,8 +2,8 @@
 
 Repetition k samples one past demand curve for every replica. A node is in violation in repetition k if, for some
 metric, the sum of the peaks of its replicas reaches the threshold (`peak` evaluation). All sums are integers in quanta.
-With historical simulation, windows of neighbouring repetitions are counted instead of repetitions. With other estimators,
-the probability of a violation of a node takes the place of its share of repetitions.
+With historical simulation, windows of neighbouring repetitions are counted instead. With other estimators, the
+probability of a violation of a node takes the place of its share of repetitions.
 """
 
 from __future__ import annotations

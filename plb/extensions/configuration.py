@@ -183,8 +183,8 @@ class Configuration:
     def violation_probabilities(self) -> Float:
         """The probability of a violation of each node, (N,), by the estimator of the engine.
 
-        For `monte-carlo` it is the share of the repetitions, 0 without a demand history; for `historical-simulation` the
-        share of the windows of the past; for peak predictors 0 or 1.
+        For `monte-carlo` it is the share of the repetitions, 0 without a demand history; for `historical-simulation`
+        the share of the windows of the past; for peak predictors 0 or 1.
         """
         return np.asarray(self.solution.violating / self.problem.weights.repetitions, np.float64)
 

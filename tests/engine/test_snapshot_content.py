@@ -37,6 +37,7 @@ from plb.planning.scheduler import DomainRecord, Scheduler, Stage
 from plb.policies import BUILT_IN
 from plb.registry import register_constraint, register_policy, register_term
 from plb.risk import DemandHistory
+from plb.risk.estimators import Kept
 from plb.state import cluster_parts, partition_parts
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.replica_table import RowTable
@@ -176,28 +177,52 @@ def test_snapshot_names_each_field_of_the_state():
     }
     assert set(vars(Scheduler(engine.config))) == {"config", "_records", "_node_events", "_issued", "_moved"}
     others = {name for name, value in vars(state.rows).items() if not isinstance(value, np.ndarray)}
-    assert others == {"changes", "_free"}
+    assert others == {"changes", "_free", "past"}
+    past = {name for name, value in vars(state.rows.past).items() if not isinstance(value, np.ndarray)}
+    assert past == {"newest", "slot_minutes"}
 
 
 def test_every_array_of_the_rows_comes_back():
     """An array that is added to the table comes back, too."""
     state = ClusterState(PlbConfig(metrics=METRICS))
     random = np.random.default_rng(0)
-    table = RowTable(2, 8)
-    table.keep_samples(3)
+    table, kept = RowTable(2, 8), Kept(samples=3, slots=4, slot_minutes=60)
+    table.keep_reports(kept)
     for _ in range(5):
         table.take()
     for name, array in table._arrays().items():
         if name not in ("sibling", "used"):
             array[:5] = random.integers(0, 2, array[:5].shape)
+    table.past.enter(9, random.integers(0, 5, (8, 2)), table.used)
     table.generation[:5] = 1
     part = table.part()
-    twin = RowTable.of_part(part, 2, 3, nodes=4, services=4)
+    twin = RowTable.of_part(part, 2, kept, nodes=4, services=4)
     del state
-    for name, array in vars(table).items():
-        if isinstance(array, np.ndarray):
-            np.testing.assert_array_equal(array, getattr(twin, name), name)
+    for one, other in ((table, twin), (table.past, twin.past)):
+        for name, array in vars(one).items():
+            if isinstance(array, np.ndarray):
+                np.testing.assert_array_equal(array, getattr(other, name), name)
+    assert twin.past.newest == 9
     assert twin._free == table._free
+
+
+def test_past_loads_that_are_damaged_are_refused():
+    """A row out of use has none, and the number of a slot is within bounds."""
+    table, kept = RowTable(1, 4), Kept(samples=0, slots=2, slot_minutes=60)
+    table.keep_reports(kept)
+    table.take()
+    for damage, message in (("newest", "newest"), ("values", "a row out of use with loads")):
+        part = table.part()
+        if damage == "newest":
+            part.values["past"]["newest"] = 10**30
+        else:
+            table.take()
+            part = table.part()
+            part.arrays["used"][1] = False
+            part.arrays["past.values"][1] = 5
+            part.arrays["free"] = np.append(part.arrays["free"], 1)
+        with pytest.raises(InvalidValueError, match=message):
+            RowTable.of_part(part, 1, kept, nodes=1, services=1)
 
 
 def test_domain_record_with_every_field_comes_back():
