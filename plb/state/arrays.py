@@ -323,7 +323,7 @@ class Solution(NamedTuple):
     ceiling: Int
     """(N, R) quanta: Σ of peak_ceiling, a bound on every repetition."""
     violating: Int
-    """(N,) repetitions or windows in which the node is in violation; with estimators, units of `Weights.repetitions`."""
+    """(N,) repetitions or windows with a violation of the node; with estimators, units of `Weights.repetitions`."""
     overload: Int
     """(N,) overload of the node (`plb.energy.expected_overload`), in units over all repetitions; 0 without a weight."""
     totals: Totals
