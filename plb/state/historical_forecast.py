@@ -93,6 +93,7 @@ class HistoricalForecast:
         slot = int(now // (SECONDS_OF_A_MINUTE * self._estimator.slot_minutes))
         known = table.used & table.reported & ~table.dropped & (table.node != NOWHERE)
         self._entered = table.past.enter(slot, table.load[:-1], known)
+        self._turn(table)
         if self._entered is not None:
             table.changes.note_many(np.flatnonzero(table.used), loads_only=True)
         return self._entered is not None
@@ -101,8 +102,13 @@ class HistoricalForecast:
         """Undo the last entry of a slot, after an error of the plan."""
         if self._entered is not None:
             table.past.leave(self._entered)
+            self._turn(table)
             table.changes.note_many(np.flatnonzero(table.used), loads_only=True)
             self._newest, self._entered = None, None
+
+    def _turn(self, table: RowTable) -> None:
+        """Let the windows begin with the oldest slot."""
+        self.windows[OLDEST] = (table.past.newest + 1) % table.past.slots
 
     def find_due(self, state: ClusterState, now: float, changed: Int | None = None) -> Int:
         """Return the rows whose columns have to be computed again, ascending.
@@ -120,7 +126,7 @@ class HistoricalForecast:
             self._quanta = state.quanta.quanta
         is_new_slot = self._newest != past.newest
         self._newest = past.newest
-        self.windows[OLDEST] = (past.newest + 1) % past.slots
+        self._turn(table)
         rows = np.flatnonzero(table.used) if changed is None or is_new_slot or not is_same else changed
         rows = rows[table.used[rows] & ~table.leaving[rows]]
         sampled = self._sampled.find_due(state, now, changed)

@@ -246,6 +246,18 @@ def test_questions_at_any_time_change_nothing(passed):
     assert engine.snapshot() == before
 
 
+def test_slot_is_entered_without_any_replica():
+    """The windows begin with its successor, also while there is nothing to plan."""
+    engine = new_engine()
+    put(engine, "web/0", "n0")
+    engine.violation_probabilities(0.0)
+    engine.remove_partition("web/0")
+    engine.violation_probabilities(0.0)
+    engine.refresh(0.0)
+    assert engine._state.rows.past.newest == 0
+    check_columns_from_scratch(engine)
+
+
 def test_plan_at_an_earlier_time_enters_no_slot():
     """The past stays as it is."""
     engine = new_engine()
