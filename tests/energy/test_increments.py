@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from plb import Application, CheckFailedError, Metric
 from plb.array_types import NOWHERE
+from plb.energy import expected_failovers
 from plb.energy.from_scratch import solution_from_scratch
 from plb.evaluation.self_checks import ACCUMULATORS, compare_with_scratch, what_counts
 from plb.extensions.built_in_terms import TERMS
 from plb.extensions.configuration import Configuration, Proposal
 from plb.state.arrays import Solution, Totals
 from plb.testing import all_clusters, configuration_of, walks
-from tests.engine.oracle import assert_sums_are_right, energy_by_hand
+from tests.engine.oracle import assert_sums_are_right, energy_by_hand, sums_from_scratch
 from tests.engine.strategies import examples
 
 
@@ -58,6 +59,9 @@ def test_sums_of_moments_of_the_past_equal_sums_from_scratch_after_any_walk(clus
         configuration.apply(proposal)
         assert_sums_are_right(configuration)
         configuration.check()
+    violating = sums_from_scratch(configuration.problem, configuration.solution.node)["violating"]
+    total = expected_failovers.DESCRIPTION.total(configuration.problem, configuration.solution)
+    assert total == sum(violating) / configuration.problem.weights.repetitions
 
 
 @pytest.mark.kernels
