@@ -23,12 +23,11 @@ import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32, UInt8
 from plb.compiler import kernel
+from plb.risk.demand_history import LARGEST_LEVEL
 from plb.risk.estimators import HistoricalSimulation
 
 MISSING = -1
 """Value of a slot that a row has not lived through."""
-LARGEST_DEMAND = 2**30
-"""Larger demand counts as this, in quanta, as that of past tenants is at most this."""
 HORIZON, OLDEST = range(2)
 """Positions in windows: the length of a window in slots, and the column of the oldest slot."""
 
@@ -119,7 +118,7 @@ def fill_columns(
                 for age in range(slots):
                     column[(newest - age) % slots] = sampled[row, metric, min(age // day, sampled.shape[2] - 1)]
             else:
-                present = min(load[row, metric], LARGEST_DEMAND)
+                present = min(load[row, metric], LARGEST_LEVEL)
                 fill_column(column, values[row, metric], present, newest, day, scratch)
             highest = 0
             for slot in range(slots):

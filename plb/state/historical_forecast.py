@@ -14,10 +14,9 @@ import numpy as np
 
 from plb.array_types import NOWHERE, Bool, Float, Int, Int32
 from plb.errors import InvalidValueError
-from plb.risk.demand_history import DemandHistory
+from plb.risk.demand_history import LARGEST_LEVEL, DemandHistory
 from plb.risk.estimators import HistoricalSimulation
 from plb.risk.historical_simulation import (
-    LARGEST_DEMAND,
     MISSING,
     OLDEST,
     fill_columns,
@@ -227,7 +226,7 @@ class HistoricalForecast:
     def _present_of(self, state: ClusterState, rows: Int) -> Int:
         """Return the present demand of rows, (m, R) quanta: the reported load, or else that in the newest slot."""
         table, newest = state.rows, state.rows.past.newest % state.rows.past.slots
-        load = np.minimum(table.load[rows], LARGEST_DEMAND) * ~table.vacant[rows, np.newaxis]
+        load = np.minimum(table.load[rows], LARGEST_LEVEL) * ~table.vacant[rows, np.newaxis]
         return np.where(table.reported[rows, np.newaxis], load, self.peak[rows, :, newest]).astype(np.int64)
 
     def _changed_rows(self, state: ClusterState, rows: Int) -> Int:

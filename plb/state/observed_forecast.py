@@ -31,14 +31,6 @@ VARIANCE_DIGITS = 12
 """A standard deviation of the largest node has a variance of 2^24 units, so that sums stay within 32 bits."""
 
 
-def largest_of_nodes(state: ClusterState) -> Int:
-    """Return just more than the largest capacity of a node for each metric, (R,) quanta; 0 where none is limited."""
-    bounded = state.capacity < UNLIMITED
-    most = np.where(bounded, state.capacity, 0).max(axis=0, initial=0) + bounded.any(axis=0)
-    found: Int = np.minimum(most, LARGEST_SAMPLE)
-    return found
-
-
 class ObservedDemandForecast:
     """The columns of every row of a `ClusterState`; it has the interface of `plb.state.demand_forecast.DemandForecast`.
 
@@ -113,7 +105,9 @@ class ObservedDemandForecast:
 
     def _measure(self, state: ClusterState) -> bool:
         """Record the largest node, which determines the unit of variances; return whether it is the same."""
-        most = largest_of_nodes(state)
+        bounded = state.capacity < UNLIMITED
+        most = np.where(bounded, state.capacity, 0).max(axis=0, initial=0) + bounded.any(axis=0)
+        most = np.minimum(most, LARGEST_SAMPLE)
         if not np.array_equal(most, self._most):
             self.variance_unit = variance_units(most, VARIANCE_DIGITS)
             self._most = most

@@ -11,7 +11,8 @@ import numpy as np
 
 from plb.array_types import Bool, Int, Int32
 from plb.model.snapshot import Part
-from plb.risk.historical_simulation import LARGEST_DEMAND, MISSING
+from plb.risk.demand_history import LARGEST_LEVEL
+from plb.risk.historical_simulation import MISSING
 
 NO_SLOT = -(2**62)
 """Number of the newest slot before the first call."""
@@ -85,7 +86,7 @@ class PastLoads:
         columns = np.arange(first, slot + 1) % self.slots
         before = EnteredSlot(self.newest, columns, self.values[:, :, columns])
         self.values[:, :, columns] = MISSING
-        self.values[:, :, slot % self.slots] = np.where(known[:, np.newaxis], np.minimum(load, LARGEST_DEMAND), MISSING)
+        self.values[:, :, slot % self.slots] = np.where(known[:, np.newaxis], np.minimum(load, LARGEST_LEVEL), MISSING)
         self.newest = slot
         return before
 
@@ -104,4 +105,4 @@ class PastLoads:
         if abs(self.newest) > -NO_SLOT:
             part.refuse("newest", self.newest, f"a whole number from {NO_SLOT} to {-NO_SLOT}")
         shape = (made, *self.values.shape[1:])
-        self.values[:made] = part.array("values", shape, np.int32, low=MISSING, high=LARGEST_DEMAND)
+        self.values[:made] = part.array("values", shape, np.int32, low=MISSING, high=LARGEST_LEVEL)

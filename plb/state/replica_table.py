@@ -276,6 +276,8 @@ class RowTable:
         for name in ("load", *FLAGS):
             if getattr(self, name)[: -1 if name == "load" else None][unused].any():
                 part.refuse(name, "a row out of use with one", "0 or false for rows out of use")
+        if (self.past.values[unused] != MISSING).any():
+            part.refuse("past.values", "a row out of use with loads", f"{MISSING} for rows out of use")
         if not self.used[self.arriving[self.arriving != NOWHERE]].all():
             part.refuse("arriving", "a row out of use", "rows in use")
 
@@ -309,8 +311,6 @@ class RowTable:
                 array[:made] = part.array(name, (made, *array.shape[1:]), array.dtype, low=low, high=high)
         if table.past.slots:
             table.past.take(part.under("past"), made)
-            if (table.past.values[~table.used] != MISSING).any():
-                part.refuse("past.values", "a row out of use with loads", f"{MISSING} for rows out of use")
         is_free = np.zeros(capacity, np.bool_)
         is_free[free] = True
         if len(free) != np.count_nonzero(is_free) or (is_free == table.used).any():
