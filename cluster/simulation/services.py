@@ -14,7 +14,7 @@ from cluster.simulation.tenant_arrivals import TenantSequence
 from plb import Application, PlacementAndLoadBalancing, Service
 from plb.model import Role
 from plb.risk import DemandHistory
-from plb.risk.estimators import MonteCarlo
+from plb.risk.estimators import estimator_of, reads_limits
 
 
 class Services:
@@ -63,7 +63,7 @@ class Services:
         self._known_applications: set[str] = set()
         self._known: set[str] = set()
         self._services: dict[int, Service] = {}
-        self._uses_limits = engine.config.estimator != MonteCarlo.kind
+        self._uses_limits = reads_limits(estimator_of(engine.config.estimator))
         self._limits: dict[str, dict[tuple[float, ...], int]] = {}
         """By class and replicas, a number for each combination of limits, which has its own service."""
 

@@ -7,6 +7,7 @@ as ``n-sigma:n=3,warmup=12,history=60``.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import ClassVar, NamedTuple, TypeAlias
 
 import attrs
@@ -14,16 +15,48 @@ import attrs
 from plb.errors import InvalidValueError
 from plb.risk.peaks.predictor_settings import LEAST_SEEN, MOST_SAMPLES, BorgDefault, Maximum, PeakOracle, Predictor
 from plb.risk.peaks.spec_parsing import parse
-from plb.validation import check_count, check_number, check_switch
+from plb.validation import check_count, check_member, check_number, check_switch
 
 MINUTES_OF_A_DAY = 24 * 60
 
 
-@attrs.frozen
+class Draws(StrEnum):
+    """Which past tenants are sampled for a replica."""
+
+    ELIGIBLE = "eligible"
+    """The eligible ones, each as likely as the others ([1] section 5.1)."""
+    CONDITIONED = "conditioned"
+    """The eligible ones, those that resemble what the replica has shown more likely than the others."""
+
+
+@attrs.frozen(kw_only=True)
 class MonteCarlo:
-    """[1]: repetitions sampled from past tenants; see `plb.risk.monte_carlo`."""
+    """[1]: repetitions sampled from past tenants; see `plb.risk.monte_carlo`.
+
+    Parameters
+    ----------
+    horizon
+        Hours within which demand counts. 0: all of the future, as in [1].
+    maximum_from
+        Share of the capacity of the largest node. A replica that is promised this much of a metric without trend
+        reaches the maxima of its traces, not their 90th percentiles. 0: no replica does, as in [1].
+    draws
+        Which past tenants are sampled.
+    bandwidth
+        For conditioned draws, how far past tenants may differ, as a natural logarithm of demand.
+    """
 
     kind: ClassVar[str] = "monte-carlo"
+    horizon: float = 0.0
+    maximum_from: float = 0.0
+    draws: Draws = Draws.ELIGIBLE
+    bandwidth: float = 0.5
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "horizon", check_number(self.kind, "horizon", self.horizon))
+        object.__setattr__(self, "maximum_from", check_number(self.kind, "maximum_from", self.maximum_from))
+        object.__setattr__(self, "draws", check_member(self.kind, "draws", self.draws, Draws))
+        object.__setattr__(self, "bandwidth", check_number(self.kind, "bandwidth", self.bandwidth, low_open=True))
 
 
 @attrs.frozen(kw_only=True)
@@ -119,6 +152,11 @@ def estimator_of(text: object, item: str = "PlbConfig") -> Estimator:
     if isinstance(found, PeakOracle):
         raise InvalidValueError(item, "estimator", text, "an estimator that uses the past only")
     return found
+
+
+def reads_limits(estimator: Estimator) -> bool:
+    """Return whether an estimator depends on what replicas are promised."""
+    return not isinstance(estimator, MonteCarlo) or estimator.maximum_from > 0.0
 
 
 def samples_kept(estimator: Estimator) -> int:

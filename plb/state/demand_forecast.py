@@ -13,6 +13,7 @@ from plb.errors import UnknownNameError
 from plb.model import Role
 from plb.risk.anchoring import Anchors, anchor_peaks, find_grown, next_growth, recorded_peaks
 from plb.risk.demand_history import DemandHistory
+from plb.risk.estimators import MonteCarlo
 from plb.risk.monte_carlo import Evaluation
 from plb.risk.sample_expiry import Draws, Rows, find_expired, sample_again
 from plb.risk.trace_sampling import NONE, TraceSampler
@@ -61,10 +62,11 @@ class DemandForecast:
         role, age and largest demand of the row, whatever was sampled before.
     """
 
-    def __init__(self, config: PlbConfig, history: DemandHistory | None, seed: int) -> None:
+    def __init__(self, config: PlbConfig, estimator: MonteCarlo, history: DemandHistory | None, seed: int) -> None:
         columns = [] if history is None else [_column(history, name) for name in config.metric_names]
         self.history = history if config.reads_probabilities else None
         self.seed = seed
+        self._estimator = estimator
         self._metrics = len(config.metrics)
         self._columns = np.array(columns, np.int64)
         self.units = self.repetitions = 0 if self.history is None else config.repetitions

@@ -18,8 +18,10 @@ Forecast: TypeAlias = DemandForecast | HistoricalForecast | ObservedDemandForeca
 def demand_forecast_of(config: PlbConfig, history: DemandHistory | None, seed: int) -> Forecast:
     """Return the source of the expected demand of replicas."""
     estimator = estimator_of(config.estimator)
-    if isinstance(estimator, MonteCarlo) or not config.reads_probabilities:
-        return DemandForecast(config, history, seed)
+    if isinstance(estimator, MonteCarlo):
+        return DemandForecast(config, estimator, history, seed)
+    if not config.reads_probabilities:
+        return DemandForecast(config, MonteCarlo(), history, seed)
     if isinstance(estimator, HistoricalSimulation):
         return HistoricalForecast(config, estimator, history, seed)
     return ObservedDemandForecast(config, estimator)

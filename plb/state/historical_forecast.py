@@ -15,7 +15,7 @@ import numpy as np
 from plb.array_types import NOWHERE, Bool, Float, Int, Int32
 from plb.errors import InvalidValueError
 from plb.risk.demand_history import LARGEST_LEVEL, DemandHistory
-from plb.risk.estimators import HistoricalSimulation
+from plb.risk.estimators import HistoricalSimulation, MonteCarlo
 from plb.risk.historical_simulation import (
     MISSING,
     OLDEST,
@@ -61,7 +61,7 @@ class HistoricalForecast:
         self._day = min(estimator.slots_of_a_day, estimator.slots)
         days = -(-estimator.slots // self._day)
         recorded = attrs.evolve(config, repetitions=days, replay=Replay.AS_RECORDED, evaluation=Evaluation.PEAK)
-        self._sampled = DemandForecast(recorded, history, seed)
+        self._sampled = DemandForecast(recorded, MonteCarlo(), history, seed)
         self.history, self.seed = self._sampled.history, seed
         self.units = estimator.windows
         self.windows: Int = np.array([estimator.horizon, 0], np.int64)
