@@ -3,7 +3,8 @@
 A repetition whose sums of peaks are below every threshold is never in violation, so only the other repetitions are
 tested. Demand does not fall between two departures. After each departure the peaks of the remaining replicas bound the
 later demand, and the test ends once their sum is below the threshold. It equals
-`plb.risk.repetitions_in_violation_timeline` if replicas follow their traces as recorded.
+`plb.risk.repetitions_in_violation_timeline` if replicas follow their traces as recorded. With a horizon, departures
+after it count as departures at its end.
 
 Times are seconds from now. All replicas of a node, including new ones, are on it from time 0.
 """
@@ -14,7 +15,7 @@ import math
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
-from plb.risk.anchoring import GROWTH, INITIAL, LEVEL
+from plb.risk.anchoring import GROWTH, INITIAL, LEVEL, growth_share
 from plb.state.arrays import Problem, Solution
 
 
@@ -105,8 +106,12 @@ def _skip_outgoing(solution: Solution, row: int, outgoing: int) -> int:
 
 @kernel
 def departure_of(problem: Problem, row: int, k: int) -> float:
-    """Return the departure of a row in a repetition, in seconds from now; 0 if the row has outlived its trace."""
-    return float(max(0.0, problem.lifetime[problem.trace[row, k]] - problem.age[row]))
+    """Return the departure of a row in a repetition, in seconds from now; 0 if the row has outlived its trace.
+
+    A row that is still there at the end of the horizon departs then.
+    """
+    left = problem.lifetime[problem.trace[row, k]] - problem.age[row]
+    return float(min(max(0.0, left), problem.horizon))
 
 
 @kernel
@@ -114,7 +119,8 @@ def demand_after(problem: Problem, row: int, metric: int, k: int, time: float) -
     """Return the demand of a row in a repetition after `time` seconds, in quanta, rounded up, at most its peak.
 
     The demand of a metric with trend is that of the trace at this age. For an anchored row (`plb.risk.anchoring`) it is
-    the largest observed demand plus the growth of the trace. A metric without trend is at its peak.
+    the peak without the growth of the trace that is still to come, in whole quanta. A metric without trend is at its
+    peak.
     """
     peak = int(problem.peak[row, metric, k])
     trace = problem.trace[row, k]
@@ -125,7 +131,7 @@ def demand_after(problem: Problem, row: int, metric: int, k: int, time: float) -
     initial = float(problem.curves[trace, metric, INITIAL])
     rise = float(problem.curves[trace, metric, LEVEL]) - initial
     if problem.anchored[row]:
-        demand = problem.largest_demand[row, metric] + rise * (time / duration)
-    else:
-        demand = initial + rise * ((age + time) / duration)
+        later = rise * (growth_share(duration, age, problem.horizon) - time / duration)
+        return int(peak - math.floor(max(0.0, later) / problem.unit[metric]))
+    demand = initial + rise * ((age + time) / duration)
     return int(min(math.ceil(demand / problem.unit[metric]), peak))

@@ -8,6 +8,13 @@ gives the later demand, and the reports of the replica the start:
 - a metric without trend keeps the trace's level in proportion to the largest demand seen. Maxima of a bursty metric
   take a day to show, so until then the weight of this is the share of the day that has passed; the recorded level has
   the rest.
+
+Demand falls at times and comes back. With dips, growth starts between the present load and the largest demand, at a
+place that is drawn uniformly for each replica, repetition and metric; else at the largest demand, as if every dip ended
+at once. With a horizon, only the growth within it counts.
+
+The level of a metric without trend is the 90th percentile of the trace, which suits many replicas together. A replica
+that takes a node for itself reaches its maximum there, so for replicas of this size the level is the trace's maximum.
 """
 
 from __future__ import annotations
@@ -15,10 +22,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from plb.array_types import Float, Float32, Int, Int32
+import numpy as np
+
+from plb.array_types import Bool, Float, Float32, Int, Int32
 from plb.compiler import by_pointer, kernel
+from plb.risk.counter_based_random import repetition_stream, replica_stream, uniform_share
 from plb.risk.demand_history import LARGEST_LEVEL
 from plb.risk.sample_expiry import Rows
+from plb.risk.trace_sampling import Array
 
 # Positions in curves
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
@@ -29,6 +40,26 @@ GROWTH_SECONDS = 600.0
 
 
 @by_pointer
+class Anchoring(NamedTuple):
+    """How traces are anchored. T traces, R metrics, C services."""
+
+    curves: Float32
+    """(T, R, 4) level, initial, growth and maximum of the history, user units and seconds."""
+    trend: Bool
+    """(R,) whether the metric has a trend."""
+    dips: Bool
+    """(R,) whether growth starts between present load and largest demand; only with a trend."""
+    quanta: Float
+    """(R,) user units."""
+    large: Bool
+    """(C, R) whether replicas of a service reach the maxima of their traces; only without a trend."""
+    horizon: Float
+    """(1,) seconds within which growth counts; infinite: all later growth."""
+    seed: Array
+    """(1,) of the draws, uint64."""
+
+
+@by_pointer
 class Anchors(NamedTuple):
     """At what the peaks of M rows were last filled in."""
 
@@ -36,21 +67,42 @@ class Anchors(NamedTuple):
     """(M,) seconds; -1 if they are not anchored."""
     demand: Float
     """(M, R) largest demand, user units; -1 if they are not anchored."""
+    low: Float
+    """(M, R) lowest start of growth, user units; -1 if they are not anchored."""
     settled_age: Float
     """(M, R) seconds, after which the peaks of a metric no longer depend on age; infinite if they are not anchored."""
 
 
-@kernel
-def recorded_peaks(peak: Int32, peak_ceiling: Int, rows: Int, trace: Int32, level: Int32) -> None:
-    """Fill in the peaks of `rows` as their traces were recorded; `level` has shape (T, R), in quanta.
+class Start(NamedTuple):
+    """From where a row grows in a metric."""
 
-    The other parameters are those of `anchor_peaks`.
+    demand: float
+    """Largest demand so far, user units."""
+    low: float
+    """The demand at which growth starts at the lowest, user units."""
+    key: np.uint64
+    """Stable key of the row, from which its draws derive."""
+
+
+@kernel
+def recorded_peaks(
+    peak: Int32, peak_ceiling: Int, some: Int, rows: Rows, trace: Int32, recorded: Int32, large: Bool
+) -> None:
+    """Fill in the peaks of some rows as their traces were recorded.
+
+    Parameters
+    ----------
+    recorded
+        (T, R, 2) level and maximum of the history, quanta.
+    large
+        As in `Anchoring`; the other parameters are those of `anchor_peaks`.
     """
-    for row in rows:
+    for row in some:
         for metric in range(peak.shape[1]):
+            column = int(large[rows.service[row], metric])
             highest = 0
             for k in range(peak.shape[2]):
-                quanta = level[trace[row, k], metric]
+                quanta = recorded[trace[row, k], metric, column]
                 peak[row, metric, k] = quanta
                 highest = max(highest, quanta)
             peak_ceiling[row, metric] = highest
@@ -61,15 +113,13 @@ def anchor_peaks(
     peak: Int32,
     peak_ceiling: Int,
     anchors: Anchors,
-    rows: Int,
+    some: Int,
+    rows: Rows,
     trace: Int32,
     age: Float,
-    largest_demand: Float,
-    curves: Float32,
-    trend: Int,
-    quanta: Float,
+    anchoring: Anchoring,
 ) -> None:
-    """Fill in the peaks of `rows` that have changed since they were last filled in.
+    """Fill in the peaks of some rows that have changed since they were last filled in.
 
     Parameters
     ----------
@@ -77,36 +127,38 @@ def anchor_peaks(
         (M+1, R, K) and (M+1, R) quanta; changed.
     anchors
         At what the peaks were last filled in; changed.
-    rows
+    some
         (m,) rows to update.
+    rows
+        The present data.
     trace
         (M, K) rows of the history.
-    age, largest_demand
-        (M,) seconds and (M, R) user units.
-    curves
-        (T, R, 4) level, initial, growth and maximum of the history, user units and seconds.
-    trend, quanta
-        (R,) 1 for a metric with trend, else 0; and user units per quantum.
+    age
+        (M,) seconds up to which growth is evaluated.
     """
-    for row in rows:
+    for row in some:
         before = anchors.age[row]
         any_changed = False
         for metric in range(peak.shape[1]):
-            demand, anchored = largest_demand[row, metric], anchors.demand[row, metric]
+            start = start_of(rows, row, metric, anchoring)
+            is_same = anchors.demand[row, metric] == start.demand and anchors.low[row, metric] == start.low
             grows = before < min(age[row], anchors.settled_age[row, metric])
-            if not (grows or age[row] < before or anchored != demand):
+            if is_same and not grows and age[row] >= before:
                 continue
             any_changed = True
-            only_aged = 0.0 <= before <= age[row] and anchored == demand
-            anchors.demand[row, metric] = demand
-            of_replica, quantum = peak[row, metric], quanta[metric]
-            if trend[metric] and only_aged:
+            only_aged = 0.0 <= before <= age[row] and is_same
+            anchors.demand[row, metric], anchors.low[row, metric] = start.demand, start.low
+            of_replica = peak[row, metric]
+            if anchoring.trend[metric] and only_aged:
                 settled = anchors.settled_age[row, metric]
-                highest = age_growing(of_replica, trace[row], curves, metric, age[row], demand, quantum)
-            elif trend[metric]:
-                highest, settled = anchor_growing(of_replica, trace[row], curves, metric, age[row], demand, quantum)
+                highest = age_growing(of_replica, trace[row], metric, age[row], start, anchoring)
+            elif anchoring.trend[metric]:
+                highest, settled = anchor_growing(of_replica, trace[row], metric, age[row], start, anchoring)
             else:
-                highest, settled = anchor_level(of_replica, trace[row], curves, metric, age[row], demand, quantum)
+                level = MAXIMUM if anchoring.large[rows.service[row], metric] else LEVEL
+                highest, settled = anchor_level(
+                    of_replica, trace[row], metric, level, age[row], start.demand, anchoring
+                )
             peak_ceiling[row, metric] = highest
             anchors.settled_age[row, metric] = settled
         if any_changed:
@@ -114,7 +166,29 @@ def anchor_peaks(
 
 
 @kernel
-def find_grown(candidates: Int, rows: Rows, age: Float, growth_age: Float, anchors: Anchors, found: Int) -> int:
+def start_of(rows: Rows, row: int, metric: int, anchoring: Anchoring) -> Start:
+    """Return where the later growth of a row starts: without a dip at the largest demand so far."""
+    demand = rows.largest_demand[row, metric]
+    low = demand
+    if anchoring.dips[metric] and not rows.vacant[row]:
+        low = min(demand, rows.load[row, metric] * anchoring.quanta[metric])
+    return Start(demand, low, rows.key[row])
+
+
+@kernel
+def start_in(start: Start, metric: int, k: int, anchoring: Anchoring) -> float:
+    """Return the demand from which a row grows in repetition k, in user units."""
+    if start.low == start.demand:
+        return start.demand
+    stream = replica_stream(anchoring.seed[0], start.key)
+    share = uniform_share(repetition_stream(stream, k), metric)
+    return float(start.low + share * (start.demand - start.low))
+
+
+@kernel
+def find_grown(
+    candidates: Int, rows: Rows, age: Float, growth_age: Float, anchors: Anchors, anchoring: Anchoring, found: Int
+) -> int:
     """Return how many of some rows have peaks that `anchor_peaks` would change.
 
     Parameters
@@ -130,7 +204,7 @@ def find_grown(candidates: Int, rows: Rows, age: Float, growth_age: Float, ancho
     anchors
         At what the peaks were last filled in.
     found
-        (m,) those rows, in their order, in its first entries; modified. The others are those of `anchor_peaks`.
+        (m,) those rows, in their order, in its first entries; modified.
     """
     count = 0
     for row in candidates:
@@ -140,8 +214,9 @@ def find_grown(candidates: Int, rows: Rows, age: Float, growth_age: Float, ancho
         before = anchors.age[row]
         changed = growth_age[row] < before
         for metric in range(anchors.settled_age.shape[1]):
+            start = start_of(rows, row, metric, anchoring)
             changed |= before < min(growth_age[row], anchors.settled_age[row, metric])
-            changed |= anchors.demand[row, metric] != rows.largest_demand[row, metric]
+            changed |= anchors.demand[row, metric] != start.demand or anchors.low[row, metric] != start.low
         if changed:
             found[count] = row
             count += 1
@@ -167,18 +242,18 @@ def next_growth(age: float, settled_age: Float) -> float:
 
 @kernel
 def anchor_growing(
-    peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, quantum: float
+    peak: Int32, trace: Int32, metric: int, age: float, start: Start, anchoring: Anchoring
 ) -> tuple[int, float]:
-    """Fill in the peaks of a metric with trend, ``LBMax + M − demand(age)`` (`plb.risk.demand_history`).
+    """Fill in the peaks of a metric with trend, ``start + M − demand(age)`` (`plb.risk.demand_history`).
 
     Parameters
     ----------
     peak, trace
         (K,) quanta, changed, and rows of the history.
-    age, demand
-        Of the replica: seconds, and largest demand in user units.
-    quantum
-        User units.
+    age
+        Of the replica, seconds.
+    start
+        From where it grows.
 
     Returns
     -------
@@ -188,37 +263,43 @@ def anchor_growing(
     highest = 0
     settled = 0.0
     for k in range(peak.shape[0]):
-        settled = max(settled, float(curves[trace[k], metric, GROWTH]))
-        peak[k] = growing_peak(curves, trace[k], metric, age, demand, quantum)
+        settled = max(settled, float(anchoring.curves[trace[k], metric, GROWTH]))
+        peak[k] = growing_peak(trace[k], metric, age, start_in(start, metric, k, anchoring), anchoring)
         highest = max(highest, peak[k])
     return highest, settled
 
 
 @kernel
-def age_growing(
-    peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, quantum: float
-) -> int:
-    """Update peaks of a lesser age, for the same demand and traces, to this age; return the largest.
+def age_growing(peak: Int32, trace: Int32, metric: int, age: float, start: Start, anchoring: Anchoring) -> int:
+    """Update peaks of a lesser age, for the same start and traces, to this age; return the largest.
 
-    The later growth of a trace only decreases, so a peak that equals the demand does not change and its trace is
+    The later growth of a trace only decreases, so a peak that equals its start does not change and its trace is
     not evaluated. Parameters as in `anchor_growing`.
     """
-    least = peak_in_quanta(demand, quantum)
-    highest = least
+    highest = 0
     for k in range(peak.shape[0]):
-        if peak[k] != least:
-            peak[k] = growing_peak(curves, trace[k], metric, age, demand, quantum)
-            highest = max(highest, peak[k])
+        demand = start_in(start, metric, k, anchoring)
+        if peak[k] != peak_in_quanta(demand, anchoring.quanta[metric]):
+            peak[k] = growing_peak(trace[k], metric, age, demand, anchoring)
+        highest = max(highest, peak[k])
     return highest
 
 
 @kernel
-def growing_peak(curves: Float32, at: int, metric: int, age: float, demand: float, quantum: float) -> int:
+def growing_peak(at: int, metric: int, age: float, demand: float, anchoring: Anchoring) -> int:
     """Return the peak in quanta of a metric with trend, if trace `at` continues from `demand` at `age`."""
-    duration = float(curves[at, metric, GROWTH])
-    left = float(curves[at, metric, LEVEL]) - curves[at, metric, INITIAL]
-    left *= 1.0 - age / duration if age < duration else 0.0
-    return peak_in_quanta(demand + left, quantum)
+    curves = anchoring.curves
+    rise = float(curves[at, metric, LEVEL]) - curves[at, metric, INITIAL]
+    left = rise * growth_share(float(curves[at, metric, GROWTH]), age, anchoring.horizon[0])
+    return peak_in_quanta(demand + left, anchoring.quanta[metric])
+
+
+@kernel
+def growth_share(duration: float, age: float, horizon: float) -> float:
+    """Return the share of a growth of some duration that follows within the horizon, if the replica has an age."""
+    if age >= duration:
+        return 0.0
+    return min(1.0 - age / duration, horizon / duration)
 
 
 @kernel
@@ -229,22 +310,23 @@ def peak_in_quanta(peak: float, quantum: float) -> int:
 
 @kernel
 def anchor_level(
-    peak: Int32, trace: Int32, curves: Float32, metric: int, age: float, demand: float, quantum: float
+    peak: Int32, trace: Int32, metric: int, level: int, age: float, demand: float, anchoring: Anchoring
 ) -> tuple[int, float]:
     """Fill in the peaks of a metric without trend; parameters and result as in `anchor_growing`.
 
-    ``peak = w·U90·LBMax/max + (1 − w)·U90``, w the share of `RECORD_SECONDS` that has passed.
+    ``peak = w·U·LBMax/max + (1 − w)·U``, w the share of `RECORD_SECONDS` that has passed, and U in the column `level`:
+    the 90th percentile, or the maximum.
     """
     highest = 0
     settled = 0.0
     known = min(1.0, age / RECORD_SECONDS)
     for k in range(peak.shape[0]):
         at = trace[k]
-        expected = float(curves[at, metric, LEVEL])
-        maximum = curves[at, metric, MAXIMUM]
+        expected = float(anchoring.curves[at, metric, level])
+        maximum = anchoring.curves[at, metric, MAXIMUM]
         if maximum > 0.0:
             settled = RECORD_SECONDS
             expected *= 1.0 - known + known * demand / maximum
-        peak[k] = peak_in_quanta(expected, quantum)
+        peak[k] = peak_in_quanta(expected, anchoring.quanta[metric])
         highest = max(highest, peak[k])
     return highest, settled

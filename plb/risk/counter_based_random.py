@@ -18,7 +18,10 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 SECOND_FACTOR = np.uint64(0x94D049BB133111EB)
 ROW_SALT = np.uint64(0xD6E8FEB86659FD93)
-SHIFT_27, SHIFT_30, SHIFT_31, SHIFT_32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+SHARE_SALT = np.uint64(0xA0761D6478BD642F)
+STEP_OF_SHARES = 2.0**-53
+SHIFT_11, SHIFT_27 = np.uint64(11), np.uint64(27)
+SHIFT_30, SHIFT_31, SHIFT_32 = np.uint64(30), np.uint64(31), np.uint64(32)
 
 
 def replica_key(partition_name: str, slot: int) -> int:
@@ -65,6 +68,13 @@ def uniform_index(stream: np.uint64, draw: int, size: int) -> int:
     """
     word = mixed(stream + np.uint64(draw + 1) * GOLDEN)
     return int(((word >> SHIFT_32) * np.uint64(size)) >> SHIFT_32)
+
+
+@kernel
+def uniform_share(stream: np.uint64, draw: int) -> float:
+    """Return number `draw` of the shares of a repetition, uniform over [0, 1) in steps of 2^-53; no sample has it."""
+    word = mixed(mixed(stream ^ SHARE_SALT) + np.uint64(draw + 1) * GOLDEN)
+    return float(word >> SHIFT_11) * STEP_OF_SHARES
 
 
 @kernel

@@ -213,6 +213,17 @@ class DemandHistory:
             raise InvalidValueError(f"trace {row}", f"level[{name}]", float(self.level[row, metric]), allowed)
         return whole.astype(np.int32)
 
+    def maxima_in_quanta(self, quanta: npt.ArrayLike) -> npt.NDArray[np.int32]:
+        """Return `maximum` in whole quanta, rounded up, where `in_quanta` returns `level`; other maxima count as 2^30.
+
+        Raises
+        ------
+        InvalidValueError
+            A quantum is not a power of two.
+        """
+        sizes = self._checked_quanta(np.asarray(quanta, np.float64))
+        return np.minimum(np.ceil(self.maximum.astype(np.float64) / sizes), LARGEST_LEVEL).astype(np.int32)
+
     def _checked_quanta(self, quanta: Float) -> Float:
         if quanta.shape != (len(self.metrics),):
             raise ConflictError(f"quanta: shape {quanta.shape}, expected one quantum for each of {self.metrics}")

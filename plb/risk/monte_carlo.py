@@ -104,6 +104,7 @@ class MonteCarloRisk:
         thresholds: Mapping[str, float],
         now: float,
         evaluation: Evaluation = Evaluation.PEAK,
+        within: float | None = None,
     ) -> float:
         """Return the share of repetitions in which the replicas' summed demand reaches a threshold.
 
@@ -113,17 +114,24 @@ class MonteCarloRisk:
             As in `plb.risk.RiskModel`. Only departures from now on are tested.
         evaluation
             How a repetition is tested.
+        within
+            Seconds within which a violation counts, for the test at departures; None: at any time.
 
         Raises
         ------
+        ConflictError
+            `within` is given for the test by peaks, which have no time.
         UnknownNameError
             A metric is not in the history.
         InvalidValueError
-            A threshold is negative or not finite.
+            A threshold or `within` is negative or not finite.
         """
         kind = check_member(ITEM, "evaluation", evaluation, Evaluation)
         limits = thresholds_in_quanta(ITEM, thresholds, self.history.metrics, self.quanta)
         check_number(ITEM, "now", now, low=-math.inf)
+        horizon = math.inf if within is None else check_number(ITEM, "within", within)
+        if kind is Evaluation.PEAK and within is not None:
+            raise ConflictError(f"{ITEM}: within is {within:g}, but evaluation peak has no time; use timeline")
         if not replicas:
             return 0.0
         draws = self.draws(replicas, now=now)
@@ -131,7 +139,7 @@ class MonteCarloRisk:
             count = repetitions_in_violation_peak(self._curves.level, draws.trace, limits)
         else:
             created = np.array([replica.created for replica in replicas], np.float64)
-            departure = departures(self.history, created, draws.trace, now)
+            departure = np.minimum(departures(self.history, created, draws.trace, now), now + horizon)
             count = repetitions_in_violation_timeline(self._curves, draws.trace, created, departure, now, limits)
         return count / self.sampler.repetitions
 

@@ -29,7 +29,11 @@ class Rows(NamedTuple):
     """Seconds."""
     largest_demand: Float
     """(M, R) user units."""
+    load: Int
+    """(M, R) quanta."""
     reported: Bool
+    vacant: Bool
+    """Whether the replica is missing, and the row keeps its place."""
 
 
 @by_pointer

@@ -51,6 +51,8 @@ class Replay(Enum):
     """The replica follows the trace ([1] section 5.1)."""
     ANCHORED = "anchored"
     """The replica grows from its largest demand so far by the later growth of the trace at that age."""
+    FROM_PRESENT = "from_present"
+    """The same, but it starts between its present load and its largest demand, at a place drawn for each repetition."""
 
 
 class Checks(Enum):
@@ -256,11 +258,21 @@ class PlbConfig(
         if len(set(names)) < len(names):
             raise ConflictError(f"PlbConfig: metrics has a name twice: {names}")
         self._check_neighbourhoods()
+        self._check_horizon()
         if self.cooling is Cooling.BY_BUDGET and self.max_simulated_annealing_iterations is None:
             unlimited = [name for name in SEARCH_TIMEOUTS if getattr(self, name) is None]
             if unlimited:
                 limits = f"max_simulated_annealing_iterations and {unlimited[0]} are None"
                 raise ConflictError(f"PlbConfig: cooling by_budget needs a budget, but {limits}")
+
+    def _check_horizon(self) -> None:
+        """Raise `ConflictError` if a horizon has no effect."""
+        estimator = estimator_of(self.estimator)
+        as_recorded = self.replay is Replay.AS_RECORDED and self.evaluation is Evaluation.PEAK
+        if isinstance(estimator, MonteCarlo) and estimator.horizon > 0.0 and as_recorded:
+            raise ConflictError(
+                f"PlbConfig: {self.estimator!r} has a horizon, without effect with replay as_recorded, evaluation peak"
+            )
 
     def _check_neighbourhoods(self) -> None:
         """Raise `ConflictError` if neighbourhoods are chosen without a part of the budget, or the reverse."""

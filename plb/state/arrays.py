@@ -229,9 +229,9 @@ class Problem(NamedTuple):
     age: Float
     """(M,) seconds; 0 for a new replica."""
     anchored: Bool
-    """(M,) whether the row grows from the largest demand seen, and not as its traces were recorded."""
-    largest_demand: Float
-    """(M, R) user units."""
+    """(M,) whether the row grows from what it has shown, and not as its traces were recorded."""
+    horizon: float
+    """Seconds from now within which demand counts; infinite: all of the future."""
     lifetime: Float32
     """(T,) seconds that each past tenant lived."""
     curves: Float32

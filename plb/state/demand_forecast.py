@@ -11,7 +11,8 @@ from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.errors import UnknownNameError
 from plb.model import Role
-from plb.risk.anchoring import Anchors, anchor_peaks, find_grown, next_growth, recorded_peaks
+from plb.model.quanta import UNLIMITED
+from plb.risk.anchoring import Anchoring, Anchors, anchor_peaks, find_grown, next_growth, recorded_peaks
 from plb.risk.demand_history import DemandHistory
 from plb.risk.estimators import MonteCarlo
 from plb.risk.monte_carlo import Evaluation
@@ -26,7 +27,7 @@ NO_FUTURES: dict[str, Any] = {
     "trace": np.zeros((0, 0), np.int32),
     "age": np.zeros(0),
     "anchored": np.zeros(0, np.bool_),
-    "largest_demand": np.zeros((0, 0)),
+    "horizon": np.inf,
     "lifetime": np.zeros(0, np.float32),
     "curves": np.zeros((0, 0, 0), np.float32),
     "grows": np.zeros(0, np.bool_),
@@ -35,6 +36,8 @@ NO_FUTURES: dict[str, Any] = {
 """Replaces the demand of replicas if the energy does not depend on it."""
 
 
+SECONDS_OF_AN_HOUR = 3600.0
+NEVER_MADE = -1
 EACH_COLUMN: Int = np.array([1, 0], np.int64)
 """`Problem.windows` where violations are counted by column."""
 
@@ -72,19 +75,32 @@ class DemandForecast:
         self.units = self.repetitions = 0 if self.history is None else config.repetitions
         self.estimator_rows, self.variance_unit = np.zeros((0, 5)), np.ones(self._metrics)
         self.windows = EACH_COLUMN
-        self._anchored = config.replay is Replay.ANCHORED
+        self._anchored = config.replay is not Replay.AS_RECORDED
+        self._horizon = estimator.horizon * SECONDS_OF_AN_HOUR if estimator.horizon > 0.0 else np.inf
         self._lifetime: Float32 = np.zeros(0, np.float32) if history is None else history.lifetime.copy()
-        self._trend = np.array([metric.trend for metric in config.metrics], np.int64)
+        self._trend = np.array([metric.trend for metric in config.metrics])
+        self._anchoring = Anchoring(
+            curves=np.zeros((0, self._metrics, 4), np.float32),
+            trend=self._trend,
+            dips=self._trend & (config.replay is Replay.FROM_PRESENT),
+            quanta=np.ones(self._metrics),
+            large=np.zeros((0, self._metrics), np.bool_),
+            horizon=np.array([self._horizon]),
+            seed=np.array([seed], np.uint64),
+        )
+        self._made_at: Int = np.zeros(0, np.int64)
+        """When each known service was made; `NEVER_MADE` if it is not living."""
         self._sampler: TraceSampler | None = None
         if self.history is not None:
             self._sampler = TraceSampler(self.history, repetitions=config.repetitions, seed=seed)
             curves = (self.history.level, self.history.initial, self.history.growth, self.history.maximum)
             # one layout for all columns, because kernels would be compiled again for another
-            self._curves = np.ascontiguousarray(np.stack([curve[:, columns] for curve in curves], axis=2))
+            recorded = np.ascontiguousarray(np.stack([curve[:, columns] for curve in curves], axis=2))
+            self._anchoring = self._anchoring._replace(curves=recorded)
             self._demand: Float = np.zeros(len(self.history.metrics))
         self._rows: Rows | None = None
         self._quanta: Float = np.zeros(0)
-        self._level: Int32 = np.zeros((0, self._metrics), np.int32)
+        self._recorded: Int32 = np.zeros((0, self._metrics, 2), np.int32)
         self._classes: Int = np.zeros(0, np.int64)
         self._classes_version = 0
         self._now = -np.inf
@@ -113,6 +129,7 @@ class DemandForecast:
         self._anchors = Anchors(
             age=np.full(capacity, -1.0),
             demand=np.full((capacity, self._metrics), -1.0),
+            low=np.full((capacity, self._metrics), -1.0),
             settled_age=np.full((capacity, self._metrics), np.inf),
         )
 
@@ -133,11 +150,11 @@ class DemandForecast:
                 self._allocate(table.capacity)
             return self._expired
         is_same = len(self.trace) == table.capacity and np.array_equal(self._quanta, state.quanta.quanta)
+        is_same &= self._note_large(state)
         is_same, self._is_under_way = is_same and not self._is_under_way, True
         if not is_same:
             self._allocate(table.capacity)
-            self._quanta = state.quanta.quanta
-            self._level = np.ascontiguousarray(self._levels())
+            self._take_quanta(self.history, state.quanta.quanta)
             changed = None
         if now < self._now:
             changed = None
@@ -148,7 +165,7 @@ class DemandForecast:
         count = find_expired(rows, self._draws, candidates, classes, len(Role), now, self._age, found)
         self._expired = found[:count].copy()
         if self._anchored:
-            count = find_grown(candidates, rows, self._age, self._growth_age, self._anchors, found)
+            count = find_grown(candidates, rows, self._age, self._growth_age, self._anchors, self._anchoring, found)
             self._grown = found[:count].copy()
         self._candidates = candidates
         due = merged(self._expired, self._grown)
@@ -174,7 +191,7 @@ class DemandForecast:
             self._sample(self._expired, table, classes)
         if self._anchored:
             sampled = self._expired[table.reported[self._expired]]
-            self._anchor(state, merged(sampled, self._grown))
+            self._anchor(merged(sampled, self._grown), table)
         self._schedule(table)
         self._is_under_way = False
 
@@ -199,28 +216,57 @@ class DemandForecast:
             "trace": self.trace,
             "age": np.maximum(0.0, self._now - table.created),
             "anchored": table.reported & self._anchored,
-            "largest_demand": table.largest_demand,
+            "horizon": self._horizon,
             "lifetime": self._lifetime,
-            "curves": self._curves,
-            "grows": self._trend.astype(np.bool_),
+            "curves": self._anchoring.curves,
+            "grows": self._trend,
             "unit": self._quanta,
         }
 
-    def _anchor(self, state: ClusterState, rows: Int) -> None:
+    def _note_large(self, state: ClusterState) -> bool:
+        """Record whose replicas reach the maxima of their traces; return whether it is the same for known services."""
+        services, before = state.service_table, self._anchoring.large
+        if self._estimator.maximum_from == 0.0:
+            if len(before) != services.capacity:
+                large = np.zeros((services.capacity, self._metrics), np.bool_)
+                self._anchoring = self._anchoring._replace(large=large)
+            return True
+        bounded = np.where(state.capacity < UNLIMITED, state.capacity, 0).max(axis=0, initial=0)
+        least = self._estimator.maximum_from * bounded * state.quanta.quanta
+        large = (services.limit >= least) & (services.limit < np.inf) & (bounded > 0) & ~self._trend
+        made_at, known = np.where(services.living, services.made_at, NEVER_MADE), len(self._made_at)
+        if np.array_equal(large, before) and np.array_equal(made_at, self._made_at):
+            return True
+        kept = (self._made_at == made_at[:known]) & (self._made_at != NEVER_MADE)
+        is_same = bool((before[:known] == large[:known])[kept].all())
+        self._made_at = made_at
+        self._anchoring = self._anchoring._replace(large=large)
+        return is_same
+
+    def _take_quanta(self, history: DemandHistory, quanta: Float) -> None:
+        """Note the quanta of the metrics, and the levels and maxima of the traces in quanta."""
+        self._quanta = quanta
+        of_history = np.ones(len(history.metrics))
+        of_history[self._columns] = quanta
+        both = [
+            values[:, self._columns] for values in (history.in_quanta(of_history), history.maxima_in_quanta(of_history))
+        ]
+        self._recorded = np.ascontiguousarray(np.stack(both, axis=2))
+        self._anchoring = self._anchoring._replace(quanta=quanta)
+
+    def _anchor(self, rows: Int, table: RowTable) -> None:
         """Anchor the peaks of rows with reports, if demand or traces have changed or the traces still grow."""
-        table = state.rows
-        anchor_peaks(
-            self.peak,
-            self.peak_ceiling,
-            self._anchors,
-            rows,
-            self.trace,
-            self._growth_age,
-            table.largest_demand,
-            self._curves,
-            self._trend,
-            self._quanta,
-        )
+        with np.errstate(over="ignore"):
+            anchor_peaks(
+                self.peak,
+                self.peak_ceiling,
+                self._anchors,
+                rows,
+                self._rows_of(table),
+                self.trace,
+                self._growth_age,
+                self._anchoring,
+            )
 
     def _sample(self, rows: Int, table: RowTable, classes: Int) -> None:
         assert self._sampler is not None
@@ -241,7 +287,15 @@ class DemandForecast:
             )
         self._anchors.settled_age[rows], self._anchors.age[rows] = np.inf, -1.0
         recorded = rows[~table.reported[rows]] if self._anchored else rows  # the others are anchored next
-        recorded_peaks(self.peak, self.peak_ceiling, recorded, self.trace, self._level)
+        recorded_peaks(
+            self.peak,
+            self.peak_ceiling,
+            recorded,
+            self._rows_of(table),
+            self.trace,
+            self._recorded,
+            self._anchoring.large,
+        )
 
     def _classes_of(self, state: ClusterState, history: DemandHistory) -> Int:
         """Return the class of every service in the history, (S,)."""
@@ -255,13 +309,6 @@ class DemandForecast:
             self._classes[index] = _class_code(history, state.services[index].tenant_class)
         self._classes_version = state.services_version
         return self._classes
-
-    def _levels(self) -> Int32:
-        """Return the level of every trace in quanta, (T, R) in the order of the engine's metrics."""
-        assert self.history is not None
-        quanta = np.ones(len(self.history.metrics))
-        quanta[self._columns] = self._quanta
-        return self.history.in_quanta(quanta)[:, self._columns]
 
 
 def _column(history: DemandHistory, metric: str) -> int:

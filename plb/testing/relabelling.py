@@ -35,7 +35,7 @@ ROW_AXIS: Mapping[str, int] = dict.fromkeys(
         *("prefers_siblings", "unspread", "standby"),
         *("affinity", "parent_row", "first_child", "next_child", "aligned", "loose", "movable", "repairable"),
         *("move_cost", "unit_cost", "origin", "peak", "peak_ceiling", "application"),
-        *("trace", "age", "anchored", "largest_demand"),
+        *("trace", "age", "anchored"),
     ),
     0,
 )

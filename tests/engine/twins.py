@@ -143,13 +143,26 @@ ESTIMATORS_FROM_REPORTS = (
 
 
 @st.composite
+def settings_of_monte_carlo(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw every way to use sampled traces: from which demand, within which horizon, and how they are tested."""
+    horizon, maximum_from = draw(mostly(0.0, 0.01, 1.0)), draw(mostly(0.0, 0.5))
+    replay, evaluation = (
+        draw(st.sampled_from(["anchored", "from_present", "as_recorded"])),
+        draw(mostly("peak", "timeline")),
+    )
+    if replay == "as_recorded" and evaluation == "peak":
+        horizon = 0.0
+    estimator = f"monte-carlo:horizon={horizon},maximum_from={maximum_from}"
+    return {"estimator": estimator, "replay": replay, "evaluation": evaluation}
+
+
+@st.composite
 def settings_with_forecasts(draw: st.DrawFn) -> dict[str, Any]:
     """Draw settings of every kind, with sampled and observed demand and all throttles."""
     return {
         **draw(whole_settings()),
-        "estimator": draw(mostly("monte-carlo", *ESTIMATORS_FROM_REPORTS)),
-        "replay": draw(st.sampled_from(["anchored", "as_recorded"])),
-        "evaluation": draw(mostly("peak", "timeline")),
+        **draw(settings_of_monte_carlo()),
+        **({"estimator": other} if (other := draw(mostly(None, *ESTIMATORS_FROM_REPORTS))) is not None else {}),
         "movement_per_partition_throttle_threshold": draw(mostly(None, 1, 2)),
         "use_separate_secondary_load": draw(st.booleans()),
     }

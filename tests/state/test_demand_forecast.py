@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk import DemandHistory, eligible_traces
 from plb.state.cluster_state import ClusterState
-from plb.state.demand_forecast import DemandForecast
+from plb.state.demand_sources import Forecast, demand_forecast_of
 from plb.testing import all_clusters, clusters
 from tests.engine.oracle import placement_of
 from tests.engine.strategies import examples
@@ -27,7 +27,7 @@ def samples_of(engine: PlacementAndLoadBalancing, now: float = 0.0) -> np.ndarra
     return engine._planner.demand_forecast.trace.copy()
 
 
-def renewed(demand_forecast: DemandForecast, state: ClusterState, now: float) -> int:
+def renewed(demand_forecast: Forecast, state: ClusterState, now: float) -> int:
     """Renew the peaks of all rows that are due; return the number of rows."""
     due = demand_forecast.find_due(state, now)
     demand_forecast.renew(state)
@@ -262,12 +262,18 @@ reports = st.none() | st.tuples(st.sampled_from(["n0", "n1"]), st.integers(0, 12
 
 
 @examples(100)
-@given(st.integers(0, 2**32 - 1), st.lists(st.tuples(time_steps, reports), min_size=6, max_size=14))
-def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events):
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.tuples(time_steps, reports), min_size=6, max_size=14),
+    st.sampled_from(["anchored", "from_present"]),
+    st.sampled_from(["monte-carlo", "monte-carlo:horizon=1", "monte-carlo:horizon=24,maximum_from=0.5"]),
+)
+def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events, replay, estimator):
     """Kept samples and updated peaks equal those of a new forecast for the same replicas."""
     metrics = [Metric("memory", quantum=0.25), Metric("cpu", quantum=0.25, trend=False)]
     history = growing_history(np.random.default_rng(seed))
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics, repetitions=60), seed=3, history=history)
+    config = PlbConfig(metrics=metrics, repetitions=60, replay=replay, estimator=estimator)
+    engine = PlacementAndLoadBalancing(config, seed=3, history=history)
     for name in ("n0", "n1"):
         engine.update_node(Node(name))
     engine.update_service(Service("db", tenant_class="gold", target_replicas=2))
@@ -279,7 +285,7 @@ def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events):
         if report is not None:
             engine.report_load("db/0", report[0], {"memory": report[1] / 4, "cpu": report[2] / 4})
         renewed(kept_forecast, state, now)
-        from_scratch = DemandForecast(engine.config, history, 3)
+        from_scratch = demand_forecast_of(config, history, 3)
         renewed(from_scratch, state, now)
         assert np.array_equal(kept_forecast.trace[rows], from_scratch.trace[rows])
         assert np.array_equal(kept_forecast.peak, from_scratch.peak)
