@@ -26,7 +26,7 @@ from cluster.studies.figures import figures_of
 from cluster.studies.forecast_scores import NodePredictions, scores_of
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.request import StudyRequest
-from cluster.studies.risk import ESTIMATORS, MONTE_CARLO
+from cluster.studies.risk import ESTIMATORS
 from cluster.studies.runner import Finished, Row
 from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
 from cluster.studies.study import StudyResult
@@ -39,12 +39,6 @@ if TYPE_CHECKING:
 POLICY = "worst_fit_max"
 """The policy that runs the cluster. It uses no probabilities."""
 DAYS, REPEATS = 10.0, 5
-SCORED: Mapping[str, str] = {
-    MONTE_CARLO: ESTIMATORS[MONTE_CARLO],
-    HistoricalSimulation.kind: HistoricalSimulation.kind,
-    **ESTIMATORS,
-}
-"""Estimators by label: those of `plb study risk`, and historical simulation."""
 FIRST_HOURS, EVERY_HOURS, HORIZON_HOURS = 24, 6, 24
 """Hours of the first predictions, between predictions, and of the longest horizon."""
 HORIZONS: Mapping[str, float] = {"next metering": 0.0, "1 hour": 1.0, f"{HORIZON_HOURS} hours": float(HORIZON_HOURS)}
@@ -114,7 +108,7 @@ class CalibrationStudy(SimulatedStudy):
     @classmethod
     def of(cls, request: StudyRequest) -> CalibrationStudy:
         """Return the study that a user requests."""
-        arms = [Arm(label, POLICY, engine={"estimator": spec, **AS_IN_PAPER}) for label, spec in SCORED.items()]
+        arms = [Arm(label, POLICY, engine={**fields, **AS_IN_PAPER}) for label, fields in ESTIMATORS.items()]
         settings = middle_of_each(request.settings((ANNEALING_PILOT,)))
         design = request.design_at(settings, arms, repeats=REPEATS, days=DAYS, engine=ANNEALING_PILOT.engine)
         return cls(attrs.evolve(design, splits_anew=True))

@@ -1,7 +1,7 @@
-"""Estimators of risk compared: Monte Carlo [1], Gaussian [2] and peak predictors [5] in the same cluster.
+"""Estimators of risk compared in the same cluster: Monte Carlo [1], its past load, Gaussian [2], peak predictors [5].
 
 Each provides the violation probabilities of PrV-WorstFit and the expected failovers of the annealing engine. Their
-parameters are those of the papers, in samples of ten minutes. They are not tuned.
+parameters are those of the papers, in samples of ten minutes, or the defaults. They are not tuned.
 """
 
 from __future__ import annotations
@@ -19,21 +19,26 @@ from cluster.studies.policy_study import PolicyStudy
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import Finished
 from cluster.studies.study import StudyResult
+from plb import Replay
+from plb.risk.estimators import HistoricalSimulation, MonteCarlo
 from plb.validation import check_number
 
 DAYS, REPEATS = 10.0, 2
 FILL_HOURS = 24.0
 """Hours over which the first tenants arrive. Estimators from reports have no data on tenants that arrive at once."""
-MONTE_CARLO = "monte-carlo"
-ESTIMATORS: Mapping[str, str] = {
-    MONTE_CARLO: "monte-carlo",
-    "gaussian": "gaussian:warmup=12,history=144",
-    "n-sigma": "n-sigma:n=5,warmup=12,history=60",
-    "rc-like": "rc-like:percentile=99,warmup=12,history=60",
-    "borg-default": "borg-default:phi=0.9",
-    "max": "max(n-sigma:n=5,warmup=12,history=60;rc-like:percentile=99,warmup=12,history=60)",
+MONTE_CARLO = MonteCarlo.kind
+ESTIMATORS: Mapping[str, Mapping[str, str]] = {
+    MONTE_CARLO: {"estimator": MONTE_CARLO},
+    "monte-carlo, 24 h": {"estimator": "monte-carlo:horizon=24", "replay": Replay.FROM_PRESENT.value},
+    HistoricalSimulation.kind: {"estimator": HistoricalSimulation.kind},
+    "gaussian": {"estimator": "gaussian:warmup=12,history=144"},
+    "n-sigma": {"estimator": "n-sigma:n=5,warmup=12,history=60"},
+    "rc-like": {"estimator": "rc-like:percentile=99,warmup=12,history=60"},
+    "borg-default": {"estimator": "borg-default:phi=0.9"},
+    "max": {"estimator": "max(n-sigma:n=5,warmup=12,history=60;rc-like:percentile=99,warmup=12,history=60)"},
 }
-"""By label. Two hours of warm-up and ten of history ([5] section 5.3); a day of history for the Gaussian."""
+"""Settings of the engine by label. Two hours of warm-up and ten of history ([5] section 5.3); a day of history for the
+Gaussian."""
 PLACEMENT = "prv_worst_fit"
 ANNEALING = MODIFIED.name
 POLICIES = (PLACEMENT, ANNEALING)
@@ -41,9 +46,7 @@ POLICIES = (PLACEMENT, ANNEALING)
 
 
 ARMS = tuple(
-    Arm(f"{policy}, {label}", policy, engine={"estimator": spec})
-    for policy in POLICIES
-    for label, spec in ESTIMATORS.items()
+    Arm(f"{policy}, {label}", policy, engine=settings) for policy in POLICIES for label, settings in ESTIMATORS.items()
 )
 
 

@@ -15,7 +15,6 @@ from cluster.studies.base import base_of_scenario
 from cluster.studies.calibration import (
     HORIZONS,
     OUTCOMES,
-    SCORED,
     CalibrationRun,
     CalibrationStudy,
     Look,
@@ -23,18 +22,19 @@ from cluster.studies.calibration import (
     recorded_violations,
 )
 from cluster.studies.design import Design, StudySetting
+from cluster.studies.risk import ESTIMATORS
 from cluster.studies.request import StudyRequest
 from cluster.studies.runner import OutputDirectory
 from cluster.studies.simulated import prepared, run_simulation
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
 
 
-def tasks(tmp_path, policy, specs, days):
+def tasks(tmp_path, policy, settings, days):
     """Return runs of a policy with each estimator on a small cluster."""
     (tmp_path / "small.toml").write_text(SMALL)
     base = base_of_scenario(tmp_path / "small.toml")
     weights = {"w_failovers": 0.1, "w_overload": 0.0}
-    arms = [Arm(spec, policy, engine={"estimator": spec, **weights}) for spec in specs]
+    arms = [Arm(one["estimator"], policy, engine={**one, **weights}) for one in settings]
     setting = StudySetting(base.workloads[0], base.vcores, 2.2)
     return Design(base, [setting], arms, days=days, repeats=1, seed=4, engine={}).tasks()
 
@@ -89,7 +89,7 @@ def test_outcomes_follow_from_the_traces_of_present_replicas(tmp_path, monkeypat
         return ours
 
     monkeypatch.setattr(calibration, "first_violations", compared)
-    (task,) = tasks(tmp_path, calibration.POLICY, ["monte-carlo"], days=2.0)
+    (task,) = tasks(tmp_path, calibration.POLICY, [{"estimator": "monte-carlo"}], days=2.0)
     CalibrationRun(*prepared(task.arguments)[:3], calibration.POLICY, 0).run()
     assert len(violations) == 5
     assert sum(violations) > 0, "some nodes are in violation"
@@ -99,7 +99,7 @@ def test_all_estimators_evaluate_the_same_nodes(tmp_path):
     """The policy of the cluster does not use the estimators."""
     runs = [
         run_simulation(task.arguments)["totals"]
-        for task in tasks(tmp_path, calibration.POLICY, SCORED.values(), days=1.0)
+        for task in tasks(tmp_path, calibration.POLICY, ESTIMATORS.values(), days=1.0)
     ]
     of_energy = {name for name in runs[0] if "expected" in name or "energy" in name}
     alike = [{name: value for name, value in one.items() if name not in of_energy} for one in runs]
@@ -143,7 +143,9 @@ def test_historical_simulation_has_a_probability_for_each_horizon(tmp_path):
     """Within a day a violation is likelier than within an hour. Monte Carlo has one probability for all time."""
     runs = [
         CalibrationRun(*prepared(task.arguments)[:3], calibration.POLICY, 0)
-        for task in tasks(tmp_path, calibration.POLICY, ["historical-simulation", "monte-carlo"], days=2.0)
+        for task in tasks(
+            tmp_path, calibration.POLICY, [ESTIMATORS["historical-simulation"], ESTIMATORS["monte-carlo"]], days=2.0
+        )
     ]
     for run in runs:
         run.run()
@@ -162,7 +164,7 @@ def test_the_study_scores_every_estimator_and_resumes(tmp_path, monkeypatch):
     one = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
     found = {(each["label"], each["horizon"], each["outcome"]): each["scores"] for each in one["scores"]}
     kinds = {*product(HORIZONS, OUTCOMES)} - {("24 hours", "as it went")}
-    assert set(found) == {(label, *kind) for label in SCORED for kind in kinds}
+    assert set(found) == {(label, *kind) for label in ESTIMATORS for kind in kinds}
     assert all(scores["predictions"] == scores["nodes"] == 16 for scores in found.values()), "eight nodes, two repeats"
     assert (tmp_path / "one" / "reliability.png").stat().st_size > 10_000
     again = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
@@ -178,6 +180,6 @@ def test_every_repeat_has_its_own_past(tmp_path):
     assert study.design.described()["splits_anew"] is True
     tasks = study.tasks()
     seeds = [(task.arguments["repeat"], task.arguments["scenario"]["workload"]["trace_seed"]) for task in tasks]
-    assert seeds == [(repeat, repeat) for repeat in range(3) for _ in SCORED]
+    assert seeds == [(repeat, repeat) for repeat in range(3) for _ in ESTIMATORS]
     histories = [prepared(task.arguments)[1].history.level.tolist() for task in tasks[:: len(SCORED)]]
     assert all(one != other for one, other in combinations(histories, 2))
