@@ -18,7 +18,9 @@ from cluster.studies.figures import Claim, ClaimTable, Violations
 from cluster.studies.pilots import DENSITIES
 from cluster.studies.policy_study import PolicyStudy
 from cluster.studies.request import StudyRequest
+from cluster.studies.risk import ESTIMATORS, MONTE_CARLO_OF_A_DAY
 from plb import PlbConfig, PlbError
+from plb.risk.estimators import HistoricalSimulation
 
 DAYS, REPEATS = 10.0, 2
 FIRST_SEED = 1001
@@ -37,7 +39,12 @@ LONGER = (10, 1000)
 DEFAULT = "w_overload = 100"
 """The default of `plb.PlbConfig`: the candidate with the fewest violations among those that do not have more failovers,
 moves or downtime than the modified energy."""
-SET_HERE = ("evaluation", "min_load_balancing_interval", "w_failovers", "w_overload")
+IMBALANCES = (1, 100)
+"""Weights of the imbalance, beside that of the default."""
+OTHER_ESTIMATORS = (MONTE_CARLO_OF_A_DAY, HistoricalSimulation.kind)
+"""The other estimators with an expected overload, by their labels in the study of risk."""
+WEIGHTS = ("w_failovers", "w_imbalance", "w_overload")
+SET_HERE = ("estimator", "evaluation", "min_load_balancing_interval", "replay", *WEIGHTS)
 """Settings that a scenario must not have."""
 
 
@@ -56,6 +63,11 @@ def arms(base: Base) -> tuple[Arm, ...]:
         for weight in OVERLOAD_AHEAD:
             ahead = {"w_overload": float(weight), "min_load_balancing_interval": interval}
             candidates[f"w_overload = {weight}, every {every}"] = ahead
+    by_default = candidates[DEFAULT]
+    for weight in IMBALANCES:
+        candidates[f"{DEFAULT}, w_imbalance = {weight}"] = {**by_default, "w_imbalance": float(weight)}
+    for label in OTHER_ESTIMATORS:
+        candidates[f"{DEFAULT}, {label}"] = {**by_default, **ESTIMATORS[label]}
     often = f"{DEFAULT}, every 10 minutes"
     longer = {
         f"{often}, {times} times the proposals": {**candidates[often], ROUNDS: times * rounds} for times in LONGER

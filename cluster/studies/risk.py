@@ -26,10 +26,10 @@ from plb.validation import check_number
 DAYS, REPEATS = 10.0, 2
 FILL_HOURS = 24.0
 """Hours over which the first tenants arrive. Estimators from reports have no data on tenants that arrive at once."""
-MONTE_CARLO = MonteCarlo.kind
+MONTE_CARLO, MONTE_CARLO_OF_A_DAY = MonteCarlo.kind, f"{MonteCarlo.kind}, 24 h"
 ESTIMATORS: Mapping[str, Mapping[str, str]] = {
     MONTE_CARLO: {"estimator": MONTE_CARLO},
-    "monte-carlo, 24 h": {"estimator": "monte-carlo:horizon=24", "replay": Replay.FROM_PRESENT.value},
+    MONTE_CARLO_OF_A_DAY: {"estimator": "monte-carlo:horizon=24", "replay": Replay.FROM_PRESENT.value},
     HistoricalSimulation.kind: {"estimator": HistoricalSimulation.kind},
     "gaussian": {"estimator": "gaussian:warmup=12,history=144"},
     "n-sigma": {"estimator": "n-sigma:n=5,warmup=12,history=60"},

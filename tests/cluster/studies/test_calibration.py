@@ -22,8 +22,8 @@ from cluster.studies.calibration import (
     recorded_violations,
 )
 from cluster.studies.design import Design, StudySetting
-from cluster.studies.risk import ESTIMATORS
 from cluster.studies.request import StudyRequest
+from cluster.studies.risk import ESTIMATORS
 from cluster.studies.runner import OutputDirectory
 from cluster.studies.simulated import prepared, run_simulation
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
@@ -181,5 +181,5 @@ def test_every_repeat_has_its_own_past(tmp_path):
     tasks = study.tasks()
     seeds = [(task.arguments["repeat"], task.arguments["scenario"]["workload"]["trace_seed"]) for task in tasks]
     assert seeds == [(repeat, repeat) for repeat in range(3) for _ in ESTIMATORS]
-    histories = [prepared(task.arguments)[1].history.level.tolist() for task in tasks[:: len(SCORED)]]
+    histories = [prepared(task.arguments)[1].history.level.tolist() for task in tasks[:: len(ESTIMATORS)]]
     assert all(one != other for one, other in combinations(histories, 2))
