@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "max(n-sigma;rc-like)"
 """The best predictor of [5] section 5.4."""
+DAY_SECONDS = 24 * 3600
 
 
 @clear_errors
@@ -31,7 +32,7 @@ def predict_command(
         Option(
             metavar="SPEC",
             help="Predictor. Can be repeated: borg-default, rc-like, n-sigma, per-machine-percentile, "
-            "max(SPEC;SPEC), or oracle, with parameters such as n-sigma:n=5,warmup=24. "
+            "historical-simulation, max(SPEC;SPEC), or oracle, with parameters such as n-sigma:n=5,warmup=24. "
             f"Default: {DEFAULT}.",
         ),
     ] = None,
@@ -128,17 +129,32 @@ def _table(figures: dict[str, Any]) -> Table:
 
 
 def _note_on_step(predictors: Sequence[PredictorOrOracle], samples: TaskSamples, found: Predictions) -> None:
-    """Print a note on standard error if the steps of an oracle differ from those of the samples."""
+    """Print notes on standard error if the steps of an oracle, or of a day, differ from those of the samples."""
     import numpy as np
 
     from plb.risk.peaks import PeakOracle
+    from workloads.task_samples import MICROSECONDS
 
     intervals, counts = np.unique(np.diff(found.time)[np.diff(found.machine) == 0], return_counts=True)
-    if len(intervals) and any(isinstance(predictor, PeakOracle) for predictor in predictors):
-        usual, step = int(intervals[counts.argmax()]), samples.step
-        if usual != step:
-            note = f"samples are mostly {usual / 1e6:g} s apart, and the oracle counts steps of {step / 1e6:g} s"
-            typer.echo(f"plb: note: {note}; see --step", err=True)
+    if not len(intervals):
+        return
+    usual, step = int(intervals[counts.argmax()]), samples.step
+    apart = f"plb: note: samples are mostly {usual / MICROSECONDS:g} s apart, and"
+    if usual != step and any(isinstance(predictor, PeakOracle) for predictor in predictors):
+        typer.echo(f"{apart} the oracle counts steps of {step / MICROSECONDS:g} s; see --step", err=True)
+    for day in _days(predictors):
+        if usual * day != DAY_SECONDS * MICROSECONDS:
+            long = f"{usual * day / MICROSECONDS / DAY_SECONDS:.3g} days"
+            typer.echo(f"{apart} day={day} of historical-simulation then lasts {long}", err=True)
+
+
+def _days(predictors: Sequence[PredictorOrOracle]) -> list[int]:
+    """Return the different numbers of steps of a day that predictors count, ascending."""
+    from plb.risk.peaks import HistoricalPeak, PeakOracle
+    from plb.risk.peaks.predictor_settings import members
+
+    singles = [one for given in predictors if not isinstance(given, PeakOracle) for one in members(given)]
+    return sorted({one.day for one in singles if isinstance(one, HistoricalPeak)})
 
 
 @contextmanager

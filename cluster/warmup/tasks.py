@@ -338,8 +338,8 @@ def meter() -> None:
     find_loads(zeros, zeros, zeros > 0, demand, np.zeros((2, 1, 1)))
 
 
-PREDICTORS = ("max(n-sigma;rc-like)", "n-sigma:form=paper", "per-machine-percentile", "oracle")
-STREAMED = ("rc-like:warmup=2", "n-sigma:form=paper,warmup=2", "n-sigma:warmup=2")
+PREDICTORS = ("max(n-sigma;rc-like)", "n-sigma:form=paper", "per-machine-percentile", "historical-simulation", "oracle")
+STREAMED = ("rc-like:warmup=2", "n-sigma:form=paper,warmup=2", "n-sigma:warmup=2", "historical-simulation:warmup=2")
 USAGE = ([1.0], [2.0], [3.0])
 """Usage of one task in each step."""
 

@@ -13,7 +13,16 @@ from typing import ClassVar, NamedTuple, TypeAlias
 import attrs
 
 from plb.errors import InvalidValueError
-from plb.risk.peaks.predictor_settings import LEAST_SEEN, MOST_SAMPLES, BorgDefault, Maximum, PeakOracle, Predictor
+from plb.risk.peaks.predictor_settings import (
+    LEAST_SEEN,
+    MOST_SAMPLES,
+    BorgDefault,
+    HistoricalPeak,
+    Maximum,
+    PeakOracle,
+    Predictor,
+    members,
+)
 from plb.risk.peaks.spec_parsing import parse
 from plb.validation import check_count, check_member, check_number, check_switch
 
@@ -152,6 +161,11 @@ def estimator_of(text: object, item: str = "PlbConfig") -> Estimator:
     if isinstance(found, PeakOracle):
         raise InvalidValueError(item, "estimator", text, "an estimator that uses the past only")
     return found
+
+
+def is_for_nodes(predictor: Predictor) -> bool:
+    """Return whether the columns of a node suffice for a predictor: `HistoricalPeak` also needs its present usage."""
+    return not any(isinstance(one, HistoricalPeak) for one in members(predictor))
 
 
 def reads_limits(estimator: Estimator) -> bool:

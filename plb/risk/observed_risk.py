@@ -16,10 +16,10 @@ from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
 from plb.model.quanta import LARGEST_VALUE
 from plb.risk.estimator_columns import Shown, columns_of, estimator_rows, variance_units
-from plb.risk.estimators import Gaussian, estimator_of, samples_kept, samples_needed
+from plb.risk.estimators import Gaussian, estimator_of, is_for_nodes, samples_kept, samples_needed
 from plb.risk.node_violations import CERTAIN, violations_of_sums
 from plb.risk.peak_estimators import predicted_peaks
-from plb.risk.peaks import Predictor
+from plb.risk.peaks import HistoricalPeak, Predictor
 from plb.risk.risk_model import ReplicaForecast
 from plb.risk.thresholds import checked_quanta, thresholds_in_quanta
 from plb.validation import check_items, check_metrics, check_number
@@ -48,8 +48,9 @@ class ObservedRisk:
     Raises
     ------
     InvalidValueError
-        The estimator is Monte Carlo, which uses past tenants (`plb.risk.MonteCarloRisk`), or uses the future,
-        or a value of it is out of range. A quantum is not a power of two.
+        The estimator is Monte Carlo, which uses past tenants (`plb.risk.MonteCarloRisk`), or uses the future, or is
+        `plb.risk.peaks.HistoricalPeak`, alone or in a maximum, or a value of it is out of range. A quantum is not a
+        power of two.
     UnknownNameError
         The estimator or a parameter is unknown.
     """
@@ -58,6 +59,8 @@ class ObservedRisk:
         found = estimator_of(estimator, ITEM) if isinstance(estimator, str) else estimator
         if not isinstance(found, Gaussian | Predictor):
             raise InvalidValueError(ITEM, "estimator", estimator, "a Gaussian, or a predictor that uses the past")
+        if isinstance(found, Predictor) and not is_for_nodes(found):
+            raise InvalidValueError(ITEM, "estimator", estimator, f"a predictor other than {HistoricalPeak.kind}")
         self.estimator = found
         given = checked_quanta(ITEM, quanta)
         self.metrics = tuple(given)

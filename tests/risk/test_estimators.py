@@ -257,6 +257,9 @@ def test_samples_are_kept_unless_the_history_changes():
         ("gaussian:history=1", InvalidValueError, "history"),
         ("gaussian:history=999999999999999", InvalidValueError, "history = .* <= 1000000"),
         ("oracle:horizon=3", InvalidValueError, "past only"),
+        ("historical-simulation:stride=3", UnknownNameError, "unknown parameter 'stride'"),
+        ("max(n-sigma;historical-simulation)", InvalidValueError, "historical-simulation is none here"),
+        ("max(max(monte-carlo))", InvalidValueError, "monte-carlo is none here"),
         (7, InvalidValueError, "estimator"),
     ],
 )

@@ -15,7 +15,7 @@ from plb import ConflictError, InvalidValueError, Role, UnknownNameError
 from plb.risk import ObservedRisk, ReplicaForecast, RiskModel
 from plb.risk.estimators import MonteCarlo
 from plb.risk.gaussian import Total
-from plb.risk.peaks import MachinePeak, parse
+from plb.risk.peaks import HistoricalPeak, MachinePeak, Maximum, RcLike, parse
 from plb.testing import Invariant, machine_of
 
 pytestmark = pytest.mark.kernels
@@ -130,9 +130,10 @@ def test_demand_equal_to_the_threshold_is_a_violation(quanta: int, power: int) -
 
 
 def test_estimators_of_the_future_are_refused() -> None:
-    """Metrics without a quantum, and a peak from a model without peaks, are refused as well."""
+    """So are those of machines, metrics without a quantum, and a peak from a model without peaks."""
     assert isinstance(risk_of("gaussian"), RiskModel)
-    for given_one in (MonteCarlo(), "monte-carlo", "oracle:horizon=3", 7):
+    of_machines = HistoricalPeak(), Maximum((RcLike(), Maximum((HistoricalPeak(),))))
+    for given_one in (MonteCarlo(), "monte-carlo", "oracle:horizon=3", "historical-simulation", *of_machines, 7):
         with pytest.raises(InvalidValueError, match="estimator"):
             ObservedRisk(given_one, quanta=QUANTA)  # type: ignore[arg-type]
     for step in (0.0, 0.1, math.nan):

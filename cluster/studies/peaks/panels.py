@@ -12,6 +12,7 @@ from plb.array_types import Float, Int
 from plb.risk.peaks import (
     BorgDefault,
     CellMetrics,
+    HistoricalPeak,
     MachineMetrics,
     Maximum,
     NSigma,
@@ -33,6 +34,8 @@ HORIZON = 24.0
 HORIZONS, LONGEST_HORIZON = (3.0, 6.0, 12.0, 24.0, 48.0), 72.0
 WARMUP, HISTORY = 2.0, 10.0
 """Hours ([5] section 5.3)."""
+DAY, WEEK = 24.0, 168.0
+"""Hours of a day and of the past of historical simulation, which is not in [5]."""
 WARMUPS, HISTORIES = (1.0, 2.0, 3.0), (2.0, 5.0, 10.0)
 DEVIATIONS, PERCENTILES = (2.0, 3.0, 5.0, 10.0), (80.0, 90.0, 95.0, 99.0)
 RATE, SEVERITY, SAVINGS = "violation rate of a machine", "violation severity of a machine", "savings of a machine"
@@ -115,14 +118,25 @@ class Family:
         """Return RC-like."""
         return RcLike(percentile=percentile, warmup=self._steps(warmup), history=self._steps(history))
 
+    def past(self) -> HistoricalPeak:
+        """Return historical simulation: windows of the oracle's horizon, of which one starts every hour."""
+        horizon = self._steps(HORIZON)
+        return HistoricalPeak(
+            warmup=self._steps(WARMUP),
+            history=max(self._steps(WEEK), horizon + 1),
+            horizon=horizon,
+            stride=max(1, self._steps(DAY) // 24),
+            day=self._steps(DAY),
+        )
+
     def compared(self) -> dict[str, PredictorOrOracle]:
-        """Return the predictors of figure 10 by name."""
+        """Return the predictors of figure 10 by name, and historical simulation beside them."""
         simple: dict[str, PredictorOrOracle] = {
             "borg-default": BorgDefault(),
             "rc-like": self.rc_like(),
             "n-sigma": self.sigma(),
         }
-        return {**simple, "max": self.best()}
+        return {**simple, "max": self.best(), "historical-simulation": self.past()}
 
     def best(self) -> Maximum:
         """Return the predictor of figures 11 and 12."""

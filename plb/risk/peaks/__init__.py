@@ -16,6 +16,7 @@ from plb.risk.peaks.metrics import (
 from plb.risk.peaks.predictor_settings import (
     BorgDefault,
     Form,
+    HistoricalPeak,
     MachinePercentile,
     Maximum,
     NSigma,
@@ -31,6 +32,7 @@ __all__ = [
     "BorgDefault",
     "CellMetrics",
     "Form",
+    "HistoricalPeak",
     "MachineMetrics",
     "MachinePeak",
     "MachinePercentile",

@@ -17,9 +17,11 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.compiler import kernel
+from plb.risk.peaks.past_windows import differences_left, sweep_past
 from plb.risk.peaks.predictor_settings import (
     BorgDefault,
     Form,
+    HistoricalPeak,
     MachinePercentile,
     Maximum,
     NSigma,
@@ -141,6 +143,8 @@ def _peaks(machine: MachineSamples, predictor: PredictorOrOracle, capped: Float,
     usage = capped if predictor.cap else machine.usage
     if isinstance(predictor, RcLike):
         return _task_level(machine, predictor, usage)
+    if isinstance(predictor, HistoricalPeak):
+        return _of_past_windows(machine, predictor, usage)
     return _machine_level(machine, predictor, usage)
 
 
@@ -167,6 +171,29 @@ def _machine_level(machine: MachineSamples, predictor: MachinePercentile | NSigm
     else:
         statistic = statistic_for(predictor)
         sweep_ratios(*columns, *statistic, total, np.empty(steps), np.empty(steps), window, peak)
+    return peak
+
+
+def _of_past_windows(machine: MachineSamples, predictor: HistoricalPeak, usage: Float) -> Float:
+    steps = len(machine.time)
+    peak = np.empty(steps)
+    sweep_past(
+        machine.rows,
+        machine.seen,
+        machine.bounds,
+        usage,
+        machine.limit,
+        least_seen(predictor),
+        predictor.history,
+        predictor.day,
+        predictor.stride,
+        differences_left(predictor),
+        predictor.percentile,
+        predictor.cap,
+        np.empty(steps),
+        np.empty(min(predictor.history, steps)),
+        peak,
+    )
     return peak
 
 

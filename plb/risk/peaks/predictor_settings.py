@@ -4,7 +4,8 @@ Every predictor except `BorgDefault` has a *warm-up*: a task counts at its limit
 row, and never fewer than two, as in the authors' released simulator. It has a *history*: the newest samples of each
 task, the present one included. And it has a *cap*: usage above the limit of the same sample counts as that limit.
 
-The defaults are those of [5] section 5.3: 24 samples of five minutes are two hours, 120 are ten.
+The defaults are those of [5] section 5.3: 24 samples of five minutes are two hours, 120 are ten. [5] does not have
+`HistoricalPeak`.
 """
 
 from __future__ import annotations
@@ -128,6 +129,53 @@ class NSigma:
         object.__setattr__(self, "form", check_member(self.kind, "form", self.form, Form))
 
 
+@attrs.frozen(kw_only=True)
+class HistoricalPeak:
+    """A percentile of the peaks within windows of the past that begin with the present usage.
+
+    See `plb.risk.peaks.past_windows`. It is the estimator `plb.risk.estimators.HistoricalSimulation` of an engine, for
+    the tasks of a machine. All lengths are numbers of steps, as the streaming form knows no times.
+
+    Parameters
+    ----------
+    percentile
+        Of the peaks of the windows, in [0, 100].
+    warmup, cap
+        See `PercentilePredictor`. With the cap, the prediction is at most the present limits.
+    history
+        Samples of each task that are kept, at least 2: a week of five minutes by default, so that each day of the week
+        and each hour of the day occur.
+    horizon
+        Steps of a window, fewer than are kept.
+    stride
+        Steps from the start of a window to that of the next. Windows that start at neighbouring steps have nearly all
+        of their steps in common.
+    persistence
+        Share of the difference between present and past usage that is left after an hour, in [0, 1].
+    day
+        Steps of a day, of which an hour is the 24th part.
+    """
+
+    kind: ClassVar[str] = "historical-simulation"
+    percentile: float = 95.0
+    warmup: int = 24
+    history: int = 2016
+    horizon: int = 288
+    stride: int = 12
+    persistence: float = 0.8
+    day: int = 288
+    cap: bool = True
+
+    def __attrs_post_init__(self) -> None:
+        _check_window(self, least_history=2)
+        _check_percentile(self)
+        check_count(self.kind, "horizon", self.horizon, low=1, high=self.history - 1)
+        check_count(self.kind, "stride", self.stride, low=1, high=MOST_SAMPLES)
+        persistence = check_number(self.kind, "persistence", self.persistence, high=1.0)
+        object.__setattr__(self, "persistence", persistence)
+        check_count(self.kind, "day", self.day, low=1, high=MOST_SAMPLES)
+
+
 @attrs.frozen
 class Maximum:
     """The largest of several predictions ([5] section 4); each predictor has its own warm-up, history and cap.
@@ -181,7 +229,7 @@ class PeakOracle:
         check_switch(self.kind, "cap", self.cap)
 
 
-Windowed: TypeAlias = RcLike | MachinePercentile | NSigma
+Windowed: TypeAlias = RcLike | MachinePercentile | NSigma | HistoricalPeak
 """What keeps a window of samples of each task."""
 Single: TypeAlias = BorgDefault | Windowed
 """A predictor that is not a maximum of others."""
@@ -201,12 +249,12 @@ def least_seen(predictor: Windowed) -> int:
     return max(LEAST_SEEN, predictor.warmup)
 
 
-def _check_window(predictor: PercentilePredictor | NSigma, least_history: int = 1) -> None:
+def _check_window(predictor: PercentilePredictor | NSigma | HistoricalPeak, least_history: int = 1) -> None:
     check_count(predictor.kind, "warmup", predictor.warmup, high=MOST_SAMPLES)
     check_count(predictor.kind, "history", predictor.history, low=least_history, high=MOST_SAMPLES)
     check_switch(predictor.kind, "cap", predictor.cap)
 
 
-def _check_percentile(predictor: PercentilePredictor | PeakOracle) -> None:
+def _check_percentile(predictor: PercentilePredictor | HistoricalPeak | PeakOracle) -> None:
     percentile = check_number(predictor.kind, "percentile", predictor.percentile, high=100.0)
     object.__setattr__(predictor, "percentile", percentile)

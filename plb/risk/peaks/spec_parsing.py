@@ -15,6 +15,7 @@ import attrs
 from plb.errors import InvalidValueError, UnknownNameError
 from plb.risk.peaks.predictor_settings import (
     BorgDefault,
+    HistoricalPeak,
     MachinePercentile,
     Maximum,
     NSigma,
@@ -26,7 +27,9 @@ from plb.validation import check_text
 
 PredictorOrOracle: TypeAlias = Predictor | PeakOracle
 """A predictor or the oracle."""
-KINDS: dict[str, type[Any]] = {one.kind: one for one in (BorgDefault, RcLike, NSigma, MachinePercentile, PeakOracle)}
+KINDS: dict[str, type[Any]] = {
+    one.kind: one for one in (BorgDefault, RcLike, NSigma, MachinePercentile, HistoricalPeak, PeakOracle)
+}
 SWITCH = {"true": True, "false": False}
 MOST_MAXIMA = 64
 """Largest number of maxima in a text."""
@@ -40,7 +43,8 @@ def parse(text: str, more: Sequence[type[Any]] = ()) -> Any:
     text
         As this module has it; spaces around its parts do not count.
     more
-        Further classes, each with a `kind`, that may be named.
+        Further classes, each with a `kind`, that may be named, but not within ``max(...)``. They take the place of
+        predictors of the same kind.
 
     Raises
     ------
@@ -55,9 +59,10 @@ def parse(text: str, more: Sequence[type[Any]] = ()) -> Any:
             raise _malformed(text, f"at most {MOST_MAXIMA} of {Maximum.kind}(...), one in the other or side by side")
         if not requested.endswith(")"):
             raise _malformed(text, "a closing bracket at the end")
-        return Maximum(tuple(_parse_member(one) for one in _members(requested[len(Maximum.kind) + 1 : -1], text)))
+        return Maximum(tuple(_parse_member(one, more) for one in _members(requested[len(Maximum.kind) + 1 : -1], text)))
     kind, colon, rest = requested.partition(":")
-    kind, kinds = kind.strip(), {**{one.kind: one for one in more}, **KINDS}
+    kind, further = kind.strip(), {one.kind: one for one in more}
+    kinds = {**further, **KINDS, **further}
     if kind not in kinds:
         raise UnknownNameError("predictor", kind, [*kinds, f"{Maximum.kind}(...)"])
     if colon and not rest.strip():
@@ -81,10 +86,12 @@ def spec(predictor: PredictorOrOracle) -> str:
     return f"{predictor.kind}:{','.join(f'{name}={_shown(value)}' for name, value in values.items())}"
 
 
-def _parse_member(text: str) -> Predictor:
-    found: PredictorOrOracle = parse(text)
+def _parse_member(text: str, more: Sequence[type[Any]]) -> Predictor:
+    found: PredictorOrOracle = parse(text, more)
     if isinstance(found, PeakOracle):
         raise InvalidValueError(Maximum.kind, "of", text.strip(), "a peak predictor; the oracle is none")
+    if isinstance(found, tuple(more)):
+        raise InvalidValueError(Maximum.kind, "of", text.strip(), f"a peak predictor; {found.kind} is none here")
     return found
 
 

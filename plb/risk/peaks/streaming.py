@@ -9,9 +9,11 @@ import numpy as np
 
 from plb.array_types import Float, Int
 from plb.errors import ConflictError, InvalidValueError
+from plb.risk.peaks.past_windows import differences_left, percentile_of_windows, sum_warm_past
 from plb.risk.peaks.predictor_settings import (
     BorgDefault,
     Form,
+    HistoricalPeak,
     NSigma,
     Predictor,
     RcLike,
@@ -132,6 +134,7 @@ class _Windows:
         self._recent = RecentSamples(predictor.history)
         self._sums = np.zeros(predictor.history)
         self._steps = 0
+        self._left = differences_left(predictor) if isinstance(predictor, HistoricalPeak) else np.zeros(0)
         self._scratch = [np.empty(predictor.history) for _ in range(4)]
 
     def update(self, step: _Step) -> float:
@@ -149,6 +152,12 @@ class _Windows:
         if not age:
             return peak
         window = self._scratch[0]
+        if isinstance(predictor, HistoricalPeak):
+            total = self._scratch[1]
+            sum_warm_past(*present, needed, history, predictor.day, usage, history - 1, total)
+            past = total, history - 1, age, predictor.stride, self._left
+            found = percentile_of_windows(*past, predictor.percentile, window)
+            return peak + (min(found, sum_of_group(*present, needed, True, limit)) if predictor.cap else found)
         if isinstance(predictor, RcLike):
             return peak + sum_task_percentiles(*present, needed, history, usage, limit, predictor.percentile, window)
         if isinstance(predictor, NSigma) and predictor.form is Form.PAPER:

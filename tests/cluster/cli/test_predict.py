@@ -83,6 +83,17 @@ def test_a_different_time_step_is_reported(samples: Path, tmp_path: Path):
     assert "apart" not in plb("predict", samples, "rc-like", "--step", "60", *out).stderr
 
 
+def test_a_day_of_another_length_is_reported(samples: Path, tmp_path: Path):
+    """A day of historical simulation is a number of samples, also within a maximum."""
+    out = "--out", tmp_path / "o.csv", "--force"
+    run = plb("predict", samples, "historical-simulation", *out)
+    assert run.exit_code == 0, run.output
+    assert "apart" not in run.stderr
+    assert set(pl.read_csv(tmp_path / "o.csv")["predictor"]) == {"historical-simulation"}
+    hourly = plb("predict", samples, "max(rc-like;historical-simulation:day=24)", "oracle", *out)
+    assert "300 s apart, and day=24 of historical-simulation then lasts 0.0833 days" in hourly.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

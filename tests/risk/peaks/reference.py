@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from plb.risk.peaks import BorgDefault, Form, MachinePercentile, Maximum, NSigma, PeakOracle, RcLike
+from plb.risk.peaks import BorgDefault, Form, HistoricalPeak, MachinePercentile, Maximum, NSigma, PeakOracle, RcLike
 
 Sample = tuple[int, int, float, float]
 """Task, time, usage, limit."""
@@ -62,6 +62,8 @@ class Windowed:
         predictor = self.predictor
         if isinstance(predictor, RcLike):
             return sum(one.limit[0] * percentile(shares(one.usage, one.limit), predictor) for one in warm.values())
+        if isinstance(predictor, HistoricalPeak):
+            return of_windows(predictor, list(warm.values()))
         if isinstance(predictor, NSigma) and predictor.form is Form.PAPER:
             cold_now = {task: one.seen for task, one in self.tasks.items() if task not in warm}
             sums = [
@@ -86,6 +88,28 @@ def machine_ratios(warm: Sequence[Tracked], history: int) -> list[float]:
             usage, limit = sum(one.usage[age] for one in old), sum(one.limit[age] for one in old)
             ratios.append(usage / limit if limit > 0 else 0.0)
     return ratios
+
+
+def of_windows(predictor: HistoricalPeak, warm: Sequence[Tracked]) -> float:
+    """Return the percentile of the peaks of windows; the past is a list from the oldest step to the present one."""
+    ages = range(max(len(one.usage) for one in warm) - 1, -1, -1)
+    past = [sum(one.usage[age_that_counts(age, len(one.usage), predictor.day)] for one in warm) for age in ages]
+    last = len(past) - 1
+    length = min(predictor.horizon, last)
+    peaks = []
+    for start in range(last - length, -1, -predictor.stride):
+        window = past[start + 1 : start + 1 + length]
+        left = [predictor.persistence ** (steps * 24 / predictor.day) for steps in range(1, length + 1)]
+        moved = [used + share * (past[last] - past[start]) for used, share in zip(window, left, strict=True)]
+        peaks.append(max(0.0, *moved))
+    found = percentile(peaks, predictor)
+    return min(found, sum(one.limit[0] for one in warm)) if predictor.cap else found
+
+
+def age_that_counts(age: int, lived: int, day: int) -> int:
+    """Return the age of the sample that counts at an age: itself, a later one of that time of day, or one in turn."""
+    same_time = [other for other in range(min(age + 1, lived)) if (age - other) % day == 0]
+    return max(same_time) if same_time else age % lived
 
 
 def shares(usage: Iterable[float], limit: Iterable[float]) -> list[float]:

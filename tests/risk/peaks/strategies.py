@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from plb.risk.peaks import (
     BorgDefault,
     Form,
+    HistoricalPeak,
     MachinePercentile,
     Maximum,
     NSigma,
@@ -46,8 +47,27 @@ def machines(draw: st.DrawFn) -> list[Sample]:
 
 cells = st.dictionaries(st.integers(0, 9), machines(), min_size=1, max_size=3)
 """Samples by machine."""
+
+
+@st.composite
+def historical_peaks(draw: st.DrawFn) -> HistoricalPeak:
+    """Draw a predictor by windows of the past, with days that are shorter and longer than the history."""
+    history = draw(st.integers(2, 14))
+    return HistoricalPeak(
+        percentile=draw(percentiles),
+        warmup=draw(st.integers(0, 6)),
+        history=history,
+        horizon=draw(st.integers(1, history - 1)),
+        stride=draw(st.integers(1, 3)),
+        persistence=draw(st.sampled_from([0.0, 0.5, 0.8, 1.0]) | st.floats(0.0, 1.0, allow_subnormal=False)),
+        day=draw(st.integers(1, 16)),
+        cap=draw(st.booleans()),
+    )
+
+
 windowed = (
-    st.builds(RcLike, percentile=percentiles, **windows)
+    historical_peaks()
+    | st.builds(RcLike, percentile=percentiles, **windows)
     | st.builds(MachinePercentile, percentile=percentiles, **windows)
     | st.builds(NSigma, n=st.floats(0.0, 6.0), form=st.sampled_from(Form), **windows)
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from plb.errors import ConflictError, InvalidValueError
 from plb.risk.peaks import (
     BorgDefault,
+    HistoricalPeak,
     MachinePeak,
     MachinePercentile,
     Maximum,
@@ -90,7 +92,8 @@ def random_cell(seed: int, machines: int, tasks: int, steps: int) -> TaskSamples
 def test_long_streams_agree_with_bulk_to_the_last_bit():
     """The defaults are used, with more steps and tasks than the first windows can store."""
     samples = random_cell(3, machines=1, tasks=20, steps=400)
-    predictors = [RcLike(), NSigma(), NSigma(form="paper"), MachinePercentile()]
+    past = HistoricalPeak(), HistoricalPeak(history=150, horizon=20, day=40)
+    predictors = [RcLike(), NSigma(), NSigma(form="paper"), MachinePercentile(), *past]
     bulk = predict(samples, predictors, threads=1)
     for row, predictor in enumerate(predictors):
         stream = MachinePeak(predictor)
@@ -166,6 +169,72 @@ def test_released_form_is_at_most_the_limits():
     samples = [(0, STEP * step, step % 2, 1.0) for step in range(10)]
     assert peaks(NSigma(n=50.0, warmup=2), samples) == [1.0] * 10
     assert max(peaks(NSigma(n=50.0, warmup=2, form="paper"), samples)) > 20.0
+
+
+HOURLY = {"warmup": 2, "history": 168, "horizon": 24, "stride": 1, "day": 24}
+"""Parameters for steps of an hour."""
+
+
+def by_hour(task: int, usage: Sequence[float], first: int = 0) -> list[Sample]:
+    """Return samples of a task with the limit 1, an hour apart."""
+    return [(task, STEP * (first + hour), one, 1.0) for hour, one in enumerate(usage)]
+
+
+def test_tasks_that_are_busy_at_different_times_have_the_peak_of_their_sum():
+    """A sum of the peaks of the tasks is larger."""
+    day, night = ([0.9 if (hour % 24 < 12) == by_day else 0.2 for hour in range(72)] for by_day in (True, False))
+    samples = by_hour(0, day) + by_hour(1, night)
+    assert peaks(HistoricalPeak(**HOURLY), samples)[-1] == pytest.approx(1.1)
+    assert peaks(RcLike(percentile=95.0), samples)[-1] == pytest.approx(1.8)
+
+
+def test_the_present_difference_fades_by_the_hour():
+    """The window after a step that equals all others has the rest of the difference after one hour."""
+    samples = by_hour(0, [0.25] * 60 + [0.5])
+    for persistence in (0.0, 0.8, 1.0):
+        found = peaks(HistoricalPeak(**HOURLY, percentile=0.0, persistence=persistence), samples)[-1]
+        assert found == pytest.approx(0.25 + 0.25 * persistence)
+
+
+def test_the_present_usage_is_no_lower_bound():
+    """As in the windows of the oracle, the present step does not count."""
+    assert peaks(HistoricalPeak(**HOURLY, percentile=0.0, persistence=0.0), by_hour(0, [0.0] * 60 + [1.0]))[-1] == 0.0
+
+
+def test_steps_before_a_task_take_those_at_the_same_time_of_the_day():
+    """A task that has been there for a day is busy in each earlier evening, together with the other one."""
+    evenings = [0.5 if hour % 24 == 20 else 0.0 for hour in range(96)]
+    samples = by_hour(0, evenings) + by_hour(1, evenings[72:], first=72)
+    found = peaks(HistoricalPeak(**HOURLY, percentile=0.0, persistence=0.0), samples)
+    assert found[-1] == pytest.approx(1.0)
+
+
+def test_a_past_that_is_shorter_than_the_horizon_is_one_window():
+    """It begins after the first step of the oldest task, so that step itself does not count."""
+    samples = by_hour(0, [0.9, 0.1, 0.3, 0.2])
+    found = peaks(HistoricalPeak(**HOURLY, percentile=0.0, persistence=0.0), samples)
+    np.testing.assert_allclose(found, [1.0, 0.1, 0.3, 0.3])
+
+
+def test_windows_start_a_stride_apart():
+    """They are counted back from the newest. With every second start, a peak is in no window of one step."""
+    usage = [0.1] * 8 + [0.9] + [0.1] * 4
+    every, second = (
+        peaks(
+            HistoricalPeak(**(HOURLY | {"stride": stride, "horizon": 1}), percentile=100.0, persistence=0.0),
+            by_hour(0, usage),
+        )
+        for stride in (1, 2)
+    )
+    assert (every[11], second[11]) == (0.9, 0.1)
+    assert (every[12], second[12]) == (0.9, 0.9)
+
+
+def test_only_the_cap_bounds_by_the_limits():
+    """Without it, usage above the limit counts, in the past and in the prediction."""
+    samples = [(0, STEP * step, 2.0, 1.0) for step in range(4)]
+    assert peaks(HistoricalPeak(warmup=2), samples)[-1] == 1.0
+    assert peaks(HistoricalPeak(warmup=2, cap=False), samples)[-1] == 2.0
 
 
 def test_maximum_is_that_of_whole_predictions():
@@ -275,6 +344,13 @@ def test_bad_steps_are_refused_and_not_counted(tasks: list[str], usage: list[flo
         lambda: NSigma(n=-1.0),
         lambda: NSigma(form="other"),
         lambda: NSigma(cap=1),
+        lambda: HistoricalPeak(history=1),
+        lambda: HistoricalPeak(history=288),
+        lambda: HistoricalPeak(horizon=0),
+        lambda: HistoricalPeak(stride=0),
+        lambda: HistoricalPeak(day=0),
+        lambda: HistoricalPeak(persistence=1.1),
+        lambda: HistoricalPeak(percentile=101.0),
         lambda: BorgDefault(phi=1.5),
         lambda: PeakOracle(horizon=-1),
         lambda: Maximum(()),

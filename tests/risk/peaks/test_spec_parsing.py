@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 
 from plb.errors import InvalidValueError, PlbError, UnknownNameError
-from plb.risk.peaks import BorgDefault, Form, MachinePercentile, Maximum, NSigma, PeakOracle, RcLike, parse, spec
+from plb.risk.peaks import (
+    BorgDefault,
+    Form,
+    HistoricalPeak,
+    MachinePercentile,
+    Maximum,
+    NSigma,
+    PeakOracle,
+    RcLike,
+    parse,
+    spec,
+)
 
 from .strategies import oracles, predictors
 
@@ -27,6 +38,8 @@ def test_text_of_a_predictor_is_parsed_to_the_same_predictor(predictor: Any):
         ("rc-like", RcLike()),
         ("rc-like:percentile=80,cap=False", RcLike(percentile=80.0, cap=False)),
         ("per-machine-percentile:history=7", MachinePercentile(history=7)),
+        ("historical-simulation:horizon=12,history=100", HistoricalPeak(horizon=12, history=100)),
+        ("max(historical-simulation;rc-like)", Maximum((HistoricalPeak(), RcLike()))),
         ("borg-default:phi=0.9", BorgDefault()),
         ("oracle:horizon=288", PeakOracle()),
         ("max(rc-like;n-sigma:n=3)", Maximum((RcLike(), NSigma(n=3.0)))),
@@ -61,6 +74,8 @@ def test_missing_parameters_have_their_defaults(text: str, requested: Any):
         ("max(rc-like))", InvalidValueError, "closing bracket for each"),
         ("max(max(rc-like)", InvalidValueError, "closing bracket for each"),
         ("max()", UnknownNameError, "unknown predictor ''"),
+        ("historical-simulation:history=100", InvalidValueError, "horizon = 288 is not allowed; .* <= 99"),
+        ("historical-simulation:slots=24", UnknownNameError, "unknown parameter 'slots'"),
         ("max(rc-like;oracle)", InvalidValueError, "the oracle is none"),
     ],
 )
