@@ -28,6 +28,8 @@ from plb.extensions.built_in_terms import built_in_term
 from plb.extensions.configuration import Proposal
 from plb.registry import register_constraint
 from plb.risk import ObservedRisk
+from plb.risk.estimators import estimator_of, reads_limits
+from plb.risk.monte_carlo import Evaluation
 from plb.testing import configuration_of
 
 pytestmark = pytest.mark.kernels
@@ -411,3 +413,40 @@ def test_forecast_of_a_replica_equals_that_of_the_engine(spec, limits, reports, 
         on_node = [configuration.forecast_of(int(row)) for row in configuration.rows_on(node)]
         found = probability_by_model(spec, on_node)
         assert math.isclose(configuration.violation_probabilities[node], found, abs_tol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reads"),
+    [
+        ("monte-carlo", False),
+        ("monte-carlo:horizon=24", False),
+        ("monte-carlo:maximum_from=0.5", True),
+        (SPECS[0], True),
+    ],
+)
+def test_estimators_that_read_promises_are_known(spec, reads):
+    """Monte Carlo reads them only for the size of a replica."""
+    assert reads_limits(estimator_of(spec)) is reads
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ("horizon=-1", "monte-carlo: horizon = -1"),
+        ("maximum_from=-0.5", "monte-carlo: maximum_from = -0.5"),
+        ("draws=all", r"monte-carlo: draws = 'all'.*one of eligible, conditioned"),
+        ("bandwidth=0", "monte-carlo: bandwidth = 0"),
+    ],
+)
+def test_parameters_of_monte_carlo_out_of_range_are_refused(parameters, message):
+    """The error names the estimator, the parameter and the range."""
+    with pytest.raises(InvalidValueError, match=message):
+        PlbConfig(metrics=[Metric("cpu")], estimator=f"monte-carlo:{parameters}")
+
+
+def test_a_horizon_without_effect_is_refused():
+    """Traces as recorded, by their peaks, have no time."""
+    settings = {"metrics": [Metric("cpu")], "estimator": "monte-carlo:horizon=24", "replay": "as_recorded"}
+    with pytest.raises(ConflictError, match="has a horizon, without effect with replay as_recorded"):
+        PlbConfig(**settings)
+    assert PlbConfig(**settings, evaluation="timeline").evaluation is Evaluation.TIMELINE

@@ -46,10 +46,17 @@ def plain_demand(history: DemandHistory, row: int, metric: int, age: int) -> int
     return high if age >= growth else -((-(low * growth + (high - low) * age)) // growth)
 
 
-def plain_timeline(history: DemandHistory, rows: Sequence[int], created: Sequence[int], limits: Sequence[int]) -> bool:
-    """Return whether demand reaches a limit at any whole time from NOW to the last departure."""
+def plain_timeline(
+    history: DemandHistory,
+    rows: Sequence[int],
+    created: Sequence[int],
+    limits: Sequence[int],
+    last: float = math.inf,
+) -> bool:
+    """Return whether demand reaches a limit at any whole time from NOW to the last departure, or to `last`."""
     ends = [start + int(history.lifetime[row]) for row, start in zip(rows, created, strict=True)]
-    for time, metric in itertools.product(range(NOW, max(ends, default=NOW) + 1), range(len(limits))):
+    times = range(NOW, int(min(max(ends, default=NOW), last)) + 1)
+    for time, metric in itertools.product(times, range(len(limits))):
         present = [i for i in range(len(rows)) if created[i] <= time <= ends[i]]
         if sum(plain_demand(history, rows[i], metric, time - created[i]) for i in present) >= limits[metric]:
             return True
@@ -266,6 +273,19 @@ def test_thresholds_round_up_exactly_and_are_at_least_one_quantum() -> None:
     assert {at: int(thresholds_in_quanta("risk", {"cpu": at}, ["cpu"], quanta)[0]) for at in expected} == expected
 
 
+@pytest.mark.parametrize("within", [0, 3, 11, 100])
+@pytest.mark.parametrize("seed", range(6))
+def test_only_demand_within_the_horizon_counts(seed: int, within: int) -> None:
+    """Each repetition is enumerated at all whole times of the horizon."""
+    history, replicas, thresholds = small_case(seed)
+    limits, created = [int(limit) for limit in thresholds.values()], [int(one.created) for one in replicas]
+    risk = MonteCarloRisk(history, repetitions=200, seed=seed, quanta=ONE_QUANTUM)
+    traces = risk.draws(replicas, now=NOW).trace.T.tolist()
+    expected = sum(plain_timeline(history, rows, created, limits, NOW + within) for rows in traces) / 200
+    given = {"thresholds": thresholds, "now": NOW, "evaluation": Evaluation.TIMELINE}
+    assert risk.probability_of_violation(replicas, within=within, **given) == expected
+
+
 def test_probability_depends_on_the_seed_only() -> None:
     """The estimate is a function of seed and inputs."""
     history = random_history(2000, seed=8)
@@ -306,6 +326,10 @@ def test_bad_settings_and_values_are_refused_by_name_and_range() -> None:
         risk.probability_of_violation([], thresholds={}, now=math.nan)
     with pytest.raises(InvalidValueError, match=r"evaluation = 'exact'.*one of peak, timeline"):
         risk.probability_of_violation([], thresholds={}, now=0, evaluation="exact")  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError, match="within = -1"):
+        risk.probability_of_violation([], thresholds={}, now=0, evaluation=Evaluation.TIMELINE, within=-1)
+    with pytest.raises(ConflictError, match="within is 60, but evaluation peak has no time"):
+        risk.probability_of_violation([], thresholds={}, now=0, within=60)
 
 
 @pytest.mark.parametrize(
