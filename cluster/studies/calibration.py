@@ -84,7 +84,7 @@ class CalibrationRun(Simulation):
     given
         As in `Simulation`.
     first_hours
-        Hours until the first predictions.
+        Hours until the first predictions; None: `FIRST_HOURS`.
 
     Attributes
     ----------

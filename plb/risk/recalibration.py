@@ -87,7 +87,9 @@ class Recalibration:
 
         Notes
         -----
-        The mean over the blocks, each with its number of predictions, is the share of violations in the sample.
+        The mean over the points, each with the predictions of its block, is the share of violations in the sample. The
+        mean of the recalibrated sample may differ a little from it, because the map is not constant on a block of
+        several probabilities.
         """
         given = checked_probabilities("probability", probability)
         outcomes = _checked_outcomes(occurred)

@@ -188,7 +188,7 @@ def test_a_repeat_is_recalibrated_by_the_others_alone():
     assert before.occurred.tolist() == np.concatenate([run.occurred for run in runs]).tolist()
 
 
-def test_recalibration_mends_a_factor():
+def test_recalibration_corrects_a_factor():
     """An estimator that predicts twice too much has no skill; recalibrated, it is calibrated and has some."""
     found = Scored.of(repeats_of(np.random.default_rng(6), 20), workload="w", label="e", horizon="h", outcome="o")
     assert found.scores.calibration_error.value > 0.2 > 0.0 > found.scores.skill.value
