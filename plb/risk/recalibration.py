@@ -91,7 +91,7 @@ class Recalibration:
         mean of the recalibrated sample may differ a little from it, because the map is not constant on a block of
         several probabilities.
         """
-        given = checked_probabilities("probability", probability)
+        given = _checked_probabilities("probability", probability)
         outcomes = _checked_outcomes(occurred)
         if not given.size or given.shape != outcomes.shape or given.ndim != 1:
             allowed = f"lists of equal length, at least 1; occurred has the shape {outcomes.shape}"
@@ -134,7 +134,7 @@ class Recalibration:
         if isinstance(probability, Mapping):
             values = self(np.array([check_number(ITEM, str(name), one, high=1.0) for name, one in probability.items()]))
             return dict(zip(probability, values.tolist(), strict=True))
-        given = checked_probabilities("probability", probability)
+        given = _checked_probabilities("probability", probability)
         predicted, recalibrated = np.array(self.predicted), np.array(self.recalibrated)
         within = np.clip(given, predicted[0], predicted[-1])
         left = np.searchsorted(predicted, within, side="right") - 1
@@ -162,7 +162,7 @@ class Recalibration:
         return cls(given.get("predicted", ()), given.get("recalibrated", ()))
 
 
-def checked_probabilities(field: str, values: npt.ArrayLike) -> Float:
+def _checked_probabilities(field: str, values: npt.ArrayLike) -> Float:
     """Return numbers in [0, 1] as an array of floats, or raise `InvalidValueError`."""
     try:
         found = np.asarray(values, np.float64)
