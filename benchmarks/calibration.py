@@ -3,6 +3,7 @@
     python benchmarks/calibration.py                                            # the four regions, a quarter of an hour
     python benchmarks/calibration.py --scenario examples/bitbrains.toml --traces ../shared/data/bitbrains_rnd
     python benchmarks/calibration.py --estimator monte-carlo --quick
+    python benchmarks/calibration.py --estimator monte-carlo --recalibrated             # by the other repeats
 
 The study is `plb study calibration`, whose further options are passed on, and whose finished runs are resumed.
 """
@@ -35,9 +36,9 @@ def scores_of_study(out: Path, options: list[str]) -> list[dict[str, Any]]:
     return found
 
 
-def row_of(score: dict[str, Any]) -> tuple[str, ...]:
-    """Return the cells of an estimator on a workload within a horizon."""
-    scores = score["scores"]
+def row_of(score: dict[str, Any], kind: str) -> tuple[str, ...]:
+    """Return the cells of an estimator on a workload within a horizon; `kind`: "scores" or "recalibrated"."""
+    scores = score[kind]
     error, skill = scores["calibration_error"], scores["skill"]
     is_skilled = skill["low"] is not None and skill["low"] > 0.0
     return (
@@ -56,14 +57,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--estimator", default="historical-simulation", help="label of the estimator in the study")
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "calibration", help="directory of the study")
+    parser.add_argument("--recalibrated", action="store_true", help="judge the recalibrated probabilities")
     chosen, options = parser.parse_known_args()
-    shown = [
-        row_of(score)
+    kind = "recalibrated" if chosen.recalibrated else "scores"
+    found = [
+        score
         for score in scores_of_study(chosen.out, options)
         if score["label"] == chosen.estimator and score["outcome"] == OUTCOME and score["horizon"] in HORIZONS
     ]
-    if not shown:
+    if not found:
         sys.exit(f"the study has no estimator {chosen.estimator}")
+    if any(score[kind] is None for score in found):
+        sys.exit("a recalibration needs the outcomes of other repeats: give --repeats 2 or more")
+    shown = [row_of(score, kind) for score in found]
     widths = [max(map(len, column)) for column in zip(HEADINGS, *shown, strict=True)]
     for row in (HEADINGS, *shown):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -1,4 +1,4 @@
-"""The commands in `benchmarks` that compare results, and that sample passages of code for a test of names."""
+"""The commands in `benchmarks` that compare results, judge a calibration, or sample passages of code."""
 
 from __future__ import annotations
 
@@ -130,3 +130,34 @@ def test_paired_runs_of_other_tenants_are_refused(tmp_path, monkeypatch, after, 
     monkeypatch.setattr("sys.argv", ["paired_runs.py", str(tmp_path / "before"), str(tmp_path / "after")])
     with pytest.raises(SystemExit, match=message):
         paired.main()
+
+
+def score(value: float, low: float | None) -> dict[str, float | None]:
+    """Return a score as the study of calibration writes it."""
+    return {"value": value, "low": low, "high": value}
+
+
+def test_a_calibration_is_judged_as_predicted_or_recalibrated(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An error of 0.02 is allowed, and the interval of the skill must be above 0; a single repeat has no other."""
+    calibration = load("calibration.py")
+    wrong = {"base_rate": score(0.1, 0.0), "calibration_error": score(0.3, 0.2), "skill": score(-0.5, -0.9)}
+    right = {"base_rate": score(0.1, 0.0), "calibration_error": score(0.02, 0.0), "skill": score(0.4, 0.1)}
+    found = {"workload": "w", "label": "e", "outcome": "held", "horizon": "1 hour", "scores": wrong}
+    scores = [{**found, "recalibrated": right}, {**found, "outcome": "as it went", "recalibrated": right}]
+    monkeypatch.setattr(calibration, "scores_of_study", lambda *_: scores)
+
+    def printed(*options: str) -> list[str]:
+        monkeypatch.setattr("sys.argv", ["calibration.py", "--estimator", "e", *options])
+        calibration.main()
+        return capsys.readouterr().out.splitlines()[1].split()
+
+    assert printed() == ["w", "1", "hour", "0.100", "0.300", "missed", "-0.500", "missed"]
+    assert printed("--recalibrated") == ["w", "1", "hour", "0.100", "0.020", "met", "0.400", "met"]
+    scores[:] = [{**found, "recalibrated": None}]
+    with pytest.raises(SystemExit, match="needs the outcomes of other repeats"):
+        printed("--recalibrated")
+    scores.clear()
+    with pytest.raises(SystemExit, match="no estimator e"):
+        printed()

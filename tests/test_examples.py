@@ -15,7 +15,7 @@ from cluster.scenario.scenario_file import read_scenario
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 DATA = Path(os.environ.get("PLB_SHARED", EXAMPLES.parent.parent / "shared")) / "data"
-BITBRAINS = DATA / "bitbrains_rnd"
+BITBRAINS, PLANETLAB = DATA / "bitbrains_rnd", DATA / "planetlab"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 ABSENT = {
     "embedding_in_salabim": find_spec("salabim") is None,
@@ -77,7 +77,19 @@ def test_scenario_with_traces_uses_the_included_traces(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not BITBRAINS.exists(), reason="the Bitbrains trace is not here")
-def test_bitbrains_uses_the_original_trace(tmp_path: Path) -> None:
-    """The Bitbrains scenario uses the directory of ``--traces``."""
-    figures = simulate("bitbrains.toml", tmp_path, "--days", "0.5", "--traces", str(BITBRAINS))
+@pytest.mark.parametrize("name", ["bitbrains.toml", "bitbrains_months.toml"])
+def test_bitbrains_uses_the_original_trace(name: str, tmp_path: Path) -> None:
+    """The Bitbrains scenarios use the directory of ``--traces``."""
+    figures = simulate(name, tmp_path, "--days", "0.5", "--traces", str(BITBRAINS))
+    assert set(figures) == {"original", "modified"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not PLANETLAB.exists(), reason="the PlanetLab traces are not here")
+def test_planetlab_uses_the_converted_traces(tmp_path: Path) -> None:
+    """The command that the scenario names converts them."""
+    converted = str(tmp_path / "traces")
+    result = CliRunner().invoke(app, ["traces", "convert", str(PLANETLAB), converted, "--format", "planetlab"])
+    assert result.exit_code == 0, result.output
+    figures = simulate("planetlab.toml", tmp_path, "--days", "1", "--traces", converted)
     assert set(figures) == {"original", "modified"}

@@ -16,7 +16,8 @@ from cluster.console.output import clear_errors
 RUN_OPTIONS = ("jobs", "scheduler")
 ARM_OPTIONS = (*RUN_OPTIONS, "quick", "days", "repeats")
 TENANT_OPTIONS = ("scenario", "traces")
-SOME_OPTIONS = {*ARM_OPTIONS, *TENANT_OPTIONS, "samples", "full", "oracle", "initial_demand", "density", "region"}
+OF_ONE_STUDY = ("samples", "full", "oracle", "initial_demand", "first_hours")
+SOME_OPTIONS = {*ARM_OPTIONS, *TENANT_OPTIONS, *OF_ONE_STUDY, "density", "region"}
 """The options that only some of the studies have."""
 
 
@@ -63,7 +64,7 @@ COMMANDS: Mapping[str, StudyCommand] = {
     ),
     "calibration": StudyCommand(
         "Calibration of the estimators of risk, with intervals.",
-        (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "region"),
+        (*ARM_OPTIONS, *TENANT_OPTIONS, "density", "first_hours", "region"),
     ),
     "densities": StudyCommand("The tenant densities of the other studies.", (*RUN_OPTIONS, "region")),
 }
@@ -100,6 +101,7 @@ def clusters_command(
         int | None, Option(min=1, help="Runs of each arm and setting, each with its own tenants.")
     ] = None,
     days: Annotated[float | None, Option(help="Simulated days of a run.")] = None,
+    first_hours: Annotated[int | None, Option(min=0, help="Hours until the first predictions. Default: 24.")] = None,
     seed: Seed = 0,
     out: StudyFolder = None,
     jobs: Jobs = None,
@@ -138,6 +140,7 @@ def clusters_command(
         densities=density,
         repeats=repeats,
         days=days,
+        first_hours=first_hours,
         seed=seed,
     )
     run_and_print(STUDIES[study](request), request.output, json)

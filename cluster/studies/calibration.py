@@ -15,15 +15,16 @@ import attrs
 import numpy as np
 import polars as pl
 
+from cluster.runs.sweep import Task
 from cluster.scenario.scenario import AS_IN_PAPER
 from cluster.simulation.calendar import At, Kind
 from cluster.simulation.simulation import Process, Simulation
 from cluster.simulation.violations import ViolationOutcome, first_violations
 from cluster.studies.arms import Arm
-from cluster.studies.calibration_results import Scored, figure_of_reliability, table_of_scores
+from cluster.studies.calibration_results import Scored, figure_of_reliability, tables_of_scores
 from cluster.studies.design import StudySetting
 from cluster.studies.figures import figures_of
-from cluster.studies.forecast_scores import NodePredictions, scores_of
+from cluster.studies.forecast_scores import NodePredictions
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.request import StudyRequest
 from cluster.studies.risk import ESTIMATORS
@@ -32,6 +33,7 @@ from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
 from cluster.studies.study import StudyResult
 from plb.array_types import Float, Int
 from plb.risk.estimators import HistoricalSimulation, estimator_of
+from plb.validation import check_count
 
 if TYPE_CHECKING:
     from cluster.simulation.recorder import RunResult
@@ -40,7 +42,7 @@ POLICY = "worst_fit_max"
 """The policy that runs the cluster. It uses no probabilities."""
 DAYS, REPEATS = 10.0, 5
 FIRST_HOURS, EVERY_HOURS, HORIZON_HOURS = 24, 6, 24
-"""Hours of the first predictions, between predictions, and of the longest horizon."""
+"""Hours until the first predictions by default, between predictions, and of the longest horizon."""
 HORIZONS: Mapping[str, float] = {"next metering": 0.0, "1 hour": 1.0, f"{HORIZON_HOURS} hours": float(HORIZON_HOURS)}
 """Hours by label. The next metering is at most one interval away."""
 HELD, WENT = "held", "as it went"
@@ -71,22 +73,30 @@ class Look:
 class CalibrationRun(Simulation):
     """A run with predictions at regular times.
 
+    Parameters
+    ----------
+    given
+        As in `Simulation`.
+    first_hours
+        Hours until the first predictions; None: `FIRST_HOURS`.
+
     Attributes
     ----------
     looks
         The predictions at each of the times.
     """
 
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, *given: Any, first_hours: int | None = None) -> None:
         super().__init__(*given)
         self.looks: list[Look] = []
+        self._first_hours = FIRST_HOURS if first_hours is None else first_hours
 
     def processes(self) -> tuple[Process, ...]:
         """Return the processes of the simulation and that of the predictions."""
         return (*super().processes(), self._predict())
 
     def _predict(self) -> Process:
-        for when in range(FIRST_HOURS * 3600, self._end + 1, EVERY_HOURS * 3600):
+        for when in range(self._first_hours * 3600, self._end + 1, EVERY_HOURS * 3600):
             yield At(self.env, when, Kind.LOOK)
             probability = {label: self._probability(when, hours) for label, hours in HORIZONS.items()}
             steps = HORIZON_HOURS * 3600 // self._interval
@@ -100,24 +110,61 @@ class CalibrationRun(Simulation):
         return np.array([*self.engine.violation_probabilities(when, within=within).values()])
 
 
+@attrs.frozen(eq=False)
 class CalibrationStudy(SimulatedStudy):
-    """The calibration of every estimator, an arm each, at the middle density of each workload."""
+    """The calibration of every estimator, an arm each, at the middle density of each workload.
+
+    Parameters
+    ----------
+    first_hours
+        Hours until the first predictions; None: `FIRST_HOURS`.
+
+    Raises
+    ------
+    InvalidValueError
+        The runs end before the first predictions that were asked for.
+    """
 
     name = "calibration"
+
+    first_hours: int | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.first_hours is not None:
+            check_count("study", "first_hours", self.first_hours, high=int(24.0 * self.design.days))
 
     @classmethod
     def of(cls, request: StudyRequest) -> CalibrationStudy:
         """Return the study that a user requests."""
+        usual = dict.fromkeys(request.base.workloads, (request.base.density,))
+        cls._at(ANNEALING_PILOT.settings(request.base, usual), request)  # raises errors before a pilot runs
+        return cls._at(middle_of_each(request.settings((ANNEALING_PILOT,))), request)
+
+    @classmethod
+    def _at(cls, settings: Sequence[StudySetting], request: StudyRequest) -> CalibrationStudy:
         arms = [Arm(label, POLICY, engine={**fields, **AS_IN_PAPER}) for label, fields in ESTIMATORS.items()]
-        settings = middle_of_each(request.settings((ANNEALING_PILOT,)))
         design = request.design_at(settings, arms, repeats=REPEATS, days=DAYS, engine=ANNEALING_PILOT.engine)
-        return cls(attrs.evolve(design, splits_anew=True))
+        return cls(attrs.evolve(design, splits_anew=True), request.first_hours)
+
+    def described(self) -> Mapping[str, Any]:
+        """Return the design, and when the first predictions are, as plain JSON values."""
+        return {**super().described(), **self._chosen}
+
+    def tasks(self) -> Sequence[Task]:
+        """Return the runs; a key says when the first predictions are if that is not the default."""
+        suffix = "".join(f", {name} {value}" for name, value in self._chosen.items())
+        return [Task(task.key + suffix, {**task.arguments, **self._chosen}) for task in super().tasks()]
+
+    @property
+    def _chosen(self) -> Mapping[str, int]:
+        return {} if self.first_hours is None else {"first_hours": self.first_hours}
 
     @staticmethod
     def run(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Execute a run; its totals are the predictions, and when violations follow."""
         scenario, source, tenants, repeat = prepared(arguments)
-        run = CalibrationRun(scenario, source, tenants, POLICY, repeat)
+        first_hours = arguments.get("first_hours")
+        run = CalibrationRun(scenario, source, tenants, POLICY, repeat, first_hours=first_hours)
         result = require_complete(run.run())
         interval = scenario.cluster.metering_minutes * 60
         totals = {
@@ -133,21 +180,22 @@ class CalibrationStudy(SimulatedStudy):
     def result(self, finished: Finished) -> StudyResult:
         """Return the scores of every estimator by workload, horizon and outcome."""
         scored = [
-            Scored(workload, label, horizon, outcome, scores_of(predictions))
+            Scored.of(runs, workload=workload, label=label, horizon=horizon, outcome=outcome)
             for workload in dict.fromkeys(row["workload"] for row in finished.rows)
             for outcome in OUTCOMES
             for horizon in HORIZONS
             for label in dict.fromkeys(row["arm"] for row in finished.rows)
-            if len((predictions := predictions_of(finished.rows, workload, label, outcome, horizon)).node)
+            if (runs := predictions_of(finished.rows, workload, label, outcome, horizon))
         ]
         figures = figures_of(self.name, scores=[one.as_json() for one in scored])
         if not scored:
             return StudyResult(figures, plots={PLOT: None})
         tables = [
-            table_of_scores(alike)
+            table
             for outcome in OUTCOMES
             for horizon in HORIZONS
             if (alike := [one for one in scored if (one.outcome, one.horizon) == (outcome, horizon)])
+            for table in tables_of_scores(alike)
         ]
         shown = [one for one in scored if one.outcome == HELD and one.horizon == [*HORIZONS][-1]]
         return StudyResult(figures, tables, {PLOT: partial(figure_of_reliability, shown)})
@@ -175,10 +223,11 @@ def recorded_violations(result: RunResult, look: Look, interval: int) -> Int:
     return np.array([-(-(first[name] - look.time) // interval) if name in first else 0 for name in names], np.int64)
 
 
-def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str, horizon: str) -> NodePredictions:
+def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str, horizon: str) -> list[NodePredictions]:
     """Return the predictions of an estimator on a workload, and whether a violation followed within the horizon.
 
-    As it went, only predictions count whose horizon ended before the run.
+    As it went, only predictions count whose horizon ended before the run. There is one item for each repeat that has
+    predictions.
 
     Parameters
     ----------
@@ -187,7 +236,7 @@ def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str,
     horizon
         Its label in `HORIZONS`.
     """
-    probability, occurred, node, nodes = [np.zeros(0)], [np.zeros(0, np.bool_)], [np.zeros(0, np.int64)], 0
+    found = []
     for row in rows:
         looks = np.array(row["probability"][horizon], np.float64)
         if (row["workload"], row["arm"]) != (workload, label) or not looks.size:
@@ -195,8 +244,7 @@ def predictions_of(rows: Sequence[Row], workload: str, label: str, outcome: str,
         steps = max(1, int(HORIZONS[horizon] * 3600) // row["interval"])
         counted = np.array(row["time"]) + steps * row["interval"] <= row["end"] if outcome == WENT else slice(None)
         first = np.array(row[outcome], np.int64)[counted]
-        probability.append(looks[counted].ravel())
-        occurred.append(((first > 0) & (first <= steps)).ravel())
-        node.append(np.tile(nodes + np.arange(looks.shape[1]), len(first)))
-        nodes += looks.shape[1]
-    return NodePredictions(np.concatenate(probability), np.concatenate(occurred), np.concatenate(node))
+        if len(first):
+            occurred, node = (first > 0) & (first <= steps), np.tile(np.arange(looks.shape[1]), len(first))
+            found.append(NodePredictions(looks[counted].ravel(), occurred.ravel(), node))
+    return found

@@ -1,4 +1,4 @@
-"""Tables and plots of scores of estimators."""
+"""Scores of estimators, as predicted and recalibrated, their tables and plots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rich.table import Table
 
 from cluster.console.tables import new_table
 from cluster.plots.base import coloured, new_figure, use_open_axes
-from cluster.studies.forecast_scores import Scores
+from cluster.studies.forecast_scores import NodePredictions, Scores, scores_of
+from plb.risk import Recalibration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +36,11 @@ class Scored:
         Within which time a violation counts, and how it is counted.
     scores
         The scores.
+    recalibrated
+        The scores of the same predictions, those of each repeat recalibrated by the other repeats; None with a single
+        repeat.
+    recalibration
+        The map that fits all repeats.
     """
 
     workload: str
@@ -42,24 +48,66 @@ class Scored:
     horizon: str
     outcome: str
     scores: Scores
+    recalibrated: Scores | None
+    recalibration: Recalibration
+
+    @classmethod
+    def of(cls, runs: Sequence[NodePredictions], **names: str) -> Scored:
+        """Return the scores of the predictions of at least one repeat."""
+        whole = NodePredictions.joined(runs)
+        others = recalibrated_by_the_others(runs) if len(runs) > 1 else None
+        return cls(
+            **names,
+            scores=scores_of(whole),
+            recalibrated=None if others is None else scores_of(others),
+            recalibration=Recalibration.fit(whole.probability, whole.occurred),
+        )
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        return {**attrs.asdict(self, recurse=False), "scores": self.scores.as_json()}
+        values = {
+            "scores": self.scores.as_json(),
+            "recalibrated": None if self.recalibrated is None else self.recalibrated.as_json(),
+            "recalibration": self.recalibration.to_json(),
+        }
+        return {**attrs.asdict(self, recurse=False), **values}
 
 
-def table_of_scores(scored: Sequence[Scored]) -> Table:
-    """Return the scores of all estimators on all workloads, for one horizon and one kind of outcome."""
-    first = scored[0]
-    title = f"calibration: violations within {first.horizon}, {first.outcome}"
+def recalibrated_by_the_others(runs: Sequence[NodePredictions]) -> NodePredictions:
+    """Return the predictions of at least two repeats, each recalibrated by the map that fits the others.
+
+    Repeats have other tenants and another history, so no outcome has any influence on its own prediction.
+    """
+    changed = []
+    for place, run in enumerate(runs):
+        others = NodePredictions.joined([*runs[:place], *runs[place + 1 :]])
+        recalibration = Recalibration.fit(others.probability, others.occurred)
+        changed.append(attrs.evolve(run, probability=recalibration(run.probability)))
+    return NodePredictions.joined(changed)
+
+
+def tables_of_scores(scored: Sequence[Scored]) -> list[Table]:
+    """Return a table of all estimators on all workloads as predicted, and one recalibrated, if there are repeats.
+
+    Parameters
+    ----------
+    scored
+        Scores for one horizon and one kind of outcome.
+    """
+    title = f"calibration: violations within {scored[0].horizon}, {scored[0].outcome}"
+    tables = [_table_of_scores(title, [(one, one.scores) for one in scored])]
+    again = [(one, one.recalibrated) for one in scored if one.recalibrated is not None]
+    return [*tables, _table_of_scores(f"{title}, recalibrated", again)] if again else tables
+
+
+def _table_of_scores(title: str, scored: Sequence[tuple[Scored, Scores]]) -> Table:
     headings = ("workload", "estimator", "base rate", "Brier score", "skill", "calibration error")
     table = new_table(
         headings, texts=2, no_wrap=True, title=title, caption="with 95 % intervals from nodes of all repeats"
     )
-    for workload in dict.fromkeys(one.workload for one in scored):
+    for workload in dict.fromkeys(one.workload for one, _ in scored):
         table.add_section()
-        for place, one in enumerate(other for other in scored if other.workload == workload):
-            scores = one.scores
+        for place, (one, scores) in enumerate(other for other in scored if other[0].workload == workload):
             brier = "-" if scores.brier.value is None else f"{scores.brier.value:.4f}"
             figures = (scores.base_rate.text, brier, scores.skill.text, scores.calibration_error.text)
             table.add_row("" if place else workload, one.label, *figures)

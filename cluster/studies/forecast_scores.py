@@ -7,6 +7,7 @@ Q resamples.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -38,6 +39,16 @@ class NodePredictions:
     probability: Float
     occurred: Bool
     node: Int
+
+    @classmethod
+    def joined(cls, runs: Sequence[NodePredictions]) -> NodePredictions:
+        """Return the predictions of several runs; nodes of different runs are different."""
+        probability = np.concatenate([np.zeros(0), *(run.probability for run in runs)])
+        occurred = np.concatenate([np.zeros(0, np.bool_), *(run.occurred for run in runs)])
+        nodes = [int(run.node.max(initial=-1)) + 1 for run in runs]
+        first = np.cumsum([0, *nodes])[: len(runs)].tolist()
+        node = np.concatenate([np.zeros(0, np.int64), *(run.node + one for run, one in zip(runs, first, strict=True))])
+        return cls(probability, occurred, node)
 
 
 @attrs.frozen

@@ -37,6 +37,8 @@ class StudyRequest:
         Samples of the study of compression.
     densities, repeats, days
         Tenant densities; repeats and simulated days of each run.
+    first_hours
+        Hours until the first predictions of the study of calibration.
     seed
         Seed of all random numbers.
     """
@@ -51,6 +53,7 @@ class StudyRequest:
     densities: Sequence[float] | None = None
     repeats: int | None = None
     days: float | None = None
+    first_hours: int | None = None
     seed: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -58,6 +61,8 @@ class StudyRequest:
             check_number("study", "days", self.days, low_open=True)
         if self.repeats is not None:
             check_count("study", "repeats", self.repeats, low=1, high=MOST_REPEATS)
+        if self.first_hours is not None:
+            check_count("study", "first_hours", self.first_hours)
         if self.samples is not None:
             check_count("study", "samples", self.samples, low=1, high=MOST_SAMPLES)
         for density in self.densities or ():

@@ -13,6 +13,7 @@ from plb.risk.monte_carlo import (
     repetitions_in_violation_timeline,
 )
 from plb.risk.observed_risk import ObservedRisk
+from plb.risk.recalibration import Recalibration
 from plb.risk.risk_model import ReplicaForecast, RiskModel
 from plb.risk.trace_sampling import TraceDraws, TraceSampler
 
@@ -21,6 +22,7 @@ __all__ = [
     "Evaluation",
     "MonteCarloRisk",
     "ObservedRisk",
+    "Recalibration",
     "ReplicaForecast",
     "RiskModel",
     "TraceDraws",

@@ -39,6 +39,7 @@ from cluster.studies.peaks.panels import QUANTILES, Panel
 from cluster.studies.peaks.study import plot_panel
 from cluster.studies.plots import plot_ratios, plot_settings
 from plb.learning.checkpoints import CurveRow
+from plb.risk import Recalibration
 from tests.cluster.capacity.synthetic import point, question_of
 from workloads.trace import MetricInfo
 from workloads.trace_description import MetricFigures, TraceDescription
@@ -308,7 +309,9 @@ def test_study_reliability() -> Figure:
         predicted=np.array([0.05, 0.3, np.nan, 0.9]),
         observed=tuple(ScoreEstimate(*one) for one in observed),
     )
-    return figure_of(plot_reliability, [Scored("region", "Monte Carlo", "24 hours", "held", scores)])
+    unused = Recalibration((0.0,), (0.0,))
+    scored = Scored("region", "Monte Carlo", "24 hours", "held", scores, recalibrated=None, recalibration=unused)
+    return figure_of(plot_reliability, [scored])
 
 
 @pytest.mark.mpl_image_compare(**STYLE)

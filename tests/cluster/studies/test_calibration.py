@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import combinations, product
 
+import attrs
 import numpy as np
 import polars as pl
 import pytest
@@ -21,12 +22,18 @@ from cluster.studies.calibration import (
     predictions_of,
     recorded_violations,
 )
+from cluster.studies.calibration_results import Scored, recalibrated_by_the_others, tables_of_scores
 from cluster.studies.design import Design, StudySetting
+from cluster.studies.forecast_scores import NodePredictions
 from cluster.studies.request import StudyRequest
 from cluster.studies.risk import ESTIMATORS
 from cluster.studies.runner import OutputDirectory
 from cluster.studies.simulated import prepared, run_simulation
+from plb import InvalidValueError
+from plb.risk import Recalibration
 from tests.cluster.small_studies import ONE_SETTING, SMALL, study
+
+FITTED = ("probability", "occurred")
 
 
 def tasks(tmp_path, policy, settings, days):
@@ -42,6 +49,11 @@ def tasks(tmp_path, policy, settings, days):
 def a_look(time, nodes=2):
     """Return a look at a time."""
     return Look(time, dict.fromkeys(HORIZONS, np.zeros(nodes)), np.zeros(nodes, np.int64))
+
+
+def joined(rows, outcome, horizon):
+    """Return the predictions of the estimator e on the workload w in all repeats."""
+    return NodePredictions.joined(predictions_of(rows, "w", "e", outcome, horizon))
 
 
 def a_result(*shortages):
@@ -117,7 +129,7 @@ def test_an_outcome_is_a_violation_within_the_horizon():
         {**row, "arm": "other", "held": [[1, 1], [1, 1]]},
         {**row, "workload": "other", "held": [[1, 1], [1, 1]]},
     ]
-    within = {horizon: predictions_of(rows, "w", "e", "held", horizon) for horizon in HORIZONS}
+    within = {horizon: joined(rows, "held", horizon) for horizon in HORIZONS}
     assert [found.occurred.astype(int).tolist() for found in within.values()] == [
         [1, 0, 0, 0, 0, 0, 0, 0],
         [1, 1, 0, 0, 0, 0, 0, 0],
@@ -125,7 +137,7 @@ def test_an_outcome_is_a_violation_within_the_horizon():
     ]
     assert within["1 hour"].node.tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
     assert within["1 hour"].probability.tolist() == [0.1, 0.2, 0.3, 0.4] * 2
-    went = predictions_of(rows, "w", "e", "as it went", "24 hours")
+    went = joined(rows, "as it went", "24 hours")
     assert went.occurred.tolist() == [False] * 4 + [True] + [False] * 3
 
 
@@ -134,9 +146,10 @@ def test_as_it_went_needs_a_run_to_the_end_of_the_horizon():
     row = {"workload": "w", "arm": "e", "interval": 600, "time": [0, 600 * 144], "end": 600 * 150}
     row |= {"as it went": [[0], [3]], "held": [[0], [3]]}
     row["probability"] = {horizon: [[0.1], [0.2]] for horizon in HORIZONS}
-    assert predictions_of([row], "w", "e", "as it went", "1 hour").occurred.tolist() == [False, True]
-    assert predictions_of([row], "w", "e", "as it went", "24 hours").probability.tolist() == [0.1]
-    assert predictions_of([row], "w", "e", "held", "24 hours").occurred.tolist() == [False, True]
+    assert joined([row], "as it went", "1 hour").occurred.tolist() == [False, True]
+    assert joined([row], "as it went", "24 hours").probability.tolist() == [0.1]
+    assert joined([row], "held", "24 hours").occurred.tolist() == [False, True]
+    assert predictions_of([{**row, "end": 600 * 143}], "w", "e", "as it went", "24 hours") == []
 
 
 def test_historical_simulation_has_a_probability_for_each_horizon(tmp_path):
@@ -155,6 +168,62 @@ def test_historical_simulation_has_a_probability_for_each_horizon(tmp_path):
     assert all(np.array_equal(one["24 hours"], one["1 hour"]) for one in others)
 
 
+def repeats_of(rng, count):
+    """Return repeats of an estimator that predicts twice the probability of a violation."""
+    found = []
+    for _ in range(count):
+        probability = rng.random(80) / 2
+        found.append(NodePredictions(2 * probability, rng.random(80) < probability, np.repeat(np.arange(8), 10)))
+    return found
+
+
+def test_a_repeat_is_recalibrated_by_the_others_alone():
+    """A change of its own outcomes does not change its probabilities, and one of others does."""
+    runs = repeats_of(np.random.default_rng(5), 3)
+    turned = [attrs.evolve(runs[0], occurred=~runs[0].occurred), *runs[1:]]
+    before, after = recalibrated_by_the_others(runs), recalibrated_by_the_others(turned)
+    map_of_others = Recalibration.fit(*(np.r_[getattr(runs[1], name), getattr(runs[2], name)] for name in FITTED))
+    assert before.probability[:80].tolist() == map_of_others(runs[0].probability).tolist()
+    assert after.probability[:80].tolist() == before.probability[:80].tolist()
+    assert after.probability[80:].tolist() != before.probability[80:].tolist()
+    assert before.node.tolist() == np.repeat(np.arange(24), 10).tolist()
+    assert before.occurred.tolist() == np.concatenate([run.occurred for run in runs]).tolist()
+
+
+def test_recalibration_corrects_a_factor():
+    """An estimator that predicts twice too much has no skill; recalibrated, it is calibrated and has some."""
+    found = Scored.of(repeats_of(np.random.default_rng(6), 20), workload="w", label="e", horizon="h", outcome="o")
+    assert found.scores.calibration_error.value > 0.2 > 0.0 > found.scores.skill.value
+    assert found.recalibrated.calibration_error.value < 0.05
+    assert found.recalibrated.skill.low > 0.0
+    assert found.recalibrated.base_rate == found.scores.base_rate
+
+
+def test_a_single_repeat_has_a_map_but_no_recalibrated_scores():
+    """No other repeat says what its probabilities become."""
+    found = Scored.of(repeats_of(np.random.default_rng(7), 1), workload="w", label="e", horizon="h", outcome="o")
+    assert found.recalibrated is None
+    assert found.as_json()["recalibrated"] is None
+    assert Recalibration.from_json(found.as_json()["recalibration"]) == found.recalibration
+    assert [table.title for table in tables_of_scores([found])] == ["calibration: violations within h, o"]
+
+
+def test_the_first_predictions_can_be_later(tmp_path):
+    """Predictions before are the same runs without them; the key of a task says when they begin."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    base = base_of_scenario(tmp_path / "small.toml")
+    request = StudyRequest(base=base, output=OutputDirectory(tmp_path), densities=[1.5], days=1.5, repeats=1)
+    usual, later = (CalibrationStudy.of(attrs.evolve(request, first_hours=hours)) for hours in (None, 30))
+    assert "first_hours" not in usual.described()
+    assert later.described() == {**usual.described(), "first_hours": 30}
+    assert [task.key for task in later.tasks()] == [f"{task.key}, first_hours 30" for task in usual.tasks()]
+    whole, part = (one.run(one.tasks()[0].arguments)["totals"] for one in (usual, later))
+    assert (whole["time"], part["time"]) == ([24 * 3600, 30 * 3600, 36 * 3600], [30 * 3600, 36 * 3600])
+    assert part["held"] == whole["held"][1:]
+    with pytest.raises(InvalidValueError, match=r"first_hours = 37 is not allowed; expected .* <= 36"):
+        CalibrationStudy.of(attrs.evolve(request, first_hours=37, densities=None))
+
+
 def test_the_study_scores_every_estimator_and_resumes(tmp_path, monkeypatch):
     """Every estimator has scores for each horizon and outcome, on the nodes of all repeats.
 
@@ -166,9 +235,12 @@ def test_the_study_scores_every_estimator_and_resumes(tmp_path, monkeypatch):
     kinds = {*product(HORIZONS, OUTCOMES)} - {("24 hours", "as it went")}
     assert set(found) == {(label, *kind) for label in ESTIMATORS for kind in kinds}
     assert all(scores["predictions"] == scores["nodes"] == 16 for scores in found.values()), "eight nodes, two repeats"
+    again = [each["recalibrated"] for each in one["scores"]]
+    assert all(scores["predictions"] == scores["nodes"] == 16 for scores in again)
+    assert all(Recalibration.from_json(each["recalibration"]) for each in one["scores"])
     assert (tmp_path / "one" / "reliability.png").stat().st_size > 10_000
-    again = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
-    assert again == one, "no run was repeated"
+    resumed = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
+    assert resumed == one, "no run was repeated"
 
 
 def test_every_repeat_has_its_own_past(tmp_path):
