@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from cluster.console.tables import new_table
-from cluster.plots.base import coloured, new_figure, use_open_axes
+from cluster.plots.base import COLOURS, coloured, new_figure, use_open_axes
 from cluster.studies.forecast_scores import NodePredictions, Scores, scores_of
 from plb.risk import Recalibration
 
@@ -116,15 +116,15 @@ def _table_of_scores(title: str, scored: Sequence[tuple[Scored, Scores]]) -> Tab
 
 def plot_reliability(ax: Axes, scored: Sequence[Scored]) -> None:
     """Draw the share of violations over the mean probability of each bin, with intervals; a line for each estimator."""
-    for one, colour in coloured(scored):
-        scores = one.scores
+    for place, (one, colour) in enumerate(coloured(scored)):
+        scores, style = one.scores, "o-" if place < len(COLOURS) else "s:"  # colours repeat
         some = np.flatnonzero(scores.samples)
         shares = np.array([scores.observed[place].value for place in some], np.float64)
-        ax.plot(scores.predicted[some], shares, "o-", color=colour, linewidth=1.2, markersize=3.5, label=one.label)
-        for place in some.tolist():
-            low, high = scores.observed[place].low, scores.observed[place].high
+        ax.plot(scores.predicted[some], shares, style, color=colour, linewidth=1.2, markersize=3.5, label=one.label)
+        for bin_ in some.tolist():
+            low, high = scores.observed[bin_].low, scores.observed[bin_].high
             if low is not None and high is not None:
-                ax.vlines(scores.predicted[place], low, high, color=colour, linewidth=0.9, alpha=0.6)
+                ax.vlines(scores.predicted[bin_], low, high, color=colour, linewidth=0.9, alpha=0.6)
     ax.axline((0.0, 0.0), slope=1.0, color="#4a4a4a", linewidth=0.8, linestyle="--")
     ax.set(xlabel="predicted probability of a violation", ylabel="observed share of violations")
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
