@@ -3,6 +3,7 @@
 Begin reading in `plb.risk.risk_model`.
 """
 
+from plb.risk.conditioned_draws import Conditioning
 from plb.risk.counter_based_random import replica_key
 from plb.risk.demand_history import DemandHistory
 from plb.risk.eligibility import Widening, eligible_traces
@@ -17,6 +18,7 @@ from plb.risk.risk_model import ReplicaForecast, RiskModel
 from plb.risk.trace_sampling import TraceDraws, TraceSampler
 
 __all__ = [
+    "Conditioning",
     "DemandHistory",
     "Evaluation",
     "MonteCarloRisk",

@@ -17,13 +17,11 @@ from typing import NamedTuple
 
 from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import by_pointer, kernel
-from plb.risk.demand_history import LARGEST_LEVEL
+from plb.risk.demand_history import LARGEST_LEVEL, RECORD_SECONDS
 from plb.risk.sample_expiry import Rows
 
 # Positions in curves
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
-RECORD_SECONDS = 86_400.0
-"""Seconds after which the largest demand of a metric without trend has shown itself: a day."""
 GROWTH_SECONDS = 600.0
 """Steps of age in which growth is evaluated: the granularity of the paper's traces ([1] section 8.1)."""
 

@@ -8,8 +8,10 @@ import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
 from plb.compiler import by_pointer, kernel
+from plb.risk.conditioned_draws import Likeness
 from plb.risk.eligibility import TraceTable
-from plb.risk.trace_sampling import NONE, Array, age_horizon, demand_horizon, draw_replica
+from plb.risk.eligible_draws import NONE
+from plb.risk.trace_sampling import Array, age_horizon, demand_horizon, draw_replica
 
 
 @by_pointer
@@ -50,6 +52,9 @@ class Draws(NamedTuple):
     """See `plb.risk.trace_sampling.TraceDraws`."""
     valid_demand: Float
     """(M, R)"""
+    report: Array
+    """As int8: 1 if the replica has reported; 0 if it had not when sampled, and a report changes the samples; NONE if
+    it had not, and a report changes only what they mean."""
 
 
 @kernel
@@ -59,6 +64,7 @@ def find_expired(
     """Return how many of some rows have to be sampled, and write them to the front of `expired` (m,), in their order.
 
     Samples for another replica, or for a greater age or demand than the present one, are removed: `widening` is NONE.
+    So are those of a replica whose report was reset, and those that its first report changes.
 
     Parameters
     ----------
@@ -82,6 +88,10 @@ def find_expired(
         age[row] = max(0.0, now - rows.created[row])
         other = rows.key[row] != draws.key[row] or rows.generation[row] != draws.generation[row]
         other |= classes[rows.service[row]] * roles + rows.role[row] != draws.group[row] or age[row] < draws.age[row]
+        if draws.report[row] != NONE:
+            other |= (draws.report[row] == 1) != rows.reported[row]
+        elif rows.reported[row]:
+            draws.report[row] = 1
         stale = age[row] > draws.valid_age[row]
         for metric in range(rows.largest_demand.shape[1]):
             other |= draws.demand[row, metric] > rows.largest_demand[row, metric]
@@ -105,6 +115,7 @@ def sample_again(
     age: Float,
     columns: Int,
     table: TraceTable,
+    likeness: Likeness,
     demand: Float,
     scratch: Int32,
     trace: Int32,
@@ -121,7 +132,7 @@ def sample_again(
         As in `find_expired`.
     columns
         (R,) column of each metric of the rows in the history.
-    table
+    table, likeness
         Of the history, with its own metrics.
     demand, scratch
         One number for each metric of the history, zero where it is no metric of the rows; and as in `draw_replica`.
@@ -129,15 +140,30 @@ def sample_again(
         (M, K) rows of the history; changed.
     """
     for row in expired:
-        code, role = classes[rows.service[row]], rows.role[row]
+        code, role, reported = classes[rows.service[row]], rows.role[row], rows.reported[row]
         for metric in range(len(columns)):
             demand[columns[metric]] = rows.largest_demand[row, metric]
         level = draw_replica(
-            seed, rows.key[row], code, role, age[row], demand, table, scratch, trace[row], draws.widening[row]
+            seed,
+            rows.key[row],
+            code,
+            role,
+            age[row],
+            demand,
+            reported,
+            table,
+            likeness,
+            scratch,
+            trace[row],
+            draws.widening[row],
         )
         draws.key[row], draws.generation[row] = rows.key[row], rows.generation[row]
         draws.group[row], draws.widening[row] = code * roles + role, level
-        draws.age[row], draws.valid_age[row] = age[row], age_horizon(trace[row], level, table)
+        draws.report[row] = 1 if reported else (0 if likeness.per_bandwidth > 0.0 else NONE)
+        draws.age[row] = age[row]
+        draws.valid_age[row] = age_horizon(trace[row], level, age[row], reported, table, likeness)
         for metric in range(len(columns)):
             draws.demand[row, metric] = rows.largest_demand[row, metric]
-            draws.valid_demand[row, metric] = demand_horizon(trace[row], level, columns[metric], table)
+            draws.valid_demand[row, metric] = demand_horizon(
+                trace[row], level, columns[metric], age[row], draws.demand[row, metric], reported, table, likeness
+            )

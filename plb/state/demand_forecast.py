@@ -12,11 +12,14 @@ from plb.compiler import kernel
 from plb.errors import UnknownNameError
 from plb.model import Role
 from plb.risk.anchoring import Anchors, anchor_peaks, find_grown, next_growth, recorded_peaks
+from plb.risk.conditioned_draws import Conditioning
 from plb.risk.demand_history import DemandHistory
+from plb.risk.eligible_draws import NONE
+from plb.risk.estimators import Draws as ChosenDraws
 from plb.risk.estimators import MonteCarlo
 from plb.risk.monte_carlo import Evaluation
 from plb.risk.sample_expiry import Draws, Rows, find_expired, sample_again
-from plb.risk.trace_sampling import NONE, TraceSampler
+from plb.risk.trace_sampling import TraceSampler
 from plb.settings.config import PlbConfig, Replay
 from plb.state.cluster_state import ClusterState
 from plb.state.due_queue import NEVER, DueQueue, empty_queue, set_due, take_due
@@ -59,7 +62,7 @@ class DemandForecast:
         K, or 0 without repetitions.
     seed
         With which the traces are sampled. What is sampled for a row is a function of the seed and of the key, class,
-        role, age and largest demand of the row, whatever was sampled before.
+        role, age and largest demand of the row, and of whether it has reported, whatever was sampled before.
     """
 
     def __init__(self, config: PlbConfig, estimator: MonteCarlo, history: DemandHistory | None, seed: int) -> None:
@@ -77,7 +80,9 @@ class DemandForecast:
         self._trend = np.array([metric.trend for metric in config.metrics], np.int64)
         self._sampler: TraceSampler | None = None
         if self.history is not None:
-            self._sampler = TraceSampler(self.history, repetitions=config.repetitions, seed=seed)
+            self._sampler = TraceSampler(
+                self.history, repetitions=config.repetitions, seed=seed, conditioning=conditioning_of(config, estimator)
+            )
             curves = (self.history.level, self.history.initial, self.history.growth, self.history.maximum)
             # one layout for all columns, because kernels would be compiled again for another
             self._curves = np.ascontiguousarray(np.stack([curve[:, columns] for curve in curves], axis=2))
@@ -105,6 +110,7 @@ class DemandForecast:
             demand=np.zeros((capacity, self._metrics)),
             valid_age=np.full(capacity, -1.0),
             valid_demand=np.full((capacity, self._metrics), -1.0),
+            report=np.full(capacity, NONE, np.int8),
         )
         self._age: Float = np.zeros(capacity)
         self._growth_age: Float = np.zeros(capacity)
@@ -235,6 +241,7 @@ class DemandForecast:
                 self._age,
                 self._columns,
                 self._sampler.table,
+                self._sampler.likeness,
                 self._demand,
                 self._sampler.scratch,
                 self.trace,
@@ -262,6 +269,13 @@ class DemandForecast:
         quanta = np.ones(len(self.history.metrics))
         quanta[self._columns] = self._quanta
         return self.history.in_quanta(quanta)[:, self._columns]
+
+
+def conditioning_of(config: PlbConfig, estimator: MonteCarlo) -> Conditioning | None:
+    """Return by what the traces of an engine are weighed; None: each eligible one is as likely as the others."""
+    if estimator.draws is ChosenDraws.ELIGIBLE:
+        return None
+    return Conditioning(trend={metric.name: metric.trend for metric in config.metrics}, bandwidth=estimator.bandwidth)
 
 
 def _column(history: DemandHistory, metric: str) -> int:

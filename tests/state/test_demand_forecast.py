@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from plb import Metric, MoveKind, Node, Partition, PlacementAndLoadBalancing, PlbConfig, Replica, Role, Service
 from plb.risk import DemandHistory, eligible_traces
+from plb.risk.estimators import estimator_of
 from plb.state.cluster_state import ClusterState
 from plb.state.demand_forecast import DemandForecast
 from plb.testing import all_clusters, clusters
@@ -258,16 +259,23 @@ def growing_history(random: np.random.Generator) -> DemandHistory:
 
 
 time_steps = st.sampled_from([0.0, 0.5, 60.0, 300.0, 600.0, 7000.0, -600.0])
-reports = st.none() | st.tuples(st.sampled_from(["n0", "n1"]), st.integers(0, 12), st.integers(0, 12))
+reports = (
+    st.none() | st.just("reset") | st.tuples(st.sampled_from(["n0", "n1"]), st.integers(0, 12), st.integers(0, 12))
+)
 
 
 @examples(100)
-@given(st.integers(0, 2**32 - 1), st.lists(st.tuples(time_steps, reports), min_size=6, max_size=14))
-def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events):
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.tuples(time_steps, reports), min_size=6, max_size=14),
+    st.sampled_from(["monte-carlo", "monte-carlo:draws=conditioned", "monte-carlo:draws=conditioned,bandwidth=0.1"]),
+)
+def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events, estimator):
     """Kept samples and updated peaks equal those of a new forecast for the same replicas."""
     metrics = [Metric("memory", quantum=0.25), Metric("cpu", quantum=0.25, trend=False)]
     history = growing_history(np.random.default_rng(seed))
-    engine = PlacementAndLoadBalancing(PlbConfig(metrics=metrics, repetitions=60), seed=3, history=history)
+    config = PlbConfig(metrics=metrics, repetitions=60, estimator=estimator)
+    engine = PlacementAndLoadBalancing(config, seed=3, history=history)
     for name in ("n0", "n1"):
         engine.update_node(Node(name))
     engine.update_service(Service("db", tenant_class="gold", target_replicas=2))
@@ -276,10 +284,12 @@ def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events):
     rows = state.partitions["db/0"].rows
     for passed, report in events:
         now = max(0.0, now + passed)
-        if report is not None:
+        if report == "reset":
+            engine.reset_load("db/0")
+        elif report is not None:
             engine.report_load("db/0", report[0], {"memory": report[1] / 4, "cpu": report[2] / 4})
         renewed(kept_forecast, state, now)
-        from_scratch = DemandForecast(engine.config, history, 3)
+        from_scratch = DemandForecast(config, estimator_of(estimator), history, 3)
         renewed(from_scratch, state, now)
         assert np.array_equal(kept_forecast.trace[rows], from_scratch.trace[rows])
         assert np.array_equal(kept_forecast.peak, from_scratch.peak)
