@@ -3,7 +3,6 @@
 Begin reading in `plb.risk.risk_model`.
 """
 
-from plb.risk.conditioned_draws import Conditioning
 from plb.risk.counter_based_random import replica_key
 from plb.risk.demand_history import DemandHistory
 from plb.risk.eligibility import Widening, eligible_traces
@@ -16,6 +15,7 @@ from plb.risk.monte_carlo import (
 from plb.risk.observed_risk import ObservedRisk
 from plb.risk.risk_model import ReplicaForecast, RiskModel
 from plb.risk.trace_sampling import TraceDraws, TraceSampler
+from plb.risk.trace_weights import Conditioning
 
 __all__ = [
     "Conditioning",

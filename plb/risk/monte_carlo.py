@@ -18,11 +18,11 @@ import numpy as np
 from plb.array_types import Float, Float32, Int, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError
-from plb.risk.conditioned_draws import Conditioning
 from plb.risk.demand_history import DemandHistory
 from plb.risk.risk_model import ReplicaForecast
 from plb.risk.thresholds import checked_quanta, thresholds_in_quanta
 from plb.risk.trace_sampling import TraceDraws, TraceSampler
+from plb.risk.trace_weights import Conditioning
 from plb.validation import check_member, check_metrics, check_number
 
 ITEM = "Monte Carlo risk"

@@ -8,10 +8,11 @@ import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
 from plb.compiler import by_pointer, kernel
-from plb.risk.conditioned_draws import Likeness
+from plb.risk.demand_history import Array
 from plb.risk.eligibility import TraceTable
 from plb.risk.eligible_draws import NONE
-from plb.risk.trace_sampling import Array, age_horizon, demand_horizon, draw_replica
+from plb.risk.replica_draws import age_horizon, demand_horizon, draw_replica
+from plb.risk.trace_weights import Likeness
 
 
 @by_pointer
@@ -164,6 +165,7 @@ def sample_again(
         draws.valid_age[row] = age_horizon(trace[row], level, age[row], reported, table, likeness)
         for metric in range(len(columns)):
             draws.demand[row, metric] = rows.largest_demand[row, metric]
+            column, shown = columns[metric], rows.largest_demand[row, metric]
             draws.valid_demand[row, metric] = demand_horizon(
-                trace[row], level, columns[metric], age[row], draws.demand[row, metric], reported, table, likeness
+                trace[row], level, column, code, age[row], shown, reported, table, likeness
             )

@@ -1,7 +1,6 @@
 """Sampling past tenants for replicas: K traces each, uniform over the eligible ones or by how well they match.
 
-`plb.risk.eligible_draws` has the draws of [1], `plb.risk.conditioned_draws` those by weight; here are their widening
-and how long they are unchanged.
+`plb.risk.replica_draws` samples for one replica; here are arrays of them, and the checks of arguments.
 """
 
 from __future__ import annotations
@@ -16,26 +15,11 @@ from plb.array_types import Bool, Float, Int8, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
-from plb.risk.conditioned_draws import (
-    Conditioning,
-    Likeness,
-    conditioned_age_horizon,
-    conditioned_demand_horizon,
-    draw_conditioned,
-    likeness_of,
-)
-from plb.risk.counter_based_random import replica_stream
 from plb.risk.demand_history import DemandHistory
-from plb.risk.eligibility import (
-    CRITERIA,
-    LIFETIME,
-    MAXIMA,
-    UNKNOWN_CLASS_START,
-    TraceTable,
-    row_range,
-    trace_table,
-)
-from plb.risk.eligible_draws import NONE, draw_at_level
+from plb.risk.eligibility import TraceTable, trace_table
+from plb.risk.eligible_draws import NONE
+from plb.risk.replica_draws import age_horizon, demand_horizon, draw_replica
+from plb.risk.trace_weights import Conditioning, Likeness, likeness_of
 from plb.validation import check_count
 
 Array = npt.NDArray[Any]
@@ -246,95 +230,5 @@ def draw_batch(
         valid_age[i] = age_horizon(trace[i], widening[i], age, reported[i], table, likeness)
         for metric in range(len(demand)):
             valid_demand[i, metric] = demand_horizon(
-                trace[i], widening[i], metric, age, demand[metric], reported[i], table, likeness
+                trace[i], widening[i], metric, codes[i], age, demand[metric], reported[i], table, likeness
             )
-
-
-@kernel
-def draw_replica(
-    seed: np.uint64,
-    key: np.uint64,
-    code: int,
-    role: int,
-    age: float,
-    largest_demand: Float,
-    reported: bool,
-    table: TraceTable,
-    likeness: Likeness,
-    scratch: Int32,
-    trace: Int32,
-    known: int,
-) -> int:
-    """Fill `trace` (K,) and return the level of widening.
-
-    Parameters
-    ----------
-    largest_demand
-        (R,) user units.
-    reported
-        Whether the replica has reported demand.
-    scratch
-        (T,) holds the eligible rows where they had to be collected.
-    known
-        The level at which `trace` was drawn before, or NONE.
-    """
-    stream = replica_stream(seed, key)
-    level = known if known != NONE else (0 if code >= 0 else UNKNOWN_CLASS_START)
-    while True:
-        low, high = row_range(level, code, role, table.group_start)
-        if is_weighed(reported, likeness):
-            drawn = draw_conditioned(
-                stream, level, low, high, code, age, largest_demand, table, likeness, scratch, trace
-            )
-        else:
-            kept = level == known
-            drawn = draw_at_level(stream, level, low, high, age, largest_demand, table, scratch, trace, kept)
-        if drawn:
-            return level
-        level += 1
-
-
-@kernel
-def is_weighed(reported: bool, likeness: Likeness) -> bool:
-    """Return whether traces of a replica are weighed; it needs a report."""
-    return reported and likeness.per_bandwidth > 0.0
-
-
-@kernel
-def age_horizon(trace: Int32, level: int, age: float, reported: bool, table: TraceTable, likeness: Likeness) -> float:
-    """Return until which age the draws are unchanged, in seconds: the least lifetime among `trace` (K,), if it counts.
-
-    It may be infinite. Draws by weight hold until the step of `age`, that of the draws, ends at the most.
-    """
-    least = np.inf
-    if CRITERIA[level, LIFETIME]:
-        for row in trace:
-            least = min(least, table.lifetime[row])
-    if is_weighed(reported, likeness):
-        return conditioned_age_horizon(age, least)
-    return least
-
-
-@kernel
-def demand_horizon(
-    trace: Int32,
-    level: int,
-    metric: int,
-    age: float,
-    demand: float,
-    reported: bool,
-    table: TraceTable,
-    likeness: Likeness,
-) -> float:
-    """Return until which demand of a metric the draws are unchanged, in user units: the least maximum among `trace`.
-
-    It is infinite where the maximum is no criterion. Draws by weight hold for no more than `demand`, that of the draws,
-    if the weights depend on the metric.
-    """
-    least = np.inf
-    if CRITERIA[level, MAXIMA]:
-        for row in trace:
-            least = min(least, table.maximum[row, metric])
-    if is_weighed(reported, likeness):
-        return conditioned_demand_horizon(age, demand, least, metric, likeness)
-    return least

@@ -12,7 +12,6 @@ from plb.compiler import kernel
 from plb.errors import UnknownNameError
 from plb.model import Role
 from plb.risk.anchoring import Anchors, anchor_peaks, find_grown, next_growth, recorded_peaks
-from plb.risk.conditioned_draws import Conditioning
 from plb.risk.demand_history import DemandHistory
 from plb.risk.eligible_draws import NONE
 from plb.risk.estimators import Draws as ChosenDraws
@@ -20,6 +19,7 @@ from plb.risk.estimators import MonteCarlo
 from plb.risk.monte_carlo import Evaluation
 from plb.risk.sample_expiry import Draws, Rows, find_expired, sample_again
 from plb.risk.trace_sampling import TraceSampler
+from plb.risk.trace_weights import Conditioning
 from plb.settings.config import PlbConfig, Replay
 from plb.state.cluster_state import ClusterState
 from plb.state.due_queue import NEVER, DueQueue, empty_queue, set_due, take_due

@@ -24,7 +24,7 @@ from plb.risk import (
     Widening,
     eligible_traces,
 )
-from plb.risk.conditioned_draws import step_of_age
+from plb.risk.trace_weights import step_of_age, step_of_demand
 
 from .strategies import METRICS, NO_DEADLINE, conditionings, histories, random_history
 from .test_trace_sampling import MASK, mixed, replicas, same
@@ -61,7 +61,9 @@ def plain_weights(
         floor = 0.01 * float(history.maximum[group, metric].max()) or 1.0
         recorded = shown_at_age[:, metric] if trend else history.maximum[rows, metric].astype(np.float64)
         share = 1.0 if trend else min(1.0, start / DAY)
-        squared += share * (np.log((recorded + floor) / (demand[metric] + floor)) / conditioning.bandwidth) ** 2
+        step = min(1.0, conditioning.bandwidth) / 8
+        shown = (math.floor(math.log(demand[metric] + floor) / step) + 0.5) * step
+        squared += share * ((np.log(recorded + floor) - shown) / conditioning.bandwidth) ** 2
     weights = np.where(squared <= 16.0, np.exp(-squared / 2), 0.0)
     if not weights.any():
         weights[:] = 1.0
@@ -264,11 +266,25 @@ def test_steps_of_age_follow_each_other(age: float) -> None:
     assert step_of_age(math.nextafter(end, math.inf))[0] == end
 
 
+@pytest.mark.kernels
+@NO_DEADLINE
+@given(st.floats(0.0, 1e308), st.floats(1e-6, 1e6), st.sampled_from([1e-9, 0.0125, 0.125]), st.floats(0.0, 1.0))
+def test_steps_of_demand_hold_up_to_their_end(demand: float, floor: float, step: float, part: float) -> None:
+    """All demand up to the end has the same logarithm, at most half a step off; a little beyond it has the next one."""
+    middle, end = step_of_demand(demand, floor, step)
+    assert abs(middle - math.log(demand + floor)) <= step / 2 * (1 + 1e-6)
+    assert step_of_demand(demand + part * (end - demand), floor, step) == (middle, end)
+    if end < 1e300:
+        beyond = step_of_demand((end + floor) * (1 + 1e-11) - floor, floor, step)[0]
+        assert beyond == pytest.approx(middle + step)
+        assert beyond > middle
+
+
 def test_few_draws_change_with_a_little_more_demand() -> None:
-    """Common random numbers: one percent more demand gives most repetitions the same trace."""
+    """Common random numbers: five percent more demand gives most repetitions the same trace."""
     conditioning = Conditioning(trend=TREND)
-    one, other = (draw_one(LARGE, conditioning, DAY, np.array([2.0, 1.0, 1.0]) * more, k=1000) for more in (1.0, 1.01))
-    assert 0.9 < (one.trace == other.trace).mean() < 1.0
+    one, other = (draw_one(LARGE, conditioning, DAY, np.array([2.0, 1.0, 1.0]) * more, k=1000) for more in (1.0, 1.05))
+    assert 0.75 < (one.trace == other.trace).mean() < 1.0
 
 
 def test_draws_resemble_what_was_shown() -> None:
@@ -295,7 +311,7 @@ def test_metrics_that_are_not_compared_do_not_count() -> None:
     conditioning = Conditioning(trend={"disk": True})
     one, other = (draw_one(LARGE, conditioning, 0.0, [cpu, 0.01, 1.0]) for cpu in (0.01, 0.02))
     assert same(one, other)
-    assert one.valid_demand[0, 2] == 1.0
+    assert 1.0 < one.valid_demand[0, 2] < 1.07
     assert one.valid_demand[0, 0] == LARGE.maximum[one.trace[0], 0].min() > 0.02
 
 
@@ -372,7 +388,7 @@ def test_samplers_refuse_metrics_that_are_not_in_the_history_and_reports_of_anot
     sampler, given = TraceSampler(LARGE), replicas(3, seed=1)
     with pytest.raises(ConflictError, match=r"reported has shape \(2,\), expected \(3,\)"):
         sampler.draw(*given, reported=[True, False])
-    with pytest.raises(InvalidValueError, match="reported.*True or False for each replica"):
+    with pytest.raises(InvalidValueError, match=r"reported.*True or False for each replica"):
         sampler.draw(*given, reported=[1, 0, 1])
 
 
