@@ -40,10 +40,10 @@ from plb.risk.trace_weights import (
     FARTHEST,
     Likeness,
     begin_comparison,
+    demand_step_end,
     share_of_metric,
     squared_distance,
     step_of_age,
-    step_of_demand,
 )
 
 
@@ -55,21 +55,21 @@ def conditioned_age_horizon(age: float, horizon: float) -> float:
 
 @kernel
 def conditioned_demand_horizon(
-    group: int, age: float, demand: float, horizon: float, metric: int, likeness: Likeness
+    level: int, code: int, age: float, demand: float, horizon: float, metric: int, likeness: Likeness
 ) -> float:
     """Return until which largest demand of a metric weighed draws are unchanged, in user units.
 
     Parameters
     ----------
-    group
-        As in `draw_conditioned`.
+    level, code
+        Of widening, and the class of the replica.
     age, demand
         Those of the draws: seconds and user units.
     horizon
         Until which the traces are eligible.
     """
     if share_of_metric(likeness.kind[metric], step_of_age(age)[0]) > 0.0:
-        return min(horizon, step_of_demand(demand, likeness.floor[group, metric], likeness.step)[1])
+        return min(horizon, demand_step_end(level, code, metric, demand, likeness))
     return horizon
 
 
@@ -79,7 +79,7 @@ def draw_conditioned(
     level: int,
     low: int,
     high: int,
-    group: int,
+    code: int,
     age: float,
     largest_demand: Float,
     table: TraceTable,
@@ -91,8 +91,8 @@ def draw_conditioned(
 
     Parameters
     ----------
-    group
-        Of the floors, see `plb.risk.trace_weights.floor_group`.
+    code
+        Class of the replica in the history, -1 where unknown.
     age, largest_demand
         Of the replica: seconds, and (R,) user units.
     scratch
@@ -101,16 +101,14 @@ def draw_conditioned(
     if low == high:
         return False
     start = step_of_age(age)[0]
-    begin_comparison(group, start, largest_demand, likeness)
+    begin_comparison(level, code, start, largest_demand, likeness)
     collected = NONE
     for repetition in range(len(trace)):
         words = repetition_stream(stream, repetition)
         if collected == NONE:
-            row = first_taken(words, level, low, high, group, start, age, largest_demand, table, likeness)
+            row = first_taken(words, level, low, high, start, age, largest_demand, table, likeness)
             if row == NONE:
-                collected = collect_distances(
-                    level, low, high, group, start, age, largest_demand, table, likeness, scratch
-                )
+                collected = collect_distances(level, low, high, start, age, largest_demand, table, likeness, scratch)
         else:
             row = first_of_collected(words, low, high, likeness)
         if row == NONE:
@@ -127,7 +125,6 @@ def first_taken(
     level: int,
     low: int,
     high: int,
-    group: int,
     start: float,
     age: float,
     largest_demand: Float,
@@ -143,7 +140,7 @@ def first_taken(
         row = low + uniform_index(words, draw, high - low)
         if is_eligible(row, level, age, largest_demand, table):
             most = min(FARTHEST * FARTHEST, 2.0 * exponential(fraction(word_of_draw(chances, draw))))
-            if squared_distance(row, group, start, most, table, likeness) <= most:
+            if squared_distance(row, start, most, likeness) <= most:
                 return row
     return NONE
 
@@ -165,7 +162,6 @@ def collect_distances(
     level: int,
     low: int,
     high: int,
-    group: int,
     start: float,
     age: float,
     largest_demand: Float,
@@ -181,7 +177,7 @@ def collect_distances(
     for row in range(low, high):
         likeness.squared[row] = math.inf
         if is_eligible(row, level, age, largest_demand, table):
-            squared = squared_distance(row, group, start, most, table, likeness)
+            squared = squared_distance(row, start, most, likeness)
             if squared <= most:
                 likeness.squared[row] = squared
                 scratch[found], likeness.weight[found] = row, math.exp(-0.5 * squared)

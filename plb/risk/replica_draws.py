@@ -13,7 +13,7 @@ from plb.risk.conditioned_draws import conditioned_age_horizon, conditioned_dema
 from plb.risk.counter_based_random import replica_stream
 from plb.risk.eligibility import CRITERIA, LIFETIME, MAXIMA, UNKNOWN_CLASS_START, TraceTable, row_range
 from plb.risk.eligible_draws import NONE, draw_at_level
-from plb.risk.trace_weights import Likeness, floor_group
+from plb.risk.trace_weights import Likeness
 
 
 @kernel
@@ -49,9 +49,8 @@ def draw_replica(
     while True:
         low, high = row_range(level, code, role, table.group_start)
         if is_weighed(reported, likeness):
-            group = floor_group(level, code, likeness)
             drawn = draw_conditioned(
-                stream, level, low, high, group, age, largest_demand, table, likeness, scratch, trace
+                stream, level, low, high, code, age, largest_demand, table, likeness, scratch, trace
             )
         else:
             kept = level == known
@@ -104,6 +103,5 @@ def demand_horizon(
         for row in trace:
             least = min(least, table.maximum[row, metric])
     if is_weighed(reported, likeness):
-        group = floor_group(level, code, likeness)
-        return conditioned_demand_horizon(group, age, demand, least, metric, likeness)
+        return conditioned_demand_horizon(level, code, age, demand, least, metric, likeness)
     return least

@@ -8,8 +8,7 @@
   c_m is 1.
 - Without one, r_m is the recorded maximum of the trace. Maxima of a bursty metric take a day to show, so c_m is the
   share of `RECORD_SECONDS` that has passed.
-- The floor e_m is a hundredth of the largest maximum of the class, or of the whole history where the level of widening
-  has every class; 1 if that maximum is 0.
+- The floor e_m is a hundredth of the largest maximum of the trace's class; 1 if that is 0.
 - Age and demand count in steps, so that they seldom change the draws: the age in r_m and c_m is the start of a step
   (`step_of_age`), and ln(x_m + e_m) the middle of a step (`step_of_demand`), a sixteenth of a bandwidth off at most.
 
@@ -30,7 +29,7 @@ import numpy as np
 from plb.array_types import Float, Float32, Int
 from plb.compiler import by_pointer, kernel
 from plb.risk.demand_history import RECORD_SECONDS, DemandHistory
-from plb.risk.eligibility import CRITERIA, SCOPE, WHOLE, TraceTable
+from plb.risk.eligibility import CRITERIA, SCOPE, WHOLE
 from plb.validation import ReadOnlyMapping, check_mapping, check_metrics, check_number, check_switch
 
 ITEM = "conditioned draws"
@@ -87,29 +86,37 @@ class Conditioning:
 
 @by_pointer
 class Likeness(NamedTuple):
-    """What weighing reads of a history of T traces, R metrics and C classes, and space to compute in."""
+    """What weighing reads of a history of T traces, R metrics and C classes, and space to compute in.
 
+    Arrays with a number for each trace have none, (0,) or (0, R), if all weights are 1.
+    """
+
+    tenant_class: Int
+    """(T,)"""
     level: Float32
     """(T, R) user units, as `initial`."""
     initial: Float32
     growth: Float32
     """(T, R) seconds."""
+    log_maximum: Float
+    """(T, R) logarithm of maximum plus floor, as `log_level` of level plus floor."""
+    log_level: Float
     kind: Int
     """(R,) whether the metric is compared, and has a trend."""
     floor: Float
-    """(C + 1, R) user units, of each class; the last row is of the whole history."""
+    """(C, R) user units."""
     per_bandwidth: float
     """1 / bandwidth; 0: the weights are all 1."""
     step: float
     """Length of a step of the logarithm of demand."""
     shown: Float
-    """(R,) space for the logarithm of the largest demand plus the floor, in steps."""
+    """(C, R) space for the logarithm of the largest demand plus the floor of each class, in steps."""
     share: Float
     """(R,) space for the weight c of each metric."""
     squared: Float
-    """(T,) space for d² of every trace of a range; (0,) if weights are all 1."""
+    """(T,) space for d² of every trace of a range."""
     weight: Float
-    """(T,) space for the weights of the traces that have one; (0,) if weights are all 1."""
+    """(T,) space for the weights of the traces that have one."""
 
 
 def likeness_of(history: DemandHistory, conditioning: Conditioning | None) -> Likeness:
@@ -125,22 +132,26 @@ def likeness_of(history: DemandHistory, conditioning: Conditioning | None) -> Li
     check_metrics(ITEM, "trend", trend, history.metrics)
     kinds = [NOT_COMPARED if trend.get(name) is None else 1 + trend[name] for name in history.metrics]
     per_bandwidth = 0.0 if conditioning is None else 1.0 / conditioning.bandwidth
-    space = len(history) if per_bandwidth > 0.0 else 0
-    largest = np.zeros((classes + 1, metrics))
-    np.maximum.at(largest, history.tenant_class.astype(np.int64), history.maximum)
-    largest[-1] = largest.max(axis=0)
+    traces = len(history) if per_bandwidth > 0.0 else 0
+    code = history.tenant_class[:traces].astype(np.int64)
+    largest = np.zeros((classes, metrics))
+    np.maximum.at(largest, code, history.maximum[:traces])
+    floor = np.where(largest > 0.0, FLOOR_SHARE * largest, 1.0)
     return Likeness(
+        code,
         history.level,
         history.initial,
         history.growth,
+        np.log(history.maximum[:traces] + floor[code]),
+        np.log(history.level[:traces] + floor[code]),
         np.array(kinds, np.int64),
-        np.where(largest > 0.0, FLOOR_SHARE * largest, 1.0),
+        floor,
         per_bandwidth,
         max(LEAST_STEP, 1.0 / (STEPS_OF_A_BANDWIDTH * max(1.0, per_bandwidth))),
+        np.empty((classes, metrics)),
         np.empty(metrics),
-        np.empty(metrics),
-        np.empty(space),
-        np.empty(space),
+        np.empty(traces),
+        np.empty(traces),
     )
 
 
@@ -174,9 +185,11 @@ def step_of_demand(demand: float, floor: float, step: float) -> tuple[float, flo
 
 
 @kernel
-def floor_group(level: int, code: int, likeness: Likeness) -> int:
-    """Return the row of `Likeness.floor` of a level of widening and a class."""
-    return len(likeness.floor) - 1 if CRITERIA[level, SCOPE] == WHOLE else code
+def classes_of(level: int, code: int, likeness: Likeness) -> tuple[int, int]:
+    """Return the classes [low, high) of a level of widening for a replica of class `code`."""
+    if CRITERIA[level, SCOPE] == WHOLE:
+        return 0, len(likeness.floor)
+    return code, code + 1
 
 
 @kernel
@@ -188,25 +201,24 @@ def share_of_metric(kind: int, age: float) -> float:
 
 
 @kernel
-def begin_comparison(group: int, start: float, largest_demand: Float, likeness: Likeness) -> None:
-    """Compute what the comparison with every trace needs of a replica, at the start of its step of age."""
+def begin_comparison(level: int, code: int, start: float, largest_demand: Float, likeness: Likeness) -> None:
+    """Compute what the comparison with every trace of a level needs of a replica, at the start of its step of age."""
+    low, high = classes_of(level, code, likeness)
     for metric in range(len(largest_demand)):
         likeness.share[metric] = share_of_metric(likeness.kind[metric], start)
-        floor = likeness.floor[group, metric]
-        likeness.shown[metric] = step_of_demand(largest_demand[metric], floor, likeness.step)[0]
+        for one in range(low, high):
+            floor = likeness.floor[one, metric]
+            likeness.shown[one, metric] = step_of_demand(largest_demand[metric], floor, likeness.step)[0]
 
 
 @kernel
-def squared_distance(row: int, group: int, start: float, most: float, table: TraceTable, likeness: Likeness) -> float:
+def squared_distance(row: int, start: float, most: float, likeness: Likeness) -> float:
     """Return d² of a trace from the replica of `begin_comparison`; any number above `most` if it is above that."""
-    total = 0.0
+    total, code = 0.0, likeness.tenant_class[row]
     for metric in range(len(likeness.kind)):
         share = likeness.share[metric]
         if share > 0.0:
-            recorded = float(table.maximum[row, metric])
-            if likeness.kind[metric] == WITH_TREND:
-                recorded = modelled_demand(row, metric, start, likeness)
-            difference = math.log(recorded + likeness.floor[group, metric]) - likeness.shown[metric]
+            difference = compared_logarithm(row, code, metric, start, likeness) - likeness.shown[code, metric]
             difference *= likeness.per_bandwidth
             total += share * difference * difference
             if total > most:
@@ -215,10 +227,25 @@ def squared_distance(row: int, group: int, start: float, most: float, table: Tra
 
 
 @kernel
-def modelled_demand(row: int, metric: int, age: float, likeness: Likeness) -> float:
-    """Return the demand of a trace at an age, in user units, as `plb.risk.demand_history.DemandHistory.demand`."""
-    level, growth = float(likeness.level[row, metric]), float(likeness.growth[row, metric])
+def compared_logarithm(row: int, code: int, metric: int, age: float, likeness: Likeness) -> float:
+    """Return ln(r + e) of a trace of class `code` and a metric at an age in seconds.
+
+    The modelled demand is that of `plb.risk.demand_history.DemandHistory.demand`.
+    """
+    if likeness.kind[metric] != WITH_TREND:
+        return float(likeness.log_maximum[row, metric])
+    growth = float(likeness.growth[row, metric])
     if age >= growth:
-        return level
-    initial = float(likeness.initial[row, metric])
-    return initial + (level - initial) * (age / growth)
+        return float(likeness.log_level[row, metric])
+    level, initial = float(likeness.level[row, metric]), float(likeness.initial[row, metric])
+    return math.log(initial + (level - initial) * (age / growth) + likeness.floor[code, metric])
+
+
+@kernel
+def demand_step_end(level: int, code: int, metric: int, demand: float, likeness: Likeness) -> float:
+    """Return up to which demand of a metric no weight at a level changes for a replica of class `code`."""
+    low, high = classes_of(level, code, likeness)
+    least = np.inf
+    for one in range(low, high):
+        least = min(least, step_of_demand(demand, likeness.floor[one, metric], likeness.step)[1])
+    return least

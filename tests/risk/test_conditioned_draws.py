@@ -52,17 +52,16 @@ def plain_weights(
     """Return the level of widening and the weight of each eligible row, in plain NumPy."""
     name = history.classes[code] if code >= 0 else None
     level, rows = eligible_traces(history, tenant_class=name, role=role, age=age, largest_demand=demand)
-    whole = level in {Widening.ALL_AGE_DEMAND, Widening.ALL}
-    group = np.ones(len(history), np.bool_) if whole else history.tenant_class == code
     start = plain_step(age)
     shown_at_age, squared = history.demand(start, rows), np.zeros(len(rows))
     for name, trend in conditioning.trend.items():
         metric = history.metrics.index(name)
-        floor = 0.01 * float(history.maximum[group, metric].max()) or 1.0
+        of_class = [history.maximum[history.tenant_class == one, metric].max() for one in range(len(history.classes))]
+        floor = np.array([0.01 * float(largest) or 1.0 for largest in of_class])[history.tenant_class[rows]]
         recorded = shown_at_age[:, metric] if trend else history.maximum[rows, metric].astype(np.float64)
         share = 1.0 if trend else min(1.0, start / DAY)
         step = min(1.0, conditioning.bandwidth) / 8
-        shown = (math.floor(math.log(demand[metric] + floor) / step) + 0.5) * step
+        shown = (np.floor(np.log(demand[metric] + floor) / step) + 0.5) * step
         squared += share * ((np.log(recorded + floor) - shown) / conditioning.bandwidth) ** 2
     weights = np.where(squared <= 16.0, np.exp(-squared / 2), 0.0)
     if not weights.any():
