@@ -11,8 +11,9 @@ of the least time is taken. If no eligible row has a weight, the draws are those
 a probability in proportion to its weight (rejection sampling). So has the row of the least time, as the times are
 independent of the draws. With weights of 1 the rows are those of `plb.risk.eligible_draws`.
 
-**Stable.** A small change of the weights changes few acceptances and few least times. Traces that were taken before are
-not kept as such, because the weight of an earlier draw may have risen.
+**Stable.** A small change of the weights changes few acceptances and few least times. While the weights are the same, a
+trace that was taken stays, as in `plb.risk.eligible_draws`; with other weights it is taken again or not, because the
+weight of an earlier draw may have risen.
 """
 
 from __future__ import annotations
@@ -86,8 +87,11 @@ def draw_conditioned(
     likeness: Likeness,
     scratch: Int32,
     trace: Int32,
+    kept: bool,
 ) -> bool:
     """Fill `trace` (K,) from the eligible rows of [low, high) by weight; return False if none is eligible.
+
+    With `kept`, rows of `trace` that are still eligible stay: they were drawn by the present weights.
 
     Parameters
     ----------
@@ -104,6 +108,8 @@ def draw_conditioned(
     begin_comparison(level, code, start, largest_demand, likeness)
     collected = NONE
     for repetition in range(len(trace)):
+        if kept and is_eligible(trace[repetition], level, age, largest_demand, table):
+            continue
         words = repetition_stream(stream, repetition)
         if collected == NONE:
             row = first_taken(words, level, low, high, start, age, largest_demand, table, likeness)

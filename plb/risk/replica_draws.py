@@ -30,6 +30,7 @@ def draw_replica(
     scratch: Int32,
     trace: Int32,
     known: int,
+    same_weights: bool,
 ) -> int:
     """Fill `trace` (K,) and return the level of widening.
 
@@ -43,17 +44,20 @@ def draw_replica(
         (T,) holds the eligible rows where they had to be collected.
     known
         The level at which `trace` was drawn before, or NONE.
+    same_weights
+        Whether it was drawn by the present weights; only then is a trace that was drawn by weight kept.
     """
     stream = replica_stream(seed, key)
     level = known if known != NONE else (0 if code >= 0 else UNKNOWN_CLASS_START)
     while True:
         low, high = row_range(level, code, role, table.group_start)
+        kept = level == known
         if is_weighed(reported, likeness):
+            kept &= same_weights
             drawn = draw_conditioned(
-                stream, level, low, high, code, age, largest_demand, table, likeness, scratch, trace
+                stream, level, low, high, code, age, largest_demand, table, likeness, scratch, trace, kept
             )
         else:
-            kept = level == known
             drawn = draw_at_level(stream, level, low, high, age, largest_demand, table, scratch, trace, kept)
         if drawn:
             return level

@@ -11,8 +11,8 @@ from plb.compiler import by_pointer, kernel
 from plb.risk.demand_history import Array
 from plb.risk.eligibility import TraceTable
 from plb.risk.eligible_draws import NONE
-from plb.risk.replica_draws import age_horizon, demand_horizon, draw_replica
-from plb.risk.trace_weights import Likeness
+from plb.risk.replica_draws import age_horizon, demand_horizon, draw_replica, is_weighed
+from plb.risk.trace_weights import Likeness, demand_step_end, share_of_metric, step_of_age
 
 
 @by_pointer
@@ -144,6 +144,7 @@ def sample_again(
         code, role, reported = classes[rows.service[row]], rows.role[row], rows.reported[row]
         for metric in range(len(columns)):
             demand[columns[metric]] = rows.largest_demand[row, metric]
+        is_same = has_same_weights(row, rows, draws, code, age[row], columns, likeness)
         level = draw_replica(
             seed,
             rows.key[row],
@@ -157,6 +158,7 @@ def sample_again(
             scratch,
             trace[row],
             draws.widening[row],
+            is_same,
         )
         draws.key[row], draws.generation[row] = rows.key[row], rows.generation[row]
         draws.group[row], draws.widening[row] = code * roles + role, level
@@ -169,3 +171,19 @@ def sample_again(
             draws.valid_demand[row, metric] = demand_horizon(
                 trace[row], level, column, code, age[row], shown, reported, table, likeness
             )
+
+
+@kernel
+def has_same_weights(
+    row: int, rows: Rows, draws: Draws, code: int, age: float, columns: Int, likeness: Likeness
+) -> bool:
+    """Return whether samples of a row are there and were drawn by its present weights; for `sample_again`."""
+    if draws.widening[row] == NONE or draws.report[row] != 1 or not is_weighed(rows.reported[row], likeness):
+        return False
+    start = step_of_age(age)[0]
+    is_same = step_of_age(draws.age[row])[0] == start
+    for metric in range(len(columns)):
+        if share_of_metric(likeness.kind[columns[metric]], start) > 0.0:
+            end = demand_step_end(draws.widening[row], code, columns[metric], draws.demand[row, metric], likeness)
+            is_same &= rows.largest_demand[row, metric] <= end
+    return bool(is_same)

@@ -226,6 +226,7 @@ def draw_batch(
             scratch,
             trace[i],
             widening[i],
+            False,
         )
         valid_age[i] = age_horizon(trace[i], widening[i], age, reported[i], table, likeness)
         for metric in range(len(demand)):
