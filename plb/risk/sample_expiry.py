@@ -36,7 +36,7 @@ class Rows(NamedTuple):
 
 
 @by_pointer
-class Draws(NamedTuple):
+class KeptDraws(NamedTuple):
     """The replicas for which the rows were sampled, and the expiry of the samples; arrays as in `Rows`."""
 
     key: Array
@@ -60,7 +60,7 @@ class Draws(NamedTuple):
 
 @kernel
 def find_expired(
-    rows: Rows, draws: Draws, candidates: Int, classes: Int, roles: int, now: float, age: Float, expired: Int
+    rows: Rows, draws: KeptDraws, candidates: Int, classes: Int, roles: int, now: float, age: Float, expired: Int
 ) -> int:
     """Return how many of some rows have to be sampled, and write them to the front of `expired` (m,), in their order.
 
@@ -109,7 +109,7 @@ def find_expired(
 def sample_again(
     seed: np.uint64,
     rows: Rows,
-    draws: Draws,
+    draws: KeptDraws,
     expired: Int,
     classes: Int,
     roles: int,
@@ -175,7 +175,7 @@ def sample_again(
 
 @kernel
 def has_same_weights(
-    row: int, rows: Rows, draws: Draws, code: int, age: float, columns: Int, likeness: Likeness
+    row: int, rows: Rows, draws: KeptDraws, code: int, age: float, columns: Int, likeness: Likeness
 ) -> bool:
     """Return whether samples of a row are there and were drawn by its present weights; for `sample_again`."""
     if draws.widening[row] == NONE or draws.report[row] != 1 or not is_weighed(rows.reported[row], likeness):

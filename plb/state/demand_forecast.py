@@ -14,10 +14,9 @@ from plb.model import Role
 from plb.risk.anchoring import Anchors, anchor_peaks, find_grown, next_growth, recorded_peaks
 from plb.risk.demand_history import DemandHistory
 from plb.risk.eligible_draws import NONE
-from plb.risk.estimators import Draws as ChosenDraws
-from plb.risk.estimators import MonteCarlo
+from plb.risk.estimators import Draws, MonteCarlo
 from plb.risk.monte_carlo import Evaluation
-from plb.risk.sample_expiry import Draws, Rows, find_expired, sample_again
+from plb.risk.sample_expiry import KeptDraws, Rows, find_expired, sample_again
 from plb.risk.trace_sampling import TraceSampler
 from plb.risk.trace_weights import Conditioning
 from plb.settings.config import PlbConfig, Replay
@@ -101,7 +100,7 @@ class DemandForecast:
         self.peak: Int32 = np.zeros((capacity + 1, self._metrics, self.repetitions), np.int32)
         self.peak_ceiling: Int = np.zeros((capacity + 1, self._metrics), np.int64)
         self.trace: Int32 = np.zeros((capacity, self.repetitions), np.int32)
-        self._draws = Draws(
+        self._draws = KeptDraws(
             key=np.zeros(capacity, np.uint64),
             generation=np.zeros(capacity, np.int64),
             group=np.full(capacity, -1, np.int64),
@@ -273,7 +272,7 @@ class DemandForecast:
 
 def conditioning_of(config: PlbConfig, estimator: MonteCarlo) -> Conditioning | None:
     """Return by what the traces of an engine are weighed; None: each eligible one is as likely as the others."""
-    if estimator.draws is ChosenDraws.ELIGIBLE:
+    if estimator.draws is Draws.ELIGIBLE:
         return None
     return Conditioning(trend={metric.name: metric.trend for metric in config.metrics}, bandwidth=estimator.bandwidth)
 
@@ -289,7 +288,7 @@ def _class_code(history: DemandHistory, tenant_class: str | None) -> int:
 
 
 @kernel
-def schedule(queue: DueQueue, some: Int, rows: Rows, draws: Draws, anchors: Anchors, now: float) -> None:
+def schedule(queue: DueQueue, some: Int, rows: Rows, draws: KeptDraws, anchors: Anchors, now: float) -> None:
     """Set when each of some rows, (m,), is due next: its traces are no longer eligible, or they grow."""
     for row in some:
         time = NEVER

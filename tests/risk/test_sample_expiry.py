@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plb.model import Role
 from plb.risk import Conditioning, DemandHistory, TraceSampler
 from plb.risk.eligible_draws import NONE
-from plb.risk.sample_expiry import Draws, Rows, find_expired, sample_again
+from plb.risk.sample_expiry import KeptDraws, Rows, find_expired, sample_again
 
 from .strategies import METRICS, NO_DEADLINE, conditionings, histories
 
@@ -21,7 +21,7 @@ CLASSES = np.array([0, 1, -1])
 ROLES = len(Role)
 
 
-def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Draws, float]:
+def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, KeptDraws, float]:
     """Return rows, draws for them with some small differences, and the time."""
 
     def numbers(least: int, most: int, *shape: int) -> np.ndarray:
@@ -46,7 +46,7 @@ def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Draw
     age = np.maximum(0.0, now - rows.created)
     drawn_at = near(age)
     shown = near(rows.largest_demand)
-    draws = Draws(
+    draws = KeptDraws(
         key=near(rows.key.astype(np.int64)).astype(np.uint64),
         generation=near(rows.generation),
         group=near(CLASSES[rows.service] * ROLES + rows.role),
