@@ -26,15 +26,13 @@ import numpy as np
 
 from plb.array_types import Bool, Float, Float32, Int, Int32
 from plb.compiler import by_pointer, kernel
-from plb.risk.counter_based_random import repetition_stream, replica_stream, uniform_share
-from plb.risk.demand_history import LARGEST_LEVEL
+from plb.risk.counter_based_random import dip_stream, fraction, repetition_stream, replica_stream, word_of_draw
+from plb.risk.demand_history import LARGEST_LEVEL, RECORD_SECONDS
 from plb.risk.sample_expiry import Rows
 from plb.risk.trace_sampling import Array
 
 # Positions in curves
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
-RECORD_SECONDS = 86_400.0
-"""Seconds after which the largest demand of a metric without trend has shown itself: a day."""
 GROWTH_SECONDS = 600.0
 """Steps of age in which growth is evaluated: the granularity of the paper's traces ([1] section 8.1)."""
 
@@ -180,8 +178,8 @@ def start_in(start: Start, metric: int, k: int, anchoring: Anchoring) -> float:
     """Return the demand from which a row grows in repetition k, in user units."""
     if start.low == start.demand:
         return start.demand
-    stream = replica_stream(anchoring.seed[0], start.key)
-    share = uniform_share(repetition_stream(stream, k), metric)
+    stream = dip_stream(repetition_stream(replica_stream(anchoring.seed[0], start.key), k))
+    share = fraction(word_of_draw(stream, metric))
     return float(start.low + share * (start.demand - start.low))
 
 

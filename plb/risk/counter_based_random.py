@@ -8,6 +8,7 @@ Sums and products wrap at 2^64 by intent; where kernels run as plain Python, cal
 from __future__ import annotations
 
 import hashlib
+import math
 
 import numpy as np
 
@@ -18,10 +19,11 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST_FACTOR = np.uint64(0xBF58476D1CE4E5B9)
 SECOND_FACTOR = np.uint64(0x94D049BB133111EB)
 ROW_SALT = np.uint64(0xD6E8FEB86659FD93)
-SHARE_SALT = np.uint64(0xA0761D6478BD642F)
-STEP_OF_SHARES = 2.0**-53
-SHIFT_11, SHIFT_27 = np.uint64(11), np.uint64(27)
-SHIFT_30, SHIFT_31, SHIFT_32 = np.uint64(30), np.uint64(31), np.uint64(32)
+CHANCE_SALT = np.uint64(0xE7037ED1A0B428DB)
+DIP_SALT = np.uint64(0xA0761D6478BD642F)
+SHIFT_11 = np.uint64(11)
+UNIT = 2.0**-53
+SHIFT_27, SHIFT_30, SHIFT_31, SHIFT_32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
 
 
 def replica_key(partition_name: str, slot: int) -> int:
@@ -61,20 +63,19 @@ def repetition_stream(stream: np.uint64, repetition: int) -> np.uint64:
 
 
 @kernel
+def word_of_draw(stream: np.uint64, draw: int) -> np.uint64:
+    """Return the word of sample number `draw` of a stream."""
+    return mixed(stream + np.uint64(draw + 1) * GOLDEN)
+
+
+@kernel
 def uniform_index(stream: np.uint64, draw: int, size: int) -> int:
     """Return sample number `draw` of the repetition: an index in [0, size), uniform up to a share of size/2^32.
 
     The high word of a product, not a remainder: one multiplication and no bias towards small indices.
     """
-    word = mixed(stream + np.uint64(draw + 1) * GOLDEN)
+    word = word_of_draw(stream, draw)
     return int(((word >> SHIFT_32) * np.uint64(size)) >> SHIFT_32)
-
-
-@kernel
-def uniform_share(stream: np.uint64, draw: int) -> float:
-    """Return number `draw` of the shares of a repetition, uniform over [0, 1) in steps of 2^-53; no sample has it."""
-    word = mixed(mixed(stream ^ SHARE_SALT) + np.uint64(draw + 1) * GOLDEN)
-    return float(word >> SHIFT_11) * STEP_OF_SHARES
 
 
 @kernel
@@ -87,3 +88,27 @@ def row_stream(stream: np.uint64) -> np.uint64:
 def row_hash(stream: np.uint64, row: int) -> np.uint64:
     """Return the hash of a row under a `row_stream`; different rows never share one."""
     return mixed(stream + np.uint64(row) * GOLDEN)
+
+
+@kernel
+def chance_stream(stream: np.uint64) -> np.uint64:
+    """Return the word from which derives whether samples are taken, separate from those of samples and rows."""
+    return mixed(stream ^ CHANCE_SALT)
+
+
+@kernel
+def dip_stream(stream: np.uint64) -> np.uint64:
+    """Return the word from which derives how much of a dip has ended, separate from all the others."""
+    return mixed(stream ^ DIP_SALT)
+
+
+@kernel
+def fraction(word: np.uint64) -> float:
+    """Return a number in [0, 1) that rises with the word, from its first 53 bits."""
+    return float(word >> SHIFT_11) * UNIT
+
+
+@kernel
+def exponential(uniform: float) -> float:
+    """Return the exponential number of mean 1 of a number in [0, 1), with which it rises; it is not below it."""
+    return -math.log1p(-uniform)

@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 LARGEST_LEVEL = 2**30
 """A level may be at most this many quanta, so that sums over a node stay far below 2^63."""
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
+RECORD_SECONDS = 86_400.0
+"""Seconds after which the largest demand of a metric without trend has shown itself: a day."""
 MOST_CLASSES = 2**15 - 1
 NAMES = "a collection of names"
 

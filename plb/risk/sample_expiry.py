@@ -8,8 +8,11 @@ import numpy as np
 
 from plb.array_types import Bool, Float, Int, Int32
 from plb.compiler import by_pointer, kernel
+from plb.risk.demand_history import Array
 from plb.risk.eligibility import TraceTable
-from plb.risk.trace_sampling import NONE, Array, age_horizon, demand_horizon, draw_replica
+from plb.risk.eligible_draws import NONE
+from plb.risk.replica_draws import age_horizon, demand_horizon, draw_replica, is_weighed
+from plb.risk.trace_weights import Likeness, demand_step_end, share_of_metric, step_of_age
 
 
 @by_pointer
@@ -37,7 +40,7 @@ class Rows(NamedTuple):
 
 
 @by_pointer
-class Draws(NamedTuple):
+class KeptDraws(NamedTuple):
     """The replicas for which the rows were sampled, and the expiry of the samples; arrays as in `Rows`."""
 
     key: Array
@@ -54,15 +57,19 @@ class Draws(NamedTuple):
     """See `plb.risk.trace_sampling.TraceDraws`."""
     valid_demand: Float
     """(M, R)"""
+    report: Array
+    """As int8: 1 if the replica has reported; 0 if it had not when sampled, and a report changes the samples; NONE if
+    it had not, and a report changes only what they mean."""
 
 
 @kernel
 def find_expired(
-    rows: Rows, draws: Draws, candidates: Int, classes: Int, roles: int, now: float, age: Float, expired: Int
+    rows: Rows, draws: KeptDraws, candidates: Int, classes: Int, roles: int, now: float, age: Float, expired: Int
 ) -> int:
     """Return how many of some rows have to be sampled, and write them to the front of `expired` (m,), in their order.
 
     Samples for another replica, or for a greater age or demand than the present one, are removed: `widening` is NONE.
+    So are those of a replica whose report was reset, and those that its first report changes.
 
     Parameters
     ----------
@@ -86,6 +93,10 @@ def find_expired(
         age[row] = max(0.0, now - rows.created[row])
         other = rows.key[row] != draws.key[row] or rows.generation[row] != draws.generation[row]
         other |= classes[rows.service[row]] * roles + rows.role[row] != draws.group[row] or age[row] < draws.age[row]
+        if draws.report[row] != NONE:
+            other |= (draws.report[row] == 1) != rows.reported[row]
+        elif rows.reported[row]:
+            draws.report[row] = 1
         stale = age[row] > draws.valid_age[row]
         for metric in range(rows.largest_demand.shape[1]):
             other |= draws.demand[row, metric] > rows.largest_demand[row, metric]
@@ -102,13 +113,14 @@ def find_expired(
 def sample_again(
     seed: np.uint64,
     rows: Rows,
-    draws: Draws,
+    draws: KeptDraws,
     expired: Int,
     classes: Int,
     roles: int,
     age: Float,
     columns: Int,
     table: TraceTable,
+    likeness: Likeness,
     demand: Float,
     scratch: Int32,
     trace: Int32,
@@ -125,7 +137,7 @@ def sample_again(
         As in `find_expired`.
     columns
         (R,) column of each metric of the rows in the history.
-    table
+    table, likeness
         Of the history, with its own metrics.
     demand, scratch
         One number for each metric of the history, zero where it is no metric of the rows; and as in `draw_replica`.
@@ -133,15 +145,49 @@ def sample_again(
         (M, K) rows of the history; changed.
     """
     for row in expired:
-        code, role = classes[rows.service[row]], rows.role[row]
+        code, role, reported = classes[rows.service[row]], rows.role[row], rows.reported[row]
         for metric in range(len(columns)):
             demand[columns[metric]] = rows.largest_demand[row, metric]
+        is_same = has_same_weights(row, rows, draws, code, age[row], columns, likeness)
         level = draw_replica(
-            seed, rows.key[row], code, role, age[row], demand, table, scratch, trace[row], draws.widening[row]
+            seed,
+            rows.key[row],
+            code,
+            role,
+            age[row],
+            demand,
+            reported,
+            table,
+            likeness,
+            scratch,
+            trace[row],
+            draws.widening[row],
+            is_same,
         )
         draws.key[row], draws.generation[row] = rows.key[row], rows.generation[row]
         draws.group[row], draws.widening[row] = code * roles + role, level
-        draws.age[row], draws.valid_age[row] = age[row], age_horizon(trace[row], level, table)
+        draws.report[row] = 1 if reported else (0 if likeness.per_bandwidth > 0.0 else NONE)
+        draws.age[row] = age[row]
+        draws.valid_age[row] = age_horizon(trace[row], level, age[row], reported, table, likeness)
         for metric in range(len(columns)):
             draws.demand[row, metric] = rows.largest_demand[row, metric]
-            draws.valid_demand[row, metric] = demand_horizon(trace[row], level, columns[metric], table)
+            column, shown = columns[metric], rows.largest_demand[row, metric]
+            draws.valid_demand[row, metric] = demand_horizon(
+                trace[row], level, column, code, age[row], shown, reported, table, likeness
+            )
+
+
+@kernel
+def has_same_weights(
+    row: int, rows: Rows, draws: KeptDraws, code: int, age: float, columns: Int, likeness: Likeness
+) -> bool:
+    """Return whether samples of a row are there and were drawn by its present weights; for `sample_again`."""
+    if draws.widening[row] == NONE or draws.report[row] != 1 or not is_weighed(rows.reported[row], likeness):
+        return False
+    start = step_of_age(age)[0]
+    is_same = step_of_age(draws.age[row])[0] == start
+    for metric in range(len(columns)):
+        if share_of_metric(likeness.kind[columns[metric]], start) > 0.0:
+            end = demand_step_end(draws.widening[row], code, columns[metric], draws.demand[row, metric], likeness)
+            is_same &= rows.largest_demand[row, metric] <= end
+    return bool(is_same)

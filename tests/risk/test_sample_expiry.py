@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plb.model import Role
-from plb.risk import DemandHistory, TraceSampler
-from plb.risk.sample_expiry import Draws, Rows, find_expired, sample_again
-from plb.risk.trace_sampling import NONE
+from plb.risk import Conditioning, DemandHistory, TraceSampler
+from plb.risk.eligible_draws import NONE
+from plb.risk.sample_expiry import KeptDraws, Rows, find_expired, sample_again
 
-from .strategies import METRICS, NO_DEADLINE, histories
+from .strategies import METRICS, NO_DEADLINE, conditionings, histories
 
 pytestmark = pytest.mark.kernels
 CLASSES = np.array([0, 1, -1])
 ROLES = len(Role)
 
 
-def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Draws, float]:
+def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, KeptDraws, float]:
     """Return rows, draws for them with some small differences, and the time."""
 
     def numbers(least: int, most: int, *shape: int) -> np.ndarray:
@@ -46,7 +46,7 @@ def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Draw
     age = np.maximum(0.0, now - rows.created)
     drawn_at = near(age)
     shown = near(rows.largest_demand)
-    draws = Draws(
+    draws = KeptDraws(
         key=near(rows.key.astype(np.int64)).astype(np.uint64),
         generation=near(rows.generation),
         group=near(CLASSES[rows.service] * ROLES + rows.role),
@@ -55,6 +55,7 @@ def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Draw
         demand=shown,
         valid_age=drawn_at + numbers(0, 2, count),
         valid_demand=shown + numbers(0, 2, count, metrics),
+        report=numbers(-1, 1, count).astype(np.int8),
     )
     return rows, draws, now
 
@@ -64,9 +65,9 @@ def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Draw
 def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
     random: Random, count: int, metrics: int
 ) -> None:
-    """They are found in order; only draws for another replica, a later time or more demand are removed."""
+    """They are found in order; draws for another replica, a later time, more demand or another report are removed."""
     rows, draws, now = rows_and_draws(random, count, metrics)
-    age, expired = np.full(count, -1.0), np.full(count, -1)
+    age, expired, report = np.full(count, -1.0), np.full(count, -1), draws.report.copy()
     found = find_expired(rows, draws, np.arange(count), CLASSES, ROLES, now, age, expired)
     others, stale = [], []
     for row in np.flatnonzero(rows.used & ~rows.leaving).tolist():
@@ -74,7 +75,9 @@ def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
         key = (rows.key[row], rows.generation[row], CLASSES[rows.service[row]] * ROLES + rows.role[row])
         drawn = (draws.key[row], draws.generation[row], draws.group[row])
         is_earlier = age[row] < draws.age[row] or (rows.largest_demand[row] < draws.demand[row]).any()
-        if key != drawn or is_earlier:
+        is_other_report = report[row] != NONE and bool(report[row]) != rows.reported[row]
+        assert draws.report[row] == (1 if report[row] == NONE and rows.reported[row] else report[row])
+        if key != drawn or is_earlier or is_other_report:
             others.append(row)
         if age[row] > draws.valid_age[row] or (rows.largest_demand[row] > draws.valid_demand[row]).any():
             stale.append(row)
@@ -84,15 +87,21 @@ def test_rows_need_draws_for_another_replica_or_beyond_the_drawn_traces(
 
 
 @NO_DEADLINE
-@given(histories(), st.randoms(use_true_random=False), st.integers(0, 12), st.integers(0, 2**64 - 1))
-def test_samples_are_those_of_the_present_age_and_demand(
-    history: DemandHistory, random: Random, count: int, seed: int
+@given(
+    histories(),
+    st.randoms(use_true_random=False),
+    st.integers(0, 12),
+    st.integers(0, 2**64 - 1),
+    st.none() | conditionings(),
+)
+def test_samples_are_those_of_the_present_age_demand_and_report(
+    history: DemandHistory, random: Random, count: int, seed: int, conditioning: Conditioning | None
 ) -> None:
     """All rows in use have them at any time, though only the expired ones are sampled; then none is expired."""
     rows, draws, now = rows_and_draws(random, count, len(METRICS))
     draws = draws._replace(generation=np.full(count, -1))  # of none of these replicas
     classes = np.array([history.class_code(name) for name in ("bronze", "gold", None)])
-    sampler = TraceSampler(history, repetitions=4, seed=seed)
+    sampler = TraceSampler(history, repetitions=4, seed=seed, conditioning=conditioning)
     age, trace = np.full(count, -1.0), np.full((count, 4), -1, np.int32)
     used = np.flatnonzero(rows.used & ~rows.leaving)
 
@@ -100,17 +109,18 @@ def test_samples_are_those_of_the_present_age_and_demand(
         expired = np.full(count, -1)
         return expired[: find_expired(rows, draws, np.arange(count), classes, ROLES, now, age, expired)]
 
-    for _ in range(3):
+    for _ in range(4):
         with np.errstate(over="ignore"):
             columns, demand = np.arange(len(METRICS)), np.zeros(len(METRICS))
             scratch = np.empty(len(history), np.int32)
-            arguments = rows, draws, expired_rows(), classes, ROLES, age, columns, sampler.table, demand, scratch, trace
-            sample_again(np.uint64(seed), *arguments)
+            of_history = columns, sampler.table, sampler.likeness, demand, scratch
+            sample_again(np.uint64(seed), rows, draws, expired_rows(), classes, ROLES, age, *of_history, trace)
             known = rows.key, classes[rows.service], rows.role, age, rows.largest_demand
-            right = sampler.draw(*(of_rows[used] for of_rows in known))
+            right = sampler.draw(*(of_rows[used] for of_rows in known), reported=rows.reported[used])
         assert trace[used].tolist() == right.trace.tolist()
         assert draws.widening[used].tolist() == right.widening.tolist()
         assert not len(expired_rows())
-        now += random.randint(0, 5)
+        now += random.choice([0, 1, 5, 500, 5000])
+        rows.reported[:] ^= np.array([random.randint(0, 3) == 0 for _ in range(count)], np.bool_)
         for largest in rows.largest_demand:
             largest += [random.choice([0, 0, 1, 9]) for _ in METRICS]

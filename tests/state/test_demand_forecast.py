@@ -258,7 +258,9 @@ def growing_history(random: np.random.Generator) -> DemandHistory:
 
 
 time_steps = st.sampled_from([0.0, 0.5, 60.0, 300.0, 600.0, 7000.0, -600.0])
-reports = st.none() | st.tuples(st.sampled_from(["n0", "n1"]), st.integers(0, 12), st.integers(0, 12))
+reports = (
+    st.none() | st.just("reset") | st.tuples(st.sampled_from(["n0", "n1"]), st.integers(0, 12), st.integers(0, 12))
+)
 
 
 @examples(100)
@@ -266,7 +268,15 @@ reports = st.none() | st.tuples(st.sampled_from(["n0", "n1"]), st.integers(0, 12
     st.integers(0, 2**32 - 1),
     st.lists(st.tuples(time_steps, reports), min_size=6, max_size=14),
     st.sampled_from(["anchored", "from_present"]),
-    st.sampled_from(["monte-carlo", "monte-carlo:horizon=1", "monte-carlo:horizon=24,maximum_from=0.5"]),
+    st.sampled_from(
+        [
+            "monte-carlo",
+            "monte-carlo:horizon=1",
+            "monte-carlo:horizon=24,maximum_from=0.5",
+            "monte-carlo:draws=conditioned",
+            "monte-carlo:draws=conditioned,bandwidth=0.1,horizon=24",
+        ]
+    ),
 )
 def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events, replay, estimator):
     """Kept samples and updated peaks equal those of a new forecast for the same replicas."""
@@ -282,7 +292,9 @@ def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events, re
     rows = state.partitions["db/0"].rows
     for passed, report in events:
         now = max(0.0, now + passed)
-        if report is not None:
+        if report == "reset":
+            engine.reset_load("db/0")
+        elif report is not None:
             engine.report_load("db/0", report[0], {"memory": report[1] / 4, "cpu": report[2] / 4})
         renewed(kept_forecast, state, now)
         from_scratch = demand_forecast_of(config, history, 3)
