@@ -41,7 +41,9 @@ def rows_and_draws(random: Random, count: int, metrics: int) -> tuple[Rows, Kept
         role=numbers(0, ROLES - 1, count),
         created=numbers(-2, 5, count).astype(np.float64),
         largest_demand=numbers(0, 3, count, metrics).astype(np.float64),
+        load=numbers(0, 3, count, metrics),
         reported=numbers(0, 1, count) > 0,
+        vacant=np.zeros(count, np.bool_),
     )
     age = np.maximum(0.0, now - rows.created)
     drawn_at = near(age)
