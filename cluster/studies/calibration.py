@@ -27,7 +27,7 @@ from cluster.studies.figures import figures_of
 from cluster.studies.forecast_scores import NodePredictions
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.request import StudyRequest
-from cluster.studies.risk import ESTIMATORS
+from cluster.studies.risk import BEYOND_PAPERS, ESTIMATORS, MONTE_CARLO
 from cluster.studies.runner import Finished, Row
 from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
 from cluster.studies.study import StudyResult
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 POLICY = "worst_fit_max"
 """The policy that runs the cluster. It uses no probabilities."""
 DAYS, REPEATS = 10.0, 5
+SCORED = {MONTE_CARLO: ESTIMATORS[MONTE_CARLO], **BEYOND_PAPERS, **ESTIMATORS}
+"""Settings of the engine by label of the estimator."""
 FIRST_HOURS, EVERY_HOURS, HORIZON_HOURS = 24, 6, 24
 """Hours until the first predictions by default, between predictions, and of the longest horizon."""
 HORIZONS: Mapping[str, float] = {"next metering": 0.0, "1 hour": 1.0, f"{HORIZON_HOURS} hours": float(HORIZON_HOURS)}
@@ -142,7 +144,7 @@ class CalibrationStudy(SimulatedStudy):
 
     @classmethod
     def _at(cls, settings: Sequence[StudySetting], request: StudyRequest) -> CalibrationStudy:
-        arms = [Arm(label, POLICY, engine={**fields, **AS_IN_PAPER}) for label, fields in ESTIMATORS.items()]
+        arms = [Arm(label, POLICY, engine={**fields, **AS_IN_PAPER}) for label, fields in SCORED.items()]
         design = request.design_at(settings, arms, repeats=REPEATS, days=DAYS, engine=ANNEALING_PILOT.engine)
         return cls(attrs.evolve(design, splits_anew=True), request.first_hours)
 

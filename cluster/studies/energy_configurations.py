@@ -18,9 +18,8 @@ from cluster.studies.figures import Claim, ClaimTable, Violations
 from cluster.studies.pilots import DENSITIES
 from cluster.studies.policy_study import PolicyStudy
 from cluster.studies.request import StudyRequest
-from cluster.studies.risk import ESTIMATORS, MONTE_CARLO_OF_A_DAY
+from cluster.studies.risk import BEYOND_PAPERS
 from plb import PlbConfig, PlbError
-from plb.risk.estimators import HistoricalSimulation
 
 DAYS, REPEATS = 10.0, 2
 FIRST_SEED = 1001
@@ -41,8 +40,6 @@ DEFAULT = "w_overload = 100"
 moves or downtime than the modified energy."""
 IMBALANCES = (1, 100)
 """Weights of the imbalance, beside that of the default."""
-OTHER_ESTIMATORS = (MONTE_CARLO_OF_A_DAY, HistoricalSimulation.kind)
-"""The other estimators with an expected overload, by their labels in the study of risk."""
 WEIGHTS = ("w_failovers", "w_imbalance", "w_overload")
 SET_HERE = ("estimator", "evaluation", "min_load_balancing_interval", "replay", *WEIGHTS)
 """Settings that a scenario must not have."""
@@ -66,8 +63,8 @@ def arms(base: Base) -> tuple[Arm, ...]:
     by_default = candidates[DEFAULT]
     for weight in IMBALANCES:
         candidates[f"{DEFAULT}, w_imbalance = {weight}"] = {**by_default, "w_imbalance": float(weight)}
-    for label in OTHER_ESTIMATORS:
-        candidates[f"{DEFAULT}, {label}"] = {**by_default, **ESTIMATORS[label]}
+    for label, fields in BEYOND_PAPERS.items():
+        candidates[f"{DEFAULT}, {label}"] = {**by_default, **fields}
     often = f"{DEFAULT}, every 10 minutes"
     longer = {
         f"{often}, {times} times the proposals": {**candidates[often], ROUNDS: times * rounds} for times in LONGER
