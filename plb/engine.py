@@ -491,14 +491,14 @@ class PlacementAndLoadBalancing:
             Name of a partition that misses a replica; probabilities are then those with that replica on the node.
         within
             Seconds within which a violation counts, in whole slots of ``historical-simulation``, rounded up. None: the
-            horizon of the estimator. Other estimators have no horizon, and refuse one.
+            horizon of the estimator. Other estimators cannot change theirs, and refuse one.
 
         Raises
         ------
         UnknownNameError
             If the partition is not known.
         ConflictError
-            If the partition misses no replica, or the estimator has no horizon.
+            If the partition misses no replica, or the estimator cannot change its horizon.
         InvalidValueError
             If `within` is not above 0, or is more than the slots that the estimator keeps.
         """

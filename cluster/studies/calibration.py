@@ -61,8 +61,8 @@ class Look:
     time
         Seconds since the start of the run.
     probability
-        (H,) probability of a violation of each node, by the label of the horizon. That of an estimator without a
-        horizon is the same for all.
+        (H,) probability of a violation of each node, by the label of the horizon. That of an estimator that
+        cannot change its horizon is the same for all.
     first
         (H,) at which of the next meterings the node is first in violation; 0: at none within the horizon.
     """

@@ -15,7 +15,7 @@ import math
 
 from plb.array_types import NOWHERE
 from plb.compiler import kernel
-from plb.risk.anchoring import GROWTH, INITIAL, LEVEL, growth_share
+from plb.risk.anchoring import GROWTH, INITIAL, LEVEL, growth_age_of, growth_share
 from plb.state.arrays import Problem, Solution
 
 
@@ -131,7 +131,7 @@ def demand_after(problem: Problem, row: int, metric: int, k: int, time: float) -
     initial = float(problem.curves[trace, metric, INITIAL])
     rise = float(problem.curves[trace, metric, LEVEL]) - initial
     if problem.anchored[row]:
-        later = rise * (growth_share(duration, age, problem.horizon) - time / duration)
+        later = rise * (growth_share(duration, growth_age_of(age), problem.horizon) - time / duration)
         return int(peak - math.floor(max(0.0, later) / problem.unit[metric]))
     demand = initial + rise * ((age + time) / duration)
     return int(min(math.ceil(demand / problem.unit[metric]), peak))

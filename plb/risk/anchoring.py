@@ -15,6 +15,7 @@ at once. With a horizon, only the growth within it counts.
 
 The level of a metric without trend is the 90th percentile of the trace, which suits many replicas together. A replica
 that takes a node for itself reaches its maximum there, so for replicas of this size the level is the trace's maximum.
+It too is in proportion to the largest demand seen: after a day it is this demand.
 """
 
 from __future__ import annotations
@@ -27,9 +28,8 @@ import numpy as np
 from plb.array_types import Bool, Float, Float32, Int, Int32
 from plb.compiler import by_pointer, kernel
 from plb.risk.counter_based_random import dip_stream, fraction, repetition_stream, replica_stream, word_of_draw
-from plb.risk.demand_history import LARGEST_LEVEL, RECORD_SECONDS
+from plb.risk.demand_history import LARGEST_LEVEL, RECORD_SECONDS, Array
 from plb.risk.sample_expiry import Rows
-from plb.risk.trace_sampling import Array
 
 # Positions in curves
 LEVEL, INITIAL, GROWTH, MAXIMUM = range(4)
@@ -208,7 +208,7 @@ def find_grown(
     for row in candidates:
         if not (rows.used[row] and rows.reported[row]) or rows.leaving[row]:
             continue
-        growth_age[row] = math.floor(age[row] / GROWTH_SECONDS) * GROWTH_SECONDS
+        growth_age[row] = growth_age_of(age[row])
         before = anchors.age[row]
         changed = growth_age[row] < before
         for metric in range(anchors.settled_age.shape[1]):
@@ -219,6 +219,12 @@ def find_grown(
             found[count] = row
             count += 1
     return count
+
+
+@kernel
+def growth_age_of(age: float) -> float:
+    """Return the age up to which growth is evaluated at an age, in seconds."""
+    return math.floor(age / GROWTH_SECONDS) * GROWTH_SECONDS
 
 
 @kernel
@@ -234,7 +240,7 @@ def next_growth(age: float, settled_age: Float) -> float:
     """
     for settled in settled_age:
         if age < settled:
-            return (math.floor(age / GROWTH_SECONDS) + 1.0) * GROWTH_SECONDS
+            return growth_age_of(age) + GROWTH_SECONDS
     return math.inf
 
 

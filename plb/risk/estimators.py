@@ -24,6 +24,7 @@ from plb.risk.peaks.predictor_settings import (
     members,
 )
 from plb.risk.peaks.spec_parsing import parse
+from plb.risk.trace_weights import check_bandwidth
 from plb.validation import check_count, check_member, check_number, check_switch
 
 MINUTES_OF_A_DAY = 24 * 60
@@ -47,12 +48,12 @@ class MonteCarlo:
     horizon
         Hours within which demand counts. 0: all of the future, as in [1].
     maximum_from
-        Share of the capacity of the largest node. A replica that is promised this much of a metric without trend
-        reaches the maxima of its traces, not their 90th percentiles. 0: no replica does, as in [1].
+        Share of the capacity of the largest node, at most 1. For a replica that is promised this much of a metric
+        without trend, the level of a trace is its maximum, not its 90th percentile. 0: for no replica, as in [1].
     draws
         Which past tenants are sampled.
     bandwidth
-        For conditioned draws, how far past tenants may differ, as a natural logarithm of demand.
+        For conditioned draws, how far past tenants may differ, as a natural logarithm of demand; infinite: at will.
     """
 
     kind: ClassVar[str] = "monte-carlo"
@@ -63,9 +64,11 @@ class MonteCarlo:
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "horizon", check_number(self.kind, "horizon", self.horizon))
-        object.__setattr__(self, "maximum_from", check_number(self.kind, "maximum_from", self.maximum_from))
+        object.__setattr__(self, "maximum_from", check_number(self.kind, "maximum_from", self.maximum_from, high=1.0))
         object.__setattr__(self, "draws", check_member(self.kind, "draws", self.draws, Draws))
-        object.__setattr__(self, "bandwidth", check_number(self.kind, "bandwidth", self.bandwidth, low_open=True))
+        object.__setattr__(self, "bandwidth", check_bandwidth(self.kind, self.bandwidth))
+        if self.draws is Draws.ELIGIBLE and self.bandwidth != attrs.fields(MonteCarlo).bandwidth.default:
+            raise InvalidValueError(self.kind, "bandwidth", self.bandwidth, "draws=conditioned beside it")
 
 
 @attrs.frozen(kw_only=True)

@@ -28,6 +28,7 @@ import numpy as np
 
 from plb.array_types import Float, Float32, Int
 from plb.compiler import by_pointer, kernel
+from plb.errors import InvalidValueError
 from plb.risk.demand_history import RECORD_SECONDS, DemandHistory
 from plb.risk.eligibility import CRITERIA, SCOPE, WHOLE
 from plb.validation import ReadOnlyMapping, check_mapping, check_metrics, check_number, check_switch
@@ -58,6 +59,16 @@ def _checked_trend(given: object) -> Mapping[str, bool]:
     return ReadOnlyMapping({name: check_switch(ITEM, f"trend[{name}]", has) for name, has in trend.items()})
 
 
+def check_bandwidth(item: str, bandwidth: float) -> float:
+    """Return a bandwidth above 0, which may be infinite, or raise `InvalidValueError`."""
+    if bandwidth == math.inf:
+        return math.inf
+    try:
+        return check_number(item, "bandwidth", bandwidth, low_open=True)
+    except InvalidValueError:
+        raise InvalidValueError(item, "bandwidth", bandwidth, "a number > 0, which may be infinite") from None
+
+
 @attrs.frozen(kw_only=True)
 class Conditioning:
     """By what past tenants are weighed.
@@ -80,8 +91,7 @@ class Conditioning:
     bandwidth: float = 0.5
 
     def __attrs_post_init__(self) -> None:
-        if self.bandwidth != math.inf:
-            check_number(ITEM, "bandwidth", self.bandwidth, low_open=True)
+        object.__setattr__(self, "bandwidth", check_bandwidth(ITEM, self.bandwidth))
 
 
 @by_pointer

@@ -131,8 +131,14 @@ def demand_by_hand(configuration: Configuration, row: int, metric: int, k: int, 
     if not problem.grows[metric] or age + time >= growth:
         return peak
     if problem.anchored[row]:
-        end = min(growth, age + problem.horizon)
-        return peak - math.floor(max(0.0, (level - initial) * (end - age - time) / growth) / unit + ROUNDING)
+        step = age // 600.0 * 600.0
+        end = min(growth, step + problem.horizon)
+        found = peak - math.floor(max(0.0, (level - initial) * (end - step - time) / growth) / unit + ROUNDING)
+        name = configuration.description.metrics[metric].name
+        largest = configuration.forecast_of(row).largest_demand.get(name, 0.0)
+        grown = (level - initial) * time / growth
+        assert problem.load[row, metric] + grown / unit - ROUNDING <= found < (largest + grown) / unit + 2.0 + ROUNDING
+        return found
     return min(math.ceil((initial + (level - initial) * (age + time) / growth) / unit), peak)
 
 

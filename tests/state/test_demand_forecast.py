@@ -259,7 +259,9 @@ def growing_history(random: np.random.Generator) -> DemandHistory:
 
 time_steps = st.sampled_from([0.0, 0.5, 60.0, 300.0, 600.0, 7000.0, -600.0])
 reports = (
-    st.none() | st.just("reset") | st.tuples(st.sampled_from(["n0", "n1"]), st.integers(0, 12), st.integers(0, 12))
+    st.none()
+    | st.sampled_from(["reset", 3.0, 5.0])  # a number is a limit of the service
+    | st.tuples(st.sampled_from(["n0", "n1"]), st.integers(0, 12), st.integers(0, 12))
 )
 
 
@@ -285,8 +287,8 @@ def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events, re
     config = PlbConfig(metrics=metrics, repetitions=60, replay=replay, estimator=estimator)
     engine = PlacementAndLoadBalancing(config, seed=3, history=history)
     for name in ("n0", "n1"):
-        engine.update_node(Node(name))
-    engine.update_service(Service("db", tenant_class="gold", target_replicas=2))
+        engine.update_node(Node(name, capacities={"cpu": 8}))
+    engine.update_service(Service("db", tenant_class="gold", target_replicas=2, limits={"cpu": 4}))
     engine.update_partition(db(("n0", PRIMARY), ("n1", SECONDARY)))
     state, kept_forecast, now = engine._state, engine._planner.demand_forecast, 0.0
     rows = state.partitions["db/0"].rows
@@ -294,6 +296,8 @@ def test_demand_forecast_kept_over_time_equals_one_from_scratch(seed, events, re
         now = max(0.0, now + passed)
         if report == "reset":
             engine.reset_load("db/0")
+        elif isinstance(report, float):
+            engine.update_service(Service("db", tenant_class="gold", target_replicas=2, limits={"cpu": report}))
         elif report is not None:
             engine.report_load("db/0", report[0], {"memory": report[1] / 4, "cpu": report[2] / 4})
         renewed(kept_forecast, state, now)
