@@ -32,13 +32,14 @@ def test_configurations_are_compared_on_the_cluster_of_a_scenario(tmp_path):
     assert set(figures["arms"]["timeline"]) == {"failovers", "moves", "downtime", "not_placed"}
 
 
-def test_scenario_with_settings_of_candidates_is_refused(tmp_path):
+@pytest.mark.parametrize("setting", ["w_failovers = 2.0", "w_imbalance = 1.0", 'replay = "from_present"'])
+def test_scenario_with_settings_of_candidates_is_refused(tmp_path, setting):
     """Otherwise candidates would not have the settings in their names."""
-    (tmp_path / "small.toml").write_text(SMALL + "w_failovers = 2.0\n")
+    (tmp_path / "small.toml").write_text(SMALL + f"{setting}\n")
     command = ["study", "configurations", "--scenario", str(tmp_path / "small.toml"), "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
-    assert "sets engine.w_failovers; remove it" in re.sub(r"\s+", " ", result.stderr)
+    assert f"sets engine.{setting.split()[0]}; remove it" in re.sub(r"\s+", " ", result.stderr)
 
 
 def test_overheads_are_those_of_the_energies_of_the_paper(monkeypatch):
