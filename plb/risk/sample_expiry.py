@@ -164,17 +164,34 @@ def sample_again(
             draws.widening[row],
             is_same,
         )
-        draws.key[row], draws.generation[row] = rows.key[row], rows.generation[row]
         draws.group[row], draws.widening[row] = code * roles + role, level
-        draws.report[row] = 1 if reported else (0 if likeness.per_bandwidth > 0.0 else NONE)
-        draws.age[row] = age[row]
-        draws.valid_age[row] = age_horizon(trace[row], level, age[row], reported, table, likeness)
-        for metric in range(len(columns)):
-            draws.demand[row, metric] = rows.largest_demand[row, metric]
-            column, shown = columns[metric], rows.largest_demand[row, metric]
-            draws.valid_demand[row, metric] = demand_horizon(
-                trace[row], level, column, code, age[row], shown, reported, table, likeness
-            )
+        note_validity(row, rows, draws, code, age[row], columns, table, likeness, trace[row])
+
+
+@kernel
+def note_validity(
+    row: int,
+    rows: Rows,
+    draws: KeptDraws,
+    code: int,
+    age: float,
+    columns: Int,
+    table: TraceTable,
+    likeness: Likeness,
+    trace: Int32,
+) -> None:
+    """Note for which replica the `trace` (K,) of a row was sampled, and until when; for `sample_again`."""
+    level, reported = draws.widening[row], rows.reported[row]
+    draws.key[row], draws.generation[row] = rows.key[row], rows.generation[row]
+    draws.report[row] = 1 if reported else (0 if likeness.per_bandwidth > 0.0 else NONE)
+    draws.age[row] = age
+    draws.valid_age[row] = age_horizon(trace, level, age, reported, table, likeness)
+    for metric in range(len(columns)):
+        shown = rows.largest_demand[row, metric]
+        draws.demand[row, metric] = shown
+        draws.valid_demand[row, metric] = demand_horizon(
+            trace, level, columns[metric], code, age, shown, reported, table, likeness
+        )
 
 
 @kernel
