@@ -15,9 +15,9 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
+from plb.array_types import Array
 from plb.errors import InvalidValueError
 
-Array = npt.NDArray[Any]
 Kind = TypeVar("Kind")
 
 ITEM = "snapshot"

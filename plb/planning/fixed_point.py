@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 import attrs
 import numpy as np
 
-from plb.array_types import NOWHERE, Int
+from plb.array_types import NOWHERE, Array, Int
 from plb.compiler import kernel
 from plb.model.move import Phase
 from plb.model.plain_values import fields_of, plain
-from plb.model.snapshot import Array, Part
+from plb.model.snapshot import Part
 from plb.planning.phases import PhaseRun
 from plb.search.budget import Budget
 from plb.settings.config import PlbConfig

@@ -59,7 +59,7 @@ def replica_stream(seed: np.uint64, key: np.uint64) -> np.uint64:
 @kernel
 def repetition_stream(stream: np.uint64, repetition: int) -> np.uint64:
     """Return the word from which the samples of one repetition derive."""
-    return mixed(stream + np.uint64(repetition + 1) * GOLDEN)
+    return word_of_draw(stream, repetition)
 
 
 @kernel

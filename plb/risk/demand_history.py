@@ -8,18 +8,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Float
+from plb.array_types import Array, Float
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
 from plb.validation import check_collection, check_name, check_quantum
-
-Array = npt.NDArray[Any]
 
 LARGEST_LEVEL = 2**30
 """A level may be at most this many quanta, so that sums over a node stay far below 2^63."""

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plb.array_types import Bool, Float, Int, Int32
+from plb.array_types import Array, Bool, Float, Int, Int32
 from plb.compiler import by_pointer, kernel
-from plb.risk.demand_history import Array
 from plb.risk.eligibility import TraceTable
 from plb.risk.eligible_draws import NONE
 from plb.risk.replica_draws import age_horizon, demand_horizon, draw_replica, is_weighed

@@ -9,11 +9,11 @@ import attrs
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Bool, Float, Int8, Int32
+from plb.array_types import Array, Bool, Float, Int8, Int32
 from plb.compiler import kernel
 from plb.errors import ConflictError, InvalidValueError
 from plb.model import Role
-from plb.risk.demand_history import Array, DemandHistory
+from plb.risk.demand_history import DemandHistory
 from plb.risk.eligibility import TraceTable, trace_table
 from plb.risk.eligible_draws import NONE
 from plb.risk.replica_draws import age_horizon, demand_horizon, draw_replica

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from plb.array_types import NOWHERE
+from plb.array_types import NOWHERE, Array
 from plb.model import MoveCost, Role
-from plb.model.snapshot import Array, Part
+from plb.model.snapshot import Part
 from plb.state.cluster_state import ClusterState, PartitionRecord
 from plb.state.replica_table import RowTable
 from plb.validation import MOST_REPLICAS

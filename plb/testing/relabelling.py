@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 import numpy as np
-import numpy.typing as npt
 
+from plb.array_types import Array
 from plb.energy.from_scratch import solution_from_scratch
 from plb.extensions.configuration import Configuration
 from plb.model.quanta import UNLIMITED
@@ -52,8 +52,6 @@ TABLE_ROW_VALUES = ("sibling", "arriving")
 """Arrays of a `RowTable` whose values are replicas."""
 TABLE_LOADS = ("load", "largest_demand", "samples")
 """Arrays of a `RowTable` whose values are loads."""
-
-Array = npt.NDArray[Any]
 
 
 def with_nodes_swapped(configuration: Configuration, one: int, other: int) -> Configuration:

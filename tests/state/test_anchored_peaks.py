@@ -138,18 +138,23 @@ def test_peaks_after_any_reports_are_those_of_plain_python(case: Case) -> None:
             assert forecast.peak_ceiling[row, metric] == forecast.peak[row, metric].max()
 
 
-def falling(replay: str, **settings: Any) -> PlacementAndLoadBalancing:
-    """Return an engine with ten replicas that demanded 8 of 75 each, and demand 5 now."""
-    history = DemandHistory.from_columns(
-        ["memory"],
+def past_tenant(metric: str, *, level: float, initial: float, growth: float, maximum: float) -> DemandHistory:
+    """Return the history of one tenant that lived for long."""
+    return DemandHistory.from_columns(
+        [metric],
         tenant_class=["a"],
         role=[Role.INSTANCE],
         lifetime=[100 * DAY],
-        level=[[8.0]],
-        initial=[[8.0]],
-        growth=[[0.0]],
-        maximum=[[8.0]],
+        level=[[level]],
+        initial=[[initial]],
+        growth=[[growth]],
+        maximum=[[maximum]],
     )
+
+
+def falling(replay: str, **settings: Any) -> PlacementAndLoadBalancing:
+    """Return an engine with ten replicas that demanded 8 of 75 each, and demand 5 now."""
+    history = past_tenant("memory", level=8.0, initial=8.0, growth=0.0, maximum=8.0)
     config = PlbConfig(metrics=[Metric("memory")], replay=replay, repetitions=200, **settings)
     engine = PlacementAndLoadBalancing(config, history=history)
     engine.update_node(Node("n0", capacities={"memory": 68 / 0.95}))
@@ -176,16 +181,7 @@ def test_a_replica_that_is_promised_half_a_node_reaches_the_maxima_of_its_traces
     """It is a violation by itself; its 90th percentile is not."""
     probabilities = []
     for maximum_from in (0.0, 0.5):
-        history = DemandHistory.from_columns(
-            ["cpu"],
-            tenant_class=["a"],
-            role=[Role.INSTANCE],
-            lifetime=[100 * DAY],
-            level=[[10.0]],
-            initial=[[10.0]],
-            growth=[[0.0]],
-            maximum=[[78.0]],
-        )
+        history = past_tenant("cpu", level=10.0, initial=10.0, growth=0.0, maximum=78.0)
         config = PlbConfig(
             metrics=[Metric("cpu", trend=False)], estimator=f"monte-carlo:maximum_from={maximum_from}", repetitions=4
         )
@@ -203,16 +199,7 @@ def test_a_replica_that_is_promised_half_a_node_reaches_the_maxima_of_its_traces
 @pytest.mark.parametrize("evaluation", ["peak", "timeline"])
 def test_growth_after_the_horizon_does_not_count(horizon, expected, evaluation):
     """A replica grows from 0 to 80 in four days; at the age of a day it may grow by 40 within two days."""
-    history = DemandHistory.from_columns(
-        ["memory"],
-        tenant_class=["a"],
-        role=[Role.INSTANCE],
-        lifetime=[100 * DAY],
-        level=[[80.0]],
-        initial=[[0.0]],
-        growth=[[4 * DAY]],
-        maximum=[[80.0]],
-    )
+    history = past_tenant("memory", level=80.0, initial=0.0, growth=4 * DAY, maximum=80.0)
     config = PlbConfig(
         metrics=[Metric("memory")],
         estimator=f"monte-carlo:horizon={horizon}",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from plb.array_types import Float
+from plb.array_types import Array, Float
 from plb.errors import ConflictError, InvalidValueError
-
-Array = npt.NDArray[Any]
 
 
 def check_amounts(item: str, field: str, values: npt.ArrayLike, *, low: float = 0.0) -> Float:
