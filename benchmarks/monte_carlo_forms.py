@@ -48,7 +48,7 @@ def main() -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     figures = chosen.out / "calibration.json"
     command = ["plb", "study", "calibration", "--seed", str(SEED), "--out", str(chosen.out), "--json", str(figures)]
-    with patch.object(calibration, "SCORED", FORMS), patch.object(sys, "argv", [*command, "--quiet", *options]):
+    with patch.object(calibration, "ESTIMATORS", FORMS), patch.object(sys, "argv", [*command, "--quiet", *options]):
         try:
             plb()
         except SystemExit as end:

@@ -22,12 +22,12 @@ from cluster.simulation.simulation import Process, Simulation
 from cluster.simulation.violations import ViolationOutcome, first_violations
 from cluster.studies.arms import Arm
 from cluster.studies.calibration_results import Scored, figure_of_reliability, tables_of_scores
-from cluster.studies.design import StudySetting
+from cluster.studies.design import StudySetting, middle_of_each
 from cluster.studies.figures import figures_of
 from cluster.studies.forecast_scores import NodePredictions
 from cluster.studies.pilots import ANNEALING_PILOT
 from cluster.studies.request import StudyRequest
-from cluster.studies.risk import BEYOND_PAPERS, ESTIMATORS, MONTE_CARLO
+from cluster.studies.risk import ESTIMATORS
 from cluster.studies.runner import Finished, Row
 from cluster.studies.simulated import SimulatedStudy, prepared, require_complete
 from cluster.studies.study import StudyResult
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 POLICY = "worst_fit_max"
 """The policy that runs the cluster. It uses no probabilities."""
 DAYS, REPEATS = 10.0, 5
-SCORED = {MONTE_CARLO: ESTIMATORS[MONTE_CARLO], **BEYOND_PAPERS, **ESTIMATORS}
-"""Settings of the engine by label of the estimator."""
 FIRST_HOURS, EVERY_HOURS, HORIZON_HOURS = 24, 6, 24
 """Hours until the first predictions by default, between predictions, and of the longest horizon."""
 HORIZONS: Mapping[str, float] = {"next metering": 0.0, "1 hour": 1.0, f"{HORIZON_HOURS} hours": float(HORIZON_HOURS)}
@@ -140,11 +138,11 @@ class CalibrationStudy(SimulatedStudy):
         """Return the study that a user requests."""
         usual = dict.fromkeys(request.base.workloads, (request.base.density,))
         cls._at(ANNEALING_PILOT.settings(request.base, usual), request)  # raises errors before a pilot runs
-        return cls._at(middle_of_each(request.settings((ANNEALING_PILOT,))), request)
+        return cls._at(middle_of_each(request.settings((ANNEALING_PILOT,)), 1), request)
 
     @classmethod
     def _at(cls, settings: Sequence[StudySetting], request: StudyRequest) -> CalibrationStudy:
-        arms = [Arm(label, POLICY, engine={**fields, **AS_IN_PAPER}) for label, fields in SCORED.items()]
+        arms = [Arm(label, POLICY, engine={**fields, **AS_IN_PAPER}) for label, fields in ESTIMATORS.items()]
         design = request.design_at(settings, arms, repeats=REPEATS, days=DAYS, engine=ANNEALING_PILOT.engine)
         return cls(attrs.evolve(design, splits_anew=True), request.first_hours)
 
@@ -201,15 +199,6 @@ class CalibrationStudy(SimulatedStudy):
         ]
         shown = [one for one in scored if one.outcome == HELD and one.horizon == [*HORIZONS][-1]]
         return StudyResult(figures, tables, {PLOT: partial(figure_of_reliability, shown)})
-
-
-def middle_of_each(settings: Sequence[StudySetting]) -> list[StudySetting]:
-    """Return the setting with the middle density of each workload."""
-    by_workload: dict[tuple[str, float], list[StudySetting]] = {}
-    for one in settings:
-        by_workload.setdefault((one.workload, one.vcores), []).append(one)
-    ordered = (sorted(of_workload, key=lambda one: one.density) for of_workload in by_workload.values())
-    return [of_workload[len(of_workload) // 2] for of_workload in ordered]
 
 
 def recorded_violations(result: RunResult, look: Look, interval: int) -> Int:

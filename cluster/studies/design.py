@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -156,3 +156,21 @@ def digest(*values: Mapping[str, Any]) -> str:
     """Return a short digest of plain JSON values and of the version of this package."""
     text = json.dumps([version("plb"), *map(dict, values)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def middle_of_each(settings: Sequence[StudySetting], count: int) -> list[StudySetting]:
+    """Return the settings with the middle densities of each workload and kind of node; of an even surplus, the higher.
+
+    Parameters
+    ----------
+    count
+        Number of densities of each; all of those that have fewer.
+    """
+    by_workload: dict[tuple[str, float], list[StudySetting]] = {}
+    for one in settings:
+        by_workload.setdefault((one.workload, one.vcores), []).append(one)
+    found = []
+    for alike in by_workload.values():
+        first = max(0, len(alike) - count + 1) // 2
+        found += sorted(alike, key=lambda one: one.density)[first : first + count]
+    return found

@@ -11,7 +11,7 @@ from cluster.scenario.scenario import MOST_REPEATS
 from cluster.scenario.workload_section import MOST_DENSITY
 from cluster.studies.arms import NOTHING, Arm
 from cluster.studies.base import Base
-from cluster.studies.design import MOST_SAMPLES, Design, StudySetting
+from cluster.studies.design import MOST_SAMPLES, Design, StudySetting, middle_of_each
 from cluster.studies.pilots import Pilot
 from cluster.studies.runner import OutputDirectory
 from plb.validation import check_count, check_number
@@ -85,14 +85,32 @@ class StudyRequest:
         return found
 
     def design(
-        self, pilots: Sequence[Pilot], arms: Sequence[Arm], *, repeats: int, days: float, quick_days: float = QUICK_DAYS
+        self,
+        pilots: Sequence[Pilot],
+        arms: Sequence[Arm],
+        *,
+        repeats: int,
+        days: float,
+        quick_days: float = QUICK_DAYS,
+        middle: int | None = None,
     ) -> Design:
-        """Return the runs of these arms at the densities of pilots; `repeats` and `days` are those of the paper."""
+        """Return the runs of these arms at the densities of pilots.
+
+        Parameters
+        ----------
+        repeats, days, quick_days
+            Of the paper, if the user has not given them.
+        middle
+            Number of densities of each workload, the middle ones, if the user has not given any. None: all.
+        """
         of_runs: dict[str, Any] = {"repeats": repeats, "days": days, "quick_days": quick_days}
         of_runs["engine"] = pilots[0].engine
         usual = pilots[0].settings(self.base, dict.fromkeys(self.base.workloads, (self.base.density,)))
         self.design_at(usual, arms, **of_runs)  # raises errors that do not depend on the density before a pilot runs
-        return self.design_at(self.settings(pilots), arms, **of_runs)
+        settings = self.settings(pilots)
+        if middle is not None and not self.densities:
+            settings = middle_of_each(settings, middle)
+        return self.design_at(settings, arms, **of_runs)
 
     def design_at(
         self,

@@ -14,9 +14,9 @@ from cluster.studies import calibration
 from cluster.studies.arms import Arm
 from cluster.studies.base import base_of_scenario
 from cluster.studies.calibration import (
+    ESTIMATORS,
     HORIZONS,
     OUTCOMES,
-    SCORED,
     CalibrationRun,
     CalibrationStudy,
     Look,
@@ -111,7 +111,7 @@ def test_all_estimators_evaluate_the_same_nodes(tmp_path):
     """The policy of the cluster does not use the estimators."""
     runs = [
         run_simulation(task.arguments)["totals"]
-        for task in tasks(tmp_path, calibration.POLICY, SCORED.values(), days=1.0)
+        for task in tasks(tmp_path, calibration.POLICY, ESTIMATORS.values(), days=1.0)
     ]
     of_energy = {name for name in runs[0] if "expected" in name or "energy" in name}
     alike = [{name: value for name, value in one.items() if name not in of_energy} for one in runs]
@@ -157,7 +157,7 @@ def test_historical_simulation_has_a_probability_for_each_horizon(tmp_path):
     runs = [
         CalibrationRun(*prepared(task.arguments)[:3], calibration.POLICY, 0)
         for task in tasks(
-            tmp_path, calibration.POLICY, [SCORED["historical-simulation"], SCORED["monte-carlo"]], days=2.0
+            tmp_path, calibration.POLICY, [ESTIMATORS["historical-simulation"], ESTIMATORS["monte-carlo"]], days=2.0
         )
     ]
     for run in runs:
@@ -233,7 +233,7 @@ def test_the_study_scores_every_estimator_and_resumes(tmp_path, monkeypatch):
     one = study(tmp_path / "one", "calibration", *ONE_SETTING, "--jobs", "1")
     found = {(each["label"], each["horizon"], each["outcome"]): each["scores"] for each in one["scores"]}
     kinds = {*product(HORIZONS, OUTCOMES)} - {("24 hours", "as it went")}
-    assert set(found) == {(label, *kind) for label in SCORED for kind in kinds}
+    assert set(found) == {(label, *kind) for label in ESTIMATORS for kind in kinds}
     assert all(scores["predictions"] == scores["nodes"] == 16 for scores in found.values()), "eight nodes, two repeats"
     again = [each["recalibrated"] for each in one["scores"]]
     assert all(scores["predictions"] == scores["nodes"] == 16 for scores in again)
@@ -252,6 +252,6 @@ def test_every_repeat_has_its_own_past(tmp_path):
     assert study.design.described()["splits_anew"] is True
     tasks = study.tasks()
     seeds = [(task.arguments["repeat"], task.arguments["scenario"]["workload"]["trace_seed"]) for task in tasks]
-    assert seeds == [(repeat, repeat) for repeat in range(3) for _ in SCORED]
-    histories = [prepared(task.arguments)[1].history.level.tolist() for task in tasks[:: len(SCORED)]]
+    assert seeds == [(repeat, repeat) for repeat in range(3) for _ in ESTIMATORS]
+    histories = [prepared(task.arguments)[1].history.level.tolist() for task in tasks[:: len(ESTIMATORS)]]
     assert all(one != other for one, other in combinations(histories, 2))
